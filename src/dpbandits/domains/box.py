@@ -1,0 +1,153 @@
+"""`Box`: an axis-aligned rectangle with public bounds."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import BoolArray, FloatArray
+from dpbandits.domains._points import as_points, count, public_array, require_finite
+from dpbandits.domains.protocol import registered
+from dpbandits.errors import InvalidData, InvalidParameter
+
+__all__ = ["Box"]
+
+# A grid is materialised; beyond this many numbers (half a gigabyte) it is a mistake.
+MAX_GRID_ENTRIES = 1 << 26
+
+
+@registered("Box")
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Box:
+    """All points x with low <= x <= high in every column.
+
+    Args:
+        low: (d,) public lower bounds.
+        high: (d,) public upper bounds, each above its lower bound.
+
+    Raises:
+        InvalidParameter: bounds are empty, non-finite, of different length, or not low < high.
+
+    Example:
+        >>> box = Box(low=[0, -1], high=[10, 1])
+        >>> box.to_unit([[5.0, 0.0]])
+        array([[0.5, 0.5]])
+        >>> box.contains([[5.0, 0.0], [5.0, 2.0]])
+        array([ True, False])
+    """
+
+    low: FloatArray
+    high: FloatArray
+
+    def __init__(self, *, low: ArrayLike, high: ArrayLike) -> None:
+        lower, upper = public_array(low, name="low", ndim=1), public_array(high, name="high", ndim=1)
+        if lower.shape != upper.shape:
+            raise InvalidParameter(
+                f"low has shape {lower.shape}, high has shape {upper.shape}: expected the same"
+            )
+        with np.errstate(over="ignore"):
+            width = upper - lower
+        if not ((lower < upper) & np.isfinite(width)).all():
+            raise InvalidParameter("every entry of low must be below its entry of high, at a finite distance")
+        object.__setattr__(self, "low", lower)
+        object.__setattr__(self, "high", upper)
+
+    @property
+    def dim(self) -> int:
+        """Number of columns."""
+        return int(self.low.size)
+
+    def contains(self, points: ArrayLike) -> BoolArray:
+        """Which points lie inside, bounds included: (..., d) -> (...)."""
+        array = as_points(points, self.dim, name="points")
+        return np.asarray(((array >= self.low) & (array <= self.high)).all(axis=-1))
+
+    def validate(self, points: ArrayLike, *, name: str = "candidates") -> FloatArray:
+        """The points (..., d) as C-contiguous float64, a view where the input already is that.
+
+        Raises:
+            InvalidData: wrong shape or type, NaN or infinite entries, or a point outside.
+        """
+        array = as_points(points, self.dim, name=name)
+        inside = (array >= self.low) & (array <= self.high)  # False for NaN
+        if not inside.all():
+            require_finite(array, name=name)
+            columns = np.flatnonzero(~inside.reshape(-1, self.dim).all(axis=0))
+            bounds = ", ".join(f"column {j} in [{self.low[j]:g}, {self.high[j]:g}]" for j in columns[:3])
+            raise InvalidData(
+                f"{name} has points outside the public bounds ({bounds}): clip them with domain.clip, or "
+                "widen the domain before the first ask"
+            )
+        return array
+
+    def clip(self, points: ArrayLike) -> FloatArray:
+        """The points moved to the nearest point of the box, column by column: (..., d) -> (..., d)."""
+        array = as_points(points, self.dim, name="points")
+        require_finite(array, name="points")
+        return np.clip(array, self.low, self.high)
+
+    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """(n, d) points, uniform on the box."""
+        uniform = rng.random((count(n, name="n", minimum=0), self.dim))
+        return self._unscale(uniform)
+
+    def to_unit(self, points: ArrayLike) -> FloatArray:
+        """Scale points of the box to [0, 1]^d by its public bounds."""
+        array = self.validate(points, name="points")
+        return np.clip((array - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    def from_unit(self, points: ArrayLike) -> FloatArray:
+        """The inverse of `to_unit`, up to rounding; the result always lies in the box."""
+        array = as_points(points, self.dim, name="points")
+        if not ((array >= 0.0) & (array <= 1.0)).all():
+            raise InvalidData("points leave the unit cube: from_unit expects entries in [0, 1]")
+        return self._unscale(array)
+
+    def _unscale(self, unit: FloatArray) -> FloatArray:
+        return np.clip(self.low + unit * (self.high - self.low), self.low, self.high)
+
+    def grid(self, per_dimension: int | Sequence[int]) -> FloatArray:
+        """A regular grid with its end points on the bounds; one point a side is the middle.
+
+        Args:
+            per_dimension: points along every axis, or one number for each axis.
+
+        Returns:
+            (product of the numbers, d), the last column running fastest.
+        """
+        sides = [per_dimension] * self.dim if np.ndim(per_dimension) == 0 else list(per_dimension)  # type: ignore[arg-type]
+        if len(sides) != self.dim:
+            raise InvalidParameter(f"per_dimension has {len(sides)} entries, expected 1 or {self.dim}")
+        sizes = [count(side, name="per_dimension", minimum=1) for side in sides]  # type: ignore[arg-type]
+        if math.prod(sizes) * self.dim > MAX_GRID_ENTRIES:
+            raise InvalidParameter(
+                f"a grid of {math.prod(sizes)} points in {self.dim} dimensions is too large: use sample"
+            )
+        axes = [
+            np.linspace(low, high, size) if size > 1 else np.array([low + 0.5 * (high - low)])
+            for low, high, size in zip(self.low, self.high, sizes, strict=True)
+        ]
+        return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "Box", "low": self.low.tolist(), "high": self.high.tolist()}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Rebuild a box from `to_config()`."""
+        return cls(low=config["low"], high=config["high"])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Box):
+            return NotImplemented
+        return np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
+
+    def __hash__(self) -> int:
+        return hash((Box, self.low.tobytes(), self.high.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Box(low={self.low.tolist()}, high={self.high.tolist()})"

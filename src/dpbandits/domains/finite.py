@@ -1,0 +1,152 @@
+"""`Finite`: a public list of points, with exact membership in O(log n) a point."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.domains._points import as_points, count, public_array, require_finite
+from dpbandits.domains.protocol import registered
+from dpbandits.errors import InvalidData, InvalidParameter
+
+__all__ = ["Finite"]
+
+_KeyArray = NDArray[np.uint64]
+
+
+@registered("Finite")
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Finite:
+    """A finite public set of distinct points.
+
+    Membership is exact equality of float64 rows (with -0.0 equal to 0.0). Rows are looked up by
+    64-bit keys that are distinct on this set, and every hit is compared in full, so that no
+    collision can make a stranger a member.
+
+    Args:
+        points: (n, d) distinct finite points, in an order that `index` reports.
+
+    Raises:
+        InvalidParameter: the array is empty, non-finite, or holds a point twice.
+
+    Example:
+        >>> pool = Finite(points=[[0.0, 1.0], [2.0, 3.0]])
+        >>> pool.index([[2.0, 3.0]])
+        array([1])
+    """
+
+    points: FloatArray
+    _multipliers: _KeyArray
+    _sorted_keys: _KeyArray
+    _order: IntArray
+
+    def __init__(self, *, points: ArrayLike) -> None:
+        array = public_array(points, name="points", ndim=2)
+        if np.unique(array, axis=0).shape != array.shape:
+            raise InvalidParameter("points holds the same point twice: a finite domain lists each point once")
+        multipliers, keys = _distinct_keys(array)
+        order = np.argsort(keys)
+        object.__setattr__(self, "points", array)
+        object.__setattr__(self, "_multipliers", multipliers)
+        object.__setattr__(self, "_sorted_keys", keys[order])
+        object.__setattr__(self, "_order", order)
+
+    @property
+    def dim(self) -> int:
+        """Number of columns."""
+        return int(self.points.shape[1])
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return int(self.points.shape[0])
+
+    def contains(self, points: ArrayLike) -> BoolArray:
+        """Which points are members: (..., d) -> (...)."""
+        array = as_points(points, self.dim, name="points")
+        return self._lookup(array)[1]
+
+    def validate(self, points: ArrayLike, *, name: str = "candidates") -> FloatArray:
+        """The points (..., d) as C-contiguous float64; InvalidData unless all are members."""
+        array = as_points(points, self.dim, name=name)
+        if not self._lookup(array)[1].all():
+            require_finite(array, name=name)
+            raise InvalidData(
+                f"{name} has points that are not among the {self.n_points} of the finite domain: "
+                "membership is exact, domain.clip moves points to their nearest member"
+            )
+        return array
+
+    def index(self, points: ArrayLike) -> IntArray:
+        """Row numbers of members: (..., d) -> (...).
+
+        Raises:
+            InvalidData: some point is not a member.
+        """
+        array = self.validate(points, name="points")
+        return self._lookup(array)[0]
+
+    def clip(self, points: ArrayLike) -> FloatArray:
+        """The nearest member (Euclidean) of every point: (..., d) -> (..., d)."""
+        from scipy.spatial import KDTree
+
+        array = as_points(points, self.dim, name="points")
+        require_finite(array, name="points")
+        _, nearest = KDTree(self.points).query(array.reshape(-1, self.dim))
+        return np.reshape(self.points[nearest], array.shape)
+
+    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """(n, d) members drawn uniformly, with replacement."""
+        return self.points[rng.integers(self.n_points, size=count(n, name="n", minimum=0))]
+
+    def _lookup(self, array: FloatArray) -> tuple[IntArray, BoolArray]:
+        """Row numbers (meaningful where found) and whether found, both of the leading shape."""
+        flat = array.reshape(-1, self.dim)
+        slot = np.searchsorted(self._sorted_keys, _keys(flat, self._multipliers))
+        rows = self._order[np.minimum(slot, self.n_points - 1)]
+        found = (self.points[rows] == flat).all(axis=1)
+        return rows.reshape(array.shape[:-1]), found.reshape(array.shape[:-1])
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "Finite", "points": self.points.tolist()}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Rebuild a finite domain from `to_config()`."""
+        return cls(points=config["points"])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Finite):
+            return NotImplemented
+        return np.array_equal(self.points, other.points)
+
+    def __hash__(self) -> int:
+        return hash((Finite, self.points.shape, self.points.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Finite({self.n_points} points in {self.dim} dimensions)"
+
+
+def _keys(points: FloatArray, multipliers: _KeyArray) -> _KeyArray:
+    """A 64-bit key a row: multiply-and-add over the columns' bit patterns, high bits mixed down."""
+    bits = (points + 0.0).view(np.uint64)  # + 0.0: -0.0 and 0.0 share a key
+    bits = bits ^ (bits >> np.uint64(32))
+    mixed: _KeyArray = bits * multipliers
+    mixed ^= mixed >> np.uint64(29)
+    keys: _KeyArray = (mixed * multipliers[::-1]).sum(axis=1, dtype=np.uint64)
+    return keys
+
+
+def _distinct_keys(points: FloatArray) -> tuple[_KeyArray, _KeyArray]:
+    """Multipliers under which all rows have different keys, and these keys."""
+    for attempt in range(64):
+        rng = np.random.Generator(np.random.Philox(attempt))
+        multipliers = np.asarray(rng.integers(2**64, size=points.shape[1], dtype=np.uint64) | np.uint64(1))
+        keys = _keys(points, multipliers)
+        if np.unique(keys).size == keys.size:
+            return multipliers, keys
+    raise InvalidParameter("points could not be indexed: 64 different keyings all collided")

@@ -1,0 +1,108 @@
+"""`Product`: several domains side by side, their columns concatenated."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import BoolArray, FloatArray
+from dpbandits.domains._points import as_points, count
+from dpbandits.domains.protocol import Domain, from_config, registered
+from dpbandits.errors import InvalidData, InvalidParameter
+
+__all__ = ["Product"]
+
+
+@registered("Product")
+@dataclass(frozen=True, init=False, repr=False)
+class Product:
+    """Points whose columns are those of the parts, in order.
+
+    Args:
+        *parts: at least one domain. A product among them is replaced by its own parts.
+
+    Raises:
+        InvalidParameter: no parts, or something that is not a domain.
+
+    Example:
+        >>> from dpbandits.domains import Arms, Box
+        >>> domain = Product(Box(low=[0], high=[1]), Arms(3))
+        >>> domain.dim, domain.slices
+        (2, (slice(0, 1, None), slice(1, 2, None)))
+        >>> domain.contains([[0.5, 2], [0.5, 3]])
+        array([ True, False])
+    """
+
+    parts: tuple[Domain, ...]
+    slices: tuple[slice, ...]
+
+    def __init__(self, *parts: Domain) -> None:
+        for part in parts:
+            if isinstance(part, type) or not isinstance(part, Domain):
+                raise InvalidParameter(
+                    f"a part is a {type(part).__name__}, expected domains such as Box or Arms"
+                )
+        if not parts:
+            raise InvalidParameter("a product needs at least one domain")
+        flat = tuple(
+            inner for part in parts for inner in (part.parts if isinstance(part, Product) else (part,))
+        )
+        ends = np.cumsum([part.dim for part in flat]).tolist()
+        object.__setattr__(self, "parts", flat)
+        object.__setattr__(
+            self, "slices", tuple(slice(end - part.dim, end) for end, part in zip(ends, flat, strict=True))
+        )
+
+    @property
+    def dim(self) -> int:
+        """Number of columns of all parts together."""
+        return int(self.slices[-1].stop)
+
+    def contains(self, points: ArrayLike) -> BoolArray:
+        """Which points lie in every part: (..., d) -> (...)."""
+        array = as_points(points, self.dim, name="points")
+        inside = np.ones(array.shape[:-1], dtype=np.bool_)
+        for part, columns in zip(self.parts, self.slices, strict=True):
+            inside &= part.contains(array[..., columns])
+        return inside
+
+    def validate(self, points: ArrayLike, *, name: str = "candidates") -> FloatArray:
+        """The points (..., d) as C-contiguous float64; InvalidData names the offending columns."""
+        array = as_points(points, self.dim, name=name)
+        for part, columns in zip(self.parts, self.slices, strict=True):
+            try:
+                part.validate(array[..., columns], name="it")
+            except InvalidData as error:
+                where = f"{name}, columns {columns.start} to {columns.stop - 1}"
+                raise InvalidData(f"{where}: {error}") from None
+        return array
+
+    def clip(self, points: ArrayLike) -> FloatArray:
+        """Every part's columns moved to that part's nearest point: (..., d) -> (..., d)."""
+        array = as_points(points, self.dim, name="points")
+        return self._join(lambda part, columns: part.clip(array[..., columns]))
+
+    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """(n, d) points, uniform and independent in every part."""
+        size = count(n, name="n", minimum=0)
+        return self._join(lambda part, _: part.sample(size, rng))
+
+    def _join(self, columns_of: Callable[[Domain, slice], FloatArray]) -> FloatArray:
+        return np.concatenate(
+            [columns_of(part, columns) for part, columns in zip(self.parts, self.slices, strict=True)],
+            axis=-1,
+        )
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "Product", "parts": [part.to_config() for part in self.parts]}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Rebuild a product from `to_config()`."""
+        return cls(*(from_config(part) for part in config["parts"]))
+
+    def __repr__(self) -> str:
+        return f"Product({', '.join(map(repr, self.parts))})"

@@ -1,0 +1,108 @@
+"""`RewardRange`: the public interval that rewards live in, and their centred form."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import FloatArray
+from dpbandits.domains._points import as_numbers, require_finite
+from dpbandits.errors import InvalidData, InvalidParameter
+
+__all__ = ["RewardRange"]
+
+
+@dataclass(frozen=True)
+class RewardRange:
+    """Public bounds of a reward; sensitivities rest on them, so they come before any data.
+
+    Args:
+        low: smallest possible reward.
+        high: largest possible reward, above `low`.
+
+    Raises:
+        InvalidParameter: not two finite numbers with low < high.
+
+    Example:
+        >>> dollars = RewardRange(0, 200)
+        >>> dollars.to_centred([0, 100, 150])
+        array([-0.5 ,  0.  ,  0.25])
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        for bound in ("low", "high"):
+            value = getattr(self, bound)
+            if isinstance(value, (bool, np.bool_)) or not isinstance(
+                value, (int, float, np.integer, np.floating)
+            ):
+                raise InvalidParameter(f"{bound} is a {type(value).__name__}, expected a number")
+            # + 0.0: -0.0 becomes 0.0, so that equal ranges have equal configurations
+            object.__setattr__(self, bound, float(value) + 0.0)
+        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
+            raise InvalidParameter(f"a reward range needs finite low < high, not ({self.low}, {self.high})")
+        if not np.isfinite(self.high - self.low):
+            raise InvalidParameter("the reward range is too wide for float64")
+
+    @classmethod
+    def of(cls, value: object) -> "RewardRange":
+        """`value` itself, or the range that a pair (low, high) stands for."""
+        if isinstance(value, RewardRange):
+            return value
+        if isinstance(value, (tuple, list)) and len(value) == 2:
+            return cls(value[0], value[1])
+        raise InvalidParameter(f"reward_range is a {type(value).__name__}, expected a pair (low, high)")
+
+    @property
+    def width(self) -> float:
+        """The distance from low to high, in reward units."""
+        return self.high - self.low
+
+    @property
+    def middle(self) -> float:
+        """The midpoint, in reward units."""
+        return self.low + 0.5 * self.width
+
+    def validate(self, rewards: ArrayLike, *, clip: bool) -> FloatArray:
+        """Rewards of any shape as float64 inside the range, shape kept.
+
+        Args:
+            rewards: numbers in reward units.
+            clip: move rewards outside to the nearer bound; without it they are refused.
+
+        Raises:
+            InvalidData: not numeric, NaN or infinite, or outside and `clip` is False.
+        """
+        array = as_numbers(rewards, name="rewards")
+        inside = (array >= self.low) & (array <= self.high)  # False for NaN
+        if inside.all():
+            return array
+        require_finite(array, name="rewards")
+        if not clip:
+            raise InvalidData(
+                f"rewards fall outside reward_range ({self.low:g}, {self.high:g}): "
+                "pass clip=True or widen the range before the first ask"
+            )
+        return np.asarray(np.clip(array, self.low, self.high))
+
+    def to_centred(self, rewards: ArrayLike) -> FloatArray:
+        """(y - middle)/width, in [-1/2, 1/2] also after rounding; rewards outside are refused."""
+        array = self.validate(rewards, clip=False)
+        return np.asarray(np.clip((array - self.middle) / self.width, -0.5, 0.5))
+
+    def from_centred(self, centred: ArrayLike) -> FloatArray:
+        """The inverse of `to_centred`. Any number is accepted: estimates may leave the range."""
+        return np.asarray(self.middle + as_numbers(centred, name="centred") * self.width)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"low": self.low, "high": self.high}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Rebuild a range from `to_config()`."""
+        return cls(low=config["low"], high=config["high"])
