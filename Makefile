@@ -1,0 +1,78 @@
+# Everything done twice has a target. Each needs only Python 3.11+, make and a package index: it builds
+# its own environment in .venv and installs again only when pyproject.toml has changed.
+
+VENV ?= .venv
+# The interpreter to build .venv with; found by itself when not given.
+PYTHON ?=
+# Processes that `make run` and `make docs` may use; their own default when not given.
+JOBS ?=
+# Passed on to `dpbandits run`, and to pytest by the test targets.
+ARGS ?=
+
+# What `dpbandits run` imports besides the core, and not more: it is a newcomer's first wait.
+RUN_EXTRAS := report,datasets
+
+PY := $(VENV)/bin/python
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help run test test-slow lint format docs bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo '  Variables: ARGS="..." JOBS=n PYTHON=/path/to/python VENV=folder'
+
+run: $(VENV)/.run ## Run the studies and write the report (ARGS go to `dpbandits run`)
+	$(VENV)/bin/dpbandits run $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
+
+test: $(VENV)/.dev ## Run the tests and doctests, with coverage
+	$(PY) -m pytest --cov --cov-report=term $(ARGS)
+
+test-slow: $(VENV)/.dev ## Run the long tests too
+	$(PY) -m pytest -m "slow or not slow" $(ARGS)
+
+lint: $(VENV)/.dev ## Check style, types and who imports whom
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports --no-logo
+
+format: $(VENV)/.dev ## Rewrite the code in the house's format
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+
+docs: $(VENV)/.dev ## Build the documentation and run its code, warnings as errors
+	$(PY) -m sphinx --fail-on-warning --keep-going $(if $(JOBS),--jobs $(JOBS)) --builder html docs docs/_build/html
+	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --builder doctest --doctree-dir docs/_build/html/.doctrees \
+		docs docs/_build/doctest
+
+bench: $(VENV)/.dev ## Time what a step costs
+	$(PY) benchmarks/run.py $(ARGS)
+
+clean: ## Delete what the targets made, except .venv and reports
+	rm -rf build dist docs/_build docs/auto_examples docs/jupyter_execute docs/sg_execution_times.rst
+	rm -rf .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.python:
+	@for python in $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14 python); do \
+		if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+			echo "Building $(VENV) with $$python"; \
+			"$$python" -m venv $(VENV) && touch $@; \
+			exit; \
+		fi; \
+	done; \
+	echo 'Need Python 3.11 or newer with its venv module (Debian and Ubuntu: python3-venv).' >&2; \
+	echo 'Install it, or name one: make PYTHON=/path/to/python3.11' >&2; \
+	exit 1
+
+$(VENV)/.run: pyproject.toml | $(VENV)/.python
+	$(INSTALL) '.[$(RUN_EXTRAS)]'
+	@touch $@
+
+# The developer's environment holds the user's.
+$(VENV)/.dev: pyproject.toml | $(VENV)/.python
+	$(INSTALL) '.[dev]'
+	@touch $(VENV)/.run $@
