@@ -1,0 +1,210 @@
+"""What a kernel is: evaluation on whole arrays, and the algebra of products, sums and scales."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidData, InvalidParameter
+
+__all__ = ["BLOCK_ELEMENTS", "Kernel", "Product", "RowEvaluator", "Scaled", "Sum"]
+
+RowEvaluator = Callable[[FloatArray, FloatArray], None]
+"""`fill(X, out)`: write k(X, Y) of shape (n, m) into `out` for the Y it was made for."""
+
+BLOCK_ELEMENTS = 1 << 15
+"""Kernel entries computed at a time: small enough that a block and its scratch stay in cache."""
+
+
+class Kernel(ABC):
+    """A positive semi-definite function of two points, evaluated on whole arrays.
+
+    Subclasses give `_evaluator`, `_diagonal`, `max_variance` and `to_config`; everything else
+    follows. Kernels combine with `*` and `+`, and with positive numbers: `0.5 * kernel`.
+    """
+
+    @property
+    @abstractmethod
+    def max_variance(self) -> float:
+        """An upper bound on k(x, x) over all x; tight for the kernels of this module."""
+
+    @abstractmethod
+    def to_config(self) -> dict[str, Any]:
+        """A JSON-ready description that `from_config` turns back into an equal kernel."""
+
+    @abstractmethod
+    def _evaluator(self, Y: FloatArray) -> RowEvaluator: ...
+
+    @abstractmethod
+    def _diagonal(self, X: FloatArray) -> FloatArray: ...
+
+    def rows_against(self, Y: FloatArray) -> RowEvaluator:
+        """Prepare for many evaluations against the same (m, d) points `Y`.
+
+        Returns:
+            `fill(X, out)`, which writes k(X, Y) into `out`, a C-contiguous (n, m) array. It trusts
+            its arguments and works on all rows at once, so callers pass a few thousand entries at a
+            time.
+        """
+        return self._evaluator(_as_points(Y, "Y"))
+
+    def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+        """The (n, m) matrix k(X, Y) for X of shape (n, d) and Y of shape (m, d); Y defaults to X.
+
+        Raises:
+            InvalidData: the points are not two-dimensional arrays with one number of columns.
+        """
+        X = _as_points(X, "X")
+        other = X if Y is None else _as_points(Y, "Y")
+        if X.shape[1] != other.shape[1]:
+            raise InvalidData(
+                f"X has {X.shape[1]} columns and Y has {other.shape[1]}: kernels compare points of one space"
+            )
+        fill = self._evaluator(other)
+        out = np.empty((X.shape[0], other.shape[0]))
+        step = max(1, BLOCK_ELEMENTS // max(1, other.shape[0]))
+        for start in range(0, X.shape[0], step):
+            fill(X[start : start + step], out[start : start + step])
+        if Y is None:
+            np.fill_diagonal(out, self._diagonal(X))
+        return out
+
+    def diagonal(self, X: FloatArray) -> FloatArray:
+        """The (n,) variances k(x, x) for X of shape (n, d)."""
+        return self._diagonal(_as_points(X, "X"))
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product((*_parts(self, Product), *_parts(other, Product)))
+        return Scaled(kernel=self, variance=float(other))
+
+    def __rmul__(self, other: float) -> Kernel:
+        return Scaled(kernel=self, variance=float(other))
+
+    def __add__(self, other: Kernel) -> Kernel:
+        return Sum((*_parts(self, Sum), *_parts(other, Sum)))
+
+
+@dataclass(frozen=True)
+class Product(Kernel):
+    """The product of kernels, written `a * b`: similar when similar in every part."""
+
+    parts: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", _as_parts(self.parts))
+
+    @property
+    def max_variance(self) -> float:
+        """The bound from the parts' bounds."""
+        return math.prod(part.max_variance for part in self.parts)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "Product", "parts": [part.to_config() for part in self.parts]}
+
+    def _diagonal(self, X: FloatArray) -> FloatArray:
+        variances: FloatArray = np.prod([part.diagonal(X) for part in self.parts], axis=0)
+        return variances
+
+    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
+        return _combined(self.parts, Y, np.multiply)
+
+
+@dataclass(frozen=True)
+class Sum(Kernel):
+    """The sum of kernels, written `a + b`: independent effects that add."""
+
+    parts: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", _as_parts(self.parts))
+
+    @property
+    def max_variance(self) -> float:
+        """The bound from the parts' bounds."""
+        return math.fsum(part.max_variance for part in self.parts)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "Sum", "parts": [part.to_config() for part in self.parts]}
+
+    def _diagonal(self, X: FloatArray) -> FloatArray:
+        variances: FloatArray = np.sum([part.diagonal(X) for part in self.parts], axis=0)
+        return variances
+
+    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
+        return _combined(self.parts, Y, np.add)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled(Kernel):
+    """A kernel times a positive number, written `variance * kernel`."""
+
+    kernel: Kernel
+    variance: float
+
+    def __post_init__(self) -> None:
+        if not (self.variance > 0.0 and math.isfinite(self.variance)):
+            raise InvalidParameter(
+                f"a kernel was scaled by {self.variance!r}: the scale is positive and finite"
+            )
+
+    @property
+    def max_variance(self) -> float:
+        """The bound from the parts' bounds."""
+        return self.variance * self.kernel.max_variance
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "Scaled", "variance": self.variance, "kernel": self.kernel.to_config()}
+
+    def _diagonal(self, X: FloatArray) -> FloatArray:
+        scaled: FloatArray = self.variance * self.kernel.diagonal(X)
+        return scaled
+
+    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
+        inner = self.kernel._evaluator(Y)
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            inner(X, out)
+            out *= self.variance
+
+        return fill
+
+
+def _combined(parts: tuple[Kernel, ...], Y: FloatArray, combine: np.ufunc) -> RowEvaluator:
+    first, *others = [part._evaluator(Y) for part in parts]
+
+    def fill(X: FloatArray, out: FloatArray) -> None:
+        first(X, out)
+        scratch = np.empty_like(out)
+        for other in others:
+            other(X, scratch)
+            combine(out, scratch, out=out)
+
+    return fill
+
+
+def _parts(kernel: Kernel, kind: type[Product] | type[Sum]) -> tuple[Kernel, ...]:
+    return kernel.parts if isinstance(kernel, kind) else (kernel,)
+
+
+def _as_parts(parts: Sequence[Kernel]) -> tuple[Kernel, ...]:
+    checked = tuple(parts)
+    if not checked or not all(isinstance(part, Kernel) for part in checked):
+        raise InvalidParameter("a product or sum of kernels needs at least one part, and only kernels")
+    return checked
+
+
+def _as_points(points: FloatArray, name: str) -> FloatArray:
+    array = np.asarray(points, dtype=np.float64)
+    if array.ndim != 2:
+        raise InvalidData(f"{name} has shape {array.shape}: kernels take (n, d) arrays, one point a row")
+    return array
