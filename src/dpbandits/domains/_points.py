@@ -27,7 +27,7 @@ def as_points(points: ArrayLike, dim: int, *, name: str) -> FloatArray:
 
 def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
     """`values` as C-contiguous float64 of any shape; integers and floats only."""
-    if hasattr(values, "columns") or hasattr(values, "__dataframe__"):
+    if hasattr(type(values), "columns") or hasattr(type(values), "column_names"):
         raise InvalidData(
             f"{name} is a data frame: pass schema.encode(frame), so that public bounds scale it"
         )
@@ -40,7 +40,8 @@ def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
     if raw.dtype.kind not in "iuf":
         raise InvalidData(f"{name} has dtype {raw.dtype.name}, expected integers or floats")
     # Not np.ascontiguousarray: it would turn a scalar into shape (1,).
-    return np.asarray(raw, dtype=np.float64, order="C")
+    with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later
+        return np.asarray(raw, dtype=np.float64, order="C")
 
 
 def require_finite(array: FloatArray, *, name: str) -> None:

@@ -1,7 +1,7 @@
 """`Product`: several domains side by side, their columns concatenated."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -36,7 +36,7 @@ class Product:
     """
 
     parts: tuple[Domain, ...]
-    slices: tuple[slice, ...]
+    slices: tuple[slice, ...] = field(compare=False)
 
     def __init__(self, *parts: Domain) -> None:
         for part in parts:

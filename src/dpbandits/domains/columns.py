@@ -1,0 +1,172 @@
+"""`Range` and `Categories`: what a schema says in public about one column of a table."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.domains._points import as_numbers
+from dpbandits.domains.arms import Arms
+from dpbandits.domains.box import Box
+from dpbandits.errors import InvalidData, InvalidParameter
+
+__all__ = ["Categories", "Range", "column_from_config"]
+
+ObjectArray = NDArray[np.object_]
+Category = str | int | bool
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number between public bounds, scaled to [0, 1] by them.
+
+    Args:
+        low: public lower bound, in the column's unit.
+        high: public upper bound, above `low`.
+        clip: move values outside to the nearer bound; without it they are refused.
+
+    Raises:
+        InvalidParameter: not two finite numbers with low < high.
+    """
+
+    low: float
+    high: float
+    clip: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        box = Box(low=[self.low], high=[self.high])  # checks the bounds
+        object.__setattr__(self, "low", float(box.low[0]))
+        object.__setattr__(self, "high", float(box.high[0]))
+        object.__setattr__(self, "clip", bool(self.clip))
+
+    def encode(self, values: NDArray[Any], *, name: str) -> FloatArray:
+        """(n,) numbers in the column's unit -> (n,) in [0, 1]. `name` is the column's, for errors."""
+        if values.dtype.kind == "O":
+            values = _numbers_from_objects(values, name=name)
+        if values.dtype.kind not in "iuf":
+            raise InvalidData(f"column {name!r} has type {values.dtype.name}, expected numbers for a Range")
+        numbers = as_numbers(values, name=f"column {name!r}")
+        if np.isnan(numbers).any():
+            raise InvalidData(_null_message(name))
+        if not np.isfinite(numbers).all():
+            raise InvalidData(f"column {name!r} has infinite values: drop or repair these rows first")
+        if self.clip:
+            numbers = np.clip(numbers, self.low, self.high)
+        elif not ((numbers >= self.low) & (numbers <= self.high)).all():
+            raise InvalidData(
+                f"column {name!r} has values outside Range({self.low:g}, {self.high:g}): "
+                "declare Range(..., clip=True), or a wider range that you know without the data"
+            )
+        return np.clip((numbers - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "Range", "low": self.low, "high": self.high, "clip": self.clip}
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Categories:
+    """One of a public list of values, encoded as its place in the list.
+
+    Cells are compared by Python's equality, so that an integer column that pandas stores as
+    floats still matches: 3.0 is the category 3, and 1 is the category True.
+
+    Args:
+        values: distinct categories in the order of their codes: all strings, all integers, or
+            all booleans.
+
+    Raises:
+        InvalidParameter: the list is empty, mixed, or names a category twice.
+    """
+
+    values: tuple[Category, ...]
+
+    def __init__(self, values: Iterable[Category]) -> None:
+        if isinstance(values, str):
+            raise InvalidParameter("Categories got one string, expected a list of categories")
+        listed = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+        kinds = {type(value) for value in listed}
+        if len(kinds) != 1 or not kinds <= {str, int, bool}:
+            raise InvalidParameter(
+                "Categories needs a non-empty list of values that are "
+                "all strings, all integers or all booleans"
+            )
+        if len(set(listed)) != len(listed):
+            raise InvalidParameter("Categories lists the same value twice")
+        object.__setattr__(self, "values", listed)
+
+    @property
+    def arms(self) -> Arms:
+        """The codes as a domain, each named by its category."""
+        return Arms([str(value) for value in self.values])
+
+    def encode(self, values: NDArray[Any], *, name: str) -> IntArray:
+        """(n,) categories -> (n,) codes. `name` is the column's, for error messages."""
+        codes = {value: code for code, value in enumerate(self.values)}
+        cells = values.tolist()
+        try:
+            encoded = np.fromiter((codes.get(cell, -1) for cell in cells), dtype=np.int64, count=len(cells))
+        except TypeError:  # a list or the like in a cell
+            raise InvalidData(f"column {name!r} has cells that are no single value") from None
+        if (encoded < 0).any():
+            if _null_mask(values).any():
+                raise InvalidData(_null_message(name))
+            raise InvalidData(
+                f"column {name!r} has values outside the {len(self.values)} declared categories "
+                f"(of type {type(self.values[0]).__name__}): "
+                "map them to a declared one, such as 'other', or drop these rows"
+            )
+        return encoded
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "Categories", "values": list(self.values)}
+
+    def __repr__(self) -> str:
+        return f"Categories({list(self.values)})"
+
+
+def column_from_config(config: Mapping[str, Any]) -> Range | Categories:
+    """Rebuild a column from its `to_config()`."""
+    try:
+        match config.get("type"):
+            case "Range":
+                return Range(config["low"], config["high"], clip=config["clip"])
+            case "Categories":
+                return Categories(config["values"])
+    except KeyError as missing:
+        raise InvalidParameter(f"a column's configuration lacks the field {missing}") from None
+    raise InvalidParameter("a column's configuration needs a 'type': 'Range' or 'Categories'")
+
+
+def _null_message(name: str) -> str:
+    return f"column {name!r} has missing values: drop these rows, or fill them with a public constant"
+
+
+def _null_mask(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which cells are None, NaN, NaT or another value that does not equal itself."""
+    if values.dtype.kind == "O":
+        return np.fromiter((_is_null(cell) for cell in values), dtype=np.bool_, count=values.size)
+    return np.asarray(values != values)  # NaN and NaT differ from themselves
+
+
+def _is_null(cell: object) -> bool:
+    if cell is None or type(cell).__name__ == "NAType":
+        return True
+    return isinstance(cell, (float, np.floating, np.datetime64)) and bool(cell != cell)
+
+
+def _numbers_from_objects(values: ObjectArray, *, name: str) -> FloatArray:
+    """A column of Python numbers, as lists with None and pandas object columns come."""
+    if _null_mask(values).any():
+        raise InvalidData(_null_message(name))
+    plain = (int, float, np.integer, np.floating)
+    if not all(isinstance(cell, plain) and not isinstance(cell, bool) for cell in values):
+        raise InvalidData(f"column {name!r} mixes types or holds text, expected numbers for a Range")
+    try:
+        return values.astype(np.float64)
+    except OverflowError:
+        raise InvalidData(f"column {name!r} has integers too large for float64") from None
