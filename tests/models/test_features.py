@@ -1,0 +1,222 @@
+"""Features: they approximate their kernel, keep the norm, project consistently and come back identical."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbandits import domains
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.models import features as module
+from dpbandits.models.features import ArmFeatures, Features, MercerFeatures, from_config
+from dpbandits.models.kernels import Indicator, Matern, SquaredExponential
+
+SQUARE = domains.Box(low=[0.0, -1.0], high=[1.0, 1.0])
+GRID = domains.Finite(points=SQUARE.grid(7))
+MIXED = domains.Product(domains.Box(low=[0.0], high=[2.0]), domains.Arms(4))
+
+
+def mercer(**changes: object) -> MercerFeatures:
+    settings_ = {"kernel": Matern(nu=2.5, lengthscale=0.4), "domain": SQUARE, "n_features": 30, "seed": 3}
+    return MercerFeatures(**{**settings_, **changes})  # type: ignore[arg-type]
+
+
+CASES: dict[str, tuple[Features, domains.Domain]] = {
+    "box": (mercer(), SQUARE),
+    "finite": (mercer(domain=GRID, n_features=49), GRID),
+    "finite subset": (mercer(domain=GRID, n_features=10), GRID),
+    "few landmarks": (mercer(n_landmarks=30), SQUARE),
+    "variance above one": (mercer(kernel=4.0 * Matern(nu=1.5, lengthscale=0.3)), SQUARE),
+    "mixed": (
+        mercer(
+            kernel=Matern(nu=1.5, lengthscale=0.5, columns=(0,)) * Indicator(correlation=0.3, columns=(1,)),
+            domain=MIXED,
+        ),
+        MIXED,
+    ),
+    "high dimension": (
+        mercer(
+            kernel=SquaredExponential(lengthscale=2.0), domain=domains.Box(low=[0.0] * 12, high=[1.0] * 12)
+        ),
+        domains.Box(low=[0.0] * 12, high=[1.0] * 12),
+    ),
+    "arms": (
+        ArmFeatures(base=mercer(domain=domains.Box(low=[0.0], high=[2.0])), arm_column=1, n_arms=4),
+        MIXED,
+    ),
+}
+every_case = pytest.mark.parametrize(("features", "domain"), CASES.values(), ids=list(CASES))
+
+
+def sample(domain: domains.Domain, *shape: int, seed: int = 0) -> np.ndarray:
+    return domain.sample(int(np.prod(shape)), np.random.default_rng(seed)).reshape(*shape, domain.dim)
+
+
+@every_case
+def test_norms_never_exceed_one(features: Features, domain: domains.Domain) -> None:
+    phi = features(sample(domain, 2_000))
+    assert phi.shape == (2_000, features.n_features)
+    assert np.all((phi * phi).sum(axis=1) <= 1.0)
+    assert np.all(np.linalg.norm(phi, axis=1) > 0.3)
+
+
+@every_case
+def test_projecting_is_multiplying(features: Features, domain: domains.Domain) -> None:
+    X = sample(domain, 3, 40, 5)
+    weights = np.random.default_rng(1).normal(size=(features.n_features, 3))
+    phi = features(X)
+    assert phi.shape == (3, 40, 5, features.n_features)
+    np.testing.assert_allclose(features.project(X, weights), phi @ weights, atol=1e-8)
+    own = np.random.default_rng(2).normal(size=(40, features.n_features))
+    expected = np.einsum("bnm,bm->bn", phi[0], own)
+    np.testing.assert_allclose(features.project_each(X[0], own), expected, atol=1e-8)
+
+
+@every_case
+def test_rebuilt_from_json_bit_for_bit(features: Features, domain: domains.Domain) -> None:
+    again = from_config(json.loads(json.dumps(features.to_config())))
+    X = sample(domain, 100)
+    np.testing.assert_array_equal(again(X), features(X))
+    assert (again.n_features, again.supports) == (features.n_features, features.supports)
+    assert isinstance(again, Features)
+
+
+@every_case
+def test_every_vector_lives_in_one_support(features: Features, domain: domains.Domain) -> None:
+    assert [low for low, _ in features.supports] == [0, *[high for _, high in features.supports[:-1]]]
+    assert features.supports[-1][1] == features.n_features
+    phi = features(sample(domain, 200))
+    used = np.stack([np.any(phi[:, low:high] != 0.0, axis=1) for low, high in features.supports])
+    assert np.all(used.sum(axis=0) == 1)
+
+
+@every_case
+def test_no_points_no_features(features: Features, domain: domains.Domain) -> None:
+    nothing = np.empty((0, domain.dim))
+    assert features(nothing).shape == (0, features.n_features)
+    assert features.project(nothing, np.zeros((features.n_features, 2))).shape == (0, 2)
+    assert features.project_each(nothing[None], np.zeros((1, features.n_features))).shape == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n_features", "worst"),
+    [
+        # The worst of 4 million pairs, near the rim; the mean error is 2.5e-4, 5e-7 and 4e-4.
+        (SquaredExponential(lengthscale=0.5), 28, 0.012),
+        (SquaredExponential(lengthscale=0.5), 60, 3e-4),
+        (Matern(nu=2.5, lengthscale=0.5), 60, 0.07),
+    ],
+)
+def test_inner_products_approximate_the_kernel(
+    kernel: SquaredExponential | Matern, n_features: int, worst: float
+) -> None:
+    disc = domains.Box(low=[-1.0, -1.0], high=[1.0, 1.0])
+    X = sample(disc, 2_000)
+    X = X[np.linalg.norm(X, axis=1) <= 1.0]
+    phi = MercerFeatures(kernel=kernel, domain=disc, n_features=n_features)(X)
+    assert np.max(np.abs(phi @ phi.T - kernel(X))) < worst
+
+
+def test_all_points_of_a_finite_domain_give_the_exact_kernel() -> None:
+    phi = mercer(domain=GRID, n_features=49)(GRID.points)
+    np.testing.assert_allclose(phi @ phi.T, Matern(nu=2.5, lengthscale=0.4)(GRID.points), atol=1e-10)
+
+
+def test_features_of_a_scaled_kernel_are_divided_by_its_deviation() -> None:
+    plain, scaled = mercer(), mercer(kernel=4.0 * Matern(nu=2.5, lengthscale=0.4))
+    X = sample(SQUARE, 50)
+    np.testing.assert_allclose(scaled(X), plain(X), atol=1e-9)
+    weak = mercer(kernel=0.25 * Matern(nu=2.5, lengthscale=0.4))
+    np.testing.assert_allclose(weak(X), 0.5 * plain(X), atol=1e-9)
+
+
+def test_a_regular_grid_has_no_coinciding_eigenvalues() -> None:
+    """Else its eigenvectors, and any state kept in their coordinates, depend on the library's mood."""
+    values = mercer(domain=GRID, n_features=30).eigenvalues
+    gaps = -np.diff(values) / values[:-1]
+    assert gaps.min() > 1e-6
+
+
+def test_noise_eigenpairs_of_a_smooth_kernel_are_dropped() -> None:
+    smooth = mercer(kernel=SquaredExponential(lengthscale=2.0), n_features=200)
+    assert smooth.n_features < 80
+    X = sample(SQUARE, 300)
+    np.testing.assert_allclose(smooth(X) @ smooth(X).T, SquaredExponential(lengthscale=2.0)(X), atol=1e-6)
+
+
+def test_seeds_change_landmarks_and_nothing_else() -> None:
+    one, two = mercer(seed=1), mercer(seed=2)
+    assert not np.array_equal(one.landmarks, two.landmarks)
+    assert np.all(SQUARE.contains(one.landmarks))
+    X = sample(SQUARE, 50)
+    np.testing.assert_allclose(one(X) @ one(X).T, two(X) @ two(X).T, atol=0.15)
+
+
+def test_landmarks_of_a_product_cover_every_arm() -> None:
+    landmarks = mercer(
+        kernel=Matern(nu=1.5, lengthscale=0.5, columns=(0,)) * Indicator(columns=(1,)), domain=MIXED
+    ).landmarks
+    counts = np.bincount(landmarks[:, 1].astype(int), minlength=4)
+    assert counts.min() >= 13  # of 60
+    assert np.all(MIXED.contains(landmarks))
+
+
+def test_arm_features_are_the_base_in_the_arms_range() -> None:
+    features, _ = CASES["arms"]
+    assert isinstance(features, ArmFeatures)
+    phi = features([[0.3, 2.0]])[0]
+    m = features.base.n_features
+    np.testing.assert_array_equal(phi[2 * m : 3 * m], features.base([[0.3]])[0])
+    assert features.supports == tuple((arm * m, (arm + 1) * m) for arm in range(4))
+
+
+@given(rows=st.integers(1, 60), block=st.integers(1, 500), seed=st.integers(0, 100))
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_block_sizes_do_not_show(rows: int, block: int, seed: int) -> None:
+    features = mercer()
+    X = sample(SQUARE, rows, 4, seed=seed)
+    weights = np.random.default_rng(seed).normal(size=(rows, features.n_features))
+    expected = (features(X), features.project(X, weights.T), features.project_each(X, weights))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK_ELEMENTS", block)
+        patch.setattr(module, "PRODUCT_ELEMENTS", 3 * block)
+        again = (features(X), features.project(X, weights.T), features.project_each(X, weights))
+    for a, b in zip(expected, again, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-11)
+
+
+def test_bad_input_is_refused_without_showing_it() -> None:
+    features, arms = mercer(), CASES["arms"][0]
+    secret = 0.123456
+    cases = [
+        lambda: features([[secret]]),
+        lambda: features(secret),
+        lambda: features([[secret, np.nan]]),
+        lambda: features([[secret, np.inf]]),
+        lambda: features.project([[secret, secret]], np.zeros((3, 1))),
+        lambda: features.project([[secret, secret]], np.zeros(features.n_features)),
+        lambda: features.project_each([[secret, secret]], np.zeros((1, features.n_features))),
+        lambda: arms([[secret, 1.123456]]),
+        lambda: arms([[secret, 4.0]]),
+        lambda: arms([[secret]]),
+    ]
+    for case in cases:
+        with pytest.raises(InvalidData) as error:
+            case()
+        assert "123456" not in str(error.value)
+
+
+def test_impossible_parameters_are_refused() -> None:
+    base = mercer()
+    for build in (
+        lambda: mercer(n_features=0),
+        lambda: mercer(n_landmarks=29),
+        lambda: ArmFeatures(base=base, arm_column=-1, n_arms=2),
+        lambda: ArmFeatures(base=base, arm_column=0, n_arms=0),
+        lambda: from_config({"type": "Fourier"}),
+        lambda: from_config({"type": "MercerFeatures"}),
+    ):
+        with pytest.raises(InvalidParameter):
+            build()
