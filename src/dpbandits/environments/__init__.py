@@ -1,0 +1,52 @@
+"""Worlds in which policies are tried. For evaluation only: they show what no policy may see.
+
+An `Environment` gives each round's decision set, the reward of a chosen candidate and, for regret,
+the expected rewards of all. Everything about round t is a function of (seed, t) alone.
+
+Tables, one row a person, classes or columns as arms:
+
+- `load("cps-income", seed=...)`, `load("synthetic-income", seed=...)`; `available()` lists the names.
+- `TableBandit.from_labels(frame, schema=, labels=, arms=, seed=)`, `TableBandit.from_rewards(...)`.
+
+Known functions, new candidates every round:
+
+- `dubey2021_figure1(seed=)`: one good candidate among 24 bad ones, on the disc.
+- `camelback(seed=)`, `styblinski_tang_20(seed=)`, `michalewicz_10(seed=)`: test functions.
+- `FunctionBandit`: any function with any law of candidates.
+
+>>> world = dubey2021_figure1(seed=7, horizon=100)
+>>> world.decision_sets(0, 10).shape
+(10, 25, 2)
+>>> means = world.mean_rewards(0, 10)
+>>> bool((means.max(axis=1) >= 0.8).all())
+True
+"""
+
+from dpbandits.environments.datasets import available, cps_income, load
+from dpbandits.environments.functions import (
+    FunctionBandit,
+    UniformCandidates,
+    camelback,
+    michalewicz_10,
+    styblinski_tang_20,
+)
+from dpbandits.environments.gap_world import dubey2021_figure1
+from dpbandits.environments.protocol import Environment
+from dpbandits.environments.synthetic import synthetic_income
+from dpbandits.environments.tables import BestArm, TableBandit
+
+__all__ = [
+    "BestArm",
+    "Environment",
+    "FunctionBandit",
+    "TableBandit",
+    "UniformCandidates",
+    "available",
+    "camelback",
+    "cps_income",
+    "dubey2021_figure1",
+    "load",
+    "michalewicz_10",
+    "styblinski_tang_20",
+    "synthetic_income",
+]
