@@ -1,0 +1,261 @@
+"""What can be promised: joint, local and row-level differential privacy, or nothing.
+
+A definition holds the numbers that a user chooses and says in words what they mean: the privacy unit
+(whose data is protected as one piece) and the neighbours (which two inputs nobody may tell apart).
+How noise keeps the promise is the business of the other files.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy import _checks
+
+__all__ = [
+    "DPBanditsWarning",
+    "Definition",
+    "JointDP",
+    "LargeDelta",
+    "LocalDP",
+    "NoPrivacy",
+    "RowDP",
+    "from_config",
+    "warn_if_delta_large",
+]
+
+LARGE_DELTA = 1e-3
+"""A delta above this is large whatever the number of users: one run in a thousand may say everything."""
+
+
+class DPBanditsWarning(UserWarning):
+    """Root of all warnings raised by dpbandits."""
+
+
+class LargeDelta(DPBanditsWarning):
+    """delta is so large that publishing a few users' raw data would be allowed by it."""
+
+
+def warn_if_delta_large(delta: float, n_users: int) -> None:
+    """Warn when delta >= 1/n: a mechanism that publishes one random user's data would then qualify.
+
+    Args:
+        delta: the delta of a definition.
+        n_users: how many users (or rounds, where every user has one) the promise covers.
+
+    Example:
+        >>> warn_if_delta_large(1e-6, 10_000)
+    """
+    if delta > 0.0 and delta * n_users >= 1.0:
+        warnings.warn(
+            f"delta = {delta:g} is at least 1/{n_users}, one over the number of users or rounds: it allows "
+            "a mechanism that publishes somebody's raw data; use it only to compare with papers",
+            LargeDelta,
+            stacklevel=3,
+        )
+
+
+def _warn_above_threshold(delta: float) -> None:
+    if delta > LARGE_DELTA:
+        warnings.warn(
+            f"delta = {delta:g} is above {LARGE_DELTA:g}: it allows a mechanism that publishes all raw data "
+            "with that probability; use it only to compare with papers",
+            LargeDelta,
+            stacklevel=5,  # warn, this, __post_init__, the generated __init__, the caller
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointDP:
+    """Joint differential privacy: what everybody else sees says little about one user.
+
+    For every user, everything that the others receive and everything that is released has nearly the
+    same distribution when that user's whole contribution is replaced. The user's own actions are not
+    covered (they are for the user), and a trusted server sees raw data.
+
+    Args:
+        epsilon: privacy loss, above 0.
+        delta: probability mass outside the epsilon bound, in [0, 1); above 1e-3 warns.
+        rounds_per_user: how many rounds one user may take part in; the whole of them is protected.
+
+    Raises:
+        InvalidParameter: a number outside its range.
+
+    Example:
+        >>> JointDP(epsilon=1, delta=1e-6).unit
+        'one user: everything the user contributes in at most 1 round'
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    rounds_per_user: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
+        object.__setattr__(self, "delta", _checks.probability(self.delta, name="delta"))
+        rounds = _checks.integer(self.rounds_per_user, name="rounds_per_user")
+        object.__setattr__(self, "rounds_per_user", rounds)
+        _warn_above_threshold(self.delta)
+
+    @property
+    def unit(self) -> str:
+        """Whose data is protected as one piece."""
+        rounds = "1 round" if self.rounds_per_user == 1 else f"{self.rounds_per_user} rounds"
+        return f"one user: everything the user contributes in at most {rounds}"
+
+    @property
+    def neighbours(self) -> str:
+        """Which two inputs nobody may tell apart."""
+        return (
+            "two histories are neighbours when one user's whole contribution (the decision sets or "
+            "contexts, the rewards, and whether a reward was reported at all) is replaced by any other "
+            "and everybody else's is unchanged"
+        )
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {
+            "kind": "JointDP",
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rounds_per_user": self.rounds_per_user,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalDP:
+    """Local differential privacy: the one report that leaves a device says little about its user.
+
+    Args:
+        epsilon: privacy loss of the report, above 0; delta is 0.
+
+    Raises:
+        InvalidParameter: epsilon is not a finite number above 0.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
+
+    @property
+    def delta(self) -> float:
+        """0: the promise has no exceptions."""
+        return 0.0
+
+    @property
+    def unit(self) -> str:
+        """Whose data is protected as one piece."""
+        return "one user: the one (context, reward) that the device reports on"
+
+    @property
+    def neighbours(self) -> str:
+        """Which two inputs nobody may tell apart."""
+        return "any two pairs (context, reward) that the device could hold are neighbours"
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"kind": "LocalDP", "epsilon": self.epsilon}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowDP:
+    """Row-level differential privacy: a released table says little about where one row lies.
+
+    Args:
+        epsilon: privacy loss for a row that moves by at most `distance`, above 0.
+        delta: probability mass outside the epsilon bound, in [0, 1); above 1e-3 warns.
+        distance: Euclidean distance, after public scaling, up to which two positions of one row are
+            protected against each other.
+
+    Raises:
+        InvalidParameter: a number outside its range.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    distance: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
+        object.__setattr__(self, "delta", _checks.probability(self.delta, name="delta"))
+        object.__setattr__(self, "distance", _checks.number(self.distance, name="distance"))
+        _warn_above_threshold(self.delta)
+
+    @property
+    def unit(self) -> str:
+        """Whose data is protected as one piece."""
+        return f"one row of the table, up to a move of {self.distance:g} after public scaling"
+
+    @property
+    def neighbours(self) -> str:
+        """Which two inputs nobody may tell apart."""
+        return (
+            "two tables are neighbours when they have the same rows except one, and that row's two "
+            f"positions are at most {self.distance:g} apart (Euclidean distance after public scaling)"
+        )
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {
+            "kind": "RowDP",
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "distance": self.distance,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoPrivacy:
+    """No promise: for baselines that privacy is compared with."""
+
+    @property
+    def epsilon(self) -> float:
+        """Infinite: nothing is promised."""
+        return float("inf")
+
+    @property
+    def delta(self) -> float:
+        """1: nothing is promised."""
+        return 1.0
+
+    @property
+    def unit(self) -> str:
+        """Whose data is protected as one piece."""
+        return "nobody"
+
+    @property
+    def neighbours(self) -> str:
+        """Which two inputs nobody may tell apart."""
+        return "no two inputs are hidden from each other"
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"kind": "NoPrivacy"}
+
+
+Definition = JointDP | LocalDP | RowDP | NoPrivacy
+
+_KINDS: dict[str, type[JointDP] | type[LocalDP] | type[RowDP] | type[NoPrivacy]] = {
+    "JointDP": JointDP,
+    "LocalDP": LocalDP,
+    "RowDP": RowDP,
+    "NoPrivacy": NoPrivacy,
+}
+
+
+def from_config(config: Mapping[str, Any]) -> Definition:
+    """Rebuild a definition from its `to_config()`.
+
+    Raises:
+        InvalidParameter: not the configuration of a definition.
+    """
+    arguments = dict(config)
+    kind = _KINDS.get(arguments.pop("kind", ""))
+    if kind is None:
+        raise InvalidParameter(f"expected a definition of kind {', '.join(_KINDS)}")
+    try:
+        return kind(**arguments)
+    except TypeError as error:
+        raise InvalidParameter(f"{kind.__name__}: the configuration has missing or unknown fields") from error
