@@ -1,0 +1,274 @@
+r"""One user's contribution as exact integers, and how far replacing it can move their sum.
+
+A round contributes the pair (phi phi^T, z phi): a feature vector with ||phi|| <= 1 and a centred reward
+with |z| <= b = 1/2. The pair is released jointly, its two parts weighed against each other by `ratio`
+r: in coordinates where the squared distance of (A, u) and (A', u') is
+
+    ||A - A'||_F^2 + (r/b^2) ||u - u'||^2,
+
+and the noise has the same standard deviation in every coordinate.
+
+Sensitivity. Replacing (phi, z) by (psi, y) moves the pair by at most
+
+    s(r) = (2 + r)/sqrt(2) for r <= 2,    2 sqrt(r) for r >= 2.
+
+Proof. The distance is convex in (z, y) for given phi, psi, so it is largest at |z| = |y| = b, and
+changing the sign of a vector leaves its outer product alone: let z = y = b. With x = ||phi||^2,
+x' = ||psi||^2, c = phi.psi, the squared distance is x^2 + x'^2 - 2 c^2 + r (x + x' - 2 c). For given c
+it grows with x and x', so it is at most its value at x = x' = 1, which is w (4 - w)/2 + r w with
+w = 2 - 2 c in [0, 4]: largest at w = min(2 + r, 4), with value (2 + r)^2/2 or 4 r. The zero vector,
+which stands for a reward that never came, is one of the psi (value 1 + r, smaller).  QED.
+
+The vector alone, when only rewards are private (then phi is the same for both neighbours): in the
+coordinates u/b the distance is |z - y| ||phi||/b <= 2.
+
+A user with k rounds moves the sum by at most k s(r) (triangle inequality; sqrt(k) would be wrong, as
+the rounds may move it in one direction).
+
+Quantisation. phi is truncated to q = trunc(2^20 phi), with q.q <= 2^40 checked, and z/b is rounded to
+n with |n| <= 2^20. Sums of q q^T and n q are exact integers (in units of 2^-40), so the bound above
+holds for them exactly, in any order of summation and over any number of shards.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.privacy import _checks
+
+__all__ = ["LATTICE", "GramVectorMechanism", "joint_sensitivity"]
+
+BITS = 20
+"""Binary digits of a feature and of a centred reward: error 1e-6, far below any noise."""
+
+LATTICE = 2.0 ** (-2 * BITS)
+"""What one unit of an integer sum is worth: sums of products of two 20-bit numbers."""
+
+REWARD_BOUND = 0.5
+"""b: largest absolute value of a centred reward."""
+
+_ONE = 1 << BITS
+_EXACT_ROWS = 1 << (53 - 2 * BITS)
+"""Rows that float64 sums without rounding: 2^13 products of at most 2^40 stay within 2^53."""
+
+
+def joint_sensitivity(ratio: float) -> float:
+    """s(r): largest move of the joint (Gram, vector) contribution of one round; see the module.
+
+    Example:
+        >>> round(joint_sensitivity(2.0) ** 2, 12), round(joint_sensitivity(10.0) ** 2, 12)
+        (8.0, 40.0)
+    """
+    r = _checks.number(ratio, name="ratio")
+    return (2.0 + r) / math.sqrt(2.0) if r <= 2.0 else 2.0 * math.sqrt(r)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GramVectorMechanism:
+    """Geometry and integer contributions of the joint (Gram, vector) release.
+
+    Three forms of the same numbers:
+
+    - sums: int64 (..., D), in units of `LATTICE`: for each support the upper triangle of its Gram
+      block, row by row, diagonal included; then the m vector entries, rewards in units of b;
+    - coordinates: float (..., D), the isometric form in which one user's replacement moves at most
+      `sensitivity` (off-diagonal entries times sqrt(2), vector entries times sqrt(ratio));
+    - natural: gram (..., m, m) and vector (..., m) = sum of z phi.
+
+    Args:
+        n_features: m.
+        supports: half-open index ranges that partition 0..m; a feature vector is nonzero in one of them
+            only. Products across supports are not part of the release (leaving entries out cannot raise
+            the sensitivity). None: one range.
+        ratio: r; 2 makes the vector exactly as accurate as if it were released alone.
+        rounds_per_user: k; multiplies the sensitivity.
+        vector_only: decision sets are public and only rewards are private: release the vector alone;
+            the Gram is then public and exact. It must hold every answered decision, whether or not its
+            reward came, since that is the user's secret.
+
+    Raises:
+        InvalidParameter: numbers outside their ranges, or supports that do not partition 0..m.
+
+    Example:
+        >>> mechanism = GramVectorMechanism(n_features=2)
+        >>> sums = mechanism.encode(np.array([[0.6, 0.8]]), np.array([0.25]))
+        >>> gram, vector = mechanism.from_coordinates(mechanism.to_coordinates(sums))
+        >>> gram.round(3), vector.round(3)
+        (array([[0.36, 0.48], [0.48, 0.64]]), array([0.15, 0.2 ]))
+    """
+
+    n_features: int
+    supports: Sequence[tuple[int, int]] | None = None
+    ratio: float = 2.0
+    rounds_per_user: int = 1
+    vector_only: bool = False
+
+    def __post_init__(self) -> None:
+        size = _checks.integer(self.n_features, name="n_features")
+        object.__setattr__(self, "n_features", size)
+        object.__setattr__(self, "ratio", _checks.number(self.ratio, name="ratio"))
+        rounds = _checks.integer(self.rounds_per_user, name="rounds_per_user")
+        object.__setattr__(self, "rounds_per_user", rounds)
+        pairs = ((0, size),) if self.supports is None else self.supports
+        supports = tuple((int(start), int(stop)) for start, stop in pairs)
+        edges = [0, *(stop for _, stop in supports)]
+        if edges[-1] != size or any(
+            start != edge or not stop > edge for (start, stop), edge in zip(supports, edges, strict=False)
+        ):
+            raise InvalidParameter(
+                f"supports: expected ranges that follow each other from 0 to {size}, none of them empty"
+            )
+        object.__setattr__(self, "supports", supports)
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The supports, resolved: always a partition of 0..m."""
+        return tuple(self.supports or ())
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest move of the sum, in coordinates, when one user is replaced."""
+        return self.rounds_per_user * (2.0 if self.vector_only else joint_sensitivity(self.ratio))
+
+    @property
+    def size(self) -> int:
+        """D: how many numbers are released."""
+        return self.gram_size + self.n_features
+
+    @property
+    def gram_size(self) -> int:
+        """How many of them are Gram entries; 0 when the Gram is public."""
+        if self.vector_only:
+            return 0
+        return sum((stop - start) * (stop - start + 1) // 2 for start, stop in self.ranges)
+
+    @property
+    def largest_coordinate(self) -> float:
+        """Largest absolute value of one round's coordinates: sqrt(r) |q_i n| or sqrt(2) |q_i q_j| <= 1."""
+        return 1.0 if self.vector_only else max(1.0, math.sqrt(self.ratio))
+
+    def encode(self, features: ArrayLike, centred: ArrayLike) -> IntArray:
+        """Sums (D,) over rounds, as exact integers.
+
+        Args:
+            features: (n, m), Euclidean norm of a row at most 1; longer rows are shortened.
+            centred: (n,), rewards in [-1/2, 1/2]; others are clipped.
+
+        Raises:
+            InvalidData: wrong shapes, or NaN or infinity.
+        """
+        phi, z = np.asarray(features, dtype=np.float64), np.asarray(centred, dtype=np.float64)
+        if phi.ndim != 2 or phi.shape[1] != self.n_features or z.shape != phi.shape[:1]:
+            raise InvalidData(
+                f"features {phi.shape}, centred {z.shape}: expected (n, {self.n_features}) and (n,)"
+            )
+        if not (np.isfinite(phi).all() and np.isfinite(z).all()):
+            raise InvalidData("features or centred rewards hold NaN or infinity")
+        sums = np.zeros(self.size, dtype=np.int64)
+        for start in range(0, len(phi), _EXACT_ROWS):
+            rows = slice(start, start + _EXACT_ROWS)
+            sums += self._encode_exactly(phi[rows], z[rows])
+        return sums
+
+    def _encode_exactly(self, phi: FloatArray, z: FloatArray) -> IntArray:
+        """Sums over at most `_EXACT_ROWS` rounds: all partial sums are integers below 2^53."""
+        q, n = quantise_features(phi), quantise_rewards(z)
+        vector = n @ q
+        if self.vector_only:
+            return vector.astype(np.int64)
+        parts = []
+        for start, stop in self.ranges:
+            block = q[:, start:stop]
+            if len(self.ranges) > 1:
+                block = block[block.any(axis=1)]
+            parts.append((block.T @ block)[np.triu_indices(stop - start)])
+        return np.concatenate([*parts, vector]).astype(np.int64)
+
+    def to_coordinates(self, sums: IntArray) -> FloatArray:
+        """(..., D) integers -> (..., D) isometric coordinates."""
+        return np.asarray(sums * (self._weights * LATTICE))
+
+    def from_coordinates(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(..., D) coordinates -> gram (..., m, m), symmetric, and vector (..., m), in natural units.
+
+        Raises:
+            InvalidParameter: the mechanism releases the vector only.
+        """
+        if self.vector_only:
+            raise InvalidParameter("vector_only releases no Gram: use vector_from_coordinates")
+        m = self.n_features
+        gram = np.zeros((*coordinates.shape[:-1], m, m))
+        entries = coordinates[..., : self.gram_size] / self._weights[: self.gram_size]
+        position = 0
+        for start, stop in self.ranges:
+            rows, columns = np.triu_indices(stop - start)
+            block = entries[..., position : position + len(rows)]
+            gram[..., start + rows, start + columns] = block
+            gram[..., start + columns, start + rows] = block
+            position += len(rows)
+        return gram, self.vector_from_coordinates(coordinates)
+
+    def vector_from_coordinates(self, coordinates: FloatArray) -> FloatArray:
+        """(..., D) coordinates -> vector (..., m) = sum of z phi."""
+        return np.asarray(coordinates[..., self.gram_size :] * self.vector_noise_sd(1.0))
+
+    def gram_noise_sd(self, coordinate_sd: float) -> float:
+        """sigma_A: the Gram's noise is sigma_A (Z + Z^T)/2, sd 1 on the diagonal and 1/sqrt(2) off it.
+
+        Args:
+            coordinate_sd: standard deviation of the noise in every coordinate.
+        """
+        return 0.0 if self.vector_only else coordinate_sd
+
+    def vector_noise_sd(self, coordinate_sd: float) -> float:
+        """sigma_u: standard deviation of the noise of every vector entry, in natural units."""
+        return coordinate_sd * REWARD_BOUND / (1.0 if self.vector_only else math.sqrt(self.ratio))
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        """(D,) factors from integer sums to coordinates."""
+        if self.vector_only:
+            return np.ones(self.n_features)
+        parts = []
+        for start, stop in self.ranges:
+            rows, columns = np.triu_indices(stop - start)
+            parts.append(np.where(rows == columns, 1.0, math.sqrt(2.0)))
+        return np.concatenate([*parts, np.full(self.n_features, math.sqrt(self.ratio))])
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {
+            "n_features": self.n_features,
+            "supports": [list(pair) for pair in self.ranges],
+            "ratio": self.ratio,
+            "rounds_per_user": self.rounds_per_user,
+            "vector_only": self.vector_only,
+        }
+
+
+def quantise_features(phi: FloatArray) -> FloatArray:
+    """q = trunc(2^20 phi), integers held in float64, with q.q <= 2^40 for every row. (n, m) -> (n, m).
+
+    Truncation only shortens. Rows that are too long all the same are scaled to length 1 - 2^-20, from
+    where rounding cannot take them out again, and truncated anew.
+    """
+    q = np.trunc(phi * _ONE)
+    # Squares are integers: below 2^53 their sum is exact, and above it stays far above 2^40.
+    long = ~(np.einsum("ij,ij->i", q, q) <= _ONE * _ONE)
+    if long.any():
+        rows = phi[long] / np.abs(phi[long]).max(axis=1, keepdims=True)
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        q[long] = np.trunc(rows * ((_ONE - 1) / lengths)[:, None])
+    return q
+
+
+def quantise_rewards(centred: FloatArray) -> FloatArray:
+    """round(2^20 z/b), integers held in float64 in [-2^20, 2^20]. (n,) -> (n,)."""
+    return np.rint(np.clip(centred / REWARD_BOUND, -1.0, 1.0) * _ONE)

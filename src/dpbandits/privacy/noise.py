@@ -1,0 +1,282 @@
+"""Where the noise of a guarantee comes from: a secure source, or a repeatable one for studies.
+
+Both draw integers, so that what is released never depends on the last bits of a float (Mironov 2012),
+and both are used through the same calls. They differ in the law, hence in the certificate, hence in
+the scale that a promise needs:
+
+======================  ==================================  ====================  ==================
+source                  law                                 certificate           scale at (1, 1e-6)
+======================  ==================================  ====================  ==================
+`SecureNoise()`         discrete Gaussian, OS randomness    `ZeroConcentratedDP`  4.531 sensitivity
+`SimulatedNoise(seed)`  rounded normal, repeatable          `GaussianDP`          4.225 sensitivity
+======================  ==================================  ====================  ==================
+
+Simulated noise protects nobody: whoever has the seed can subtract it. A guarantee that rests on it
+has the status `simulated`.
+"""
+
+import math
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from dpbandits._typing import IntArray, Seed
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy import _checks
+from dpbandits.privacy.accounting import (
+    Certificate,
+    GaussianDP,
+    ZeroConcentratedDP,
+    gaussian_mu,
+    zcdp_rho,
+)
+
+__all__ = ["NoiseSource", "SecureNoise", "SimulatedNoise", "from_config"]
+
+LARGEST_SIGMA = 2.0**52
+"""Scales stay below this, so that neither a draw nor its sum with a statistic can leave int64."""
+
+_CHUNK = 1 << 16
+"""Draws per call of the library: bounds the memory of its Python lists."""
+
+_SIMULATED_STREAM = 0x6E6F6973
+"""Separates simulated noise from every other use of a seed."""
+
+
+@runtime_checkable
+class NoiseSource(Protocol):
+    """A source of integer noise and the certificate its law carries."""
+
+    @property
+    def status(self) -> Literal["enforced", "simulated"]:
+        """Whether a guarantee may rest on this source."""
+
+    def gaussian_scale(self, sensitivity: float, epsilon: float, delta: float) -> tuple[float, Certificate]:
+        """Scale of `integer_gaussian` that keeps (epsilon, delta), and what it then certifies.
+
+        Args:
+            sensitivity: largest Euclidean distance between the integer statistics of two neighbours,
+                over all releases that share the promise.
+            epsilon: in (0, 50].
+            delta: in [1e-15, 1).
+        """
+
+    def integer_gaussian(self, sigma: float, size: int) -> IntArray:
+        """Fresh noise (size,) of scale `sigma`, in lattice units."""
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description of the kind of source, never of drawn or pending noise."""
+
+
+class SecureNoise:
+    """Discrete Gaussian noise by OpenDP's exact sampler on operating-system randomness.
+
+    P(k) is proportional to exp(-k^2/(2 sigma^2)) on the integers. Added to an integer statistic whose
+    neighbours are at Euclidean distance at most s, it is s^2/(2 sigma^2)-zCDP (Canonne, Kamath,
+    Steinke 2020, Theorem 14).
+
+    A draw costs about 12 microseconds. `prepare` draws ahead of time, off the path of an answer.
+    Prepared noise lives in the memory of this process only: it is never saved, shown, copied or
+    shared with a forked child, because noise used twice protects nobody.
+
+    OpenDP asks for its feature flag "contrib" before it draws; the flag is a switch of the whole
+    process and is set here, on the first draw, and nowhere else.
+
+    Example:
+        >>> SecureNoise().integer_gaussian(sigma=1e6, size=3).shape
+        (3,)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._prepared: dict[float, list[IntArray]] = {}
+        self._process = os.getpid()
+
+    @property
+    def status(self) -> Literal["enforced", "simulated"]:
+        """enforced: a guarantee may rest on this source."""
+        return "enforced"
+
+    def gaussian_scale(self, sensitivity: float, epsilon: float, delta: float) -> tuple[float, Certificate]:
+        """sensitivity/sqrt(2 rho) and its rho, for the largest rho that proves (epsilon, delta)."""
+        rho = zcdp_rho(epsilon, delta)
+        distance = _checks.number(sensitivity, name="sensitivity")
+        sigma = _rounded_up(distance / math.sqrt(2.0 * rho))
+        return _check_sigma(sigma), ZeroConcentratedDP(rho)
+
+    def integer_gaussian(self, sigma: float, size: int) -> IntArray:
+        """Fresh discrete Gaussian noise (size,), prepared draws first; nothing is handed out twice."""
+        scale, missing = _check_sigma(sigma), _check_size(size)
+        parts: list[IntArray] = []
+        with self._lock:
+            self._forget_after_fork()
+            pool = self._prepared.get(scale, [])
+            while pool and missing:
+                block = pool.pop()
+                if len(block) > missing:
+                    pool.append(block[missing:])
+                    block = block[:missing]
+                parts.append(block)
+                missing -= len(block)
+        parts.append(_discrete_gaussian(scale, missing))
+        return np.concatenate(parts)
+
+    def prepare(self, sigma: float, size: int) -> None:
+        """Draw ahead until `size` draws of scale `sigma` are waiting; may run in another thread."""
+        scale, wanted = _check_sigma(sigma), _check_size(size)
+        with self._lock:
+            self._forget_after_fork()
+            waiting = sum(len(block) for block in self._prepared.get(scale, []))
+        block = _discrete_gaussian(scale, max(0, wanted - waiting))
+        with self._lock:
+            self._forget_after_fork()
+            self._prepared.setdefault(scale, []).append(block)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description; holds no noise."""
+        return {"kind": "SecureNoise"}
+
+    def _forget_after_fork(self) -> None:
+        """A forked child must not use the noise that its parent will use."""
+        if self._process != os.getpid():
+            self._prepared.clear()
+            self._process = os.getpid()
+
+    def __repr__(self) -> str:
+        return "SecureNoise()"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecureNoise)
+
+    def __hash__(self) -> int:
+        return hash(SecureNoise)
+
+    def __reduce__(self) -> tuple[type["SecureNoise"], tuple[()]]:
+        """Copies and transfers to other processes start without prepared noise."""
+        return SecureNoise, ()
+
+
+class SimulatedNoise:
+    """Repeatable noise for studies and tests: a rounded normal draw. It protects nobody.
+
+    Draw number i comes from a generator keyed by (seed, i) alone, so a run restored at `position`
+    continues bit for bit as if it had not been interrupted.
+
+    Args:
+        seed: any non-negative integer.
+        position: how many draws (calls of `integer_gaussian`) came before.
+
+    Raises:
+        InvalidParameter: a negative seed or position.
+
+    Example:
+        >>> noise = SimulatedNoise(7)
+        >>> first, second = noise.integer_gaussian(100.0, 2), noise.integer_gaussian(100.0, 2)
+        >>> bool(np.all(noise.at(1).integer_gaussian(100.0, 2) == second))
+        True
+    """
+
+    def __init__(self, seed: Seed, *, position: int = 0) -> None:
+        self._seed = _checks.integer(seed, name="seed", minimum=0)
+        self._position = _checks.integer(position, name="position", minimum=0)
+
+    @property
+    def status(self) -> Literal["enforced", "simulated"]:
+        """simulated: no guarantee may rest on this source."""
+        return "simulated"
+
+    @property
+    def seed(self) -> Seed:
+        """The seed that all draws come from."""
+        return self._seed
+
+    @property
+    def position(self) -> int:
+        """How many draws were made; belongs into the saved state of whoever draws."""
+        return self._position
+
+    def at(self, position: int) -> "SimulatedNoise":
+        """The same source, as it was after `position` draws."""
+        return SimulatedNoise(self._seed, position=position)
+
+    def gaussian_scale(self, sensitivity: float, epsilon: float, delta: float) -> tuple[float, Certificate]:
+        """sensitivity/mu and its mu: the scale of real-valued Gaussian noise."""
+        mu = gaussian_mu(epsilon, delta)
+        distance = _checks.number(sensitivity, name="sensitivity")
+        return _check_sigma(_rounded_up(distance / mu)), GaussianDP(mu)
+
+    def integer_gaussian(self, sigma: float, size: int) -> IntArray:
+        """Normal draws (size,) rounded to integers; moves `position` on by one."""
+        scale, count = _check_sigma(sigma), _check_size(size)
+        key = np.random.SeedSequence([_SIMULATED_STREAM, self._seed, self._position])
+        normals = np.random.Generator(np.random.Philox(key)).standard_normal(count)
+        self._position += 1
+        return np.rint(scale * normals).astype(np.int64)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description: the seed, not the position, which is state."""
+        return {"kind": "SimulatedNoise", "seed": self._seed}
+
+    def __repr__(self) -> str:
+        return f"SimulatedNoise({self._seed})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SimulatedNoise) and self._seed == other._seed
+
+    def __hash__(self) -> int:
+        return hash((SimulatedNoise, self._seed))
+
+
+def from_config(config: Mapping[str, Any]) -> NoiseSource:
+    """A fresh source of the kind that `to_config()` described.
+
+    Raises:
+        InvalidParameter: not the configuration of a noise source.
+    """
+    kind = config.get("kind")
+    if kind == "SecureNoise" and set(config) == {"kind"}:
+        return SecureNoise()
+    if kind == "SimulatedNoise" and set(config) == {"kind", "seed"}:
+        return SimulatedNoise(config["seed"])
+    raise InvalidParameter("expected the configuration of a SecureNoise or a SimulatedNoise")
+
+
+def _discrete_gaussian(sigma: float, size: int) -> IntArray:
+    """Fresh draws (size,) of OpenDP's discrete Gaussian, as noise added to zeros."""
+    if size == 0:
+        return np.zeros(0, dtype=np.int64)
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")  # process-wide, see SecureNoise
+    measurement = make_gaussian(
+        vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), sigma, MO="ZeroConcentratedDivergence"
+    )
+    draws = np.empty(size, dtype=np.int64)
+    for start in range(0, size, _CHUNK):
+        stop = min(start + _CHUNK, size)
+        draws[start:stop] = measurement([0] * (stop - start))
+    return draws
+
+
+def _rounded_up(sigma: float) -> float:
+    """A few float64 steps up: divisions and roots that led here may have rounded down."""
+    return sigma * (1.0 + 2.0**-50)
+
+
+def _check_sigma(sigma: object) -> float:
+    scale = _checks.number(sigma, name="sigma")
+    if scale > LARGEST_SIGMA:
+        raise InvalidParameter(
+            f"sigma is {scale:.3g} lattice units, above 2^52: epsilon is too small for this lattice"
+        )
+    return scale
+
+
+def _check_size(size: object) -> int:
+    return _checks.integer(size, name="size", minimum=0)

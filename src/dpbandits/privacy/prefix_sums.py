@@ -1,0 +1,293 @@
+r"""Sums over blocks released one after another, with one calibrated noise: the matrix mechanism.
+
+Rounds are divided into K blocks fixed in advance. When block j closes, the integer sums x_0..x_j of
+the blocks so far are mixed and released,
+
+    r_j = round((R x)_j / unit) + zeta_j,    zeta_j integer Gaussian noise, unit = 2^-20,
+
+R lower triangular with columns of norm at most 1 (`Factor`). Estimates of any block, or of all blocks
+up to j, are linear in r_0..r_j: post-processing. Good factors spread the noise so that the error of a
+prefix grows like log K, not like sqrt(K).
+
+Formal guarantee. Let x be computed from people's data and from past releases in any way such that,
+for fixed past releases, replacing one user changes what the user's own rounds contribute and nothing
+else. With every user in at most k rounds, each contributing at most Delta to its block in the
+mechanism's coordinates (divided by `unit`), the whole stream r_0, ..., r_{K-1} is rho-zCDP with
+
+    sqrt(2 rho) sigma = k Delta max_i ||R_{:,i}|| + (1 + slack) sqrt(D n),
+
+D the number of coordinates and n = min(K, k max_i #{j: R_ji != 0}) how many releases a user can touch.
+
+Proof. Fix two neighbours and r_0..r_{j-1}. Under both, r_j is discrete Gaussian noise on an integer
+vector; the two vectors differ by v_j = (R (x - x'))_j/unit + e_j, where e_j comes from rounding: it is 0
+unless the user touches release j, and then every entry is at most 1 + slack (1/2 for each neighbour, and
+slack for float64 arithmetic). So for every order alpha the conditional Renyi divergence is at most
+alpha ||v_j||^2/(2 sigma^2) (Canonne, Kamath, Steinke 2020). v_j may depend on the past, yet along every
+path sum_j ||v_j||^2 <= s^2, where s is the right-hand side above: stacked over j, the mixed changes are a
+sum over the user's rounds t in blocks i(t) of R_{:,i(t)} (x) delta_t, of norm at most
+||R_{:,i(t)}|| Delta each (triangle inequality), and the stacked e_j have norm at most
+(1 + slack) sqrt(D n). A reward told after its block closed counts from the next release on: it only
+removes entries of R_{:,i}. Finally, with L_j the log-likelihood ratio of r_j given the past and
+d_j = alpha ||v_j||^2/(2 sigma^2), prod_j exp((alpha-1)(L_j - d_j)) is a supermartingale, so
+E exp((alpha-1) sum_j L_j) <= exp((alpha-1) alpha s^2/(2 sigma^2)).  QED.
+
+With real-valued Gaussian noise the stream is GaussianDP(s/sigma) (Denisov et al. 2022); this is the
+certificate that simulated noise carries.
+
+The factor of `square_root_toeplitz` is the Toeplitz square root of the matrix of ones below the diagonal
+(Henzinger, Upadhyay, Upadhyay 2023; Fichtenberger, Henzinger, Upadhyay 2023).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.privacy import _checks
+from dpbandits.privacy.accounting import Certificate
+from dpbandits.privacy.mechanisms import LATTICE, GramVectorMechanism
+from dpbandits.privacy.noise import NoiseSource
+
+__all__ = ["RELEASE_UNIT", "BlockRelease", "Factor", "identity", "square_root_toeplitz"]
+
+RELEASE_UNIT = 2.0**-20
+"""What one unit of a release is worth in coordinates; the noise is a few million units."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """Lower-triangular mixing matrix R of the block sums.
+
+    Args:
+        matrix: (K, K), lower triangular, diagonal not zero, every column of Euclidean norm at most 1.
+
+    Raises:
+        InvalidParameter: anything else.
+    """
+
+    matrix: FloatArray
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.matrix, dtype=np.float64)
+        if matrix.ndim != 2 or len(matrix) == 0 or matrix.shape[0] != matrix.shape[1]:
+            raise InvalidParameter(f"a factor of shape {matrix.shape}: expected a square matrix")
+        if not np.isfinite(matrix).all() or np.triu(matrix, 1).any() or not np.diag(matrix).all():
+            raise InvalidParameter("a factor is finite, lower triangular and has no zero on its diagonal")
+        norm = float(np.sqrt((matrix**2).sum(axis=0)).max())
+        if norm > 1.0 + 1e-12:
+            raise InvalidParameter(f"a column of the factor has norm {norm:g}, expected at most 1")
+        matrix.setflags(write=False)
+        object.__setattr__(self, "matrix", matrix)
+
+    @property
+    def n_blocks(self) -> int:
+        """K."""
+        return len(self.matrix)
+
+    @property
+    def touched(self) -> int:
+        """Largest number of releases that one block enters."""
+        return int((self.matrix != 0.0).sum(axis=0).max())
+
+    def unmix(self, released: FloatArray) -> FloatArray:
+        """R^-1 r for the first releases. (k, ...) -> (k, ...)."""
+        k = len(released)
+        flat = np.reshape(released, (k, -1))
+        solved = solve_triangular(self.matrix[:k, :k], flat, lower=True)
+        return np.asarray(np.reshape(solved, released.shape))
+
+    def block_covariance(self, k: int | None = None) -> FloatArray:
+        """N = (R^T R)^-1 of the first k blocks, in units of the noise variance of a release. (k, k)."""
+        size = self.n_blocks if k is None else k
+        if not 1 <= size <= self.n_blocks:
+            raise InvalidParameter(f"k is {size}, expected 1 to {self.n_blocks} blocks")
+        inverse = solve_triangular(self.matrix[:size, :size], np.eye(size), lower=True)
+        return np.asarray(inverse @ inverse.T)
+
+    def prefix_variance(self) -> FloatArray:
+        """(K,): variance of the estimated sum over blocks 0..j, in units of a release's noise variance."""
+        inverse = solve_triangular(self.matrix, np.eye(self.n_blocks), lower=True)
+        return np.asarray((np.cumsum(inverse, axis=0) ** 2).sum(axis=1))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Factor) and np.array_equal(self.matrix, other.matrix)
+
+    def __hash__(self) -> int:
+        return hash(self.matrix.tobytes())
+
+    def __repr__(self) -> str:
+        return f"Factor(n_blocks={self.n_blocks})"
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description: the matrix itself, so that no later formula can change a guarantee."""
+        return {"matrix": self.matrix.tolist()}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "Factor":
+        """Rebuild a factor from `to_config()`."""
+        return cls(np.array(config["matrix"]))
+
+
+def square_root_toeplitz(n_blocks: int) -> Factor:
+    """The Toeplitz square root of the prefix-sum matrix, scaled to columns of norm at most 1.
+
+    L has entries c_(i-j), c_0 = 1, c_k = c_(k-1) (2k-1)/(2k), and L L is the lower-triangular matrix of
+    ones. With S_j the sum of the first j squared entries, R = L/sqrt(S_K), and the prefix over j blocks
+    has variance S_K S_j.
+
+    Example:
+        >>> round(float(square_root_toeplitz(32).prefix_variance()[-1] ** 0.5), 1)
+        2.2
+    """
+    size = _checks.integer(n_blocks, name="n_blocks")
+    k = np.arange(1, size)
+    c = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+    i, j = np.indices((size, size))
+    matrix = np.where(i >= j, c[np.abs(i - j)], 0.0)
+    return Factor(matrix / math.sqrt(float((c**2).sum())))
+
+
+def identity(n_blocks: int) -> Factor:
+    """Every block released once, by itself: the best when only single blocks matter."""
+    return Factor(np.eye(_checks.integer(n_blocks, name="n_blocks")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockRelease:
+    """The one place where block sums meet noise. Plain arithmetic: releases live with their policy.
+
+    Args:
+        factor: mixing matrix; its size is the number of blocks.
+        mechanism: geometry of the sums, with the rounds per user.
+        noise: source of the noise; decides scale and certificate.
+        epsilon: promise of all blocks together, in (0, 50].
+        delta: promise of all blocks together, in [1e-15, 1).
+        max_rounds: public bound on the rounds in all blocks; float64 errors are bounded with it.
+
+    Raises:
+        InvalidParameter: numbers outside their ranges.
+
+    Example:
+        >>> from dpbandits.privacy.noise import SimulatedNoise
+        >>> release = BlockRelease(
+        ...     factor=square_root_toeplitz(2), mechanism=GramVectorMechanism(n_features=3),
+        ...     noise=SimulatedNoise(0), epsilon=1.0, delta=1e-6)
+        >>> sums = np.zeros((1, 9), dtype=np.int64)
+        >>> release.release(0, sums).shape, round(release.gram_noise_sd, 2)
+        ((9,), 11.95)
+    """
+
+    factor: Factor
+    mechanism: GramVectorMechanism
+    noise: NoiseSource
+    epsilon: float
+    delta: float
+    max_rounds: int = 1 << 20
+
+    def __post_init__(self) -> None:
+        rounds = _checks.integer(self.max_rounds, name="max_rounds")
+        if rounds > 1 << 22:
+            raise InvalidParameter(f"max_rounds is {rounds}: int64 sums hold at most 2^22 rounds")
+        _ = self._calibration  # a promise that cannot be kept fails here, not at the first release
+
+    @property
+    def slack(self) -> float:
+        """How much float64 arithmetic can add to the rounding difference of two neighbours, in units.
+
+        A dot product of K terms, each after three roundings, is off by at most (K + 3) 2^-53 times the
+        sum of absolute terms (a little more is taken); two neighbours are off in opposite directions.
+        """
+        largest = float(np.abs(self.factor.matrix).max()) * self.mechanism.largest_coordinate
+        return 2.0 * (self.factor.n_blocks + 4) * 2.0**-52 * largest * self.max_rounds / RELEASE_UNIT
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest Euclidean distance between the stacked releases of two neighbours, in release units."""
+        # 2^-40 covers the rounding of column norms, of sqrt(2) and sqrt(r), and of this formula
+        columns = float(np.sqrt((self.factor.matrix**2).sum(axis=0)).max()) * (1.0 + 2.0**-40)
+        touched = min(self.factor.n_blocks, self.mechanism.rounds_per_user * self.factor.touched)
+        rounding = (1.0 + self.slack) * math.sqrt(self.mechanism.size * touched)
+        return self.mechanism.sensitivity * columns / RELEASE_UNIT + rounding
+
+    @cached_property
+    def _calibration(self) -> tuple[float, Certificate]:
+        return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta)
+
+    @property
+    def sigma(self) -> float:
+        """Scale of the noise of every released number, in release units."""
+        return self._calibration[0]
+
+    @property
+    def certificate(self) -> Certificate:
+        """What all blocks together give away about one user."""
+        return self._calibration[1]
+
+    @property
+    def noise_sd(self) -> float:
+        """Standard deviation of the noise of a release, in coordinates."""
+        return self.sigma * RELEASE_UNIT
+
+    @property
+    def gram_noise_sd(self) -> float:
+        """sigma_A: noise of a released Gram's diagonal, in natural units (off the diagonal 1/sqrt(2))."""
+        return self.mechanism.gram_noise_sd(self.noise_sd)
+
+    @property
+    def vector_noise_sd(self) -> float:
+        """sigma_u: noise of a released vector's entries, in natural units."""
+        return self.mechanism.vector_noise_sd(self.noise_sd)
+
+    def release(self, block: int, raw_sums: IntArray) -> IntArray:
+        """Mix the sums of blocks 0..block and add fresh noise. This is where raw data meets noise.
+
+        Call it once for every block, in order, and store the result before anything computed from it
+        leaves: a second call for one block is a second release, which the certificate does not cover.
+
+        Args:
+            block: index of the block that closed, 0 to K - 1.
+            raw_sums: (block + 1, D) integer sums from the mechanism's `encode`.
+
+        Returns:
+            (D,) integers in units of `RELEASE_UNIT`.
+
+        Raises:
+            InvalidParameter: no such block.
+            InvalidData: sums of another shape or type, or of more than `max_rounds` rounds.
+        """
+        index = _checks.integer(block, name="block", minimum=0)
+        if index >= self.factor.n_blocks:
+            raise InvalidParameter(f"block {index}: there are {self.factor.n_blocks} blocks, counted from 0")
+        sums = np.asarray(raw_sums)
+        shape = (index + 1, self.mechanism.size)
+        if sums.dtype != np.int64 or sums.shape != shape:
+            raise InvalidData(f"raw_sums of {sums.dtype} {sums.shape}: expected int64 {shape}")
+        if (np.abs(sums.astype(np.float64)).sum(axis=0) > self.max_rounds / LATTICE).any():
+            raise InvalidData(f"the sums cannot come from max_rounds = {self.max_rounds} rounds")
+        mixed = self.factor.matrix[index, : index + 1] @ self.mechanism.to_coordinates(sums)
+        rounded = np.rint(mixed / RELEASE_UNIT).astype(np.int64)
+        return rounded + self.noise.integer_gaussian(self.sigma, self.mechanism.size)
+
+    def prepare(self) -> None:
+        """Draw the next release's noise ahead of time, where the source can."""
+        prepare = getattr(self.noise, "prepare", None)
+        if prepare is not None:
+            prepare(self.sigma, self.mechanism.size)
+
+    def block_estimates(self, released: IntArray) -> FloatArray:
+        """Unbiased estimates of the block sums, in coordinates. (k, D) releases -> (k, D).
+
+        Their noise has covariance noise_sd^2 factor.block_covariance(k) between blocks, the same in
+        every coordinate.
+        """
+        return self.factor.unmix(np.asarray(released * RELEASE_UNIT, dtype=np.float64))
+
+    def prefix_estimate(self, released: IntArray) -> FloatArray:
+        """Unbiased estimate of the sum over all blocks released so far, in coordinates. (k, D) -> (D,)."""
+        return np.asarray(self.block_estimates(released).sum(axis=0))
