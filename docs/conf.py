@@ -1,0 +1,79 @@
+"""Sphinx configuration. Builds without a network, runs every code cell and example, fails on warnings."""
+
+import sys
+from pathlib import Path
+
+import dpbandits
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "dpbandits"
+author = "The dpbandits developers"
+copyright = author
+version = release = dpbandits.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.doctest",
+    "sphinx.ext.napoleon",
+    "docstrings",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "auto_examples/*.ipynb", "jupyter_execute"]
+
+# -- text -----------------------------------------------------------------------------------------
+
+default_role = "code"  # docstrings put code between single backticks
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+nitpicky = True
+# Other libraries' inventories would need a network.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(collections|datetime|decimal|enum|numpy|np|os|pathlib|typing|types)\..*"),
+    (r"py:.*", r"(ArrayLike|BoolArray|FloatArray|IntArray|NDArray)"),
+]
+
+# -- API ------------------------------------------------------------------------------------------
+
+autodoc_default_options = {"members": True, "special-members": "__call__"}
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+python_use_unqualified_type_names = True
+add_module_names = False
+# Docstring examples run under pytest; here only what pages mark as doctest.
+doctest_test_doctest_blocks = ""
+
+# -- code that runs -------------------------------------------------------------------------------
+
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_execution_show_tb = True
+nb_merge_streams = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "download_all_examples": False,
+    "show_memory": False,
+    "write_computation_times": False,
+}
+
+# -- looks ----------------------------------------------------------------------------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = "dpbandits"
+html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": True,
+}
