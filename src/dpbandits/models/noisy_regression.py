@@ -1,0 +1,322 @@
+"""Bayesian regression on feature weights when only noisy sufficient statistics are known.
+
+The model: a reward is z = phi . w + e with w ~ N(0, p I) and Var(e) <= rho^2. What regression needs of
+the data are the Gram matrix G = sum phi phi^T and the vector u = sum z phi = G w + (error of covariance
+rho^2 G). Known are only G + E and u + e_u, with symmetric Gaussian noise E (standard deviation s_A on
+the diagonal and s_A / sqrt(2) off it: isotropic in Frobenius norm) and e_u ~ N(0, s_u^2 I).
+
+Written with a Gram matrix that is known up to noise of variance q, u = G^ w + (G - G^) w + ...: the
+second term has covariance q (||w||^2 I + w w^T) / 2, on average over directions
+q (1 + 1/m) / 2 for ||w|| = 1. So the vector behaves like a regression on G^ with error covariance
+
+    (s_u^2 + (1 + 1/m) q / 2) I + rho^2 G^.
+
+| name here | symbol in PRIVACY notes | meaning |
+|---|---|---|
+| `gram_noise_sd`, `vector_noise_sd` | s sigma_A, s sigma_u | noise of the released pair |
+| `noise_covariance` | N = (R^T R)^-1 | covariance between blocks, in units of one release |
+| `prior_grams`, `prior_gram_sd` | M_k, c n_k | public guess of each block's Gram, and its trust |
+| `prior_variance`, `reward_variance` | p, rho^2 | of a weight; of a reward given its mean (at most 1/4) |
+| `effective_dim` | m | dimension in the factor (1 + 1/m) / 2, the support's own by default |
+
+- `posterior_from_noisy_statistics`: one noisy pair, for instance the latest prefix sum.
+- `posterior_from_block_statistics`: one noisy pair a block; Gram matrices shrunk to a public prior,
+  generalised least squares over the blocks.
+
+Both take `supports`, index ranges between which every Gram matrix is zero (features of separate arms):
+each is then a problem of its own. Inputs are plain numbers; if they are a release, so is everything
+computed here (post-processing).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.models.features import Supports
+
+__all__ = ["WeightPosterior", "posterior_from_block_statistics", "posterior_from_noisy_statistics"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WeightPosterior:
+    """Gaussian law of feature weights.
+
+    Args:
+        mean: (m,) posterior mean.
+        factor: (m, m) with covariance = factor @ factor.T, zero between different supports.
+        supports: index ranges that are independent of each other; ((0, m),) when there is one.
+    """
+
+    mean: FloatArray
+    factor: FloatArray
+    supports: Supports
+
+    @property
+    def covariance(self) -> FloatArray:
+        """(m, m) posterior covariance."""
+        covariance: FloatArray = self.factor @ self.factor.T
+        return covariance
+
+    def predict(self, Phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (...) of the function at feature vectors (..., m)."""
+        features = np.asarray(Phi, dtype=np.float64)
+        if features.ndim == 0 or features.shape[-1] != self.mean.size:
+            raise InvalidData(f"features have shape {features.shape}: expected (..., {self.mean.size})")
+        variance = np.zeros(features.shape[:-1])
+        for low, high in self.supports:
+            part = features[..., low:high] @ self.factor[low:high, low:high]
+            variance += np.einsum("...j,...j->...", part, part)
+        return features @ self.mean, np.sqrt(variance)
+
+    def sample_weights(self, normals: FloatArray, *, scale: float = 1.0) -> FloatArray:
+        """Draws (k, m) made from standard normals (k, m): mean + scale * factor @ normal.
+
+        `scale` below one tempers the law around its mean; 0 gives the mean itself.
+        """
+        draws = np.asarray(normals, dtype=np.float64)
+        if draws.ndim != 2 or draws.shape[1] != self.mean.size:
+            raise InvalidData(f"normals have shape {draws.shape}: expected (k, {self.mean.size})")
+        weights = np.empty_like(draws)
+        for low, high in self.supports:
+            np.matmul(draws[:, low:high], self.factor[low:high, low:high].T, out=weights[:, low:high])
+        weights *= scale
+        weights += self.mean
+        return weights
+
+
+def posterior_from_noisy_statistics(
+    gram: FloatArray,
+    vector: FloatArray,
+    *,
+    gram_noise_sd: float,
+    vector_noise_sd: float,
+    prior_variance: float,
+    reward_variance: float,
+    effective_dim: float | None = None,
+    supports: Supports | None = None,
+) -> WeightPosterior:
+    """The posterior from one noisy (Gram, vector) pair.
+
+    In the eigenbasis of the noisy Gram matrix, V g V^T, with g+ = max(g, 0):
+    tau = s_u^2 + s_A^2 (1 + 1/m) / 2, d = rho^2 g+ + tau, precision 1/p + g+^2 / d,
+    mean V diag((g+ / d) / precision) V^T u. With no noise this is Bayesian linear regression.
+
+    Args:
+        gram: (m, m) symmetric, noisy, so not necessarily positive semi-definite.
+        vector: (m,) noisy.
+        gram_noise_sd: standard deviation on the diagonal (off it, smaller by sqrt(2)).
+        vector_noise_sd: standard deviation of each entry.
+        prior_variance: variance of each weight before any data.
+        reward_variance: bound on the variance of a reward given its mean.
+        effective_dim: replaces m in (1 + 1/m) / 2.
+        supports: ranges to be treated separately.
+
+    Raises:
+        InvalidData: shapes that do not fit, or entries that are not finite.
+        InvalidParameter: a negative deviation, or a variance that is not positive.
+    """
+    grams, vectors = _as_statistics(np.asarray(gram)[None], np.asarray(vector)[None])
+    _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance)
+
+    def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
+        tau = vector_noise_sd**2 + gram_noise_sd**2 * _spill(high - low, effective_dim)
+        values, vectors_ = np.linalg.eigh(grams[0, low:high, low:high])
+        values = np.maximum(values, 0.0)
+        deviation = reward_variance * values + tau
+        # Without noise an empty direction has deviation 0 and says nothing.
+        gain = np.divide(values, deviation, out=np.zeros_like(values), where=deviation > 0.0)
+        precision = 1.0 / prior_variance + gain * values
+        mean = vectors_ @ ((gain / precision) * (vectors_.T @ vectors[0, low:high]))
+        return mean, vectors_ / np.sqrt(precision)
+
+    return _per_support(grams.shape[1], supports, solve)
+
+
+def posterior_from_block_statistics(
+    grams: FloatArray,
+    vectors: FloatArray,
+    *,
+    noise_covariance: FloatArray,
+    gram_noise_sd: float,
+    vector_noise_sd: float,
+    prior_variance: float,
+    reward_variance: float,
+    prior_grams: FloatArray | None = None,
+    prior_gram_sd: FloatArray | None = None,
+    effective_dim: float | None = None,
+    supports: Supports | None = None,
+) -> WeightPosterior:
+    """The posterior from noisy (Gram, vector) pairs of K blocks with correlated noise.
+
+    1. Shrink: V = diag(`prior_gram_sd`^2), W = V (V + s_A^2 N)^-1, G^ = M + W (grams - M), with error
+       covariance Q = V - W V between blocks; each G^_k is clipped to positive semi-definite. Without a
+       prior W = I and Q = s_A^2 N. A deviation of 0 trusts the prior and ignores the released Gram.
+    2. Regress: H = stack(G^_k), Cov = (s_u^2 N + (1 + 1/m) Q / 2) (x) I + rho^2 blockdiag(G^_k);
+       precision H^T Cov^-1 H + I / p, mean precision^-1 H^T Cov^-1 u.
+
+    Costs K eigendecompositions of size m and one Cholesky factor of size (sum of the ranks of the
+    G^_k) <= K m: meant for a few uneven blocks. For many blocks use the latest prefix sum with
+    `posterior_from_noisy_statistics`.
+
+    Args:
+        grams: (K, m, m) symmetric noisy Gram matrix of every block.
+        vectors: (K, m) noisy vectors.
+        noise_covariance: (K, K) covariance of the noise between blocks, per unit of the deviations.
+        gram_noise_sd: deviation on the diagonal (off it, smaller by sqrt(2)) for one unit.
+        vector_noise_sd: deviation of each entry of a vector for one unit.
+        prior_variance: variance of each weight before any data.
+        reward_variance: bound on the variance of a reward given its mean.
+        prior_grams: (K, m, m) what the Gram matrices are expected to be; public.
+        prior_gram_sd: (K,) deviation of the true from the expected Gram matrices, on the diagonal.
+        effective_dim: replaces m in (1 + 1/m) / 2.
+        supports: ranges to be treated separately.
+
+    Raises:
+        InvalidData: shapes that do not fit, or entries that are not finite.
+        InvalidParameter: a negative deviation, a variance that is not positive, a covariance that is
+            not positive definite, or only one of `prior_grams` and `prior_gram_sd`.
+    """
+    grams, vectors = _as_statistics(grams, vectors)
+    _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance)
+    covariance = _as_covariance(noise_covariance, len(grams))
+    grams, uncertainty = _shrink(grams, gram_noise_sd**2 * covariance, prior_grams, prior_gram_sd)
+
+    def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
+        between = vector_noise_sd**2 * covariance + _spill(high - low, effective_dim) * uncertainty
+        information, pull = _block_information(
+            grams[:, low:high, low:high], vectors[:, low:high], between, reward_variance
+        )
+        information[np.diag_indices(high - low)] += 1.0 / prior_variance
+        lower = cholesky(information, lower=True, overwrite_a=True, check_finite=False)
+        mean = cho_solve((lower, True), pull, check_finite=False)
+        factor = solve_triangular(lower, np.eye(high - low), lower=True, trans="T", check_finite=False)
+        return mean, factor
+
+    return _per_support(grams.shape[1], supports, solve)
+
+
+def _shrink(
+    grams: FloatArray,
+    noise: FloatArray,
+    prior_grams: FloatArray | None,
+    prior_gram_sd: FloatArray | None,
+) -> tuple[FloatArray, FloatArray]:
+    """G^ (K, m, m), not yet clipped, and the covariance Q (K, K) of its error between blocks."""
+    if (prior_grams is None) != (prior_gram_sd is None):
+        raise InvalidParameter("prior_grams and prior_gram_sd come together: pass both or neither")
+    if prior_grams is None or not noise.any():
+        return grams, noise
+    prior = np.asarray(prior_grams, dtype=np.float64)
+    sd = np.asarray(prior_gram_sd, dtype=np.float64)
+    if prior.shape != grams.shape or sd.shape != grams.shape[:1]:
+        raise InvalidData(
+            f"prior_grams {prior.shape} and prior_gram_sd {sd.shape} do not fit grams {grams.shape}"
+        )
+    if not (np.isfinite(prior).all() and np.isfinite(sd).all() and (sd >= 0.0).all()):
+        raise InvalidParameter("prior_grams must be finite, and prior_gram_sd finite and not negative")
+    V = np.diag(sd**2)
+    W = cho_solve(cho_factor(V + noise, lower=True), V).T
+    shrunk = prior + np.tensordot(W, grams - prior, axes=1)
+    Q = W @ noise  # = V - W V, without its cancellation
+    return shrunk, 0.5 * (Q + Q.T)
+
+
+def _block_information(
+    grams: FloatArray, vectors: FloatArray, between: FloatArray, reward_variance: float
+) -> tuple[FloatArray, FloatArray]:
+    """H^T Cov^-1 H (m, m) and H^T Cov^-1 u (m,), for Cov = S (x) I + rho^2 blockdiag(G_k), S = `between`.
+
+    With G_k = F_k F_k^T, F = blockdiag(F_k), J = stack(F_k^T), P = S^-1 (x) I and B = F^T P F, the
+    matrix inversion lemma gives F^T Cov^-1 F = (I - (I + rho^2 B)^-1) / rho^2 and
+    F^T Cov^-1 u = (I + rho^2 B)^-1 F^T P u. Only well-conditioned sums are factorised: the smallest
+    eigenvalue of I + rho^2 B is one, however singular the G_k are, and rounding errors stay relative to
+    sum G_k / rho^2, however small or large the noise.
+    """
+    roots, owner = _stacked_roots(grams)
+    total = roots @ roots.T
+    if not between.any():
+        # The limit of no noise: the part of each u_k inside the range of G_k counts, with weight 1 / rho^2.
+        directions = roots / np.linalg.norm(roots, axis=0)
+        inside = directions @ np.einsum("ir,ri->r", directions, vectors[owner])
+        return total / reward_variance, inside / reward_variance
+    P = cho_solve(cho_factor(between, lower=True), np.eye(len(between)))
+    system = roots.T @ roots
+    for k in range(len(P)):
+        system[owner == k] *= reward_variance * P[k, owner]
+    system[np.diag_indices(len(system))] += 1.0
+    pulled = np.einsum("ir,ri->r", roots, (P @ vectors)[owner])
+    # The transpose of a symmetric matrix is itself, in the order of memory that LAPACK works in.
+    lower = cholesky(system.T, lower=True, overwrite_a=True, check_finite=False)
+    solved = solve_triangular(
+        lower, np.vstack([roots, pulled]).T, lower=True, overwrite_b=True, check_finite=False
+    )
+    J, right = solved[:, :-1], solved[:, -1]
+    information: FloatArray = (total - J.T @ J) / reward_variance
+    return information, J.T @ right
+
+
+def _stacked_roots(grams: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Columns (m, R) of all F_k with F_k F_k^T = G_k clipped to its positive part, and their k (R,)."""
+    values, vectors = np.linalg.eigh(grams)
+    smallest = np.finfo(np.float64).eps * grams.shape[1] * max(0.0, float(values.max(initial=0.0)))
+    block, position = np.nonzero(values > smallest)
+    return (vectors[block, :, position] * np.sqrt(values[block, position])[:, None]).T, block
+
+
+def _spill(dim: int, effective_dim: float | None) -> float:
+    """(1 + 1/m) / 2: how much of a Gram matrix's noise variance reaches each entry of the vector."""
+    return 0.5 * (1.0 + 1.0 / (dim if effective_dim is None else effective_dim))
+
+
+def _per_support(
+    n_features: int,
+    supports: Supports | None,
+    solve: Callable[[int, int], tuple[FloatArray, FloatArray]],
+) -> WeightPosterior:
+    ranges: Supports = ((0, n_features),) if supports is None else tuple(supports)
+    starts, stops = [low for low, _ in ranges], [high for _, high in ranges]
+    in_order = starts == [0, *stops[:-1]] and all(low < high for low, high in ranges)
+    if not ranges or not in_order or stops[-1] != n_features:
+        raise InvalidParameter(f"supports must split 0 .. {n_features} into consecutive non-empty ranges")
+    mean, factor = np.empty(n_features), np.zeros((n_features, n_features))
+    for low, high in ranges:
+        mean[low:high], factor[low:high, low:high] = solve(low, high)
+    return WeightPosterior(mean=mean, factor=factor, supports=ranges)
+
+
+def _as_statistics(grams: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    matrices = np.asarray(grams, dtype=np.float64)
+    columns = np.asarray(vectors, dtype=np.float64)
+    fits = matrices.ndim == 3 and columns.ndim == 2 and matrices.shape == (*columns.shape, columns.shape[1])
+    if not fits or 0 in columns.shape:
+        raise InvalidData(
+            f"Gram matrices {matrices.shape} and vectors {columns.shape} do not fit: expected (K, m, m) "
+            "and (K, m)"
+        )
+    if not (np.isfinite(matrices).all() and np.isfinite(columns).all()):
+        raise InvalidData("statistics contain NaN or infinite entries")
+    return matrices, columns
+
+
+def _as_covariance(covariance: FloatArray, n_blocks: int) -> FloatArray:
+    matrix = np.asarray(covariance, dtype=np.float64)
+    if matrix.shape != (n_blocks, n_blocks):
+        raise InvalidData(f"noise_covariance has shape {matrix.shape}: expected ({n_blocks}, {n_blocks})")
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        raise InvalidParameter("noise_covariance is not positive definite") from None
+    return matrix
+
+
+def _check_scales(gram_sd: float, vector_sd: float, prior_variance: float, reward_variance: float) -> None:
+    for name, value in (("gram_noise_sd", gram_sd), ("vector_noise_sd", vector_sd)):
+        if not (np.isfinite(value) and value >= 0.0):
+            raise InvalidParameter(f"{name} is {value!r}: expected a finite number from 0 up")
+    for name, value in (("prior_variance", prior_variance), ("reward_variance", reward_variance)):
+        if not (np.isfinite(value) and value > 0.0):
+            raise InvalidParameter(f"{name} is {value!r}: expected a finite number above 0")
