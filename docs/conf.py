@@ -46,6 +46,7 @@ autodoc_preserve_defaults = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+napoleon_use_rtype = False  # "Returns:" is prose; its first word is not a type
 python_use_unqualified_type_names = True
 add_module_names = False
 # Docstring examples run under pytest; here only what pages mark as doctest.

@@ -12,6 +12,9 @@ What a policy is built from:
 - `JointDP`, `LocalDP`, `RowDP`: what is promised; `SecureNoise`, `SimulatedNoise`: how noise keeps it.
 - `MemoryLedger`, `SQLiteLedger`: the witness of what was spent and of which copy of a state goes on.
 
+Worlds to try it in are in `dpbandits.environments`, and what it did there is measured by
+`dpbandits.evaluation`.
+
 Every name here is loaded on first use, so that `import dpbandits` costs next to nothing.
 """
 
@@ -19,7 +22,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpbandits import baselines, central, domains, errors, models, policy, privacy, state
+    from dpbandits import (
+        baselines,
+        central,
+        domains,
+        environments,
+        errors,
+        evaluation,
+        models,
+        policy,
+        privacy,
+        state,
+    )
     from dpbandits.domains import (
         Arms,
         Box,
@@ -54,7 +68,9 @@ __all__ = [
     "baselines",
     "central",
     "domains",
+    "environments",
     "errors",
+    "evaluation",
     "features",
     "kernels",
     "models",
@@ -69,7 +85,9 @@ _MODULES = {
     "baselines": "dpbandits.baselines",
     "central": "dpbandits.central",
     "domains": "dpbandits.domains",
+    "environments": "dpbandits.environments",
     "errors": "dpbandits.errors",
+    "evaluation": "dpbandits.evaluation",
     "features": "dpbandits.models.features",
     "kernels": "dpbandits.models.kernels",
     "models": "dpbandits.models",
