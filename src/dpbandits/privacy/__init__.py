@@ -7,6 +7,7 @@ promise; a guarantee says all of it in words.
 - `accounting`: `PureDP`, `GaussianDP`, `ZeroConcentratedDP` certificates, conversions, calibration.
 - `noise`: `SecureNoise`, `SimulatedNoise`: integer noise.
 - `mechanisms`: `GramVectorMechanism`: exact integer contributions and their sensitivity.
+- `guarantee`: `Guarantee`: the whole of it, in prose and in JSON.
 - `prefix_sums`: `BlockRelease`: noisy sums over blocks, the place where raw data meets noise.
 """
 
@@ -28,11 +29,13 @@ from dpbandits.privacy.definitions import (
     RowDP,
     warn_if_delta_large,
 )
+from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer
 from dpbandits.privacy.mechanisms import GramVectorMechanism
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import BlockRelease, Factor, identity, square_root_toeplitz
 
 __all__ = [
+    "Assumption",
     "BlockRelease",
     "Certificate",
     "DPBanditsWarning",
@@ -40,11 +43,14 @@ __all__ = [
     "Factor",
     "GaussianDP",
     "GramVectorMechanism",
+    "Guarantee",
     "JointDP",
     "LargeDelta",
     "LocalDP",
+    "MechanismRecord",
     "NoPrivacy",
     "NoiseSource",
+    "Observer",
     "PureDP",
     "RowDP",
     "SecureNoise",

@@ -34,6 +34,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ __all__ = [
     "gaussian_mu",
     "gaussian_sigma",
     "membership_bound",
+    "rounded_up",
     "zcdp_rho",
 ]
 
@@ -156,7 +158,7 @@ class PureDP(Certificate):
 
     def describe(self) -> str:
         """The certificate in a few words."""
-        return f"pure differential privacy, epsilon = {self.epsilon:.4g}"
+        return f"pure differential privacy, epsilon = {rounded_up(self.epsilon)}"
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""
@@ -191,7 +193,7 @@ class GaussianDP(Certificate):
 
     def describe(self) -> str:
         """The certificate in a few words."""
-        return f"Gaussian differential privacy, mu = {self.mu:.4g}"
+        return f"Gaussian differential privacy, mu = {rounded_up(self.mu)}"
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""
@@ -237,7 +239,7 @@ class ZeroConcentratedDP(Certificate):
 
     def describe(self) -> str:
         """The certificate in a few words."""
-        return f"zero-concentrated differential privacy, rho = {self.rho:.4g}"
+        return f"zero-concentrated differential privacy, rho = {rounded_up(self.rho)}"
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""
@@ -279,6 +281,18 @@ def membership_bound(epsilon: float, delta: float = 0.0) -> float:
     inverse = math.exp(-loss)
     # delta may be 1 here: certificates prove nothing better at epsilon = 0 when rho is large
     return min(1.0, (1.0 + min(max(delta, 0.0), 1.0) * inverse) / (1.0 + inverse))
+
+
+def rounded_up(value: float, digits: int = 4) -> str:
+    """`value` with so many significant digits, never below it: prose that says "at most" stays true.
+
+    Example:
+        >>> rounded_up(2.71828), rounded_up(0.5), rounded_up(1e-6)
+        ('2.719', '0.5', '1e-06')
+    """
+    with localcontext(prec=digits, rounding=ROUND_CEILING):
+        exact = +Decimal(repr(float(value)))
+    return f"{exact:g}" if -5 < exact.adjusted() < 7 else f"{float(exact):.{digits}g}"
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

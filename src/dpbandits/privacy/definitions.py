@@ -29,6 +29,12 @@ LARGE_DELTA = 1e-3
 """A delta above this is large whatever the number of users: one run in a thousand may say everything."""
 
 
+_GENERAL_FACTS = (
+    "What is true of people in general may be learned, with or without the one who is protected, and may "
+    "then be applied to that one."
+)
+
+
 class DPBanditsWarning(UserWarning):
     """Root of all warnings raised by dpbandits."""
 
@@ -113,6 +119,15 @@ class JointDP:
             "and everybody else's is unchanged"
         )
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the promise does not cover, in sentences."""
+        return (
+            "The action that a user receives may depend on that user's own data: whoever sees it may learn "
+            "from it about that user.",
+            _GENERAL_FACTS,
+        )
+
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""
         return {
@@ -153,6 +168,14 @@ class LocalDP:
     def neighbours(self) -> str:
         """Which two inputs nobody may tell apart."""
         return "any two pairs (context, reward) that the device could hold are neighbours"
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the promise does not cover, in sentences."""
+        return (
+            "That a device took part, and when and from where it sent its report, is not hidden.",
+            _GENERAL_FACTS,
+        )
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""
@@ -196,6 +219,16 @@ class RowDP:
             f"positions are at most {self.distance:g} apart (Euclidean distance after public scaling)"
         )
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the promise does not cover, in sentences."""
+        return (
+            f"Two positions of a row that are more than {self.distance:g} apart are not hidden from each "
+            "other to this degree.",
+            "That a row is in the table, and how many rows there are, is not hidden.",
+            _GENERAL_FACTS,
+        )
+
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""
         return {
@@ -229,6 +262,11 @@ class NoPrivacy:
     def neighbours(self) -> str:
         """Which two inputs nobody may tell apart."""
         return "no two inputs are hidden from each other"
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the promise does not cover, in sentences."""
+        return ()
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""

@@ -54,6 +54,10 @@ class NoiseSource(Protocol):
     def status(self) -> Literal["enforced", "simulated"]:
         """Whether a guarantee may rest on this source."""
 
+    @property
+    def gaussian_law(self) -> str:
+        """The law of `integer_gaussian`, in words."""
+
     def gaussian_scale(self, sensitivity: float, epsilon: float, delta: float) -> tuple[float, Certificate]:
         """Scale of `integer_gaussian` that keeps (epsilon, delta), and what it then certifies.
 
@@ -99,6 +103,11 @@ class SecureNoise:
     def status(self) -> Literal["enforced", "simulated"]:
         """enforced: a guarantee may rest on this source."""
         return "enforced"
+
+    @property
+    def gaussian_law(self) -> str:
+        """The law of `integer_gaussian`, in words."""
+        return "discrete Gaussian"
 
     def gaussian_scale(self, sensitivity: float, epsilon: float, delta: float) -> tuple[float, Certificate]:
         """sensitivity/sqrt(2 rho) and its rho, for the largest rho that proves (epsilon, delta)."""
@@ -189,6 +198,11 @@ class SimulatedNoise:
         return "simulated"
 
     @property
+    def gaussian_law(self) -> str:
+        """The law of `integer_gaussian`, in words."""
+        return "rounded normal (simulated)"
+
+    @property
     def seed(self) -> Seed:
         """The seed that all draws come from."""
         return self._seed
@@ -203,7 +217,10 @@ class SimulatedNoise:
         return SimulatedNoise(self._seed, position=position)
 
     def gaussian_scale(self, sensitivity: float, epsilon: float, delta: float) -> tuple[float, Certificate]:
-        """sensitivity/mu and its mu: the scale of real-valued Gaussian noise."""
+        """sensitivity/mu and its mu, as for real-valued Gaussian noise.
+
+        Rounding noise that is added to an integer is rounding their sum: post-processing.
+        """
         mu = gaussian_mu(epsilon, delta)
         distance = _checks.number(sensitivity, name="sensitivity")
         return _check_sigma(_rounded_up(distance / mu)), GaussianDP(mu)

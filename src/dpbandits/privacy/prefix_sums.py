@@ -51,6 +51,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy import _checks
 from dpbandits.privacy.accounting import Certificate
+from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.mechanisms import LATTICE, GramVectorMechanism
 from dpbandits.privacy.noise import NoiseSource
 
@@ -273,6 +274,19 @@ class BlockRelease:
         mixed = self.factor.matrix[index, : index + 1] @ self.mechanism.to_coordinates(sums)
         rounded = np.rint(mixed / RELEASE_UNIT).astype(np.int64)
         return rounded + self.noise.integer_gaussian(self.sigma, self.mechanism.size)
+
+    def record(self) -> MechanismRecord:
+        """This use of noise, for a guarantee."""
+        vector_only = self.mechanism.vector_only
+        return MechanismRecord(
+            name=f"mixed block sums of {'z phi' if vector_only else 'phi phi^T and z phi'}",
+            law=self.noise.gaussian_law,
+            scale=self.sigma,
+            sensitivity=self.sensitivity,
+            certificate=self.certificate,
+            releases=self.factor.n_blocks,
+            unit="in units of the released integers",
+        )
 
     def prepare(self) -> None:
         """Draw the next release's noise ahead of time, where the source can."""
