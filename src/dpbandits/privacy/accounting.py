@@ -37,11 +37,11 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import Any
 
-import numpy as np
-from scipy.special import erfcx, ndtr
+from scipy.special import ndtr
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import _checks
+from dpbandits.privacy._divergences import coins_permitted, concentrated_delta, gaussian_delta, largest
 
 __all__ = [
     "Certificate",
@@ -64,17 +64,6 @@ SMALLEST_DELTA = 1e-15
 
 _MARGIN = 1e-10
 """Relative distance that calibrations keep from delta: far above the error of the formulas (1e-12)."""
-
-_NARROW = 0.5
-"""Below this mu the two terms of delta nearly cancel, and their difference is integrated instead."""
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-
-_ORDERS = 1.0 + np.logspace(-2.0, 3.0, 41)
-"""Renyi orders above 1 at which a zero-concentrated certificate bounds membership guesses."""
-
-_TINY = float(np.finfo(np.float64).tiny)
-"""Stands for every positive delta too small for float64, so that underflow errs on the safe side."""
 
 
 class Certificate(ABC):
@@ -176,7 +165,7 @@ class GaussianDP(Certificate):
 
     def delta_at(self, epsilon: float) -> float:
         """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), relative error below 1e-12 down to 1e-15."""
-        return _gaussian_delta(_checks.number(epsilon, name="epsilon", exclusive=False), self.mu)
+        return gaussian_delta(_checks.number(epsilon, name="epsilon", exclusive=False), self.mu)
 
     def epsilon_at(self, delta: float) -> float:
         """Smallest epsilon with delta_at(epsilon) <= delta, for delta in [1e-15, 1)."""
@@ -211,7 +200,7 @@ class ZeroConcentratedDP(Certificate):
 
     def delta_at(self, epsilon: float) -> float:
         """The best delta over all orders (Canonne, Kamath, Steinke 2020, Corollary 13)."""
-        return _concentrated_delta(_checks.number(epsilon, name="epsilon", exclusive=False), self.rho)
+        return concentrated_delta(_checks.number(epsilon, name="epsilon", exclusive=False), self.rho)
 
     def epsilon_at(self, delta: float) -> float:
         """Smallest epsilon with delta_at(epsilon) <= delta, for delta in [1e-15, 1)."""
@@ -234,7 +223,7 @@ class ZeroConcentratedDP(Certificate):
         low, high = 0.0, 1e4  # log odds of p; the accepted end is returned, from above
         for _ in range(100):
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if _coins_permitted(middle, self.rho) else (low, middle)
+            low, high = (middle, high) if coins_permitted(middle, self.rho) else (low, middle)
         return 1.0 / (1.0 + math.exp(-high))
 
     def describe(self) -> str:
@@ -306,7 +295,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         0.2681
     """
     loss, target = _calibration_point(epsilon, delta)
-    return _largest(lambda mu: _gaussian_delta(loss, mu) <= target)
+    return largest(lambda mu: gaussian_delta(loss, mu) <= target)
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -334,7 +323,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
         4.53
     """
     loss, target = _calibration_point(epsilon, delta)
-    return _largest(lambda rho: _concentrated_delta(loss, rho) <= target)
+    return largest(lambda rho: concentrated_delta(loss, rho) <= target)
 
 
 def discrete_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -380,82 +369,6 @@ def calibrate_gaussian(
         "sigma_discrete": discrete_gaussian_sigma(epsilon, delta, together),
         "membership": membership_bound(epsilon, delta),
     }
-
-
-# -- arithmetic -------------------------------------------------------------------------------------
-
-
-def _mills(t: float) -> float:
-    """(1 - Phi(t))/phi(t), without underflow."""
-    return math.sqrt(0.5 * math.pi) * float(erfcx(t / math.sqrt(2.0)))
-
-
-def _gaussian_delta(epsilon: float, mu: float) -> float:
-    """delta of N(mu, 1) against N(0, 1).
-
-    With near = eps/mu - mu/2, far = eps/mu + mu/2 and e^eps phi(far) = phi(near), it is
-    phi(near) [M(near) - M(far)] for the Mills ratio M; no exponential of epsilon is ever formed.
-    M(near) - M(far) is the integral of 1 - t M(t) between them, which small mu needs.
-    """
-    near, far = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
-    if not near < 38.0:  # phi(near) leaves float64; also where epsilon/mu is infinite
-        return _TINY
-    density = math.exp(-0.5 * near * near) / math.sqrt(2.0 * math.pi)
-    if mu < _NARROW:
-        points = 0.5 * (near + far) + 0.5 * mu * _NODES
-        slopes = 1.0 - points * math.sqrt(0.5 * math.pi) * erfcx(points / math.sqrt(2.0))
-        gap = 0.5 * mu * float(_WEIGHTS @ slopes)
-        return min(1.0, max(_TINY, density * gap))
-    upper = density * _mills(near) if near > 0.0 else float(ndtr(-near))
-    return min(1.0, max(_TINY, upper - density * _mills(far)))
-
-
-def _concentrated_delta(epsilon: float, rho: float) -> float:
-    """delta of rho-zCDP at the best order, alpha = 1 + a.
-
-    log delta(a) = a ((1+a) rho - eps) - log(1+a) - a log(1 + 1/a) is convex, with derivative
-    (2a+1) rho - eps - log(1 + 1/a). Every a > 0 gives a valid delta, so the search may be inexact.
-    """
-    low, high = -700.0, 700.0  # bounds on log a; exp stays finite
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        a = math.exp(middle)
-        if (2.0 * a + 1.0) * rho - epsilon - _log1p_inverse(a) < 0.0:
-            low = middle
-        else:
-            high = middle
-    a = math.exp(high)
-    exponent = a * ((1.0 + a) * rho - epsilon) - math.log1p(a) - a * _log1p_inverse(a)
-    return max(_TINY, math.exp(min(0.0, exponent)))
-
-
-def _coins_permitted(log_odds: float, rho: float) -> bool:
-    """Whether coins with these log odds and their opposite are within rho-zCDP of each other."""
-    log_p, log_q = -math.log1p(math.exp(-log_odds)), -log_odds - math.log1p(math.exp(-log_odds))
-    if log_odds * math.tanh(0.5 * log_odds) > rho:
-        return False
-    sums = np.logaddexp(_ORDERS * log_p + (1.0 - _ORDERS) * log_q, _ORDERS * log_q + (1.0 - _ORDERS) * log_p)
-    return bool(np.all(sums <= (_ORDERS - 1.0) * _ORDERS * rho))
-
-
-def _log1p_inverse(a: float) -> float:
-    """log(1 + 1/a) for every positive a."""
-    return math.log1p(1.0 / a) if a > 1e-300 else -math.log(a)
-
-
-def _largest(safe: Callable[[float], bool]) -> float:
-    """Largest positive number (to the last digits, from below) for which `safe`, decreasing, holds."""
-    low, high = 1.0, 2.0
-    while not safe(low):
-        low, high = 0.5 * low, low
-    while safe(high):
-        low, high = high, 2.0 * high
-    while high - low > 1e-14 * high:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if safe(middle) else (low, middle)
-    return low
 
 
 def _smallest_epsilon(certificate: Certificate, delta: float) -> float:
