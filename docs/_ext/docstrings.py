@@ -19,6 +19,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 _CODE_SPAN = re.compile(r"(``[^`]+``|:[\w:]+:`[^`]+`|`[^`]+`)")
 _TRAILING_UNDERSCORE = re.compile(r"(?<=\w)_(?!\w)")
 _TABLE_RULE = re.compile(r"^\s*\|[\s:|-]+\|\s*$")
+_SIMPLE_TABLE_RULE = re.compile(r"^\s*=+(\s+=+)+\s*$")
 _ALIASES = {"ArrayLike": ArrayLike, "BoolArray": BoolArray, "FloatArray": FloatArray, "IntArray": IntArray}
 _BEFORE_NAPOLEON = 400  # default priority is 500
 
@@ -46,14 +47,19 @@ def table(rows: list[str]) -> list[str]:
 
 
 def convert(lines: list[str]) -> list[str]:
-    """A docstring's lines as reStructuredText; doctests are left alone."""
+    """A docstring's lines as reStructuredText; doctests and reStructuredText tables are left alone."""
     out: list[str] = []
     in_doctest = False
+    table_rules = 0
     position = 0
     while position < len(lines):
         line = lines[position]
         in_doctest = line.lstrip().startswith(">>>") or (in_doctest and bool(line.strip()))
-        if in_doctest:
+        if _SIMPLE_TABLE_RULE.match(line):
+            table_rules += 1
+        elif not line.strip():
+            table_rules = 0
+        if in_doctest or table_rules:
             out.append(line)
         elif position + 1 < len(lines) and "|" in line and _TABLE_RULE.match(lines[position + 1]):
             end = position
