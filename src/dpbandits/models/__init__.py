@@ -9,6 +9,6 @@ how noisy; whatever it computes from released statistics is post-processing of t
 - `gaussian_process`: exact, pooled and feature-space Gaussian process regression on clean data.
 """
 
-from dpbandits.models import features, kernels, noisy_regression
+from dpbandits.models import features, gaussian_process, kernels, noisy_regression
 
-__all__ = ["features", "kernels", "noisy_regression"]
+__all__ = ["features", "gaussian_process", "kernels", "noisy_regression"]

@@ -1,0 +1,422 @@
+"""Gaussian process regression on clean data, one observation at a time.
+
+| class | what is observed and predicted | cost of an observation at step t |
+|---|---|---|
+| `ExactGP` | any points | t^2, and n t^2 for n predictions |
+| `PoolGP` | members of one fixed pool of n points | n t, predictions included |
+| `FeatureGP` | points through m features | m^2, however large t is |
+
+All three have prior mean zero and independent Gaussian noise of known size. They see what they are
+given: on raw data they are the non-private baselines, on released data a modeler's posterior.
+
+Stability over long runs. `ExactGP` and `PoolGP` only ever append rows to a Cholesky factor, so nothing
+accumulates beyond the rounding of one factorisation; a pivot that rounding pushes below the noise
+variance, where exact arithmetic cannot fall, is put back there. `FeatureGP` updates a square root S of
+the covariance S S^T (Potter's form) instead of the covariance: it stays positive semi-definite by
+construction, and its condition number is the root of the covariance's.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.blas import dger
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.models._kernel import Kernel
+from dpbandits.models.noisy_regression import WeightPosterior
+
+__all__ = ["ExactGP", "FeatureGP", "PoolGP"]
+
+PREDICTION_ELEMENTS = 1 << 21
+"""Entries of the (t, n) matrix held at a time while predicting (16 MiB)."""
+
+LOG_TWO_PI = math.log(2.0 * math.pi)
+
+
+class ExactGP:
+    """Gaussian process regression with an incremental Cholesky factor.
+
+    Args:
+        kernel: prior covariance.
+        noise_sd: standard deviation of the observation noise, positive.
+        capacity: observations to reserve memory for; more are accepted, with memory doubled.
+
+    Attributes:
+        n_observations: observations so far.
+
+    >>> from dpbandits.models.kernels import SquaredExponential
+    >>> gp = ExactGP(kernel=SquaredExponential(lengthscale=0.5), noise_sd=0.1)
+    >>> gp.add([0.0], 1.0)
+    >>> mean, sd = gp.predict([[0.0], [5.0]])
+    >>> mean.round(3).tolist(), sd.round(3).tolist()
+    ([0.99, 0.0], [0.1, 1.0])
+    """
+
+    def __init__(self, *, kernel: Kernel, noise_sd: float, capacity: int = 64) -> None:
+        self.kernel = kernel
+        self.noise_sd = _positive("noise_sd", noise_sd)
+        self.n_observations = 0
+        self._factor = np.zeros((_capacity(capacity), capacity))  # lower triangle of K + noise^2 I
+        self._whitened = np.zeros(capacity)  # factor^-1 targets
+        self._inputs = np.zeros((capacity, 0))
+
+    def add(self, x: ArrayLike, y: float) -> None:
+        """Observe `y` at the point `x` (d,)."""
+        self.add_batch(np.asarray(x, dtype=np.float64)[None], [y])
+
+    def add_batch(self, X: ArrayLike, y: ArrayLike) -> None:
+        """Observe values (b,) at points (b, d): the same posterior as one by one, in one factorisation."""
+        points, values = _as_observations(X, y)
+        t, b = self.n_observations, len(values)
+        if b == 0:
+            return
+        if t and points.shape[1] != self._inputs.shape[1]:
+            raise InvalidData(f"points have {points.shape[1]} columns, earlier ones {self._inputs.shape[1]}")
+        self._reserve(t + b, points.shape[1])
+        new = slice(t, t + b)
+        own = self.kernel(points)
+        own[np.diag_indices(b)] += self.noise_sd**2
+        if t:
+            cross = self._solve(self.kernel(self._inputs[:t], points))
+            own -= cross.T @ cross
+            self._factor[new, :t] = cross.T
+            values = values - cross.T @ self._whitened[:t]
+        lower = _bounded_cholesky(own, self.noise_sd**2)
+        self._factor[new, new] = lower
+        self._whitened[new] = solve_triangular(lower, values, lower=True, check_finite=False)
+        self._inputs[new] = points
+        self.n_observations = t + b
+
+    def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation (n,) of the function (without noise) at points (n, d)."""
+        points = np.asarray(X, dtype=np.float64)
+        variance = self.kernel.diagonal(points)
+        mean = np.zeros(len(points))
+        t = self.n_observations
+        step = max(1, PREDICTION_ELEMENTS // max(1, t))
+        for start in range(0, len(points) if t else 0, step):
+            at = slice(start, start + step)
+            whitened = self._solve(self.kernel(self._inputs[:t], points[at]))
+            mean[at] = self._whitened[:t] @ whitened
+            variance[at] -= np.einsum("ij,ij->j", whitened, whitened)
+        return mean, np.sqrt(np.maximum(variance, 0.0))
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Log density of all observations under the prior."""
+        t = self.n_observations
+        return _log_density(self._whitened[:t], np.diagonal(self._factor)[:t])
+
+    def to_arrays(self) -> dict[str, FloatArray]:
+        """Everything learned, as arrays to be stored."""
+        t = self.n_observations
+        return {
+            "inputs": self._inputs[:t].copy(),
+            "factor": self._factor[:t, :t].copy(),
+            "whitened": self._whitened[:t].copy(),
+        }
+
+    def load_arrays(self, arrays: Mapping[str, FloatArray]) -> None:
+        """Replace what was learned by the arrays of `to_arrays`; it goes on bit for bit.
+
+        Raises:
+            InvalidData: an array is missing or the shapes do not fit together.
+        """
+        inputs, factor, whitened = (_stored(arrays, name) for name in ("inputs", "factor", "whitened"))
+        t = len(whitened)
+        if inputs.ndim != 2 or len(inputs) != t or factor.shape != (t, t) or whitened.ndim != 1:
+            raise InvalidData(
+                f"stored arrays do not fit together: inputs {inputs.shape}, factor {factor.shape}, "
+                f"whitened {whitened.shape}"
+            )
+        self.n_observations = 0
+        self._reserve(t, inputs.shape[1])
+        self._inputs[:t], self._factor[:t, :t], self._whitened[:t] = inputs, factor, whitened
+        self.n_observations = t
+
+    def _solve(self, right: FloatArray) -> FloatArray:
+        t = self.n_observations
+        solved: FloatArray = solve_triangular(self._factor[:t, :t], right, lower=True, check_finite=False)
+        return solved
+
+    def _reserve(self, needed: int, dim: int) -> None:
+        t, room = self.n_observations, len(self._whitened)
+        while room < needed:
+            room *= 2
+        if room > len(self._whitened):
+            factor, whitened = np.zeros((room, room)), np.zeros(room)
+            factor[:t, :t], whitened[:t] = self._factor[:t, :t], self._whitened[:t]
+            self._factor, self._whitened = factor, whitened
+        if self._inputs.shape != (room, dim):
+            inputs = np.zeros((room, dim))
+            if t:
+                inputs[:t] = self._inputs[:t]
+            self._inputs = inputs
+
+
+class PoolGP:
+    """Gaussian process on a fixed pool of points, all of them predicted after every observation.
+
+    Keeps V = L^-1 K(observed, pool) row by row: an observation appends one row, and means and
+    variances of the whole pool follow from it in O(n t). The covariance of a pool point with itself is
+    the kernel's diagonal, so kernels that expect noise in the inputs (k(x, x) above the limit of
+    k(x, y) for y -> x) are understood.
+
+    Args:
+        kernel: prior covariance.
+        pool: (n, d) points.
+        noise_sd: standard deviation of the observation noise, positive.
+        capacity: observations to reserve memory for; more are accepted, with memory doubled.
+
+    Attributes:
+        n_observations: observations so far.
+
+    >>> from dpbandits.models.kernels import SquaredExponential
+    >>> gp = PoolGP(kernel=SquaredExponential(lengthscale=0.5), pool=[[0.0], [5.0]], noise_sd=0.1)
+    >>> gp.add(0, 1.0)
+    >>> gp.mean.round(3).tolist(), gp.variance.round(3).tolist()
+    ([0.99, 0.0], [0.01, 1.0])
+    """
+
+    def __init__(self, *, kernel: Kernel, pool: ArrayLike, noise_sd: float, capacity: int = 64) -> None:
+        self.kernel = kernel
+        self.pool = np.array(pool, dtype=np.float64)
+        self.noise_sd = _positive("noise_sd", noise_sd)
+        if self.pool.ndim != 2 or not np.isfinite(self.pool).all():
+            raise InvalidData(f"pool has shape {self.pool.shape}: expected finite numbers (n, d)")
+        self.n_observations = 0
+        self._prior_variance = kernel.diagonal(self.pool)
+        self._mean = np.zeros(len(self.pool))
+        self._variance = self._prior_variance.copy()
+        self._rows = np.empty((_capacity(capacity), len(self.pool)))
+        self._pivots: list[float] = []
+        self._innovations: list[float] = []
+        self._history: list[tuple[int, float]] = []
+
+    def add(self, index: int, y: float) -> None:
+        """Observe `y` at the pool's point `index`."""
+        if not 0 <= index < len(self.pool):
+            raise InvalidData(f"the pool has indices 0 .. {len(self.pool) - 1}, the one given is outside")
+        if not math.isfinite(y):
+            raise InvalidData("an observation is NaN or infinite: leave it out")
+        t = self.n_observations
+        if t == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        row = self.kernel(self.pool[index : index + 1], self.pool)[0]
+        row[index] = self._prior_variance[index]
+        row -= self._rows[:t, index] @ self._rows[:t]
+        pivot = math.sqrt(max(row[index], 0.0) + self.noise_sd**2)
+        row /= pivot
+        innovation = (y - self._mean[index]) / pivot
+        self._rows[t] = row
+        self._mean += innovation * row
+        np.multiply(row, row, out=row)
+        self._variance -= row
+        np.maximum(self._variance, 0.0, out=self._variance)
+        self._pivots.append(pivot)
+        self._innovations.append(innovation)
+        self._history.append((int(index), float(y)))
+        self.n_observations = t + 1
+
+    @property
+    def mean(self) -> FloatArray:
+        """(n,) posterior means of the pool."""
+        return self._mean.copy()
+
+    @property
+    def variance(self) -> FloatArray:
+        """(n,) posterior variances of the function (without noise) on the pool."""
+        return self._variance.copy()
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Log density of all observations under the prior."""
+        return _log_density(np.asarray(self._innovations), np.asarray(self._pivots))
+
+    def to_arrays(self) -> dict[str, FloatArray]:
+        """Everything learned, as arrays to be stored: which points were observed, and what."""
+        history = np.asarray(self._history, dtype=np.float64).reshape(-1, 2)
+        return {"indices": history[:, 0], "targets": history[:, 1]}
+
+    def load_arrays(self, arrays: Mapping[str, FloatArray]) -> None:
+        """Repeat the observations of `to_arrays` on a fresh object; it goes on bit for bit."""
+        indices, targets = _stored(arrays, "indices"), _stored(arrays, "targets")
+        if indices.shape != targets.shape or indices.ndim != 1 or self.n_observations:
+            raise InvalidData(
+                f"stored indices {indices.shape} and targets {targets.shape} need the same length and a "
+                "pool without observations"
+            )
+        for index, target in zip(indices, targets, strict=True):
+            self.add(int(index), float(target))
+
+
+class FeatureGP:
+    """Bayesian linear regression on m features: y = phi . w + noise, w ~ N(0, prior_variance I).
+
+    Args:
+        n_features: number m of features.
+        prior_variance: variance of each weight before any data.
+        noise_variance: variance of the observation noise.
+
+    Attributes:
+        n_observations: observations so far.
+
+    >>> model = FeatureGP(n_features=2, prior_variance=1.0, noise_variance=0.01)
+    >>> model.add([1.0, 0.0], 0.5)
+    >>> model.mean_weights.round(3).tolist()
+    [0.495, 0.0]
+    """
+
+    def __init__(self, n_features: int, *, prior_variance: float, noise_variance: float) -> None:
+        if n_features < 1:
+            raise InvalidParameter(f"n_features is {n_features}: expected at least 1")
+        self.n_features = n_features
+        self.prior_variance = _positive("prior_variance", prior_variance)
+        self.noise_variance = _positive("noise_variance", noise_variance)
+        self.n_observations = 0
+        self._mean = np.zeros(n_features)
+        self._factor = np.asfortranarray(math.sqrt(prior_variance) * np.eye(n_features))
+        self._log_likelihood = 0.0
+
+    def add(self, phi: ArrayLike, y: float) -> None:
+        """Observe `y` at the feature vector `phi` (m,)."""
+        rows, values = self._observations(np.asarray(phi, dtype=np.float64)[None], [y])
+        # Potter's form: S <- S - gamma (S v) v^T with v = S^T phi.
+        v = self._factor.T @ rows[0]
+        column = self._factor @ v
+        total = float(v @ v) + self.noise_variance
+        error = float(values[0] - rows[0] @ self._mean)
+        gamma = 1.0 / (total + math.sqrt(total * self.noise_variance))
+        self._factor = dger(-gamma, column, v, a=self._factor, overwrite_a=True)
+        self._mean += (error / total) * column
+        self._log_likelihood -= 0.5 * (error**2 / total + math.log(total) + LOG_TWO_PI)
+        self.n_observations += 1
+
+    def add_batch(self, Phi: ArrayLike, y: ArrayLike) -> None:
+        """Observe values (b,) at feature vectors (b, m): one factorisation of size m."""
+        rows, values = self._observations(Phi, y)
+        if len(values) == 0:
+            return
+        # Covariance S (I + A^T A)^-1 S^T with A = Phi S / sigma.
+        scaled = rows @ self._factor / math.sqrt(self.noise_variance)
+        inner = scaled.T @ scaled
+        inner[np.diag_indices(self.n_features)] += 1.0
+        lower = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
+        errors = values - rows @ self._mean
+        factor = solve_triangular(lower, self._factor.T, lower=True, check_finite=False).T
+        self._factor = np.asfortranarray(factor)
+        pulled = self._factor.T @ (rows.T @ errors) / self.noise_variance
+        self._mean += self._factor @ pulled
+        quadratic = float(errors @ errors) / self.noise_variance - float(pulled @ pulled)
+        log_det = 2.0 * float(np.log(np.diagonal(lower)).sum()) + len(values) * math.log(self.noise_variance)
+        self._log_likelihood -= 0.5 * (quadratic + log_det + len(values) * LOG_TWO_PI)
+        self.n_observations += len(values)
+
+    @property
+    def mean_weights(self) -> FloatArray:
+        """(m,) posterior mean of the weights."""
+        return self._mean.copy()
+
+    @property
+    def posterior(self) -> WeightPosterior:
+        """The Gaussian law of the weights, to draw from or to keep."""
+        return WeightPosterior(
+            mean=self._mean.copy(),
+            factor=np.ascontiguousarray(self._factor),
+            supports=((0, self.n_features),),
+        )
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Log density of all observations under the prior."""
+        return self._log_likelihood
+
+    def predict_from_features(self, Phi: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation (...) of the function at feature vectors (..., m)."""
+        features = np.asarray(Phi, dtype=np.float64)
+        if features.ndim == 0 or features.shape[-1] != self.n_features:
+            raise InvalidData(f"features have shape {features.shape}: expected (..., {self.n_features})")
+        spread = features @ self._factor
+        return features @ self._mean, np.sqrt(np.einsum("...j,...j->...", spread, spread))
+
+    def to_arrays(self) -> dict[str, FloatArray]:
+        """Everything learned, as arrays to be stored."""
+        return {
+            "mean": self._mean.copy(),
+            "factor": np.array(self._factor, order="C"),
+            "totals": np.array([float(self.n_observations), self._log_likelihood]),
+        }
+
+    def load_arrays(self, arrays: Mapping[str, FloatArray]) -> None:
+        """Replace what was learned by the arrays of `to_arrays`; it goes on bit for bit.
+
+        Raises:
+            InvalidData: an array is missing or the shapes do not fit together.
+        """
+        mean, factor, totals = (_stored(arrays, name) for name in ("mean", "factor", "totals"))
+        m = self.n_features
+        if mean.shape != (m,) or factor.shape != (m, m) or totals.shape != (2,):
+            raise InvalidData(
+                f"stored mean {mean.shape}, factor {factor.shape} and totals {totals.shape} do not fit "
+                f"{m} features"
+            )
+        self._mean = mean.copy()
+        self._factor = np.array(factor, order="F")
+        self.n_observations, self._log_likelihood = int(totals[0]), float(totals[1])
+
+    def _observations(self, Phi: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        rows, values = _as_observations(Phi, y)
+        if rows.shape[1] != self.n_features:
+            raise InvalidData(f"features have shape {rows.shape}: expected (b, {self.n_features})")
+        return rows, values
+
+
+def _bounded_cholesky(matrix: FloatArray, least: float) -> FloatArray:
+    """Lower Cholesky factor of a matrix whose eigenvalues are at least `least` in exact arithmetic."""
+    if matrix.size == 1:
+        return np.sqrt(np.maximum(matrix, least))
+    try:
+        lower: FloatArray = cholesky(matrix, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:  # rounding pushed an eigenvalue below zero: put it back where it belongs
+        values, vectors = np.linalg.eigh(matrix)
+        _, upper = np.linalg.qr((vectors * np.sqrt(np.maximum(values, least))).T)
+        lower = upper.T * np.sign(np.diagonal(upper))
+    return lower
+
+
+def _log_density(whitened: FloatArray, pivots: FloatArray) -> float:
+    """Log density of N(0, L L^T) from L^-1 y and the diagonal of L."""
+    log_det = float(np.log(pivots).sum())
+    return -0.5 * (float(whitened @ whitened) + len(whitened) * LOG_TWO_PI) - log_det
+
+
+def _as_observations(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    points = np.asarray(X, dtype=np.float64)
+    values = np.asarray(y, dtype=np.float64)
+    if points.ndim != 2 or values.shape != points.shape[:1]:
+        raise InvalidData(f"{points.shape} inputs for {values.shape} observations: expected (b, d) and (b,)")
+    if not (np.isfinite(points).all() and np.isfinite(values).all()):
+        raise InvalidData("inputs or observations contain NaN or infinite entries: leave them out")
+    return points, values
+
+
+def _stored(arrays: Mapping[str, FloatArray], name: str) -> FloatArray:
+    if name not in arrays:
+        raise InvalidData(f"stored arrays lack {name!r}: they were not written by this class's to_arrays")
+    return np.asarray(arrays[name], dtype=np.float64)
+
+
+def _positive(name: str, value: float) -> float:
+    if not (math.isfinite(value) and value > 0.0):
+        raise InvalidParameter(f"{name} is {value!r}: expected a finite number above 0")
+    return float(value)
+
+
+def _capacity(capacity: int) -> int:
+    if capacity < 1:
+        raise InvalidParameter(f"capacity is {capacity}: expected at least 1")
+    return capacity
