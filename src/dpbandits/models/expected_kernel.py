@@ -1,0 +1,225 @@
+"""The kernel that a modeler of noisy inputs should use: k averaged over the noise.
+
+f is a Gaussian process with kernel k, and only z = x + e is seen of a row x. With a flat prior on
+positions, x given z is z - e, so two different rows have covariance E k(z - e, z' - e'). When the
+difference e - e' is a mixture of isotropic Gaussians (standard deviations s_m, weights w_m) and k is
+squared exponential with lengthscales l_j, this is again a mixture of squared exponentials:
+
+    k~(z, z') = sum_m w_m prod_j sqrt(l_j^2 / L_mj) exp(-(z_j - z'_j)^2 / (2 L_mj)),   L_mj = l_j^2 + s_m^2.
+
+A row with itself still has variance k(x, x): what k~(z, z) falls short of it is `nugget`, a part of
+f(x) that no other row tells about. `expected_kernel` returns the smooth part and the nugget apart.
+
+Source: Kharkovskii2020 has no such correction; for Gaussian noise it goes back to Girard and
+Murray-Smith (2003). `RowKernel` puts the two parts together for a pool of rows whose first column is
+the nugget, so that a Gaussian process over rows treats it exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.models._kernel import BLOCK_ELEMENTS, Kernel, RowEvaluator, Scaled
+from dpbandits.models.kernels import SquaredExponential
+
+__all__ = ["FeatureKernel", "RowKernel", "SquaredExponentialMixture", "expected_kernel"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquaredExponentialMixture(Kernel):
+    """sum_m variances[m] exp(-sum_j (x_j - y_j)^2 / (2 squares[m][j])).
+
+    Args:
+        variances: (m,) non-negative.
+        squares: m tuples of squared lengthscales, each one number (all columns) or one a column.
+    """
+
+    variances: tuple[float, ...]
+    squares: tuple[tuple[float, ...], ...]
+
+    @property
+    def max_variance(self) -> float:
+        """The variance of a single point."""
+        return math.fsum(self.variances)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {
+            "type": "SquaredExponentialMixture",
+            "variances": list(self.variances),
+            "squares": [list(row) for row in self.squares],
+        }
+
+    def _diagonal(self, X: FloatArray) -> FloatArray:
+        return np.full(X.shape[0], self.max_variance)
+
+    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
+        others = np.ascontiguousarray(Y.T)
+        evaluate = self._isotropic if all(len(row) == 1 for row in self.squares) else self._anisotropic
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            step = max(1, BLOCK_ELEMENTS // max(1, len(X)))
+            for start in range(0, others.shape[1], step):  # blocks that stay in cache
+                evaluate(X, others[:, start : start + step], out[:, start : start + step])
+
+        return fill
+
+    def _isotropic(self, X: FloatArray, others: FloatArray, out: FloatArray) -> None:
+        """One distance for all components; differences are taken directly, so none is negative."""
+        squares = np.zeros_like(out)
+        scratch = np.empty_like(out)
+        for column, other in enumerate(others):
+            np.subtract(X[:, column, None], other, out=scratch)
+            np.multiply(scratch, scratch, out=scratch)
+            squares += scratch
+        out.fill(0.0)
+        for variance, (square,) in zip(self.variances, self.squares, strict=True):
+            np.multiply(squares, -0.5 / square, out=scratch)
+            np.exp(scratch, out=scratch)
+            scratch *= variance
+            out += scratch
+
+    def _anisotropic(self, X: FloatArray, others: FloatArray, out: FloatArray) -> None:
+        out.fill(0.0)
+        exponent, scratch = np.empty_like(out), np.empty_like(out)
+        for variance, row in zip(self.variances, self.squares, strict=True):
+            if len(row) not in (1, len(others)):
+                raise InvalidData(f"points have {len(others)} columns and the kernel {len(row)} lengthscales")
+            exponent.fill(0.0)
+            for column, other in enumerate(others):
+                np.subtract(X[:, column, None], other, out=scratch)
+                np.multiply(scratch, scratch, out=scratch)
+                scratch *= -0.5 / row[column if len(row) > 1 else 0]
+                exponent += scratch
+            np.exp(exponent, out=exponent)
+            exponent *= variance
+            out += exponent
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureKernel(Kernel):
+    """k(x, y) = x . y: the points are feature vectors already, such as posterior means of features."""
+
+    bound: float
+
+    @property
+    def max_variance(self) -> float:
+        """A bound on the squared norm of a point, given by whoever made the features."""
+        return self.bound
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "FeatureKernel", "bound": self.bound}
+
+    def _diagonal(self, X: FloatArray) -> FloatArray:
+        squares: FloatArray = np.einsum("ij,ij->i", X, X)
+        return squares
+
+    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            np.matmul(X, Y.T, out=out)
+
+        return fill
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowKernel(Kernel):
+    """`smooth` between different rows, and a row's own nugget on top for a row with itself.
+
+    Points are (nugget, coordinates...). Two rows at one place are still two rows: only `diagonal` and
+    the diagonal of `kernel(X)` hold the nugget, which is how `PoolGP` asks.
+    """
+
+    smooth: Kernel
+    variance: float
+
+    @property
+    def max_variance(self) -> float:
+        """Variance of one row, smooth part and nugget together."""
+        return self.variance
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "RowKernel", "smooth": self.smooth.to_config(), "variance": self.variance}
+
+    def _diagonal(self, X: FloatArray) -> FloatArray:
+        return self.smooth.diagonal(X[:, 1:]) + X[:, 0]
+
+    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
+        inner = self.smooth.rows_against(Y[:, 1:])
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            inner(X[:, 1:], out)
+
+        return fill
+
+
+def expected_kernel(
+    kernel: Kernel, noise_scales: FloatArray, weights: FloatArray, *, dim: int
+) -> tuple[SquaredExponentialMixture, float]:
+    """The smooth kernel between different noisy rows, and the nugget of a row with itself.
+
+    Args:
+        kernel: `SquaredExponential` (all columns), or a positive multiple of it.
+        noise_scales: (m,) standard deviations of the *difference* of two rows' noises, a mixture of
+            isotropic Gaussians: `NoiseLaw.difference_mixture()`.
+        weights: (m,) their probabilities.
+        dim: columns of the points.
+
+    Returns:
+        (k~, nugget) with k~(z, z) + nugget = k(x, x).
+
+    Raises:
+        InvalidParameter: another kernel (no closed form here), or not a mixture.
+
+    Example:
+        >>> base = SquaredExponential(lengthscale=3.0)
+        >>> kernel, nugget = expected_kernel(base, np.array([4.0]), np.ones(1), dim=1)
+        >>> float(kernel(np.zeros((1, 1)))[0, 0]), nugget
+        (0.6, 0.4)
+    """
+    scales = np.atleast_1d(np.asarray(noise_scales, float))
+    shares = np.atleast_1d(np.asarray(weights, float))
+    if (
+        scales.shape != shares.shape
+        or scales.ndim != 1
+        or not (np.isfinite(scales).all() and (scales >= 0).all() and (shares >= 0).all())
+        or abs(shares.sum() - 1.0) > 1e-9
+    ):
+        raise InvalidParameter(
+            "noise_scales and weights are two (m,) arrays: scales >= 0, weights sum to one"
+        )
+    base, variance = strip_scale(kernel)
+    if not isinstance(base, SquaredExponential) or base.columns is not None:
+        raise InvalidParameter(
+            f"no closed form for the expectation of {type(base).__name__}: use "
+            "SquaredExponential over all columns, or a model that averages over positions in the box"
+        )
+    lengths = np.atleast_1d(np.asarray(base.lengthscale, float)) ** 2
+    if len(lengths) not in (1, dim):
+        raise InvalidParameter(f"the kernel has {len(lengths)} lengthscales for {dim} columns")
+    lengths = np.broadcast_to(lengths, (dim,))
+    squares = lengths[None, :] + scales[:, None] ** 2
+    factors = np.sqrt(lengths / squares).prod(axis=1)
+    variances = variance * shares * factors
+    isotropic = bool((lengths == lengths[0]).all())
+    rows = squares[:, :1] if isotropic else squares
+    mixture = SquaredExponentialMixture(
+        variances=tuple(map(float, variances)), squares=tuple(tuple(map(float, row)) for row in rows)
+    )
+    return mixture, float(variance * (shares * (1.0 - factors)).sum())
+
+
+def strip_scale(kernel: Kernel) -> tuple[Kernel, float]:
+    """A kernel without its outer multiples, and their product."""
+    variance = 1.0
+    while isinstance(kernel, Scaled):
+        variance *= kernel.variance
+        kernel = kernel.kernel
+    return kernel, variance

@@ -1,0 +1,251 @@
+"""Noise laws of released rows, as whoever learns from the release needs them.
+
+A released row is z = x + e. Each law here is a mixture of isotropic Gaussians (exactly, in the limit
+of many nodes, or by its two moments for cells), so that a kernel's expectation over the noise has a
+closed form (`dpbandits.models.expected_kernel`). Everything here is public: it is part of the release.
+
+| law | e given its scale s | scales |
+|---|---|---|
+| `GaussianLaw` | N(0, s^2 I) | s = sd |
+| `L2LaplaceLaw` | N(0, s^2 I) | s^2 = scale^2 chi^2 with d + 1 degrees of freedom |
+| `CellLaw` | uniform in the cell, or anywhere | root mean squares of the two |
+
+`mixture` describes the noise of one row, `difference_mixture` that of the difference of two rows'
+noises, which is what a stationary kernel sees. For the L2-Laplace law the two chi-squares add up to
+2 Gamma(d + 1), so Gauss-Laguerre nodes with exponent d integrate it: twenty times fewer terms than
+pairs of nodes.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy import _checks
+
+__all__ = ["CellLaw", "GaussianLaw", "L2LaplaceLaw", "NoiseLaw", "from_config"]
+
+DEFAULT_NODES = 10
+"""Quadrature nodes for a continuum of scales; see the tests for the error of the expected kernel."""
+
+
+class NoiseLaw(ABC):
+    """The distribution of a released row around the true one, in `dim` released coordinates."""
+
+    dim: int
+
+    @property
+    @abstractmethod
+    def sd(self) -> float:
+        """Root mean square of the noise in one coordinate."""
+
+    @abstractmethod
+    def mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
+        """One row's noise: standard deviations (m,) and weights (m,) that sum to one."""
+
+    @abstractmethod
+    def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
+        """The difference of two rows' noises: standard deviations (m,) and weights (m,)."""
+
+    @abstractmethod
+    def log_density(self, offsets: FloatArray) -> FloatArray:
+        """Log density of e at offsets (..., dim) up to a constant -> (...)."""
+
+    def position_error(self, half_width: float) -> float:
+        """Root mean square error of the best linear guess of a coordinate from the release.
+
+        For a row that is uniform in the cube [-half_width, half_width]^dim: at most the cube's own
+        half_width/sqrt(3), which knowing nothing gives.
+        """
+        prior = half_width**2 / 3.0
+        return math.sqrt(prior * self.sd**2 / (prior + self.sd**2))
+
+    @abstractmethod
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianLaw(NoiseLaw):
+    """e ~ N(0, deviation^2 I).
+
+    >>> GaussianLaw(dim=2, deviation=3.0).difference_mixture()[0].round(3).tolist()
+    [4.243]
+    """
+
+    dim: int
+    deviation: float
+
+    def __post_init__(self) -> None:
+        _checks.integer(self.dim, name="dim")
+        object.__setattr__(self, "deviation", _checks.number(self.deviation, name="deviation"))
+
+    @property
+    def sd(self) -> float:
+        """Root mean square of the noise in one coordinate."""
+        return self.deviation
+
+    def mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
+        """A single Gaussian."""
+        return np.array([self.deviation]), np.ones(1)
+
+    def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
+        """A single Gaussian of twice the variance."""
+        return np.array([math.sqrt(2.0) * self.deviation]), np.ones(1)
+
+    def log_density(self, offsets: FloatArray) -> FloatArray:
+        """-|e|^2 / (2 deviation^2)."""
+        squares: FloatArray = np.einsum("...i,...i->...", offsets, offsets)
+        return squares * (-0.5 / self.deviation**2)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "gaussian", "dim": self.dim, "deviation": self.deviation}
+
+
+@dataclass(frozen=True, kw_only=True)
+class L2LaplaceLaw(NoiseLaw):
+    """Density proportional to exp(-|e| / scale): the radius is Gamma(dim, scale).
+
+    >>> law = L2LaplaceLaw(dim=2, scale=1.0)
+    >>> scales, weights = law.mixture(nodes=20)
+    >>> round(float(weights @ scales**2), 6), round(law.sd**2, 6)
+    (3.0, 3.0)
+    """
+
+    dim: int
+    scale: float
+
+    def __post_init__(self) -> None:
+        _checks.integer(self.dim, name="dim")
+        object.__setattr__(self, "scale", _checks.number(self.scale, name="scale"))
+
+    @property
+    def sd(self) -> float:
+        """scale sqrt(dim + 1)."""
+        return self.scale * math.sqrt(self.dim + 1.0)
+
+    def mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
+        """s^2 = 2 scale^2 x with x ~ Gamma((dim + 1)/2)."""
+        return _gamma_scales(0.5 * (self.dim + 1), self.scale, nodes)
+
+    def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
+        """s^2 = 2 scale^2 x with x ~ Gamma(dim + 1)."""
+        return _gamma_scales(self.dim + 1.0, self.scale, nodes)
+
+    def log_density(self, offsets: FloatArray) -> FloatArray:
+        """-|e| / scale."""
+        squares: FloatArray = np.einsum("...i,...i->...", offsets, offsets)
+        return np.sqrt(squares) * (-1.0 / self.scale)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "l2_laplace", "dim": self.dim, "scale": self.scale}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellLaw(NoiseLaw):
+    """k-ary randomised response: in the reported cell with probability `keep`, else in another one.
+
+    The offset is from the cell's centre. As a Gaussian mixture it has two components with the root
+    mean squares of the two cases: an approximation that keeps the second moments.
+
+    Args:
+        dim: coordinates.
+        keep: probability that the reported cell is the true one.
+        width: side of a cell.
+        half_width: half the side of the public cube.
+    """
+
+    dim: int
+    keep: float
+    width: float
+    half_width: float
+
+    def __post_init__(self) -> None:
+        _checks.integer(self.dim, name="dim")
+        for name in ("keep", "width", "half_width"):
+            object.__setattr__(self, name, _checks.number(getattr(self, name), name=name))
+        if self.keep > 1.0 or self.width > 2.0 * self.half_width:
+            raise InvalidParameter("a cell law needs keep <= 1 and cells no wider than the cube")
+
+    @property
+    def sd(self) -> float:
+        """Root mean square over both cases, for a row that is uniform in the cube."""
+        inside, outside = self._squares()
+        return math.sqrt(self.keep * inside + (1.0 - self.keep) * outside)
+
+    def mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
+        """Two components: the right cell, and anywhere."""
+        inside, outside = self._squares()
+        return np.sqrt([inside, outside]), np.array([self.keep, 1.0 - self.keep])
+
+    def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
+        """Three components: both rows in the right cell, one, none."""
+        inside, outside = self._squares()
+        kept = self.keep
+        scales = np.sqrt([2.0 * inside, inside + outside, 2.0 * outside])
+        return scales, np.array([kept**2, 2.0 * kept * (1.0 - kept), (1.0 - kept) ** 2])
+
+    def log_density(self, offsets: FloatArray) -> FloatArray:
+        """Two levels: inside the cell and outside."""
+        cell = self.width**self.dim
+        rest = max((2.0 * self.half_width) ** self.dim - cell, np.finfo(np.float64).tiny)
+        inside = (np.abs(offsets) <= 0.5 * self.width).all(axis=-1)
+        with np.errstate(divide="ignore"):
+            outside = np.log(1.0 - self.keep) - math.log(rest)
+        return np.where(inside, math.log(self.keep) - math.log(cell), outside)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {
+            "type": "cells",
+            "dim": self.dim,
+            "keep": self.keep,
+            "width": self.width,
+            "half_width": self.half_width,
+        }
+
+    def position_error(self, half_width: float) -> float:
+        """From the correlation of a uniform row with the reported centre."""
+        cells = (2.0 * self.half_width / self.width) ** self.dim
+        excess = self.keep - (1.0 - self.keep) / (cells - 1.0)
+        explained = excess**2 * (1.0 - (0.5 * self.width / self.half_width) ** 2)
+        return half_width / math.sqrt(3.0) * math.sqrt(1.0 - explained)
+
+    def _squares(self) -> tuple[float, float]:
+        return self.width**2 / 12.0, 2.0 * self.half_width**2 / 3.0
+
+
+def from_config(config: Mapping[str, Any]) -> NoiseLaw:
+    """Rebuild a law from its `to_config()`.
+
+    Raises:
+        InvalidParameter: not the configuration of a noise law.
+    """
+    arguments = dict(config)
+    laws: dict[object, type[GaussianLaw] | type[L2LaplaceLaw] | type[CellLaw]] = {
+        "gaussian": GaussianLaw,
+        "l2_laplace": L2LaplaceLaw,
+        "cells": CellLaw,
+    }
+    law = laws.get(arguments.pop("type", None))
+    if law is None:
+        raise InvalidParameter(f"expected a noise law of type {', '.join(str(name) for name in laws)}")
+    try:
+        return law(**arguments)
+    except TypeError as error:
+        raise InvalidParameter(f"{law.__name__}: the configuration has missing or unknown fields") from error
+
+
+def _gamma_scales(shape: float, scale: float, nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Laguerre quadrature of s = scale sqrt(2 x) over x ~ Gamma(shape)."""
+    from scipy.special import roots_genlaguerre
+
+    points, weights = roots_genlaguerre(nodes, shape - 1.0)
+    return scale * np.sqrt(2.0 * points), weights / weights.sum()

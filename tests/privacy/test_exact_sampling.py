@@ -1,0 +1,140 @@
+"""The samplers' laws, exactly where they can be enumerated and by chi-square elsewhere.
+
+False alarms: every statistical check is a z score against 6, about 1e-9 a check.
+"""
+
+import itertools
+import math
+from collections import Counter
+from decimal import Context, Decimal
+
+import numpy as np
+import pytest
+
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.row_mechanisms import exact_sampling as es
+
+
+def chi_square_z(observed, expected):
+    """Normal score of Pearson's statistic over cells with at least 10 expected counts."""
+    large = expected >= 10
+    statistic = ((observed - expected)[large] ** 2 / expected[large]).sum()
+    cells = large.sum()
+    return (statistic - cells) / math.sqrt(2 * cells)
+
+
+@pytest.mark.parametrize(
+    ("rate", "dim", "radius"), [(0.7, 1, 60), (0.9, 2, 40), (1.5, 3, 12), (0.02, 1, 2000)]
+)
+def test_l2_laplace_has_the_law_it_states(rate, dim, radius):
+    size = 200_000
+    drawn = es.lattice_l2_laplace(rate, size, dim, es.SimulatedWords(3, stream=dim))
+    axis = np.arange(-radius, radius + 1)
+    grid = np.stack(np.meshgrid(*[axis] * dim), axis=-1).reshape(-1, dim)
+    law = np.exp(-rate * np.linalg.norm(grid, axis=1))
+    law /= law.sum()
+    counts = Counter(map(tuple, drawn.tolist()))
+    observed = np.array([counts.get(tuple(cell), 0) for cell in grid.tolist()])
+    assert abs(chi_square_z(observed, law * size)) < 6
+
+
+def test_l2_laplace_on_a_fine_lattice_has_gamma_radii():
+    size, dim, rate = 100_000, 3, 2.0**-18
+    drawn = es.lattice_l2_laplace(rate, size, dim, es.SimulatedWords(5))
+    radii = rate * np.linalg.norm(drawn, axis=1)
+    assert abs(radii.mean() - dim) < 6 * math.sqrt(dim / size)
+    assert abs((radii**2).mean() - dim * (dim + 1)) < 6 * math.sqrt(
+        15 * 24 / size
+    )  # var of Gamma(3)^2 is 216
+    directions = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    assert np.abs(directions.mean(axis=0)).max() < 6 / math.sqrt(3 * size)
+
+
+def test_geometric_is_geometric_also_above_the_digits():
+    size, rate = 200_000, 0.3
+    drawn = es.geometric(rate, size, es.SimulatedWords(11))
+    law = np.exp(-rate * np.arange(80)) * (1 - math.exp(-rate))
+    observed = np.bincount(drawn, minlength=80)[:80]
+    assert abs(chi_square_z(observed, law * size)) < 6
+    # With a huge rate there are no digits below the top part: everything comes from the tail.
+    tail = es.geometric(65.0, 50, es.SimulatedWords(12))
+    assert (tail == 0).all()
+
+
+def test_bernoulli_exp_matches_its_probability():
+    size = 400_000
+    for exponent in (0.0, 1e-9, 0.5, 3.0):
+        share = es.bernoulli_exp(np.full(size, exponent), es.SimulatedWords(2)).mean()
+        chance = math.exp(-exponent)
+        assert abs(share - chance) <= 6 * math.sqrt(chance * (1 - chance) / size) + 1e-9 * (exponent > 0) * 10
+
+
+def test_doubtful_words_are_decided_exactly():
+    """A word equal to the first 64 digits of the chance needs the digits behind it, on both sides."""
+    context = Context(prec=80)
+    chance = context.exp(Decimal("-0.5"))
+    bits = int(context.multiply(chance, Decimal(2**128)))
+    head, tail = bits >> 64, bits % 2**64
+
+    def scripted(values):
+        queue = iter(values)
+        return lambda n: np.array([next(queue) for _ in range(n)], dtype=np.uint64)
+
+    below = es.bernoulli_exp(np.array([0.5]), scripted([head, tail - 1]))
+    above = es.bernoulli_exp(np.array([0.5]), scripted([head, tail + 1]))
+    assert below.tolist() == [True]
+    assert above.tolist() == [False]
+    longer = es.bernoulli_exp(
+        np.array([0.5]), scripted([head, tail, 0])
+    )  # undecided after 128 digits as well
+    assert longer.tolist() == [True]
+
+
+def test_the_fast_path_agrees_with_decimal_arithmetic(monkeypatch):
+    """Sending every proposal through the exact path changes no draw."""
+    fast = es.lattice_l2_laplace(0.05, 300, 3, es.SimulatedWords(8))
+    monkeypatch.setattr(es, "_RELATIVE_ERROR", 4.0)
+    exact = es.lattice_l2_laplace(0.05, 300, 3, es.SimulatedWords(8))
+    np.testing.assert_array_equal(fast, exact)
+
+
+def test_large_exponents_never_use_float_differences(monkeypatch):
+    fast = es.lattice_l2_laplace(0.05, 200, 2, es.SimulatedWords(8))
+    monkeypatch.setattr(es, "_LARGE", 1e-6)
+    exact = es.lattice_l2_laplace(0.05, 200, 2, es.SimulatedWords(8))
+    np.testing.assert_array_equal(fast, exact)
+
+
+def test_uniform_below_is_uniform_and_redraws_the_remainder():
+    size, n = 120_000, 6
+    counts = np.bincount(es.uniform_below(n, size, es.SimulatedWords(1)), minlength=n)
+    assert abs(chi_square_z(counts, np.full(n, size / n))) < 6
+    words = iter([2**64 - 1, 5])
+    assert (
+        es.uniform_below(3, 1, lambda k: np.array([next(words) for _ in range(k)], dtype=np.uint64))[0] == 2
+    )
+
+
+def test_bad_parameters_are_refused():
+    words = es.SimulatedWords(0)
+    for call in (
+        lambda: es.geometric(0.0, 1, words),
+        lambda: es.geometric(2.0**-60, 1, words),
+        lambda: es.lattice_l2_laplace(100.0, 1, 1, words),
+        lambda: es.uniform_below(0, 1, words),
+        lambda: es.SimulatedWords(-1),
+    ):
+        with pytest.raises(InvalidParameter):
+            call()
+
+
+def test_secure_words_differ_and_fill_the_word():
+    first, second = es.secure_words(1000), es.secure_words(1000)
+    assert (first != second).any()
+    ones = np.unpackbits(first.view(np.uint8)).mean()
+    assert abs(ones - 0.5) < 6 * 0.5 / math.sqrt(64_000)
+
+
+def test_streams_of_one_seed_are_different():
+    draws = [es.SimulatedWords(4, stream=stream)(8).tolist() for stream in range(5)]
+    assert all(a != b for a, b in itertools.combinations(draws, 2))
