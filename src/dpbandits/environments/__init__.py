@@ -7,6 +7,7 @@ Tables, one row a person, classes or columns as arms:
 
 - `load("cps-income", seed=...)`, `load("synthetic-income", seed=...)`; `available()` lists the names.
 - `TableBandit.from_labels(frame, schema=, labels=, arms=, seed=)`, `TableBandit.from_rewards(...)`.
+- `table_from_toml(path, seed=)`: a table of one's own, described in a small file (`table_files`).
 
 Known functions, new candidates every round:
 
@@ -33,6 +34,7 @@ from dpbandits.environments.functions import (
 from dpbandits.environments.gap_world import dubey2021_figure1
 from dpbandits.environments.protocol import Environment
 from dpbandits.environments.synthetic import synthetic_income
+from dpbandits.environments.table_files import table_from_toml
 from dpbandits.environments.tables import BestArm, TableBandit
 
 __all__ = [
@@ -49,4 +51,5 @@ __all__ = [
     "michalewicz_10",
     "styblinski_tang_20",
     "synthetic_income",
+    "table_from_toml",
 ]

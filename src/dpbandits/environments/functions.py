@@ -130,6 +130,8 @@ class FunctionBandit:
         """
         means = self.mean_rewards(start, stop)
         chosen = means[np.arange(len(means)), check_indices(indices, len(means), self.n_candidates)]
+        if chosen.size == 0:
+            return chosen
         luck = PublicCoins(self.seed).uniform("environment/rewards", start, stop, 1)[:, 0]
         if self.noise == "bernoulli":
             return (luck < chosen).astype(np.float64)

@@ -27,7 +27,7 @@ __all__ = ["GapCandidates", "KernelSections", "dubey2021_figure1"]
 LEAST_GOOD_SHARE = 0.02
 LEAST_BAD_SHARE = 0.2
 _DESIGN_POINTS = 4096  # a share of 0.02 is then 82 points
-_MOST_FUNCTIONS = 10_000
+_MOST_FUNCTIONS = 1_000
 _FIRST_PROPOSALS = 64
 _MOST_ATTEMPTS = 60
 

@@ -62,8 +62,8 @@ class Environment(Protocol):
         """Rewards (B,) of candidates `indices` (B,) in rounds start..stop-1."""
         ...
 
-    def mean_rewards(self, start: int, stop: int) -> FloatArray:
-        """Expected rewards of all candidates of rounds start..stop-1, (B, n)."""
+    def mean_rewards(self, start: int, stop: int) -> FloatArray | None:
+        """Expected rewards of all candidates of rounds start..stop-1, (B, n); None where not known."""
         ...
 
     def reseeded(self, seed: Seed) -> Self:

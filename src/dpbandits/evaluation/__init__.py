@@ -1,0 +1,29 @@
+"""How well a policy does, and what privacy costs. Not a release: see `BANNER`.
+
+- `run(policy, environment)`: one run -> `RunResult` (rewards and pseudo-regret round by round).
+- `repeat(make_policy, make_environment, name=, seeds=, jobs=)`: many seeds -> `Repetitions`.
+- `summarise(*repetitions, reference="non-private")`: means, standard errors, uplift over random, and the
+  share of the non-private uplift that is kept, paired over seeds -> `Summary`; print it, or `to_rows()`.
+- `report_seeds(first, reps)`: seeds from `FIRST_REPORT_SEED` on are reported, those below choose constants.
+- `Estimate.of(values)`, `share_kept(policy, reference, uniform)`: the same arithmetic on plain numbers.
+"""
+
+from dpbandits.evaluation.runner import BANNER, Repetitions, RunResult, repeat, run
+from dpbandits.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
+from dpbandits.evaluation.summary import Estimate, Share, Summary, SummaryRow, share_kept, summarise
+
+__all__ = [
+    "BANNER",
+    "FIRST_REPORT_SEED",
+    "Estimate",
+    "Repetitions",
+    "RunResult",
+    "Share",
+    "Summary",
+    "SummaryRow",
+    "repeat",
+    "report_seeds",
+    "run",
+    "share_kept",
+    "summarise",
+]
