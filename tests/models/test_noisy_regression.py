@@ -287,6 +287,32 @@ def test_statistics_that_are_all_noise_return_the_prior() -> None:
         np.testing.assert_allclose(ours.covariance, PRIOR * np.eye(3), atol=1e-15)
 
 
+@pytest.mark.parametrize("n", [2, 30], ids=["undetermined", "determined"])
+def test_exact_statistics_update_any_law_by_bayes(n: int) -> None:
+    data = problem(m=6, gram_sd=0.0, vector_sd=0.0, n=n)
+    supports = ((0, 6),)
+    prior = WeightPosterior.prior(PRIOR, supports)
+    ours = prior
+    for gram, vector in zip(data["grams"], data["vectors"], strict=True):
+        ours = ours.given(gram, vector, reward_variance=REWARD)
+    exact = simple(data["grams"].sum(axis=0), data["vectors"].sum(axis=0), 0.0, 0.0)
+    np.testing.assert_allclose(ours.mean, exact.mean, atol=1e-10)
+    np.testing.assert_allclose(ours.covariance, exact.covariance, atol=1e-10)
+    np.testing.assert_array_equal(prior.mean, np.zeros(6))
+
+
+def test_exact_updates_keep_supports_apart() -> None:
+    data = problem(m=7, K=1, gram_sd=0.0, vector_sd=0.0)
+    supports = ((0, 3), (3, 7))
+    gram, vector = data["grams"][0].copy(), data["vectors"][0]
+    gram[:3, 3:] = gram[3:, :3] = 0.0
+    ours = WeightPosterior.prior(PRIOR, supports).given(gram, vector, reward_variance=REWARD)
+    exact = simple(gram, vector, 0.0, 0.0, supports=supports)
+    np.testing.assert_allclose(ours.mean, exact.mean, atol=1e-12)
+    np.testing.assert_allclose(ours.covariance, exact.covariance, atol=1e-12)
+    assert ours.supports == supports
+
+
 def test_standard_deviations_can_be_trusted() -> None:
     """Exact Grams, noisy vectors: standardised errors are chi-square. False alarms below 1e-7."""
     total, m, runs = 0.0, 6, 300
@@ -312,6 +338,7 @@ def test_standard_deviations_can_be_trusted() -> None:
         {"vector_noise_sd": np.nan},
         {"prior_variance": 0.0},
         {"reward_variance": 0.0},
+        {"effective_dim": 0.0},
         {"noise_covariance": -np.eye(4)},
         {"prior_gram_sd": np.ones(4)},
         {"prior_gram_sd": -np.ones(4), "prior_grams": np.zeros((4, 6, 6))},
@@ -344,7 +371,13 @@ def test_wrong_shapes_are_refused() -> None:
         lambda: block({**data, "N": np.eye(3)}, 1.0, 1.0),
         lambda: block({**data, "vectors": nan}, 1.0, 1.0),
         lambda: block(data, 1.0, 1.0, prior_grams=np.zeros((4, 5, 5)), prior_gram_sd=np.ones(4)),
+        lambda: block({**data, "N": np.triu(data["N"])}, 1.0, 1.0),
+        lambda: block({**data, "grams": np.tril(data["grams"])}, 1.0, 1.0),
+        lambda: block(data, 1.0, 1.0, prior_grams=np.tril(data["grams"]), prior_gram_sd=np.ones(4)),
         lambda: simple(np.eye(3), np.ones(4), 1.0, 1.0),
+        lambda: simple(np.tril(np.ones((4, 4))), np.ones(4), 1.0, 1.0),
+        lambda: posterior.given(np.eye(5), np.ones(5), reward_variance=REWARD),
+        lambda: posterior.given(np.eye(6), np.ones(5), reward_variance=REWARD),
         lambda: posterior.predict(np.ones((2, 5))),
         lambda: posterior.sample_weights(np.ones(6)),
     ):

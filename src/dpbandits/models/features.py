@@ -156,7 +156,8 @@ class MercerFeatures:
     def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
         """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k).
 
-        Costs L kernel evaluations and L k multiplications a point.
+        Costs L kernel evaluations and L k multiplications a point. The norm is not enforced here: a
+        projection exceeds it by rounding only, so this differs from multiplying phi(X) by no more.
         """
         points, lead = self._points(X)
         through = self.projection @ _as_weights(weights, self.n_features)

@@ -40,6 +40,9 @@ from dpbandits.models.features import Supports
 
 __all__ = ["WeightPosterior", "posterior_from_block_statistics", "posterior_from_noisy_statistics"]
 
+SYMMETRY_TOLERANCE = 1e-9
+"""Asymmetry, relative to the largest entry, that still passes for rounding."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightPosterior:
@@ -71,6 +74,40 @@ class WeightPosterior:
             part = features[..., low:high] @ self.factor[low:high, low:high]
             variance += np.einsum("...j,...j->...", part, part)
         return features @ self.mean, np.sqrt(variance)
+
+    @classmethod
+    def prior(cls, variance: float, supports: Supports) -> "WeightPosterior":
+        """N(0, variance I): what is believed before any statistics."""
+        _require_positive("variance", variance)
+        size = supports[-1][1]
+        return cls(mean=np.zeros(size), factor=np.sqrt(variance) * np.eye(size), supports=supports)
+
+    def given(self, gram: FloatArray, vector: FloatArray, *, reward_variance: float) -> "WeightPosterior":
+        """This law updated by exact statistics: gram (m, m) = sum phi phi^T, vector (m,) = sum z phi.
+
+        With covariance F F^T the new one is F (I + F^T G F / rho^2)^-1 F^T, so that nothing is inverted
+        that the data leave undetermined.
+
+        Raises:
+            InvalidData: shapes that do not fit, or entries that are not finite.
+            InvalidParameter: a variance that is not positive.
+        """
+        grams, vectors = _as_statistics(np.asarray(gram)[None], np.asarray(vector)[None])
+        _require_positive("reward_variance", reward_variance)
+        if vectors.shape[1] != self.mean.size:
+            raise InvalidData(f"statistics have {vectors.shape[1]} features: expected {self.mean.size}")
+
+        def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
+            F = self.factor[low:high, low:high]
+            G = grams[0, low:high, low:high]
+            system = F.T @ G @ F / reward_variance
+            system[np.diag_indices(high - low)] += 1.0
+            lower = cholesky(system, lower=True)
+            residual = vectors[0, low:high] - G @ self.mean[low:high]
+            shift = F @ cho_solve((lower, True), F.T @ residual / reward_variance)
+            return self.mean[low:high] + shift, solve_triangular(lower, F.T, lower=True).T
+
+        return _per_support(self.mean.size, self.supports, solve)
 
     def sample_weights(self, normals: FloatArray, *, scale: float = 1.0) -> FloatArray:
         """Draws (k, m) made from standard normals (k, m): mean + scale * factor @ normal.
@@ -120,7 +157,7 @@ def posterior_from_noisy_statistics(
         InvalidParameter: a negative deviation, or a variance that is not positive.
     """
     grams, vectors = _as_statistics(np.asarray(gram)[None], np.asarray(vector)[None])
-    _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance)
+    _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance, effective_dim)
 
     def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
         tau = vector_noise_sd**2 + gram_noise_sd**2 * _spill(high - low, effective_dim)
@@ -181,7 +218,7 @@ def posterior_from_block_statistics(
             not positive definite, or only one of `prior_grams` and `prior_gram_sd`.
     """
     grams, vectors = _as_statistics(grams, vectors)
-    _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance)
+    _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance, effective_dim)
     covariance = _as_covariance(noise_covariance, len(grams))
     grams, uncertainty = _shrink(grams, gram_noise_sd**2 * covariance, prior_grams, prior_gram_sd)
 
@@ -218,6 +255,7 @@ def _shrink(
         )
     if not (np.isfinite(prior).all() and np.isfinite(sd).all() and (sd >= 0.0).all()):
         raise InvalidParameter("prior_grams must be finite, and prior_gram_sd finite and not negative")
+    _check_symmetric(prior, "prior Gram matrices")
     V = np.diag(sd**2)
     W = cho_solve(cho_factor(V + noise, lower=True), V).T
     shrunk = prior + np.tensordot(W, grams - prior, axes=1)
@@ -299,13 +337,22 @@ def _as_statistics(grams: FloatArray, vectors: FloatArray) -> tuple[FloatArray, 
         )
     if not (np.isfinite(matrices).all() and np.isfinite(columns).all()):
         raise InvalidData("statistics contain NaN or infinite entries")
+    _check_symmetric(matrices, "Gram matrices")
     return matrices, columns
+
+
+def _check_symmetric(matrices: FloatArray, name: str) -> None:
+    """Eigenvalues and Cholesky factors read one triangle only: the other must not say something else."""
+    asymmetry = np.abs(matrices - np.swapaxes(matrices, -1, -2)).max()
+    if asymmetry > SYMMETRY_TOLERANCE * np.abs(matrices).max():
+        raise InvalidData(f"{name} are not symmetric: pass (A + A^T) / 2 if only rounding is to blame")
 
 
 def _as_covariance(covariance: FloatArray, n_blocks: int) -> FloatArray:
     matrix = np.asarray(covariance, dtype=np.float64)
     if matrix.shape != (n_blocks, n_blocks):
         raise InvalidData(f"noise_covariance has shape {matrix.shape}: expected ({n_blocks}, {n_blocks})")
+    _check_symmetric(matrix, "noise covariances")
     try:
         np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
@@ -313,10 +360,22 @@ def _as_covariance(covariance: FloatArray, n_blocks: int) -> FloatArray:
     return matrix
 
 
-def _check_scales(gram_sd: float, vector_sd: float, prior_variance: float, reward_variance: float) -> None:
+def _check_scales(
+    gram_sd: float,
+    vector_sd: float,
+    prior_variance: float,
+    reward_variance: float,
+    effective_dim: float | None,
+) -> None:
     for name, value in (("gram_noise_sd", gram_sd), ("vector_noise_sd", vector_sd)):
         if not (np.isfinite(value) and value >= 0.0):
             raise InvalidParameter(f"{name} is {value!r}: expected a finite number from 0 up")
-    for name, value in (("prior_variance", prior_variance), ("reward_variance", reward_variance)):
-        if not (np.isfinite(value) and value > 0.0):
-            raise InvalidParameter(f"{name} is {value!r}: expected a finite number above 0")
+    _require_positive("prior_variance", prior_variance)
+    _require_positive("reward_variance", reward_variance)
+    if effective_dim is not None:
+        _require_positive("effective_dim", effective_dim)
+
+
+def _require_positive(name: str, value: float) -> None:
+    if not (np.isfinite(value) and value > 0.0):
+        raise InvalidParameter(f"{name} is {value!r}: expected a finite number above 0")
