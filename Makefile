@@ -12,6 +12,10 @@ ARGS ?=
 # What `dpbandits run` imports besides the core, and not more: it is a newcomer's first wait.
 RUN_EXTRAS := report,datasets
 
+# Matrices here are small: threads inside one product cost more than they save, and JOBS share the cores.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
 
