@@ -25,7 +25,7 @@ from dpbandits.models import kernels
 from dpbandits.models._kernel import BLOCK_ELEMENTS, Kernel
 from dpbandits.models._landmarks import landmarks
 
-__all__ = ["ArmFeatures", "Features", "MercerFeatures", "Supports", "from_config"]
+__all__ = ["ArmFeatures", "Features", "MercerFeatures", "Supports", "from_config", "mercer_or_given"]
 
 Supports = tuple[tuple[int, int], ...]
 """Half-open index ranges that split the features; every feature vector is nonzero inside one."""
@@ -311,6 +311,21 @@ class ArmFeatures:
                 f"column {self.arm_column} has entries that are not arms: expected 0 .. {self.n_arms - 1}"
             )
         return codes.astype(np.int64), np.delete(points, self.arm_column, axis=1), lead
+
+
+def mercer_or_given(
+    features: Features | None, *, kernel: Kernel | None, domain: Domain, n_features: int
+) -> Features:
+    """`features` where they are given, else Mercer features of `kernel`; exactly one must be.
+
+    Raises:
+        InvalidParameter: both or neither.
+    """
+    if features is not None and kernel is None:
+        return features
+    if kernel is not None and features is None:
+        return MercerFeatures(kernel=kernel, domain=domain, n_features=n_features)
+    raise InvalidParameter("pass either a kernel (with n_features) or features")
 
 
 def from_config(config: Mapping[str, Any]) -> Features:

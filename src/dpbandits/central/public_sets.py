@@ -1,0 +1,73 @@
+"""Public decision sets: what the policy expects people to bring, before anyone has come.
+
+The Gram matrix of a block is shrunk towards what it would be if the block's people were like these.
+They are public draws answered by released policies, so they cost no privacy; where they are wrong,
+they cost utility only.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.domains import Arms, Domain, Product
+from dpbandits.errors import InvalidParameter
+from dpbandits.models.features import Features
+
+__all__ = ["PublicSets", "uniform_decision_sets"]
+
+_CHUNK = 4096
+
+
+def uniform_decision_sets(domain: Domain, *, n_sets: int, n_candidates: int, seed: Seed) -> FloatArray:
+    """(n_sets, n, d) decision sets under the public uniform law of `domain`.
+
+    Where the last part of a product domain is `Arms`, a set is one context beside every arm and
+    `n_candidates` is not used; elsewhere it is `n_candidates` independent points.
+    """
+    rng = np.random.Generator(np.random.Philox(key=seed))
+    if isinstance(domain, Product) and isinstance(domain.parts[-1], Arms):
+        arms = domain.parts[-1]
+        contexts = domain.sample(n_sets, rng)
+        sets = np.repeat(contexts[:, None, :], arms.n_arms, axis=1)
+        sets[:, :, -1] = np.arange(arms.n_arms)
+        return sets
+    return domain.sample(n_sets * n_candidates, rng).reshape(n_sets, n_candidates, domain.dim)
+
+
+class PublicSets:
+    """Features of public decision sets, and the mean of phi phi^T over rows chosen in them.
+
+    Args:
+        features: the policy's feature map.
+        sets: (S, n, d) public decision sets.
+    """
+
+    def __init__(self, features: Features, sets: FloatArray) -> None:
+        if sets.ndim != 3 or 0 in sets.shape:
+            raise InvalidParameter(f"public decision sets: expected shape (S, n, d), got {sets.shape}")
+        self.sets = sets
+        self._features = features(sets.reshape(-1, sets.shape[-1])).reshape(*sets.shape[:2], -1)
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def mean_gram_uniform(self) -> FloatArray:
+        """(m, m) mean of phi phi^T when every row is equally likely."""
+        rows = self._features.reshape(-1, self._features.shape[-1])
+        gram: FloatArray = rows.T @ rows / len(rows)
+        return gram
+
+    def mean_gram_of_best(self, weights: FloatArray) -> FloatArray:
+        """(m, m) mean of phi phi^T over the best row of set s under weights[s]; weights (S, m)."""
+        scores = np.matmul(self._features, weights[:, :, None])[:, :, 0]
+        chosen = self._features[np.arange(len(self)), np.argmax(scores, axis=1)]
+        gram: FloatArray = chosen.T @ chosen / len(chosen)
+        return gram
+
+    @staticmethod
+    def parse(value: Any, domain: Domain, *, n_candidates: int, seed: Seed, n_sets: int) -> FloatArray:
+        """Declared public sets, validated, or uniform ones where `value` is None."""
+        if value is None:
+            return uniform_decision_sets(domain, n_sets=n_sets, n_candidates=n_candidates, seed=seed)
+        return domain.validate(value, name="public_decision_sets")

@@ -1,0 +1,78 @@
+"""When block release updates what it has learned: a public schedule fixed before any data.
+
+Every block that is added costs noise (more sums share one budget), every round that waits for a release
+costs regret, and the first block, answered at random, costs most. So blocks start short and grow.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["check_boundaries", "default_blocks", "growing_blocks"]
+
+FIRST_BLOCK = 24
+"""Length of the first block at horizon 1024; chosen on tuning seeds."""
+
+FIRST_BLOCK_EXPONENT = 0.6
+"""How the first block grows with the horizon; chosen on tuning seeds."""
+
+BLOCKS = 14
+"""Blocks aimed at; chosen on tuning seeds."""
+
+LAST_SHARE = 0.85
+"""No release after this share of the horizon: too few rounds would be left to use it."""
+
+
+def growing_blocks(
+    horizon: int, *, first: int, growth: float, last_share: float = LAST_SHARE
+) -> tuple[int, ...]:
+    """Ends of blocks, the first `first` rounds long, each next one `growth` times as long.
+
+    Args:
+        horizon: rounds in all.
+        first: rounds in the first block, at least 1.
+        growth: at least 1.
+        last_share: no block ends after last_share * horizon.
+
+    Example:
+        >>> growing_blocks(1000, first=50, growth=1.5)
+        (50, 125, 238, 406, 659)
+    """
+    if first < 1 or not 1.0 <= growth or not 0.0 < last_share <= 1.0:
+        raise InvalidParameter("growing_blocks: expected first >= 1, growth >= 1 and last_share in (0, 1]")
+    count = 1
+    while _end(first, growth, count + 1) <= last_share * horizon:
+        count += 1
+    return tuple(min(horizon, round(_end(first, growth, k))) for k in range(1, count + 1))
+
+
+def default_blocks(horizon: int) -> tuple[int, ...]:
+    """The schedule used when none is given: about `BLOCKS` growing blocks.
+
+    Example:
+        >>> default_blocks(1024)
+        (24, 51, 82, 117, 157, 202, 254, 312, 378, 453, 539, 636, 746, 870)
+    """
+    first = max(1, min(round(FIRST_BLOCK * (horizon / 1024) ** FIRST_BLOCK_EXPONENT), horizon // 2))
+    low, high = 1.0, 64.0
+    for _ in range(60):  # the growth at which the last of BLOCKS blocks ends at LAST_SHARE of the horizon
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _end(first, middle, BLOCKS) < LAST_SHARE * horizon else (low, middle)
+    return tuple(dict.fromkeys(growing_blocks(horizon, first=first, growth=low)))
+
+
+def check_boundaries(boundaries: Sequence[int], horizon: int) -> tuple[int, ...]:
+    """Boundaries as a strictly increasing tuple of integers in [1, horizon]."""
+    values = np.asarray(boundaries)
+    if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
+        raise InvalidParameter("blocks: expected a non-empty sequence of round indices (integers)")
+    if values[0] < 1 or values[-1] > horizon or np.any(np.diff(values) <= 0):
+        raise InvalidParameter(f"blocks: expected strictly increasing boundaries in [1, horizon = {horizon}]")
+    return tuple(int(value) for value in values)
+
+
+def _end(first: float, growth: float, count: int) -> float:
+    """Where block number `count` ends."""
+    return first * (count if growth == 1.0 else (growth**count - 1.0) / (growth - 1.0))

@@ -1,0 +1,25 @@
+"""Layer 3: the `Policy` protocol and the one implementation of ask/tell bookkeeping.
+
+- `Policy`: the protocol that all policies answer to.
+- `BasePolicy`: shared machinery (input checks, book, ledger charge, durable state).
+- `Decision`, `DecisionBatch`, `Receipt`: what asks and tells return.
+- `PublicCoins`: public randomness keyed by (seed, purpose, round).
+- `best_choice`, `uniform_choice`: scores and coins to chosen rows.
+"""
+
+from dpbandits.policy.base import BasePolicy
+from dpbandits.policy.choices import best_choice, uniform_choice
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
+from dpbandits.policy.protocol import Policy
+
+__all__ = [
+    "BasePolicy",
+    "Decision",
+    "DecisionBatch",
+    "Policy",
+    "PublicCoins",
+    "Receipt",
+    "best_choice",
+    "uniform_choice",
+]

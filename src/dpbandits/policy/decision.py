@@ -1,0 +1,75 @@
+"""What a policy hands back: decisions, and receipts for rewards.
+
+Under joint differential privacy a decision is for its own user's eyes only, so its `repr` shows
+the id and nothing else.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+
+__all__ = ["Decision", "DecisionBatch", "Receipt"]
+
+
+class Receipt(Enum):
+    """What became of a reward that was told."""
+
+    COUNTED = "counted"
+    LATE = "late"
+    """Its block had been released; the reward was dropped, as the guarantee requires."""
+
+
+@dataclass(frozen=True, repr=False)
+class Decision:
+    """One answered request.
+
+    Attributes:
+        id: names the decision in `tell` and `abandon`.
+        index: position of the chosen row among the candidates.
+        action: (d,) the chosen row.
+        propensity: probability of this choice given everything public, where it is known; else None.
+    """
+
+    id: str
+    index: int
+    action: FloatArray
+    propensity: float | None = None
+
+    def __repr__(self) -> str:
+        return f"Decision(id={self.id!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class DecisionBatch:
+    """Decisions of one `ask_batch` call, in the order of the decision sets.
+
+    Attributes:
+        ids: B decision ids.
+        indices: (B,) chosen rows.
+        actions: (B, d) the chosen rows themselves.
+        propensities: (B,) or None, as in `Decision.propensity`.
+    """
+
+    ids: tuple[str, ...]
+    indices: IntArray
+    actions: FloatArray
+    propensities: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, position: int) -> Decision:
+        propensity = None if self.propensities is None else float(self.propensities[position])
+        return Decision(
+            self.ids[position], int(self.indices[position]), np.array(self.actions[position]), propensity
+        )
+
+    def __iter__(self) -> Iterator[Decision]:
+        return (self[position] for position in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"DecisionBatch({len(self)} decisions)"

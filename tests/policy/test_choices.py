@@ -1,0 +1,24 @@
+import numpy as np
+
+from dpbandits.policy import best_choice, uniform_choice
+
+
+def test_uniform_choice_covers_exactly_the_available_rows():
+    coins = (np.arange(6000) + 0.5) / 6000
+    available = np.tile([True, False, True, True], (6000, 1))
+    indices, propensities = uniform_choice(coins, 4, available)
+    assert np.bincount(indices, minlength=4).tolist() == [2000, 0, 2000, 2000]
+    assert np.all(propensities == 1 / 3)
+
+
+def test_uniform_choice_without_a_mask_uses_every_row():
+    indices, propensities = uniform_choice(np.array([0.01, 0.26, 0.51, 0.99]), 4, None)
+    assert indices.tolist() == [0, 1, 2, 3]
+    assert np.all(propensities == 0.25)
+
+
+def test_best_choice_breaks_ties_by_the_coin_and_ignores_what_is_not_available():
+    scores = np.array([[1.0, 3.0, 3.0], [1.0, 3.0, 3.0], [5.0, 3.0, 3.0]])
+    assert best_choice(scores, np.array([0.2, 0.8, 0.5]), None).tolist() == [1, 2, 0]
+    available = np.array([[True, True, False]] * 2 + [[False, True, True]])
+    assert best_choice(scores, np.array([0.9, 0.9, 0.9]), available).tolist() == [1, 1, 2]
