@@ -281,7 +281,7 @@ def rounded_up(value: float, digits: int = 4) -> str:
     """
     with localcontext(prec=digits, rounding=ROUND_CEILING):
         exact = +Decimal(repr(float(value)))
-    return f"{exact:g}" if -5 < exact.adjusted() < 7 else f"{float(exact):.{digits}g}"
+    return f"{float(exact):.{digits}g}"
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

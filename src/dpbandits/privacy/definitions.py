@@ -68,7 +68,7 @@ def _warn_above_threshold(delta: float) -> None:
             f"delta = {delta:g} is above {LARGE_DELTA:g}: it allows a mechanism that publishes all raw data "
             "with that probability; use it only to compare with papers",
             LargeDelta,
-            stacklevel=5,  # warn, this, __post_init__, the generated __init__, the caller
+            stacklevel=4,  # this, __post_init__, the generated __init__, the caller
         )
 
 

@@ -201,11 +201,13 @@ class BlockRelease:
     def slack(self) -> float:
         """How much float64 arithmetic can add to the rounding difference of two neighbours, in units.
 
-        A dot product of K terms, each after three roundings, is off by at most (K + 3) 2^-53 times the
-        sum of absolute terms (a little more is taken); two neighbours are off in opposite directions.
+        A dot product with n terms that are not zero, each after three roundings, is off by at most
+        (n + 3) 2^-53 times the sum of absolute terms, in any order of summation (twice as much is
+        taken); two neighbours are off in opposite directions.
         """
+        terms = int((self.factor.matrix != 0.0).sum(axis=1).max())
         largest = float(np.abs(self.factor.matrix).max()) * self.mechanism.largest_coordinate
-        return 2.0 * (self.factor.n_blocks + 4) * 2.0**-52 * largest * self.max_rounds / RELEASE_UNIT
+        return 2.0 * (terms + 3) * 2.0**-52 * largest * self.max_rounds / RELEASE_UNIT
 
     @property
     def sensitivity(self) -> float:

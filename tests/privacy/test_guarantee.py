@@ -1,0 +1,205 @@
+"""The guarantee: consistent parts, prose that says what holds, JSON that keeps it."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.accounting import GaussianDP, PureDP, ZeroConcentratedDP, gaussian_mu, zcdp_rho
+from dpbandits.privacy.definitions import JointDP, LocalDP, NoPrivacy, RowDP
+from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer
+
+SERVER = Observer(who="the server", sees="every decision set and reward", protected=False)
+PUBLIC = Observer(who="anyone who reads the releases", sees="the noisy block sums", protected=True)
+
+
+def joint(**changes):
+    certificate = ZeroConcentratedDP(zcdp_rho(1.0, 1e-6))
+    arguments = {
+        "definition": JointDP(epsilon=1.0, delta=1e-6),
+        "observers": (SERVER, PUBLIC),
+        "mechanisms": (
+            MechanismRecord(
+                name="mixed block sums",
+                law="discrete Gaussian",
+                scale=1.34381e7,
+                sensitivity=2965900.4,
+                certificate=certificate,
+                releases=12,
+            ),
+        ),
+        "assumptions": (
+            Assumption(text="Rewards are clipped to their public range.", enforced=True),
+            Assumption(text="No user takes part in more than 1 round.", enforced=False),
+        ),
+        "theorem": "The matrix mechanism on adaptive streams.",
+        "status": "enforced",
+        "certificate": certificate,
+    }
+    return Guarantee(**{**arguments, **changes})
+
+
+def broken():
+    return Guarantee(
+        definition=RowDP(epsilon=1.0, delta=1e-5, distance=1.0),
+        observers=(Observer(who="the modeler", sees="the released table", protected=True),),
+        mechanisms=(),
+        assumptions=(),
+        theorem="",
+        status="broken",
+        attack="Regression on three known rows recovers all others.",
+    )
+
+
+ALL = [
+    joint(),
+    joint(status="simulated", certificate=GaussianDP(gaussian_mu(1.0, 1e-6))),
+    broken(),
+    Guarantee.without_privacy(observers=[SERVER], notes=["A baseline."]),
+    Guarantee(
+        definition=LocalDP(epsilon=2.0),
+        observers=(PUBLIC,),
+        mechanisms=(),
+        assumptions=(),
+        theorem="Ratios are enumerated.",
+        status="enforced",
+        certificate=PureDP(2.0),
+    ),
+]
+
+
+class TestProse:
+    def test_enforced_says_everything_asked_of_it(self):
+        text = " ".join(joint().explain().split())
+        for part in (
+            "kept by the software",
+            "epsilon = 1, delta = 1e-06",
+            "at most 1 round",
+            "is replaced by any other",
+            "the server: every decision set and reward (trusted, not covered by the promise)",
+            "anyone who reads the releases: the noisy block sums (covered by the promise)",
+            "discrete Gaussian noise of scale 1.34381e+07",
+            "at most 12 releases",
+            "zero-concentrated",
+            "Kept by the software: - Rewards are clipped",
+            "NOT checked by the software; the promise fails where one of these fails: - No user takes part",
+            "Why it holds: The matrix mechanism",
+        ):
+            assert part in text
+        assert "NOT A PROTECTION" not in text
+        assert "BROKEN" not in text
+
+    def test_numbers_are_rounded_towards_the_truth(self):
+        text = " ".join(joint().explain().split())
+        assert "at most 2.719 (e to the epsilon)" in text  # e = 2.71828...
+        assert "moves all releases together by at most 2.96591e+06" in text
+        percent = float(text.split("with probability at most ")[1].split("%")[0])
+        assert 0.0 <= percent / 100 - joint().membership_bound() < 0.001
+
+    def test_simulated_says_that_it_protects_nobody_first(self):
+        assert ALL[1].explain().startswith("NOT A PROTECTION")
+
+    def test_broken_names_the_attack_and_promises_nothing(self):
+        text = broken().explain()
+        assert text.startswith("BROKEN")
+        assert "three known rows" in text
+        assert "What was claimed" in text
+        assert "cannot be learned" not in text
+        assert "covered by the promise" not in text
+
+    def test_none_says_so(self):
+        text = ALL[3].explain()
+        assert text.startswith("NO PRIVACY IS PROMISED")
+        assert "A baseline." in text
+        assert "covered by the promise" not in text
+
+    @pytest.mark.parametrize("guarantee", ALL)
+    def test_lines_fit(self, guarantee):
+        assert max(map(len, guarantee.explain().splitlines())) <= 100
+
+    def test_unusual_numbers_are_shown_in_full(self):
+        definition = JointDP(epsilon=0.123456789, delta=1.5e-7)
+        certificate = ZeroConcentratedDP(zcdp_rho(0.123456789, 1.5e-7))
+        text = joint(definition=definition, certificate=certificate).explain()
+        assert "epsilon = 0.123456789, delta = 1.5e-07" in text
+
+
+class TestNumbers:
+    def test_epsilon_at_comes_from_the_certificate(self):
+        assert joint().epsilon_at(1e-6) == pytest.approx(1.0)
+        assert joint().epsilon_at(1e-9) > 1.0
+        assert broken().epsilon_at(1e-5) == math.inf
+        assert ALL[3].epsilon_at(0.5) == math.inf
+
+    def test_membership(self):
+        assert joint().membership_bound() < 0.56  # the pair alone would give .731
+        assert broken().membership_bound() == 1.0
+        assert ALL[4].membership_bound() == pytest.approx(math.exp(2) / (1 + math.exp(2)))
+
+    def test_defaults_come_from_the_definition(self):
+        guarantee = joint()
+        assert (guarantee.epsilon, guarantee.delta) == (1.0, 1e-6)
+        assert guarantee.unit == guarantee.definition.unit
+        assert guarantee.neighbours == guarantee.definition.neighbours
+
+    def test_is_frozen(self):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            joint().epsilon = 0.1
+
+
+class TestConsistency:
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"status": "perfect"}, "status"),
+            ({"certificate": None}, "needs a certificate"),
+            ({"certificate": ZeroConcentratedDP(1.0)}, "does not prove"),
+            ({"epsilon": 0.5}, "does not prove"),
+            ({"delta": 1e-9}, "does not prove"),
+            ({"observers": (SERVER,)}, "observer"),
+            ({"attack": "an attack"}, "attack"),
+            ({"status": "broken", "certificate": None}, "attack"),
+            ({"status": "broken", "attack": "an attack"}, "no certificate"),
+            ({"status": "none", "certificate": None}, "NoPrivacy"),
+            ({"definition": NoPrivacy()}, "NoPrivacy"),
+        ],
+    )
+    def test_contradictions_are_refused(self, changes, message):
+        with pytest.raises(InvalidParameter, match=message):
+            joint(**changes)
+
+    def test_a_calibrated_scale_always_passes(self):
+        for epsilon, delta in [(0.01, 1e-15), (1.0, 1e-6), (50.0, 1e-9)]:
+            for certificate in (
+                GaussianDP(gaussian_mu(epsilon, delta)),
+                ZeroConcentratedDP(zcdp_rho(epsilon, delta)),
+            ):
+                joint(definition=JointDP(epsilon=epsilon, delta=delta), certificate=certificate)
+
+
+class TestJSON:
+    @pytest.mark.parametrize("guarantee", ALL)
+    def test_round_trip(self, guarantee):
+        text = guarantee.to_json()
+        assert Guarantee.from_json(text) == guarantee
+        assert Guarantee.from_json(text).explain() == guarantee.explain()
+
+    def test_is_strict_json(self):
+        def refuse(constant):
+            raise AssertionError(constant)
+
+        for guarantee in ALL:
+            json.loads(guarantee.to_json(), parse_constant=refuse)
+
+    def test_tampering_is_noticed(self):
+        fields = json.loads(joint().to_json())
+        fields["epsilon"] = 0.1
+        with pytest.raises(InvalidParameter, match="does not prove"):
+            Guarantee.from_json(json.dumps(fields))
+
+    @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', '{"format": 2}', "null"])
+    def test_refuses_other_texts(self, text):
+        with pytest.raises(InvalidParameter):
+            Guarantee.from_json(text)
