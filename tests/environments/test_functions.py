@@ -14,6 +14,7 @@ from dpbandits.environments import (
     UniformCandidates,
     camelback,
     dubey2021_figure1,
+    functions,
     michalewicz_10,
     styblinski_tang_20,
 )
@@ -105,6 +106,15 @@ def test_a_longer_horizon_does_not_change_earlier_rounds():
         camelback(seed=4, horizon=100).decision_sets(0, 100),
         camelback(seed=4, horizon=5000).decision_sets(0, 100),
     )
+
+
+def test_rounds_come_back_the_same_after_they_were_forgotten(monkeypatch):
+    monkeypatch.setattr(functions, "_MOST_CACHED_NUMBERS", 1)
+    world = camelback(seed=4)
+    early = world.decision_sets(0, 5)
+    world.decision_sets(3000, 3001)
+    assert len(world._kept) == 1
+    assert np.array_equal(world.decision_sets(0, 5), early)
 
 
 def test_what_is_handed_out_cannot_change_the_world():

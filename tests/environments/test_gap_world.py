@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbandits.environments import dubey2021_figure1
-from dpbandits.environments.gap_world import LEAST_BAD_SHARE, LEAST_GOOD_SHARE, KernelSections
+from dpbandits.environments.gap_world import LEAST_BAD_SHARE, LEAST_GOOD_SHARE, GapCandidates, KernelSections
 from dpbandits.errors import InvalidParameter
+from dpbandits.policy.coins import PublicCoins
 
 
 def test_kernel_sections_are_the_formula():
@@ -82,6 +83,13 @@ def test_sizes_and_bounds_can_be_chosen():
 def test_unreachable_bounds_are_refused():
     with pytest.raises(InvalidParameter, match="fewer centres"):
         dubey2021_figure1(seed=0, n_centres=12, radius=3.0, high=0.99)
+
+
+def test_candidates_that_do_not_exist_are_refused():
+    function = KernelSections(centres=np.zeros((1, 2)), weights=np.ones(1))
+    law = GapCandidates(mean=function, radius=2.0, n_candidates=3, high=1.1, low=0.6)
+    with pytest.raises(InvalidParameter, match="too small"):
+        law(PublicCoins(0), 0, 4)
 
 
 @pytest.mark.parametrize(

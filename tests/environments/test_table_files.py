@@ -1,5 +1,6 @@
 import gzip
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from dpbandits.domains import Categories, Range, RewardRange
 from dpbandits.environments import table_from_toml
-from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
+from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 
 DESCRIPTION = """
 path = "people.csv"
@@ -104,7 +105,7 @@ def test_compressed_files_and_byte_order_marks(tmp_path):
 
 
 @pytest.mark.parametrize("text_kind", ["plain", "dictionary"])
-def test_parquet(tmp_path, text_kind):
+def test_parquet(tmp_path, monkeypatch, text_kind):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -125,6 +126,10 @@ def test_parquet(tmp_path, text_kind):
     )
     with pytest.raises(InvalidData, match="'age' has missing"):
         table_from_toml(path, seed=0)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pyarrow.parquet", None)
+        with pytest.raises(MissingExtra, match=r"dpbandits\[report\]"):
+            table_from_toml(path, seed=0)
     (tmp_path / "people.parquet").write_text("no parquet")
     with pytest.raises(DataUnavailable, match="not a Parquet file"):
         table_from_toml(path, seed=0)
@@ -196,6 +201,19 @@ def test_bad_rewards_are_refused(tmp_path, cell):
     with pytest.raises(InvalidData, match="'mail'") as caught:
         table_from_toml(write(tmp_path, REWARDS, f"call,age,mail\n2,5,{cell}\n", "r.csv"), seed=0)
     assert "2.125" not in str(caught.value)
+
+
+def test_text_rewards_in_parquet_are_refused(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = write(tmp_path, REWARDS.replace("r.csv", "r.parquet"))
+    parquet.write_table(
+        pyarrow.table({"age": [1.0], "mail": ["much"], "call": [1.0]}), tmp_path / "r.parquet"
+    )
+    with pytest.raises(InvalidData, match="'mail' holds something else") as caught:
+        table_from_toml(path, seed=0)
+    assert "much" not in str(caught.value)
 
 
 def test_files_that_are_not_there(tmp_path):

@@ -39,7 +39,21 @@ def test_estimate_is_mean_and_standard_error():
     assert estimate.standard_error == pytest.approx(math.sqrt(7 / 9))
     assert estimate.n == 3
     assert math.isnan(Estimate.of([1.0]).standard_error)
-    assert str(Estimate(0.12345, 0.0123, 5)) == "0.1235 ± 0.012"
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "text"),
+    [
+        (0.12345, 0.0123, "0.123 ± 0.012"),
+        (613.47, 30.4, "613 ± 30"),
+        (613.47, 3040.0, "613 ± 3040"),
+        (-0.00076, 0.0019, "-0.0008 ± 0.0019"),
+        (0.5, 0.0, "0.5 ± 0"),
+        (0.5, math.nan, "0.5 ± nan"),
+    ],
+)
+def test_estimates_are_printed_to_two_digits_of_their_error(mean, error, text):
+    assert str(Estimate(mean, error, 5)) == text
 
 
 @pytest.mark.parametrize("values", [[], [[1.0]], [math.nan], [math.inf]])
@@ -144,7 +158,7 @@ def test_summary_as_rows_and_text():
     assert summary.banner == BANNER
     assert "share of the uplift of plain" in text
     assert "0.571" in text
-    assert "0.2 ± 0.05 of 0.35 ± 0.1" in text
+    assert "(0.200 ± 0.050 of 0.35 ± 0.10)" in text
     assert "tuning" not in text
 
 

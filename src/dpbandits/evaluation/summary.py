@@ -50,7 +50,7 @@ class Estimate:
         return cls(float(array.mean()), error, n)
 
     def __str__(self) -> str:
-        return f"{self.mean:.4g} ± {self.standard_error:.2g}"
+        return _with_error(self.mean, self.standard_error)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Share:
     reference_uplift: Estimate
 
     def __str__(self) -> str:
-        return f"{self.share:.3f} ± {self.standard_error:.2g} ({self.uplift} of {self.reference_uplift})"
+        return f"{_with_error(self.share, self.standard_error)} ({self.uplift} of {self.reference_uplift})"
 
 
 def share_kept(policy: ArrayLike, reference: ArrayLike, uniform: ArrayLike) -> Share:
@@ -178,12 +178,15 @@ class Summary:
         seeds = "tuning seeds, not for reporting" if self.tuning else "report seeds"
         runs = f"{self.n_rounds} rounds, {self.rows[0].reward.n} runs ({seeds})"
         lines = [self.banner, f"{self.environment}, {runs}; mean ± standard error"]
-        width = max(len("policy"), *(len(row.name) for row in self.rows))
         kept = f"share of the uplift of {self.reference}" if self.reference else ""
-        lines.append(f"{'policy':<{width}}  {'reward':<18}{'uplift':<18}{'regret':<18}{kept}".rstrip())
+        table = [("policy", "reward", "uplift", "regret", kept)]
         for row in self.rows:
-            cells = "".join(f"{_cell(value):<18}" for value in (row.reward, row.uplift, row.regret))
-            lines.append(f"{row.name:<{width}}  {cells}{_cell(row.share) if row.share else ''}".rstrip())
+            share = "" if row.share is None else str(row.share)
+            table.append((row.name, str(row.reward), _cell(row.uplift), _cell(row.regret), share))
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for cells in table:
+            padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+            lines.append("  ".join(padded).rstrip())
         return "\n".join(lines)
 
 
@@ -235,8 +238,16 @@ def _row(one: Repetitions, whole: Repetitions | None) -> SummaryRow:
     )
 
 
-def _cell(value: object) -> str:
-    return "-" if value is None else str(value)
+def _cell(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else str(estimate)
+
+
+def _with_error(value: float, error: float) -> str:
+    """The error to two digits, and the value to the same place."""
+    if not (math.isfinite(error) and error > 0):
+        return f"{value:.4g} ± {error:.2g}"
+    places = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{places}f} ± {error:.{places}f}"
 
 
 def _runs(values: ArrayLike | Sequence[float], *, name: str) -> FloatArray:
