@@ -50,7 +50,7 @@ def problem(
         "vectors": vectors + vector_sd * e,
         "N": N,
         "prior_grams": np.stack([n * np.diag(np.mean(phi**2, axis=(0, 1)))] * K),
-        "prior_gram_sd": np.full(K, 0.03 * n),
+        "prior_gram_sd": 0.03 * n * np.linspace(0.5, 8.0, K),  # uneven, so that W is not symmetric
     }
 
 
