@@ -67,8 +67,8 @@ class Balance:
             )
         return replace(
             self,
-            spent_epsilon=_EXACT.add(self.spent_epsilon, epsilon),
-            spent_delta=_EXACT.add(self.spent_delta, delta),
+            spent_epsilon=add(self.spent_epsilon, epsilon),
+            spent_delta=add(self.spent_delta, delta),
         )
 
 
@@ -175,6 +175,11 @@ class MemoryLedger:
 
 
 # -- the rules, shared by every ledger --------------------------------------------------------------
+
+
+def add(left: Decimal, right: Decimal) -> Decimal:
+    """The exact sum of two budgets."""
+    return _EXACT.add(left, right)
 
 
 def exact(amount: object, *, name: str) -> Decimal:

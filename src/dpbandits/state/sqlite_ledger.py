@@ -1,19 +1,20 @@
 """`SQLiteLedger`: a durable ledger in one file, shared by any number of processes."""
 
-import os
+import secrets
 import sqlite3
-import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from decimal import Decimal, InvalidOperation
+from os import PathLike
 from pathlib import Path
 
 from dpbandits.errors import CorruptState, IncompatibleState, StateError
-from dpbandits.state._files import sync_directory
+from dpbandits.state._files import sync_directory, write_durably
 from dpbandits.state.ledger import (
     Amount,
     Balance,
     Witness,
+    add,
     charge_amounts,
     check_advance,
     check_same_charge,
@@ -50,10 +51,6 @@ _SCHEMA = (
 # No sum of amounts that `exact` admits has more digits before or after the point.
 _LARGEST_TOTAL = 1000
 
-# Closing any descriptor of a file drops all POSIX locks that the process holds on it, so a ledger
-# is created under this lock: no connection of another thread can exist before it is closed.
-_CREATION = threading.Lock()
-
 
 class SQLiteLedger:
     """A ledger in an SQLite file of mode 0600.
@@ -75,12 +72,12 @@ class SQLiteLedger:
         StateError: it could not be locked in time, or not be opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, timeout: float = 30.0) -> None:
+    def __init__(self, path: str | PathLike[str], *, timeout: float = 30.0) -> None:
         self._path = Path(path).resolve()
         self._timeout = timeout
-        self._create_file()
-        with self._transaction() as connection:
-            _check_identity(connection)
+        _create(self._path, self._timeout)
+        with self._transaction() as connection:  # nobody else is writing meanwhile
+            _check_sound(connection, self._path)
 
     def open_account(self, name: str, *, epsilon: Amount, delta: Amount = 0.0) -> None:
         """See `Ledger.open_account`."""
@@ -138,35 +135,8 @@ class SQLiteLedger:
 
     # -- connections ----------------------------------------------------------------------------
 
-    def _create_file(self) -> None:
-        """An empty file with mode 0600, which SQLite takes for an empty database."""
-        with _CREATION:
-            try:
-                descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            except FileExistsError:
-                return
-            os.close(descriptor)
-            sync_directory(self._path.parent)
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own, in autocommit; SQLite's errors become ours."""
-        try:
-            # mode=rw: a ledger that was deleted is an error, not a fresh budget.
-            address = f"{self._path.as_uri()}?mode=rw"
-            with closing(
-                sqlite3.connect(address, uri=True, timeout=self._timeout, isolation_level=None)
-            ) as connection:
-                # EXTRA: also the removal of the rollback journal, which is the commit, is on disk.
-                connection.execute("PRAGMA synchronous = EXTRA")
-                yield connection
-        except sqlite3.OperationalError as error:
-            raise StateError(
-                f"the ledger could not be used ({_reason(error)}): repeat the call, which is safe, "
-                "or look at the file's permissions, disk and other users"
-            ) from None
-        except sqlite3.DatabaseError as error:
-            raise CorruptState(f"the ledger is no SQLite database or damaged ({_reason(error)})") from None
+    def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
+        return _connected(self._path, self._timeout)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -177,25 +147,83 @@ class SQLiteLedger:
             connection.execute("COMMIT")
 
 
+@contextmanager
+def _connected(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
+    """A connection of its own, in autocommit; SQLite's errors become ours."""
+    # mode=rw: a ledger that was deleted is an error, not a fresh budget.
+    address = f"{path.as_uri()}?mode=rw"
+    try:
+        with closing(sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None)) as connection:
+            # EXTRA: also the removal of the rollback journal, which is the commit, is on disk.
+            connection.execute("PRAGMA synchronous = EXTRA")
+            yield connection
+    except sqlite3.OperationalError as error:
+        raise StateError(
+            f"the ledger could not be used ({_reason(error)}): repeat the call, which is safe, "
+            "or look at the file's permissions, disk and other users"
+        ) from None
+    except sqlite3.DatabaseError as error:
+        raise CorruptState(f"the ledger is no SQLite database or damaged ({_reason(error)})") from None
+
+
 def _reason(error: sqlite3.Error) -> str:
     """The name of SQLite's error code: its message could quote data."""
     return getattr(error, "sqlite_errorname", None) or type(error).__name__
 
 
-def _check_identity(connection: sqlite3.Connection) -> None:
-    """Create the tables in an empty database; refuse another program's."""
+def _create(path: Path, timeout: float) -> None:
+    """Put a complete new ledger at `path` unless there is a file.
+
+    It is built aside and linked into place, which never replaces another process's. So a ledger
+    is at no time empty, and an empty file is a damaged one.
+    """
+    if path.exists():
+        return
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    write_durably(temporary, b"", exclusive=True)  # with mode 0600, which SQLite keeps
+    try:
+        with _connected(temporary, timeout) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            connection.execute("COMMIT")
+        with suppress(FileExistsError):
+            path.hardlink_to(temporary)
+    finally:
+        temporary.unlink()
+    sync_directory(path.parent)
+
+
+def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse another program's database, and one that is damaged in a way that could hide spending."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if application == version == n_tables == 0:
-        for statement in _SCHEMA:
-            connection.execute(statement)
-    elif application != APPLICATION_ID:
+    (n_pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    damaged = CorruptState("the ledger is damaged and what was charged may be lost: restore it from a backup")
+    if n_pages == 0:
+        raise damaged
+    if application != APPLICATION_ID:
         raise IncompatibleState("the file is another program's database, not a ledger")
-    elif version != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise IncompatibleState(
             f"the ledger has version {version}, this release uses version {SCHEMA_VERSION}"
         )
+    # SQLite takes missing bytes of the last page for zeros.
+    if n_pages * page_size != path.stat().st_size:
+        raise damaged
+    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        raise damaged
+    # SQLite has no checksums; the totals and the charges vouch for each other.
+    totals: dict[str, tuple[Decimal, Decimal]] = {}
+    for account, *amounts in connection.execute("SELECT account, epsilon, delta FROM charges"):
+        epsilon, delta = totals.get(account, (Decimal(0), Decimal(0)))
+        totals[account] = (add(epsilon, _decimal(amounts[0])), add(delta, _decimal(amounts[1])))
+    for account, *spent in connection.execute("SELECT name, spent_epsilon, spent_delta FROM accounts"):
+        if tuple(map(_decimal, spent)) != totals.pop(account, (Decimal(0), Decimal(0))):
+            raise damaged
+    if totals:  # charges of an account that is gone
+        raise damaged
 
 
 def _account(connection: sqlite3.Connection, name: str) -> Balance | None:
