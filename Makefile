@@ -35,7 +35,7 @@ test: $(VENV)/.dev ## Run the tests and doctests, with coverage
 	$(PY) -m pytest --cov --cov-report=term $(ARGS)
 
 test-slow: $(VENV)/.dev ## Run the long tests too
-	$(PY) -m pytest -m "slow or not slow" $(ARGS)
+	$(PY) -m pytest -m "slow or not slow" --timeout 1800 $(ARGS)
 
 lint: $(VENV)/.dev ## Check style, types and who imports whom
 	$(PY) -m ruff check
