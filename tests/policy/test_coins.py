@@ -54,3 +54,12 @@ def test_bad_seeds_are_refused(seed):
 
 def test_the_repr_shows_the_public_seed():
     assert repr(PublicCoins(5)) == "PublicCoins(seed=5)"
+
+
+def test_no_rounds_and_numpy_rounds_are_fine():
+    coins = PublicCoins(5)
+    assert coins.uniform("explore", 3, 3, 2).shape == (0, 2)
+    rounds = np.arange(7, 9)
+    np.testing.assert_array_equal(
+        coins.uniform("explore", rounds[0], rounds[1], 2), coins.uniform("explore", 7, 8, 2)
+    )

@@ -54,6 +54,11 @@ class Uniform(BasePolicy):
         """No data is used."""
         return uses_no_data("every choice is a public coin")
 
+    @property
+    def batch_boundaries(self) -> tuple[int, ...]:
+        """None: it never learns, so all rounds can be asked at once."""
+        return ()
+
     def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The middle of the reward range, with the deviation of a uniform law over it."""
         rows = self.domain.validate(points, name="points")

@@ -243,7 +243,9 @@ def _cell(estimate: Estimate | None) -> str:
 
 
 def _with_error(value: float, error: float) -> str:
-    """The error to two digits, and the value to the same place."""
+    """The error to two digits, and the value to the same place; the value alone where none is known."""
+    if math.isnan(error):
+        return f"{value:.4g}"
     if not (math.isfinite(error) and error > 0):
         return f"{value:.4g} ± {error:.2g}"
     places = max(0, 1 - math.floor(math.log10(error)))

@@ -44,7 +44,15 @@ class BasePolicy(ABC):
     """
 
     kind: ClassVar[str]
+    """Name in configurations and state files: room and class."""
     state_version: ClassVar[int] = 1
+    registry: ClassVar[dict[str, type["BasePolicy"]]] = {}
+    """Every policy class that has been imported, by `kind`."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "kind" in cls.__dict__:
+            BasePolicy.registry[cls.kind] = cls
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ how many draws other rounds took, which of them tied, or what anyone's data was 
 """
 
 import hashlib
+import operator
 
 import numpy as np
 from scipy.special import ndtri
@@ -47,15 +48,18 @@ class PublicCoins:
 
         The same `purpose` must always be used with the same number of `draws`.
         """
-        if not 0 <= start <= stop or draws < 1:
+        first, last = operator.index(start), operator.index(stop)
+        if not 0 <= first <= last or draws < 1:
             raise InvalidParameter("coins: expected 0 <= start <= stop and draws >= 1")
+        if first == last:
+            return np.zeros((0, draws))
         steps = -(-draws // _WORDS_PER_STEP)
         digest = hashlib.blake2b(f"{self.seed}|{purpose}|{draws}".encode(), digest_size=16).digest()
         bits = np.random.Philox(key=np.frombuffer(digest, dtype=np.uint64))
-        bits.advance(start * steps)
-        words = np.asarray(bits.random_raw((stop - start) * steps * _WORDS_PER_STEP))
+        bits.advance(first * steps)
+        words = np.asarray(bits.random_raw((last - first) * steps * _WORDS_PER_STEP))
         uniforms = (words >> np.uint64(11)) * 2.0**-53 + _HALF_STEP
-        return np.ascontiguousarray(uniforms.reshape(stop - start, -1)[:, :draws])
+        return np.ascontiguousarray(uniforms.reshape(last - first, -1)[:, :draws])
 
     def normal(self, purpose: str, start: int, stop: int, draws: int) -> FloatArray:
         """Standard normals (by inverse distribution function), shape (stop - start, draws)."""

