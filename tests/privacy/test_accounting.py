@@ -102,6 +102,7 @@ class TestGaussian:
     def test_delta_never_underflows_to_zero(self):
         assert GaussianDP(1e-3).delta_at(10.0) > 0.0
         assert GaussianDP(1e-300).delta_at(50.0) > 0.0
+        assert GaussianDP(1e-12).delta_at(3.799e-11) > 0.0
 
     def test_delta_is_the_advantage_of_the_best_test(self):
         """delta(eps) = max over thresholds of P(reject | N(mu,1)) - e^eps P(reject | N(0,1))."""

@@ -78,7 +78,7 @@ class TestProse:
             "epsilon = 1, delta = 1e-06",
             "at most 1 round",
             "is replaced by any other",
-            "the server: every decision set and reward (trusted, not covered by the promise)",
+            "the server: every decision set and reward (not covered by the promise)",
             "anyone who reads the releases: the noisy block sums (covered by the promise)",
             "discrete Gaussian noise of scale 1.34381e+07",
             "at most 12 releases",

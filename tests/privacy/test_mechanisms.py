@@ -230,6 +230,15 @@ class TestForms:
         assert gram == pytest.approx(phi.T @ phi, abs=50 * 2.0**-18)
         assert vector == pytest.approx(z @ phi, abs=50 * 2.0**-18)
 
+    @pytest.mark.parametrize("ratio", [0.5, 2.0, 9.0])
+    def test_largest_coordinate_is_reached(self, ratio):
+        mechanism = GramVectorMechanism(n_features=2, ratio=ratio)
+        largest = max(
+            np.abs(mechanism.to_coordinates(mechanism.encode(np.array([phi]), np.array([0.5])))).max()
+            for phi in ([1.0, 0.0], [math.sqrt(0.5), math.sqrt(0.5)])
+        )
+        assert largest == pytest.approx(mechanism.largest_coordinate)
+
     def test_supports_leave_products_across_out(self):
         mechanism = GramVectorMechanism(n_features=3, supports=((0, 2), (2, 3)))
         assert mechanism.size == 3 + 1 + 3

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.privacy.accounting import GaussianDP
 from dpbandits.privacy.mechanisms import LATTICE, GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import (
@@ -147,17 +148,45 @@ class TestSensitivity:
         assert moved == pytest.approx(release.sensitivity, rel=1e-4)
 
     def test_rounding_alone_stays_within_its_term(self):
-        """A user whose data hardly differ still flips roundings; the term covers them all."""
+        """A user whose data hardly differ still flips roundings in every release; the term covers all."""
         mechanism = GramVectorMechanism(n_features=4)
         release = release_of(factor=square_root_toeplitz(8), mechanism=mechanism, noise=Silence())
+        term = release.sensitivity - mechanism.sensitivity / RELEASE_UNIT
+        assert term >= math.sqrt(8 * mechanism.size)
         rng = np.random.default_rng(0)
+        worst = 0.0
         for _ in range(50):
             sums = rng.integers(-(2**50), 2**50, (8, mechanism.size))
             nearby = sums.copy()
-            nearby[0] += rng.integers(-3, 4, mechanism.size)
-            moved = stream(release, sums) - stream(release, nearby)
-            assert np.abs(moved).max() <= 1
-            assert np.linalg.norm(moved) <= math.sqrt(8 * mechanism.size)
+            nearby[0] += rng.integers(-(2**19), 2**19, mechanism.size)
+            shift = np.linalg.norm(mechanism.to_coordinates(nearby[0] - sums[0])) / RELEASE_UNIT
+            moved = np.linalg.norm(stream(release, sums) - stream(release, nearby))
+            assert moved <= term + shift
+            worst = max(worst, float(moved))
+        assert worst > math.sqrt(mechanism.size)  # more than one release's roundings did flip
+
+    def test_rounding_can_exceed_the_sensitivity_of_the_sums(self):
+        """Without its term the calibration would be too small: neighbours further apart than 2 sqrt(2)."""
+        mechanism = GramVectorMechanism(n_features=4)
+        release = release_of(factor=identity(1), mechanism=mechanism, noise=Silence())
+        phi, reward = np.full((1, 4), 0.5), np.array([0.5])
+        rng = np.random.default_rng(0)
+        worst = 0.0
+        for _ in range(300):
+            others = rng.integers(0, 2**40, (1, mechanism.size))
+            one, other = others + mechanism.encode(phi, reward), others + mechanism.encode(-phi, reward)
+            worst = max(worst, float(np.linalg.norm(stream(release, one) - stream(release, other))))
+        assert mechanism.sensitivity / RELEASE_UNIT < worst <= release.sensitivity
+
+    @pytest.mark.parametrize(("rounds", "blocks", "touched"), [(1, 6, 6), (3, 6, 6), (2, 1, 1)])
+    def test_rounding_term_counts_touched_releases(self, rounds, blocks, touched):
+        mechanism = GramVectorMechanism(n_features=4, rounds_per_user=rounds)
+        release = release_of(factor=square_root_toeplitz(blocks), mechanism=mechanism)
+        term = release.sensitivity - mechanism.sensitivity / RELEASE_UNIT
+        assert term == pytest.approx(math.sqrt(mechanism.size * touched), rel=0.01)
+        alone = release_of(factor=identity(6), mechanism=mechanism)
+        term = alone.sensitivity - mechanism.sensitivity / RELEASE_UNIT
+        assert term == pytest.approx(math.sqrt(mechanism.size * min(6, rounds)), rel=0.01)
 
     def test_float_arithmetic_stays_within_its_slack(self):
         """The mixed sums against exact rational arithmetic, at the largest sums that are accepted."""
@@ -206,6 +235,10 @@ class TestNoise:
         for noise in (SimulatedNoise(0), SecureNoise()):
             release = release_of(noise=noise)
             assert release.certificate.delta_at(1.0) <= 1e-6
+            if isinstance(release.certificate, GaussianDP):
+                assert release.sensitivity / release.sigma <= release.certificate.mu
+            else:
+                assert release.sensitivity**2 / (2 * release.sigma**2) <= release.certificate.rho
             assert release.record().certificate == release.certificate
             assert release.record().releases == 4
 

@@ -205,7 +205,7 @@ class Guarantee:
         lines = ["Who sees what:"]
         for observer in self.observers:
             covered = (
-                "covered by the promise" if observer.protected else "trusted, not covered by the promise"
+                "covered by the promise" if observer.protected else "not covered by the promise"
             )
             lines.append(f"- {observer.who}: {observer.sees}" + (f" ({covered})." if promised else "."))
         return "\n".join(lines)
