@@ -1,11 +1,15 @@
 """Sphinx configuration. Builds without a network, runs every code cell and example, fails on warnings."""
 
+import os
 import sys
 from pathlib import Path
 
 import dpbandits
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+# Small matrices: threads inside one product cost more than they save. Inherited by notebooks.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 project = "dpbandits"
 author = "The dpbandits developers"
@@ -25,6 +29,8 @@ extensions = [
 exclude_patterns = ["_build", "auto_examples/*.ipynb", "jupyter_execute"]
 
 # -- text -----------------------------------------------------------------------------------------
+
+smartquotes = False  # --help is an option
 
 default_role = "code"  # docstrings put code between single backticks
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
