@@ -1,0 +1,170 @@
+"""Adaptive dyadic partitions of the unit cube, kept as arrays.
+
+Node 0 is the cube. A node is split in the middle of its longest edge (the max-edge rule); which of
+several longest edges is public: the first one, or one keyed by a public seed and the node's number.
+A point on a threshold belongs to the upper child. Children are numbered in the order of the splits,
+so the list of split nodes rebuilds the partition anywhere. NumPy only: this runs on devices.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.domains._points import count
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["DyadicPartition", "TieRule"]
+
+TieRule = Literal["first", "keyed"]
+
+# Halving an edge of the unit cube stays exact in float64 down to here.
+MAX_HALVINGS = 52
+
+
+class DyadicPartition:
+    """A growing binary partition of [0, 1]^dim.
+
+    Args:
+        dim: number of columns.
+        tie: `first` (the first longest edge) or `keyed` (a longest edge picked by the public seed).
+        seed: public; used by `keyed` only.
+        splits: nodes split so far, in order.
+
+    Attributes (all (n_nodes,), -1 where there is none): `parent`, `left`, `right`, `split_column`,
+    `depth`, `threshold`; `low`, `high` (n_nodes, dim); `leaves` (n_leaves,) node numbers, ascending;
+    `rank` (n_nodes,) position of a node among the leaves.
+
+    Example:
+        >>> partition = DyadicPartition(dim=2, splits=[0, 2])
+        >>> partition.leaves, partition.locate(np.array([[0.7, 0.2], [0.1, 0.9]]))
+        (array([1, 3, 4]), array([3, 1]))
+    """
+
+    def __init__(
+        self, *, dim: int, tie: TieRule = "first", seed: int = 0, splits: Iterable[int] = ()
+    ) -> None:
+        if tie not in ("first", "keyed"):
+            raise InvalidParameter("tie: expected 'first' or 'keyed'")
+        self.dim, self.tie, self.seed = count(dim, name="dim", minimum=1), tie, seed
+        self.n_nodes = 1
+        self._links = np.full((4, 1), -1, dtype=np.int64)  # parent, left, right, split column
+        self.depth = np.zeros(1, dtype=np.int64)
+        self.threshold = np.zeros(1)
+        self.low, self.high = np.zeros((1, dim)), np.ones((1, dim))
+        self.splits: list[int] = []
+        self.leaves = np.zeros(1, dtype=np.int64)
+        self.rank = np.zeros(1, dtype=np.int64)
+        self._replay([int(node) for node in splits])
+
+    @property
+    def parent(self) -> IntArray:
+        """The node's parent; -1 for the root."""
+        return np.asarray(self._links[0])
+
+    @property
+    def left(self) -> IntArray:
+        """The lower child; -1 for leaves."""
+        return np.asarray(self._links[1])
+
+    @property
+    def right(self) -> IntArray:
+        """The upper child; -1 for leaves."""
+        return np.asarray(self._links[2])
+
+    @property
+    def split_column(self) -> IntArray:
+        """The column that was halved; -1 for leaves."""
+        return np.asarray(self._links[3])
+
+    @property
+    def max_depth(self) -> int:
+        """Depth of the deepest leaf."""
+        return int(self.depth.max())
+
+    def splittable(self, nodes: IntArray) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+        """Which nodes can still be halved exactly."""
+        return np.asarray(self.depth[nodes] < MAX_HALVINGS * self.dim)
+
+    def split(self, nodes: Iterable[int] | IntArray) -> IntArray:
+        """Split leaves; returns the children (m, 2), lower before upper.
+
+        Raises:
+            InvalidParameter: a node is not a leaf, is named twice, or is too small to be halved.
+        """
+        chosen = np.asarray(list(nodes), dtype=np.int64)
+        inside = (chosen >= 0) & (chosen < self.n_nodes)
+        if not inside.all() or (self.left[chosen] >= 0).any() or len(np.unique(chosen)) < len(chosen):
+            raise InvalidParameter("split: expected distinct leaves of this partition")
+        if not self.splittable(chosen).all():
+            raise InvalidParameter("split: an edge of that leaf is too short to be halved exactly")
+        m = len(chosen)
+        if m == 0:
+            return np.empty((0, 2), dtype=np.int64)
+        columns = self._longest(chosen)
+        middle = (self.low[chosen, columns] + self.high[chosen, columns]) / 2.0
+        children = self.n_nodes + np.arange(2 * m, dtype=np.int64).reshape(m, 2)
+        links = np.full((4, 2 * m), -1, dtype=np.int64)
+        links[0] = np.repeat(chosen, 2)
+        low, high = np.repeat(self.low[chosen], 2, axis=0), np.repeat(self.high[chosen], 2, axis=0)
+        high[np.arange(0, 2 * m, 2), columns] = middle
+        low[np.arange(1, 2 * m, 2), columns] = middle
+        self._links = np.concatenate([self._links, links], axis=1)
+        self._links[1, chosen], self._links[2, chosen] = children[:, 0], children[:, 1]
+        self._links[3, chosen] = columns
+        self.threshold[chosen] = middle
+        self.threshold = np.concatenate([self.threshold, np.zeros(2 * m)])
+        self.depth = np.concatenate([self.depth, np.repeat(self.depth[chosen] + 1, 2)])
+        self.low, self.high = np.concatenate([self.low, low]), np.concatenate([self.high, high])
+        self.n_nodes += 2 * m
+        self.splits.extend(chosen.tolist())
+        self.leaves = np.flatnonzero(self.left < 0)
+        self.rank = np.full(self.n_nodes, -1, dtype=np.int64)
+        self.rank[self.leaves] = np.arange(len(self.leaves))
+        return children
+
+    def _replay(self, splits: list[int]) -> None:
+        """Split in the given order, as many at a time as are leaves already: the numbers come out equal."""
+        done = 0
+        while done < len(splits):
+            ready = done
+            while ready < len(splits) and splits[ready] < self.n_nodes:
+                ready += 1
+            if ready == done:
+                raise InvalidParameter("splits: a node is split before it exists")
+            self.split(splits[done:ready])
+            done = ready
+
+    def locate(self, points: FloatArray) -> IntArray:
+        """The leaf (node number) of each point (n, dim) of the unit cube."""
+        nodes = np.zeros(len(points), dtype=np.int64)
+        rows = np.arange(len(points))
+        left, right, column, threshold = self.left, self.right, self.split_column, self.threshold
+        for _ in range(self.max_depth):
+            inner = left[nodes] >= 0
+            upper = points[rows, column[nodes]] >= threshold[nodes]
+            nodes = np.where(inner, np.where(upper, right[nodes], left[nodes]), nodes)
+        return nodes
+
+    def _longest(self, nodes: IntArray) -> IntArray:
+        edges = self.high[nodes] - self.low[nodes]
+        longest = edges == edges.max(axis=1, keepdims=True)
+        if self.tie == "first":
+            return np.asarray(longest.argmax(axis=1))
+        return np.array(
+            [
+                _keyed_choice(self.seed, node, np.flatnonzero(row))
+                for node, row in zip(nodes, longest, strict=True)
+            ]
+        )
+
+    def __repr__(self) -> str:
+        return f"DyadicPartition(dim={self.dim}, tie={self.tie!r}, leaves={len(self.leaves)})"
+
+
+def _keyed_choice(seed: int, node: int, options: IntArray) -> int:
+    """One of the options, by a hash of (seed, node): the same everywhere."""
+    digest = hashlib.blake2b(f"{seed}|split|{int(node)}".encode(), digest_size=8).digest()
+    return int(options[int.from_bytes(digest, "little") % len(options)])

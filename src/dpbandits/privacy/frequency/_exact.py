@@ -1,0 +1,85 @@
+"""Exact coins from operating-system words, and logarithms that never round a promise down."""
+
+import math
+import os
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy._checks import number
+
+__all__ = [
+    "LATTICE",
+    "MAX_EPSILON",
+    "WordArray",
+    "Words",
+    "calibration_epsilon",
+    "log_upper",
+    "on_lattice",
+    "probability",
+    "system_words",
+    "uniform_below",
+]
+
+WordArray = NDArray[np.uint64]
+Words = Callable[[int], WordArray]
+"""A source of independent uniform 64-bit words: n -> (n,)."""
+
+LATTICE = 1 << 64
+"""Every probability on a device is an integer over this."""
+
+MAX_EPSILON = 16.0
+"""Above it the small probabilities come too near to 2**-64 for the calibration's slack."""
+
+# Rounding a probability to the lattice moves a likelihood ratio by less than this relative share of epsilon.
+_SLACK = 1e-9
+
+
+def system_words(n: int) -> WordArray:
+    """n words from the operating system's generator, the only source a device uses."""
+    return np.frombuffer(os.urandom(8 * n), dtype=np.dtype("<u8")).astype(np.uint64, copy=False)
+
+
+def calibration_epsilon(epsilon: float) -> float:
+    """The epsilon that probabilities are computed for, so that after rounding they keep `epsilon`.
+
+    Raises:
+        InvalidParameter: epsilon is not in (0, 16].
+    """
+    epsilon = number(epsilon, name="epsilon")
+    if epsilon > MAX_EPSILON:
+        raise InvalidParameter(
+            f"epsilon {epsilon:g} is above {MAX_EPSILON:g}, the largest that exact 64-bit sampling supports: "
+            "ask for less, or use a non-private policy"
+        )
+    return epsilon * (1.0 - _SLACK)
+
+
+def on_lattice(value: float) -> int:
+    """The probability as an integer over 2**64, rounded down."""
+    return math.floor(Fraction(value) * LATTICE)
+
+
+def probability(threshold: int) -> Fraction:
+    """The rational that a threshold stands for."""
+    return Fraction(threshold, LATTICE)
+
+
+def log_upper(ratio: Fraction) -> float:
+    """A float that is at least log(ratio): the correctly rounded quotient's log, moved up four steps."""
+    value = math.log(ratio.numerator / ratio.denominator)
+    for _ in range(4):
+        value = math.nextafter(value, math.inf)
+    return value
+
+
+def uniform_below(bound: int, words: Words) -> int:
+    """An exactly uniform integer in [0, bound), by rejection."""
+    mask = (1 << (bound - 1).bit_length()) - 1
+    while True:
+        for word in words(4).tolist():
+            if word & mask < bound:
+                return int(word & mask)

@@ -1,0 +1,211 @@
+"""Local mechanisms: likelihood ratios enumerated, laws of devices and crowds against them, moments exact."""
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.privacy import frequency
+from dpbandits.privacy.frequency import MECHANISMS, FloatingLaplace, mechanism
+from dpbandits.privacy.frequency._exact import log_upper, uniform_below
+
+FINITE = ("signed", "oue", "hadamard", "krr")
+EPSILONS = (0.1, 1.0, 4.0, 16.0)
+# Every statistical test below rejects a correct mechanism with probability under this.
+FALSE_ALARM = 1e-7
+
+
+def inputs(n_cells):
+    return [(cell, positive) for cell in range(n_cells) for positive in (True, False)]
+
+
+def payloads(one):
+    """Every payload that a device could send."""
+    codes = np.arange(256**one.report_bytes, dtype="<u8")
+    rows = np.ascontiguousarray(codes).view(np.uint8).reshape(-1, 8)[:, : one.report_bytes]
+    return [row.tobytes() for row in rows[one.valid(rows)]]
+
+
+def seeded_words(seed):
+    rng = np.random.default_rng(seed)
+    return lambda n: rng.integers(0, 1 << 64, size=n, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("n_cells", [1, 2, 3])
+@pytest.mark.parametrize("name", FINITE)
+def test_the_claimed_epsilon_is_the_enumerated_maximum(name, n_cells, epsilon):
+    one = mechanism(name, n_cells=n_cells, epsilon=epsilon)
+    laws = [
+        [one.likelihood(payload, cell, positive=positive) for payload in payloads(one)]
+        for cell, positive in inputs(n_cells)
+    ]
+    assert all(sum(law) == 1 for law in laws)
+    worst = max(max(p / q for p, q in zip(a, b, strict=True)) for a in laws for b in laws if a is not b)
+    assert one.exact_epsilon == log_upper(worst)
+    assert epsilon * (1 - 1e-8) < one.exact_epsilon <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("name", ["laplace", "paper-laplace"])
+def test_laplace_attains_its_claim_and_never_passes_it(name, epsilon):
+    one = mechanism(name, n_cells=2, epsilon=epsilon)
+    grid = [np.array(v, dtype="<i2").tobytes() for v in itertools.product(range(-1, 3), repeat=4)]
+    laws = [[one.likelihood(p, cell, positive=positive) for p in grid] for cell, positive in inputs(2)]
+    worst = max(max(p / q for p, q in zip(a, b, strict=True)) for a in laws for b in laws)
+    assert worst == one.alpha ** (-one.sensitivity)
+    assert one.exact_epsilon == log_upper(worst) <= epsilon
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_large_domains_keep_the_bound_on_reports_a_device_draws(name):
+    one = mechanism(name, n_cells=60, epsilon=1.5)
+    words = seeded_words(5)
+    for cell, other in [(0, 59), (7, 7), (30, 31)]:
+        report = one.encode(cell, positive=True, words=words)
+        ratio = one.likelihood(report, cell, positive=True) / one.likelihood(report, other, positive=False)
+        assert abs(math.log(ratio)) <= one.exact_epsilon
+    assert mechanism(name, n_cells=4096, epsilon=1.5).exact_epsilon <= 1.5
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_device_draws_follow_the_likelihood(name):
+    one = (
+        mechanism(name, n_cells=1, epsilon=1.0)
+        if "laplace" in name
+        else mechanism(name, n_cells=2, epsilon=1.0)
+    )
+    cell, positive, n = one.n_cells - 1, False, 40_000
+    words = seeded_words(11)
+    seen = Counter(one.encode(cell, positive=positive, words=words) for _ in range(n))
+    expected = {report: n * float(one.likelihood(report, cell, positive=positive)) for report in seen}
+    kept = [report for report in seen if expected[report] >= 10]
+    observed = [seen[report] for report in kept] + [n - sum(seen[report] for report in kept)]
+    wanted = [expected[report] for report in kept] + [n - sum(expected[report] for report in kept)]
+    assert len(kept) > 3
+    keep = slice(None) if wanted[-1] > 5 else slice(-1)
+    statistic = sum((o - w) ** 2 / w for o, w in zip(observed[keep], wanted[keep], strict=True))
+    assert statistic < stats.chi2.isf(FALSE_ALARM, len(kept))
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_crowds_are_equal_in_law_to_sums_of_single_reports(name):
+    """Both against each other: three users, aggregates compared as whole vectors by chi-square."""
+    one = mechanism(name, n_cells=1 if "laplace" in name else 2, epsilon=2.0)
+    users = [(0, True), (one.n_cells - 1, True), (one.n_cells - 1, False)]
+    positive, negative = np.zeros(one.n_cells, int), np.zeros(one.n_cells, int)
+    for cell, sign in users:
+        (positive if sign else negative)[cell] += 1
+    n, words, rng = 12_000, seeded_words(3), np.random.default_rng(4)
+    single, crowd = Counter(), Counter()
+    for _ in range(n):
+        reports = b"".join(one.encode(cell, positive=sign, words=words) for cell, sign in users)
+        records = np.frombuffer(reports, np.uint8).reshape(3, -1)
+        assert one.valid(records).all()
+        single[one.aggregate(records).tobytes()] += 1
+        crowd[one.simulate(positive, negative, rng).tobytes()] += 1
+    common = [key for key in single | crowd if single[key] + crowd[key] >= 20]
+    table = np.array(
+        [[c[key] for key in common] + [n - sum(c[key] for key in common)] for c in (single, crowd)]
+    )
+    table = table[:, table.sum(axis=0) > 10]
+    assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", [*sorted(MECHANISMS), "floating-laplace"])
+def test_estimates_are_unbiased_and_variances_right(name):
+    make = FloatingLaplace if name == "floating-laplace" else MECHANISMS[name]
+    one = make(n_cells=5, epsilon=1.0)
+    share, mean, n, runs = np.array([0.5, 0.25, 0.15, 0.1, 0.0]), 0.5, 100, 6000
+    rng = np.random.default_rng(8)
+    signed, count = np.empty((runs, 5)), np.empty((runs, 5))
+    for run in range(runs):
+        people = rng.multinomial(n, share)
+        positive = rng.binomial(people, mean)
+        signed[run], count[run] = one.simulated_estimate(positive, people - positive, rng)
+    moments = one.moments
+    variance = n * (share * moments.signed_own + (1 - share) * moments.signed_other)
+    spread = n * (share * moments.count_own + (1 - share) * moments.count_other + share * (1 - share))
+    z = stats.norm.isf(FALSE_ALARM / 20)
+    assert (np.abs(signed.mean(axis=0)) < z * np.sqrt(variance / runs)).all()
+    assert (np.abs(count.mean(axis=0) - n * share) < z * np.sqrt(spread / runs)).all()
+    # A variance of runs nearly normal sums has relative deviation sqrt(2/runs) = 1.8%.
+    assert np.abs(signed.var(axis=0) / variance - 1).max() < z * math.sqrt(2.5 / runs)
+    assert np.abs(count.var(axis=0) / spread - 1).max() < z * math.sqrt(2.5 / runs)
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_a_reward_away_from_one_half_is_estimated_without_bias(name):
+    one = mechanism(name, n_cells=3, epsilon=2.0)
+    rng = np.random.default_rng(2)
+    positive, negative = np.array([80, 10, 0]), np.array([20, 40, 0])
+    signed = np.array([one.estimate(one.simulate(positive, negative, rng), 150)[0] for _ in range(4000)])
+    deviation = np.sqrt(150 * max(one.moments.signed_own, one.moments.signed_other) / 4000)
+    assert (np.abs(signed.mean(axis=0) - (positive - negative)) < 5.8 * deviation).all()
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_the_device_uses_the_operating_system_only(name, monkeypatch):
+    """With the operating system's bytes replaced, every report is a function of them."""
+    streams = []
+
+    def scripted(n):
+        return streams[-1].bytes(n)
+
+    monkeypatch.setattr("os.urandom", scripted)
+    one = mechanism(name, n_cells=8, epsilon=1.0)
+    state = np.random.get_state()[1].copy()  # noqa: NPY002 (to see that nothing touches it)
+    reports = []
+    for seed in (1, 1, 2, 3, 4):
+        streams.append(np.random.default_rng(seed))
+        reports.append(one.encode(2, positive=True))
+    assert reports[0] == reports[1]
+    assert len(set(reports)) > 1
+    assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_payloads_no_device_sends_are_invalid(name):
+    one = mechanism(name, n_cells=3, epsilon=1.0)
+    bad = {
+        "signed": b"\x00\x80",  # a sign without a value
+        "oue": b"\x01",  # padding
+        "hadamard": b"\x08",
+        "krr": b"\x06",
+        "laplace": b"\x00\x80" * 6,  # -32768
+        "paper-laplace": b"\x00\x80" * 6,
+    }[name]
+    assert len(bad) == one.report_bytes
+    assert not one.valid(np.frombuffer(bad, np.uint8)[None]).any()
+    good = one.encode(1, positive=True)
+    assert len(good) == one.report_bytes
+    assert one.valid(np.frombuffer(good, np.uint8)[None]).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 16.001, True, "1"])
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_epsilons_that_cannot_be_kept_are_refused(name, epsilon):
+    with pytest.raises((InvalidParameter, TypeError, ValueError), match=r"epsilon|float"):
+        mechanism(name, n_cells=3, epsilon=epsilon)
+
+
+def test_other_bad_arguments_are_refused_without_saying_them():
+    with pytest.raises(InvalidParameter):
+        mechanism("telepathy", n_cells=3, epsilon=1.0)
+    with pytest.raises(InvalidParameter):
+        mechanism("signed", n_cells=0, epsilon=1.0)
+    with pytest.raises(InvalidData) as raised:
+        mechanism("signed", n_cells=3, epsilon=1.0).encode(31337, positive=True)
+    assert "31337" not in str(raised.value)
+
+
+def test_helpers_are_exact():
+    assert log_upper(Fraction(3, 2)) >= math.log(1.5)
+    counts = np.bincount([uniform_below(5, seeded_words(k)) for k in range(3000)], minlength=5)
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+    assert frequency.system_words(3).dtype == np.uint64
