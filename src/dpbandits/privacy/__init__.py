@@ -9,30 +9,37 @@ promise; a guarantee says all of it in words.
 - `mechanisms`: `GramVectorMechanism`: exact integer contributions and their sensitivity.
 - `guarantee`: `Guarantee`: the whole of it, in prose and in JSON.
 - `prefix_sums`: `BlockRelease`: noisy sums over blocks, the place where raw data meets noise.
+- `frequency`: local mechanisms, one private report a user.
+
+Names load on first use: devices import `frequency` with NumPy alone.
 """
 
-from dpbandits.privacy.accounting import (
-    Certificate,
-    GaussianDP,
-    PureDP,
-    ZeroConcentratedDP,
-    calibrate_gaussian,
-    membership_bound,
-)
-from dpbandits.privacy.definitions import (
-    Definition,
-    DPBanditsWarning,
-    JointDP,
-    LargeDelta,
-    LocalDP,
-    NoPrivacy,
-    RowDP,
-    warn_if_delta_large,
-)
-from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer
-from dpbandits.privacy.mechanisms import GramVectorMechanism
-from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
-from dpbandits.privacy.prefix_sums import BlockRelease, Factor, identity, square_root_toeplitz
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpbandits.privacy.accounting import (
+        Certificate,
+        GaussianDP,
+        PureDP,
+        ZeroConcentratedDP,
+        calibrate_gaussian,
+        membership_bound,
+    )
+    from dpbandits.privacy.definitions import (
+        Definition,
+        DPBanditsWarning,
+        JointDP,
+        LargeDelta,
+        LocalDP,
+        NoPrivacy,
+        RowDP,
+        warn_if_delta_large,
+    )
+    from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer
+    from dpbandits.privacy.mechanisms import GramVectorMechanism
+    from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+    from dpbandits.privacy.prefix_sums import BlockRelease, Factor, identity, square_root_toeplitz
 
 __all__ = [
     "Assumption",
@@ -62,3 +69,46 @@ __all__ = [
     "square_root_toeplitz",
     "warn_if_delta_large",
 ]
+
+_MODULES = {
+    "Assumption": "guarantee",
+    "BlockRelease": "prefix_sums",
+    "Certificate": "accounting",
+    "DPBanditsWarning": "definitions",
+    "Definition": "definitions",
+    "Factor": "prefix_sums",
+    "GaussianDP": "accounting",
+    "GramVectorMechanism": "mechanisms",
+    "Guarantee": "guarantee",
+    "JointDP": "definitions",
+    "LargeDelta": "definitions",
+    "LocalDP": "definitions",
+    "MechanismRecord": "guarantee",
+    "NoPrivacy": "definitions",
+    "NoiseSource": "noise",
+    "Observer": "guarantee",
+    "PureDP": "accounting",
+    "RowDP": "definitions",
+    "SecureNoise": "noise",
+    "SimulatedNoise": "noise",
+    "ZeroConcentratedDP": "accounting",
+    "calibrate_gaussian": "accounting",
+    "identity": "prefix_sums",
+    "membership_bound": "accounting",
+    "square_root_toeplitz": "prefix_sums",
+    "warn_if_delta_large": "definitions",
+}
+"""Public name -> the module here that defines it."""
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name on first use (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
