@@ -26,6 +26,7 @@ from dpbandits import domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.guarantees import block_release_guarantee
 from dpbandits.central.public_sets import PublicSets, uniform_decision_sets
+from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
 from dpbandits.central.schedule import check_boundaries, default_blocks
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
@@ -33,11 +34,7 @@ from dpbandits.models import features as feature_models
 from dpbandits.models import kernels
 from dpbandits.models.features import Features, mercer_or_given
 from dpbandits.models.kernels import Kernel
-from dpbandits.models.noisy_regression import (
-    WeightPosterior,
-    posterior_from_block_statistics,
-    posterior_from_noisy_statistics,
-)
+from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import BasePolicy, best_choice, uniform_choice
 from dpbandits.privacy import definitions
 from dpbandits.privacy import noise as noise_sources
@@ -45,7 +42,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.mechanisms import GramVectorMechanism
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
-from dpbandits.privacy.prefix_sums import BlockRelease, square_root_toeplitz
+from dpbandits.privacy.prefix_sums import BlockRelease, Factor, factor_for
 from dpbandits.state.ledger import Ledger
 
 __all__ = ["BlockGPUCB"]
@@ -58,9 +55,6 @@ PUBLIC_LAW_SPREAD = 0.03
 
 PRIOR_VARIANCE = 0.2
 """Prior variance of a feature weight, in squared widths of the reward range; chosen on tuning seeds."""
-
-REWARD_VARIANCE = 0.25
-"""Largest variance of a reward, in squared widths of its range: bounds every law."""
 
 PUBLIC_SETS = 400
 PUBLIC_CANDIDATES = 25
@@ -85,9 +79,11 @@ class BlockGPUCB(BasePolicy):
         decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may
             know what every user was offered; only rewards are protected and the Gram is exact).
         regression: "blocks" (least squares over blocks, shrunk Gram) or "prefix" (last prefix sum).
+        factor: how the blocks are mixed; default the one that `factor_for` takes.
         public_decision_sets: (S, n, d) sets that people are expected to bring; default uniform.
         public_law_spread: believed relative deviation of people from these sets. 0 trusts them blindly,
-            a large value ignores them. Wrong beliefs cost reward, never privacy.
+            a large value ignores them, "likely" lets the releases say. Wrong beliefs cost reward, never
+            privacy.
         prior_variance: of a feature weight, in squared widths of the reward range.
         thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy.
         user_ids, clip, seed, ledger, account: see `BasePolicy`.
@@ -126,9 +122,10 @@ class BlockGPUCB(BasePolicy):
         blocks: Sequence[int] | None = None,
         reporting_delay: int = 0,
         decision_sets: Literal["private", "public"] = "private",
-        regression: Literal["blocks", "prefix"] = "blocks",
+        regression: Regression = "blocks",
+        factor: Factor | None = None,
         public_decision_sets: FloatArray | None = None,
-        public_law_spread: float = PUBLIC_LAW_SPREAD,
+        public_law_spread: float | Literal["likely"] = PUBLIC_LAW_SPREAD,
         prior_variance: float = PRIOR_VARIANCE,
         thompson_scale: float = THOMPSON_SCALE,
         user_ids: bool = True,
@@ -152,7 +149,7 @@ class BlockGPUCB(BasePolicy):
         if decision_sets not in ("private", "public") or regression not in ("blocks", "prefix"):
             raise InvalidParameter("decision_sets is 'private' or 'public', regression 'blocks' or 'prefix'")
         for name, value, floor in (
-            ("public_law_spread", public_law_spread, 0.0),
+            ("public_law_spread", 0.0 if public_law_spread == "likely" else public_law_spread, 0.0),
             ("prior_variance", prior_variance, np.nextafter(0.0, 1.0)),
             ("thompson_scale", thompson_scale, 0.0),
             ("reporting_delay", reporting_delay, 0),
@@ -178,7 +175,7 @@ class BlockGPUCB(BasePolicy):
         self.thompson_scale = thompson_scale
         self._noise = SecureNoise() if noise is None else noise
         self._release = BlockRelease(
-            factor=square_root_toeplitz(len(self.blocks)),
+            factor=factor_for(self.blocks, horizon=horizon) if factor is None else factor,
             mechanism=GramVectorMechanism(
                 n_features=self.features.n_features,
                 supports=self.features.supports,
@@ -289,42 +286,14 @@ class BlockGPUCB(BasePolicy):
 
     def _fit_releases(self) -> WeightPosterior:
         k = len(self._released)
-        release, mechanism = self._release, self._release.mechanism
-        estimates = release.block_estimates(self._released)
-        if self.decision_sets == "public":
-            return posterior_from_block_statistics(
-                self._grams,
-                mechanism.vector_from_coordinates(estimates),
-                noise_covariance=release.factor.block_covariance(k),
-                gram_noise_sd=0.0,
-                vector_noise_sd=release.vector_noise_sd,
-                prior_variance=self.prior_variance,
-                reward_variance=REWARD_VARIANCE,
-                supports=self.features.supports,
-            )
-        if self.regression == "prefix":
-            gram, vector = mechanism.from_coordinates(estimates.sum(axis=0))
-            spread = float(np.sqrt(release.factor.prefix_variance()[k - 1]))
-            return posterior_from_noisy_statistics(
-                gram,
-                vector,
-                gram_noise_sd=spread * release.gram_noise_sd,
-                vector_noise_sd=spread * release.vector_noise_sd,
-                prior_variance=self.prior_variance,
-                reward_variance=REWARD_VARIANCE,
-                supports=self.features.supports,
-            )
-        grams, vectors = mechanism.from_coordinates(estimates)
-        return posterior_from_block_statistics(
-            grams,
-            vectors,
-            noise_covariance=release.factor.block_covariance(k),
-            gram_noise_sd=release.gram_noise_sd,
-            vector_noise_sd=release.vector_noise_sd,
-            prior_grams=self._grams,
-            prior_gram_sd=self.public_law_spread * np.diff((0.0, *self.blocks[:k])),
+        return posterior_from_releases(
+            self._release,
+            self._released,
+            self._grams,
+            block_sizes=np.diff((0.0, *self.blocks[:k])),
+            regression=self.regression,
+            spread=self.public_law_spread,
             prior_variance=self.prior_variance,
-            reward_variance=REWARD_VARIANCE,
             supports=self.features.supports,
         )
 
@@ -375,6 +344,7 @@ class BlockGPUCB(BasePolicy):
             "privacy": self.privacy.to_config(),
             "features": self.features.to_config(),
             "blocks": list(self.blocks),
+            "factor": self._release.factor.to_config(),
             "reporting_delay": self.reporting_delay,
             "decision_sets": self.decision_sets,
             "regression": self.regression,
@@ -392,6 +362,8 @@ class BlockGPUCB(BasePolicy):
             parameters["kernel"] = kernels.from_config(parameters["kernel"])
         if "features" in parameters:
             parameters["features"] = feature_models.from_config(parameters["features"])
+        if "factor" in parameters:
+            parameters["factor"] = Factor.from_config(parameters["factor"])
         if "noise" in parameters:
             parameters["noise"] = noise_sources.from_config(parameters["noise"])
         parameters["privacy"] = definitions.from_config(parameters["privacy"])

@@ -33,19 +33,13 @@ E exp((alpha-1) sum_j L_j) <= exp((alpha-1) alpha s^2/(2 sigma^2)).  QED.
 
 With real-valued Gaussian noise the stream is GaussianDP(s/sigma) (Denisov et al. 2022); this is the
 certificate that simulated noise carries.
-
-The factor of `square_root_toeplitz` is the Toeplitz square root of the matrix of ones below the diagonal
-(Henzinger, Upadhyay, Upadhyay 2023; Fichtenberger, Henzinger, Upadhyay 2023).
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
@@ -54,109 +48,12 @@ from dpbandits.privacy.accounting import Certificate
 from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.mechanisms import LATTICE, GramVectorMechanism
 from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.prefix_sums.factors import Factor
 
-__all__ = ["RELEASE_UNIT", "BlockRelease", "Factor", "identity", "square_root_toeplitz"]
+__all__ = ["RELEASE_UNIT", "BlockRelease"]
 
 RELEASE_UNIT = 2.0**-20
 """What one unit of a release is worth in coordinates; the noise is a few million units."""
-
-
-@dataclass(frozen=True, eq=False)
-class Factor:
-    """Lower-triangular mixing matrix R of the block sums.
-
-    Args:
-        matrix: (K, K), lower triangular, diagonal not zero, every column of Euclidean norm at most 1.
-
-    Raises:
-        InvalidParameter: anything else.
-    """
-
-    matrix: FloatArray
-
-    def __post_init__(self) -> None:
-        matrix = np.array(self.matrix, dtype=np.float64)
-        if matrix.ndim != 2 or len(matrix) == 0 or matrix.shape[0] != matrix.shape[1]:
-            raise InvalidParameter(f"a factor of shape {matrix.shape}: expected a square matrix")
-        if not np.isfinite(matrix).all() or np.triu(matrix, 1).any() or not np.diag(matrix).all():
-            raise InvalidParameter("a factor is finite, lower triangular and has no zero on its diagonal")
-        norm = float(np.sqrt((matrix**2).sum(axis=0)).max())
-        if norm > 1.0 + 1e-12:
-            raise InvalidParameter(f"a column of the factor has norm {norm:g}, expected at most 1")
-        matrix.setflags(write=False)
-        object.__setattr__(self, "matrix", matrix)
-
-    @property
-    def n_blocks(self) -> int:
-        """K."""
-        return len(self.matrix)
-
-    @property
-    def touched(self) -> int:
-        """Largest number of releases that one block enters."""
-        return int((self.matrix != 0.0).sum(axis=0).max())
-
-    def unmix(self, released: FloatArray) -> FloatArray:
-        """R^-1 r for the first releases. (k, ...) -> (k, ...)."""
-        k = len(released)
-        flat = np.reshape(released, (k, -1))
-        solved = solve_triangular(self.matrix[:k, :k], flat, lower=True)
-        return np.asarray(np.reshape(solved, released.shape))
-
-    def block_covariance(self, k: int | None = None) -> FloatArray:
-        """N = (R^T R)^-1 of the first k blocks, in units of the noise variance of a release. (k, k)."""
-        size = self.n_blocks if k is None else k
-        if not 1 <= size <= self.n_blocks:
-            raise InvalidParameter(f"k is {size}, expected 1 to {self.n_blocks} blocks")
-        inverse = solve_triangular(self.matrix[:size, :size], np.eye(size), lower=True)
-        return np.asarray(inverse @ inverse.T)
-
-    def prefix_variance(self) -> FloatArray:
-        """(K,): variance of the estimated sum over blocks 0..j, in units of a release's noise variance."""
-        inverse = solve_triangular(self.matrix, np.eye(self.n_blocks), lower=True)
-        return np.asarray((np.cumsum(inverse, axis=0) ** 2).sum(axis=1))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Factor) and np.array_equal(self.matrix, other.matrix)
-
-    def __hash__(self) -> int:
-        return hash(self.matrix.tobytes())
-
-    def __repr__(self) -> str:
-        return f"Factor(n_blocks={self.n_blocks})"
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description: the matrix itself, so that no later formula can change a guarantee."""
-        return {"matrix": self.matrix.tolist()}
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "Factor":
-        """Rebuild a factor from `to_config()`."""
-        return cls(np.array(config["matrix"]))
-
-
-def square_root_toeplitz(n_blocks: int) -> Factor:
-    """The Toeplitz square root of the prefix-sum matrix, scaled to columns of norm at most 1.
-
-    L has entries c_(i-j), c_0 = 1, c_k = c_(k-1) (2k-1)/(2k), and L L is the lower-triangular matrix of
-    ones. With S_j the sum of the first j squared entries, R = L/sqrt(S_K), and the prefix over j blocks
-    has variance S_K S_j.
-
-    Example:
-        >>> round(float(square_root_toeplitz(32).prefix_variance()[-1] ** 0.5), 1)
-        2.2
-    """
-    size = _checks.integer(n_blocks, name="n_blocks")
-    k = np.arange(1, size)
-    c = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
-    i, j = np.indices((size, size))
-    matrix = np.where(i >= j, c[np.abs(i - j)], 0.0)
-    return Factor(matrix / math.sqrt(float((c**2).sum())))
-
-
-def identity(n_blocks: int) -> Factor:
-    """Every block released once, by itself: the best when only single blocks matter."""
-    return Factor(np.eye(_checks.integer(n_blocks, name="n_blocks")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +73,7 @@ class BlockRelease:
 
     Example:
         >>> from dpbandits.privacy.noise import SimulatedNoise
+        >>> from dpbandits.privacy.prefix_sums.factors import square_root_toeplitz
         >>> release = BlockRelease(
         ...     factor=square_root_toeplitz(2), mechanism=GramVectorMechanism(n_features=3),
         ...     noise=SimulatedNoise(0), epsilon=1.0, delta=1e-6)
@@ -213,7 +111,7 @@ class BlockRelease:
     def sensitivity(self) -> float:
         """Largest Euclidean distance between the stacked releases of two neighbours, in release units."""
         # 2^-40 covers the rounding of column norms, of sqrt(2) and sqrt(r), and of this formula
-        columns = float(np.sqrt((self.factor.matrix**2).sum(axis=0)).max()) * (1.0 + 2.0**-40)
+        columns = self.factor.column_norm * (1.0 + 2.0**-40)
         touched = min(self.factor.n_blocks, self.mechanism.rounds_per_user * self.factor.touched)
         rounding = (1.0 + self.slack) * math.sqrt(self.mechanism.size * touched)
         return self.mechanism.sensitivity * columns / RELEASE_UNIT + rounding

@@ -1,0 +1,136 @@
+"""From released block sums to a posterior: post-processing, in plain numbers.
+
+The released Gram matrices are shrunk towards what is expected from public decision sets. How far is
+decided by one number, the believed relative deviation c of people from those sets: fixed, or chosen
+among a few by the marginal likelihood of the released Grams (`likely_spread`). Either way only
+releases and public numbers are used, so it costs no privacy.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.models.features import Supports
+from dpbandits.models.noisy_regression import (
+    WeightPosterior,
+    posterior_from_block_statistics,
+    posterior_from_noisy_statistics,
+)
+from dpbandits.privacy.prefix_sums import BlockRelease
+
+__all__ = ["REWARD_VARIANCE", "SPREADS", "Regression", "likely_spread", "posterior_from_releases"]
+
+Regression = Literal["blocks", "prefix"]
+
+REWARD_VARIANCE = 0.25
+"""Largest variance of a reward, in squared widths of its range: bounds every law."""
+
+SPREADS = (0.03, 0.1, 0.3)
+"""Deviations from the public sets that `public_law_spread="likely"` chooses from."""
+
+
+def posterior_from_releases(
+    release: BlockRelease,
+    released: IntArray,
+    grams: FloatArray,
+    *,
+    block_sizes: FloatArray,
+    regression: Regression,
+    spread: float | Literal["likely"],
+    prior_variance: float,
+    supports: Supports,
+) -> WeightPosterior:
+    """Posterior of the feature weights (rewards centred, range of width 1).
+
+    Args:
+        release: the mechanism that made the releases.
+        released: (k, D) releases of the first k blocks.
+        grams: (k, m, m) exact Gram of each block where decision sets are public, else the expected one.
+        block_sizes: (k,) rounds in each block.
+        regression: least squares over blocks, or the last prefix sum alone.
+        spread: relative deviation of true from expected Grams.
+        prior_variance: of a weight.
+        supports: ranges of features that are treated apart.
+    """
+    k = len(released)
+    mechanism = release.mechanism
+    estimates = release.block_estimates(released)
+    covariance = release.factor.block_covariance(k)
+    if mechanism.vector_only:
+        return posterior_from_block_statistics(
+            grams,
+            mechanism.vector_from_coordinates(estimates),
+            noise_covariance=covariance,
+            gram_noise_sd=0.0,
+            vector_noise_sd=release.vector_noise_sd,
+            prior_variance=prior_variance,
+            reward_variance=REWARD_VARIANCE,
+            supports=supports,
+        )
+    if regression == "prefix":
+        gram, vector = mechanism.from_coordinates(estimates.sum(axis=0))
+        growth = float(np.sqrt(release.factor.prefix_variance()[k - 1]))
+        return posterior_from_noisy_statistics(
+            gram,
+            vector,
+            gram_noise_sd=growth * release.gram_noise_sd,
+            vector_noise_sd=growth * release.vector_noise_sd,
+            prior_variance=prior_variance,
+            reward_variance=REWARD_VARIANCE,
+            supports=supports,
+        )
+    noisy_grams, vectors = mechanism.from_coordinates(estimates)
+    if spread == "likely":
+        spread = likely_spread(
+            noisy_grams - grams, release.gram_noise_sd**2 * covariance, block_sizes, supports=supports
+        )
+    return posterior_from_block_statistics(
+        noisy_grams,
+        vectors,
+        noise_covariance=covariance,
+        gram_noise_sd=release.gram_noise_sd,
+        vector_noise_sd=release.vector_noise_sd,
+        prior_grams=grams,
+        prior_gram_sd=spread * block_sizes,
+        prior_variance=prior_variance,
+        reward_variance=REWARD_VARIANCE,
+        supports=supports,
+    )
+
+
+def likely_spread(
+    deviations: FloatArray,
+    noise: FloatArray,
+    block_sizes: FloatArray,
+    *,
+    supports: Supports,
+    spreads: Sequence[float] = SPREADS,
+) -> float:
+    """The c under which the released Grams' deviations from the expected ones are most likely.
+
+    Deviations between blocks are N(0, diag((c n)^2) + noise), independently in every isometric
+    coordinate of the Gram (the diagonal, and sqrt(2) times what stands above it).
+
+    Args:
+        deviations: (k, m, m) released less expected.
+        noise: (k, k) covariance of the release noise between blocks, in a coordinate.
+        block_sizes: (k,).
+        supports: ranges whose entries were released.
+        spreads: candidates for c.
+    """
+    columns = []
+    for low, high in supports:
+        rows, cols = np.triu_indices(high - low)
+        weight = np.where(rows == cols, 1.0, np.sqrt(2.0))
+        columns.append(deviations[:, low + rows, low + cols] * weight)
+    stacked = np.concatenate(columns, axis=1)
+    scatter = stacked @ stacked.T
+    likelihoods = []
+    for spread in spreads:
+        total = np.diag((spread * block_sizes) ** 2) + noise
+        _, log_determinant = np.linalg.slogdet(total)
+        fit = float(np.trace(np.linalg.solve(total, scatter)))
+        likelihoods.append(-0.5 * (stacked.shape[1] * log_determinant + fit))
+    return float(spreads[int(np.argmax(likelihoods))])

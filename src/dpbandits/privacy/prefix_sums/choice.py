@@ -1,0 +1,87 @@
+"""Which prefix-sum mechanism: one interface, exact costs, and a stated rule.
+
+========================  ===================  ================================  =====================
+mechanism                 column norm^2        variance of prefix j (per unit)   when the rule takes it
+========================  ===================  ================================  =====================
+`identity(1)`             1                    1                                 one release in all
+`identity(K)`             1                    j                                 horizon unknown
+`optimised_factor`        1                    (cumsum R^-1)^2 summed over rows  schedule known, K <= 128
+`square_root_toeplitz`    1                    S_K S_j                           schedule known, K <= 2048
+`BinaryTree(T)`           L = bit length of T  popcount(j)                       more releases than that
+========================  ===================  ================================  =====================
+
+The cost of a prefix is column norm^2 times variance: what the noise variance of a single release is
+multiplied by. `identity(K)` with every user in one block is parallel composition; its K may be
+unknown when the noise is fixed.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.prefix_sums.factors import Factor, identity, optimised_factor, square_root_toeplitz
+from dpbandits.privacy.prefix_sums.tree import BinaryTree
+
+__all__ = ["PrefixSums", "factor_for", "prefix_cost", "prefix_sums_for"]
+
+MOST_OPTIMISED = 128
+"""Releases up to which optimising a factor takes milliseconds."""
+
+MOST_DENSE = 2048
+"""Releases up to which a dense factor is held: 32 MiB."""
+
+
+@runtime_checkable
+class PrefixSums(Protocol):
+    """What every mechanism for prefix sums states about itself."""
+
+    @property
+    def n_blocks(self) -> int:
+        """How many contributions (blocks or rounds) enter."""
+
+    @property
+    def column_norm(self) -> float:
+        """What one contribution is multiplied by, over all releases, in Euclidean norm."""
+
+    def prefix_variance(self) -> FloatArray:
+        """(n_blocks,) noise variance of each prefix, in units of one release's noise variance."""
+
+
+def prefix_cost(mechanism: PrefixSums) -> FloatArray:
+    """(n_blocks,) noise variance of each prefix, in units of what releasing that prefix alone would need.
+
+    Example:
+        >>> prefix_cost(BinaryTree(4)).round(6).tolist(), prefix_cost(identity(4)).tolist()
+        ([3.0, 3.0, 6.0, 3.0], [1.0, 2.0, 3.0, 4.0])
+    """
+    return np.asarray(mechanism.column_norm**2 * mechanism.prefix_variance())
+
+
+def factor_for(boundaries: Sequence[int], *, horizon: int | None) -> Factor:
+    """The factor that the rule in this module's table takes for a schedule.
+
+    Args:
+        boundaries: ends of the blocks, strictly increasing.
+        horizon: rounds in all, or None where it is not known when noise is calibrated.
+    """
+    count = len(boundaries)
+    if count == 0:
+        raise InvalidParameter("prefix sums of no blocks: expected at least one boundary")
+    if count == 1 or horizon is None:
+        return identity(count)
+    return optimised_factor(boundaries, horizon) if count <= MOST_OPTIMISED else square_root_toeplitz(count)
+
+
+def prefix_sums_for(boundaries: Sequence[int], *, horizon: int | None) -> Factor | BinaryTree:
+    """The mechanism that the rule in this module's table takes: `factor_for`, or the tree.
+
+    Example:
+        >>> prefix_sums_for(range(1, 5001), horizon=5000)
+        BinaryTree(n_blocks=5000)
+    """
+    if horizon is not None and len(boundaries) > MOST_DENSE:
+        return BinaryTree(len(boundaries))
+    return factor_for(boundaries, horizon=horizon)

@@ -1,0 +1,166 @@
+r"""The binary tree of partial sums over rounds, the way Dubey2021 (Algorithm 2) releases prefixes.
+
+Round t (counted from 1) completes the node that ends there at level l(t) = number of trailing zeros of
+t: the sum over rounds t - 2^l + 1 .. t. It is released with fresh noise; the prefix at t is the sum of
+popcount(t) released nodes. Other nodes of the tree enter no prefix and are never formed.
+
+Formal guarantee. A round enters at most one released node per level, so at most L = bit length of the
+horizon nodes; one user with k rounds, each moving its node's coordinates by at most Delta, moves the
+stacked nodes by at most k Delta sqrt(L), plus (1 + slack) sqrt(D n) from rounding to the release unit,
+n the number of nodes touched. The rest is as for `BlockRelease`: noise of scale sigma gives
+rho-zCDP with sqrt(2 rho) sigma equal to that distance, or GaussianDP for simulated noise.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.privacy import _checks
+from dpbandits.privacy.accounting import Certificate
+from dpbandits.privacy.guarantee import MechanismRecord
+from dpbandits.privacy.mechanisms import GramVectorMechanism
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.prefix_sums.release import RELEASE_UNIT
+
+__all__ = ["BinaryTree", "TreeRelease"]
+
+
+@dataclass(frozen=True)
+class BinaryTree:
+    """Which nodes exist, how many a round enters, and what a prefix costs.
+
+    Args:
+        n_blocks: rounds (leaves) in all.
+
+    Example:
+        >>> tree = BinaryTree(1024)
+        >>> tree.levels, tree.prefix_variance()[:4].astype(int).tolist()
+        (11, [1, 1, 2, 1])
+    """
+
+    n_blocks: int
+
+    def __post_init__(self) -> None:
+        _checks.integer(self.n_blocks, name="n_blocks")
+
+    @property
+    def levels(self) -> int:
+        """L: most released nodes that one round enters; ceil(log2 T) + 1 when T is a power of two."""
+        return int(self.n_blocks).bit_length()
+
+    @property
+    def column_norm(self) -> float:
+        """sqrt(L): what one round's contribution is multiplied by over all released nodes."""
+        return math.sqrt(self.levels)
+
+    def prefix_variance(self) -> FloatArray:
+        """(T,): noise variance of prefix 1..t, in units of one node's: popcount(t)."""
+        t = np.arange(1, self.n_blocks + 1)
+        return np.asarray(((t[:, None] >> np.arange(self.levels)) & 1).sum(axis=1), dtype=np.float64)
+
+    def node(self, t: int) -> tuple[int, int]:
+        """Level of the node that round t (from 1) completes, and the round before its first."""
+        if not 1 <= t <= self.n_blocks:
+            raise InvalidParameter(f"round {t}: the tree has rounds 1 to {self.n_blocks}")
+        level = (t & -t).bit_length() - 1
+        return level, t - (1 << level)
+
+    def strategy(self) -> FloatArray:
+        """(T, T) dense matrix, row t - 1 the node released at round t; for tests and small T."""
+        t = np.arange(1, self.n_blocks + 1)
+        first = t - (t & -t)
+        rounds = np.arange(self.n_blocks)
+        return ((first[:, None] <= rounds) & (rounds < t[:, None])).astype(np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeRelease:
+    """The tree with its one calibrated noise. Plain arithmetic: nodes live with their policy.
+
+    Args:
+        tree: rounds and levels.
+        mechanism: geometry of one round's contribution, with the rounds per user.
+        noise: decides scale and certificate.
+        epsilon, delta: promise of all nodes together.
+        sigma_override: a scale (in coordinates) to use instead of the calibrated one, for reproducing
+            published formulas; then `certificate` is None.
+    """
+
+    tree: BinaryTree
+    mechanism: GramVectorMechanism
+    noise: NoiseSource
+    epsilon: float
+    delta: float
+    sigma_override: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.tree.n_blocks > 1 << 22:
+            raise InvalidParameter("int64 sums hold at most 2^22 rounds")
+        _ = self._calibration
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest Euclidean distance between the stacked nodes of two neighbours, in release units."""
+        rounds = self.mechanism.rounds_per_user
+        touched = min(self.tree.n_blocks, rounds * self.tree.levels)
+        # a node has one weight, 1: three roundings of at most 2^-53 of 2^22 largest coordinates a side
+        slack = 16.0 * 2.0**-52 * self.mechanism.largest_coordinate * self.tree.n_blocks / RELEASE_UNIT
+        rounding = (1.0 + slack) * math.sqrt(self.mechanism.size * touched)
+        column = self.tree.column_norm * (1.0 + 2.0**-40)
+        return self.mechanism.sensitivity * column / RELEASE_UNIT + rounding
+
+    @cached_property
+    def _calibration(self) -> tuple[float, Certificate | None]:
+        if self.sigma_override is not None:
+            scale = _checks.number(self.sigma_override, name="sigma_override")
+            return scale / RELEASE_UNIT, None
+        return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta)
+
+    @property
+    def sigma(self) -> float:
+        """Scale of every node's noise, in release units."""
+        return self._calibration[0]
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What all nodes together give away about one user; None where the scale was overridden."""
+        return self._calibration[1]
+
+    @property
+    def noise_sd(self) -> float:
+        """Standard deviation of a node's noise, in coordinates."""
+        return self.sigma * RELEASE_UNIT
+
+    def release(self, node_sum: IntArray) -> IntArray:
+        """(D,) integer sum of a completed node, plus fresh noise, in release units.
+
+        Call it once for every node, and store the result before anything computed from it leaves.
+        """
+        sums = np.asarray(node_sum)
+        if sums.dtype != np.int64 or sums.shape != (self.mechanism.size,):
+            raise InvalidData(
+                f"node sum of {sums.dtype} {sums.shape}: expected int64 ({self.mechanism.size},)"
+            )
+        exact = self.mechanism.to_coordinates(sums) / RELEASE_UNIT
+        return np.rint(exact).astype(np.int64) + self.noise.integer_gaussian(self.sigma, self.mechanism.size)
+
+    def record(self) -> MechanismRecord:
+        """This use of noise, for a guarantee."""
+        return MechanismRecord(
+            name="sums of phi phi^T and y phi over the nodes of a binary tree",
+            law=self.noise.gaussian_law,
+            scale=self.sigma,
+            sensitivity=self.sensitivity,
+            certificate=self.certificate,
+            releases=self.tree.n_blocks,
+            unit="in lattice units of 2^-20",
+        )
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description of the public part."""
+        return {"n_blocks": self.tree.n_blocks, "epsilon": self.epsilon, "delta": self.delta}
