@@ -312,7 +312,8 @@ class BasePolicy(ABC):
                 f"{state.version}"
             )
         try:
-            policy = cls.from_config(state.public["config"], ledger=ledger, **runtime)
+            witness = {} if ledger is None else {"ledger": ledger}
+            policy = cls.from_config(state.public["config"], **witness, **runtime)
         except (KeyError, InvalidParameter) as error:
             raise CorruptState("the saved configuration cannot be read") from error
         policy._lineage = state.lineage

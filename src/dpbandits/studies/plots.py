@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PALETTE", "new_figure", "to_data_uri", "to_png"]
+__all__ = ["PALETTE", "add_legend", "label_axes", "new_figure", "to_data_uri", "to_png"]
 
 PALETTE = {
     "blue": "#0072B2",
@@ -32,12 +32,9 @@ _STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "grid.color": "#E4E4E4",
     "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
     "axes.edgecolor": "#9A9A9A",
-    "axes.titlesize": 12,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
     "font.size": 10,
-    "legend.frameon": False,
     "lines.linewidth": 2.0,
     "figure.constrained_layout.use": True,
 }
@@ -60,6 +57,18 @@ def new_figure(*, width: float = 7.2, height: float = 3.6, columns: int = 1) -> 
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, columns, squeeze=False)[0]
     return figure, list(axes)
+
+
+def label_axes(axes: "Axes", *, title: str, x: str, y: str = "") -> None:
+    """Title at the left in bold, and what the axes show."""
+    axes.set_title(title, loc="left", fontsize=12, fontweight="bold")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+
+
+def add_legend(axes: "Axes") -> None:
+    """A legend to the right of the axes, where it covers nothing."""
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
 
 
 def to_png(figure: "Figure") -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpbandits.evaluation import BANNER, Estimate, Repetitions
 from dpbandits.evaluation.summary import Share
-from dpbandits.studies.plots import PALETTE, new_figure, to_data_uri, to_png
+from dpbandits.studies.plots import PALETTE, add_legend, label_axes, new_figure, to_data_uri, to_png
 from dpbandits.studies.table_study import CEILING, CONSTANT, NON_PRIVATE, PRIVATE, RANDOM, TableStudyResult
 
 __all__ = ["headline", "percent_up", "table_rows", "to_json_rows", "write_report"]
@@ -127,27 +127,20 @@ def _learning_curves(result: TableStudyResult) -> bytes:
     colours = {RANDOM: "grey", CONSTANT: "amber", NON_PRIVATE: "black"}
     for name, colour in colours.items():
         _curve(axes, result.repetitions[name], name, PALETTE[colour])
-    shades = ("sky", "pink", "green", "blue")
-    others = [epsilon for epsilon in result.private if epsilon != result.epsilon]
-    for epsilon, shade in zip(others, shades, strict=False):
-        _curve(axes, result.private[epsilon], f"private, epsilon = {epsilon:g}", PALETTE[shade], thin=True)
-    _curve(
-        axes,
-        result.private[result.epsilon],
-        f"private, epsilon = {result.epsilon:g}",
-        PALETTE["orange"],
-    )
-    axes.set_xlabel("people decided about")
-    axes.set_ylabel("mean reward so far")
-    axes.set_title("Learning while protecting")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    shades = iter(("sky", "pink", "green", "blue", "amber"))
+    for epsilon, run in result.private.items():
+        main = epsilon == result.epsilon
+        colour = PALETTE["orange" if main else next(shades, "grey")]
+        _curve(axes, run, f"private, epsilon = {epsilon:g}", colour, thin=not main)
+    label_axes(axes, title="Learning while protecting", x="people decided about", y="mean reward so far")
+    add_legend(axes)
     return to_png(figure)
 
 
 def _curve(axes: Any, run: Repetitions, label: str, colour: str, *, thin: bool = False) -> None:
     rewards = np.array([one.rewards for one in run.results])
     total = rewards.shape[1]
-    rounds = np.unique(np.linspace(1, total, _CURVE_POINTS, dtype=int))
+    rounds = np.unique(np.linspace(max(1, total // _CURVE_POINTS), total, _CURVE_POINTS, dtype=int))
     running = np.cumsum(rewards, axis=1)[:, rounds - 1] / rounds
     mean = running.mean(axis=0)
     axes.plot(rounds, mean, color=colour, label=label, linewidth=1.2 if thin else 2.2)
@@ -163,7 +156,9 @@ def _shares_over_epsilon(result: TableStudyResult) -> bytes:
     errors = np.nan_to_num([100 * result.private_shares[epsilon].standard_error for epsilon in epsilons])
     axes.errorbar(epsilons, shares, yerr=errors, color=PALETTE["orange"], marker="o", capsize=3)
     for epsilon, share in zip(epsilons, shares, strict=True):
-        axes.annotate(f"{share:.0f}%", (epsilon, share), textcoords="offset points", xytext=(7, -12))
+        axes.annotate(
+            f"{share:.0f}%", (epsilon, share), textcoords="offset points", xytext=(-8, 8), ha="right"
+        )
     constant = 100 * result.shares[CONSTANT].share
     axes.axhline(100, color=PALETTE["black"], linewidth=1, linestyle=":")
     axes.axhline(constant, color=PALETTE["amber"], linewidth=1.5, linestyle="--")
@@ -173,9 +168,12 @@ def _shares_over_epsilon(result: TableStudyResult) -> bytes:
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
     axes.set_ylim(min(0.0, float(np.nanmin(shares)) - 5), 112)
-    axes.set_xlabel(f"epsilon (delta = {result.delta:g})")
-    axes.set_ylabel("% of the non-private uplift")
-    axes.set_title("What is kept of what learning can earn")
+    label_axes(
+        axes,
+        title="What is kept of what learning can earn",
+        x=f"epsilon (delta = {result.delta:g})",
+        y="% of the non-private uplift",
+    )
     return to_png(figure)
 
 
@@ -188,15 +186,21 @@ def _attacks(result: TableStudyResult) -> bytes:
             bound = 100 * attack.bound
             axes.plot([bound, bound], [place - 0.4, place + 0.4], color=PALETTE["blue"], linewidth=2.5)
             axes.annotate(
-                f"bound {percent_up(attack.bound):.1f}%", (bound, place), textcoords="offset points", xytext=(6, -3),
+                f"bound {percent_up(attack.bound):.1f}%",
+                (bound, place),
+                textcoords="offset points",
+                xytext=(6, -3),
                 color=PALETTE["blue"],
-            )  # fmt: skip
+            )
     axes.axvline(50, color=PALETTE["grey"], linewidth=1, linestyle=":")
     axes.set_yticks(range(len(result.attacks)), list(result.attacks))
     axes.set_xlim(0, 105)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("% of guesses about one person's reward that were right (50 = luck)")
-    axes.set_title("The same attack on both policies")
+    label_axes(
+        axes,
+        title="The same attack on both policies",
+        x="% of guesses about one person's reward that were right (50 = luck)",
+    )
     return to_png(figure)
 
 

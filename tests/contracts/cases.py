@@ -1,0 +1,122 @@
+"""Every policy of the library, built small and the same way, for the contract suite.
+
+A policy that is not here fails `test_registry.py`: a new policy gets a case, and with it every contract.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
+from dpbandits.central import BlockGPUCB
+from dpbandits.policy import BasePolicy
+from dpbandits.privacy import JointDP, SimulatedNoise
+
+HORIZON = 64
+BLOCKS = (8, 20, 40)
+KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.4)
+DOMAIN = dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0])
+REWARDS = (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One policy in one configuration.
+
+    Args:
+        name: id of the test.
+        make: builds it; keyword arguments replace the case's own.
+        learns: whether rewards change anything.
+        private: whether it promises that one user's data changes little.
+        counts_users: whether it can bound the rounds of a user.
+    """
+
+    name: str
+    make: Callable[..., BasePolicy]
+    learns: bool
+    private: bool
+    counts_users: bool
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _block(**changes: Any) -> BlockGPUCB:
+    arguments = {
+        "kernel": KERNEL,
+        "n_features": 6,
+        "domain": DOMAIN,
+        "reward_range": REWARDS,
+        "horizon": HORIZON,
+        "blocks": BLOCKS,
+        "privacy": JointDP(epsilon=4.0, delta=1e-6),
+        "noise": SimulatedNoise(3),
+        "seed": 11,
+    }
+    return BlockGPUCB(**(arguments | changes))
+
+
+def _baseline(policy_class: type[BasePolicy], **own: Any) -> Callable[..., BasePolicy]:
+    def make(**changes: Any) -> BasePolicy:
+        arguments = {
+            "domain": DOMAIN,
+            "reward_range": REWARDS,
+            "horizon": HORIZON,
+            "seed": 11,
+            "user_ids": True,
+        }
+        return policy_class(**(arguments | own | changes))
+
+    return make
+
+
+CASES = (
+    Case("block", _block, learns=True, private=True, counts_users=True),
+    Case(
+        "block, public sets",
+        lambda **changes: _block(**({"decision_sets": "public"} | changes)),
+        learns=True,
+        private=True,
+        counts_users=True,
+    ),
+    Case(
+        "block, prefix",
+        lambda **changes: _block(**({"regression": "prefix"} | changes)),
+        learns=True,
+        private=True,
+        counts_users=True,
+    ),
+    Case("uniform", _baseline(Uniform), learns=False, private=False, counts_users=False),
+    Case("constant arm", _baseline(ConstantArm, arm=1), learns=False, private=False, counts_users=False),
+    Case(
+        "feature GP-UCB",
+        _baseline(FeatureGPUCB, kernel=KERNEL, n_features=6),
+        learns=True,
+        private=False,
+        counts_users=False,
+    ),
+    Case(
+        "exact GP-UCB", _baseline(ExactGPUCB, kernel=KERNEL), learns=True, private=False, counts_users=False
+    ),
+)
+
+every_policy = pytest.mark.parametrize("case", CASES, ids=repr)
+learning = pytest.mark.parametrize("case", [case for case in CASES if case.learns], ids=repr)
+not_learning = pytest.mark.parametrize("case", [case for case in CASES if not case.learns], ids=repr)
+private = pytest.mark.parametrize("case", [case for case in CASES if case.private], ids=repr)
+counting_users = pytest.mark.parametrize("case", [case for case in CASES if case.counts_users], ids=repr)
+
+
+def decision_set(round_index: int, n: int = 5) -> np.ndarray:
+    """What user number `round_index` brings: reproducible, inside the domain."""
+    return np.random.default_rng(round_index).random((n, 2))
+
+
+def reward_of(action: np.ndarray, round_index: int) -> float:
+    """A reward in [0, 1] that depends on the action."""
+    noise = np.random.default_rng(10_000 + round_index).random()
+    return float(np.clip(0.8 * action[0] + 0.2 * noise, 0.0, 1.0))

@@ -1,0 +1,33 @@
+"""Small drivers shared by the contract tests."""
+
+import hashlib
+
+import numpy as np
+
+from contracts.cases import decision_set, reward_of
+from dpbandits.policy import BasePolicy, Decision
+
+
+def ask(policy: BasePolicy, round_index: int, candidates: np.ndarray | None = None) -> Decision:
+    rows = decision_set(round_index) if candidates is None else candidates
+    return policy.ask(rows, user=f"user-{round_index}" if policy.user_ids else None)
+
+
+def step(policy: BasePolicy, round_index: int) -> Decision:
+    decision = ask(policy, round_index)
+    policy.tell(decision.id, reward_of(decision.action, round_index))
+    return decision
+
+
+def drive(policy: BasePolicy, start: int, stop: int) -> list[int]:
+    return [step(policy, round_index).index for round_index in range(start, stop)]
+
+
+def fingerprint(policy: BasePolicy) -> str:
+    """Everything that a policy would save, hashed: equal before and after whatever must change nothing."""
+    arrays = {**policy._book.state_arrays(), **policy._arrays()}
+    digest = hashlib.sha256(repr((policy._position, sorted(arrays))).encode())
+    for name in sorted(arrays):
+        digest.update(repr((name, arrays[name].shape, str(arrays[name].dtype))).encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,220 @@
+import numpy as np
+import pytest
+
+from contracts.cases import (
+    HORIZON,
+    counting_users,
+    decision_set,
+    every_policy,
+    learning,
+    not_learning,
+    reward_of,
+)
+from contracts.driving import ask, drive, fingerprint, step
+from dpbandits.errors import (
+    AlreadyTold,
+    ContributionExceeded,
+    HorizonExceeded,
+    InvalidData,
+    ProtocolError,
+    UnknownDecision,
+)
+from dpbandits.policy import Receipt
+
+
+@every_policy
+def test_a_decision_is_one_of_the_candidates(case):
+    policy = case.make()
+    for round_index in range(HORIZON):
+        candidates = decision_set(round_index)
+        decision = ask(policy, round_index)
+        assert np.array_equal(decision.action, candidates[decision.index])
+        assert decision.propensity is None or 0.0 < decision.propensity <= 1.0
+        assert policy.tell(decision.id, reward_of(decision.action, round_index)) is Receipt.COUNTED
+
+
+@every_policy
+def test_calls_out_of_order_change_nothing(case):
+    policy = case.make()
+    with pytest.raises(UnknownDecision):
+        policy.tell("no-such-decision", 0.5)
+    told, given_up, waiting = (ask(policy, round_index) for round_index in range(3))
+    policy.tell(told.id, 0.5)
+    policy.abandon(given_up.id)
+    before = fingerprint(policy)
+    for decision in (told, given_up):
+        with pytest.raises(AlreadyTold):
+            policy.tell(decision.id, 0.5)
+        with pytest.raises(AlreadyTold):
+            policy.abandon(decision.id)
+    with pytest.raises(AlreadyTold):
+        policy.tell_batch([waiting.id, waiting.id], np.array([0.1, 0.2]))
+    with pytest.raises(UnknownDecision):
+        policy.tell_batch([waiting.id, case.make().ask(decision_set(0), user="u").id], np.array([0.1, 0.2]))
+    with pytest.raises(ProtocolError):
+        policy.warm_start(decision_set(0), np.full(5, 0.5))
+    assert policy.pending == (waiting.id,)
+    assert fingerprint(policy) == before
+
+
+@every_policy
+def test_the_horizon_is_kept(case):
+    policy = case.make()
+    drive(policy, 0, HORIZON - 1)
+    before = fingerprint(policy)
+    with pytest.raises(HorizonExceeded):
+        policy.ask_batch(np.stack([decision_set(0)] * 2), users=["a", "b"])
+    assert fingerprint(policy) == before
+    step(policy, HORIZON - 1)
+    with pytest.raises(HorizonExceeded):
+        ask(policy, HORIZON)
+
+
+@counting_users
+def test_a_user_takes_part_as_often_as_was_promised(case):
+    policy = case.make()
+    step(policy, 0)
+    before = fingerprint(policy)
+    with pytest.raises(ContributionExceeded):
+        step(policy, 0)
+    with pytest.raises(ContributionExceeded):
+        policy.ask_batch(np.stack([decision_set(1)] * 2), users=["twice", "twice"])
+    assert fingerprint(policy) == before
+
+
+NAN_ROW = decision_set(0).copy()
+NAN_ROW[2, 1] = np.nan
+INFINITE_ROW = decision_set(0).copy()
+INFINITE_ROW[0, 0] = np.inf
+
+
+@every_policy
+@pytest.mark.parametrize(
+    "candidates",
+    [
+        NAN_ROW,
+        INFINITE_ROW,
+        decision_set(0) + 2.0,
+        decision_set(0)[:, :1],
+        decision_set(0)[0],
+        np.zeros((0, 2)),
+        np.zeros((2, 3, 2)),
+        np.array([["a", "b"]]),
+        np.array([[1 + 1j, 0.5]]),
+        np.array([[None, 0.5]], dtype=object),
+        object(),
+    ],
+    ids=["nan", "inf", "outside", "columns", "1-d", "empty", "3-d", "text", "complex", "objects", "object"],
+)
+def test_bad_candidates_are_refused_and_change_nothing(case, candidates):
+    policy = case.make()
+    drive(policy, 0, 3)
+    before = fingerprint(policy)
+    with pytest.raises(InvalidData):
+        ask(policy, 3, candidates=candidates)
+    assert fingerprint(policy) == before
+
+
+@every_policy
+@pytest.mark.parametrize(
+    "reward",
+    [np.nan, np.inf, -np.inf, 1.5, -0.1, "0.5", None, [0.5], 0.5 + 0j],
+    ids=["nan", "inf", "-inf", "above", "below", "text", "none", "list", "complex"],
+)
+def test_bad_rewards_are_refused_and_change_nothing(case, reward):
+    policy = case.make()
+    decision = ask(policy, 0)
+    before = fingerprint(policy)
+    with pytest.raises(InvalidData):
+        policy.tell(decision.id, reward)
+    assert fingerprint(policy) == before
+    assert policy.tell(decision.id, 0.5) is Receipt.COUNTED
+
+
+@every_policy
+def test_rewards_and_ids_must_pair_up(case):
+    policy = case.make()
+    decision = ask(policy, 0)
+    with pytest.raises(InvalidData):
+        policy.tell_batch([decision.id], np.array([0.1, 0.2]))
+    with pytest.raises(InvalidData):
+        policy.tell_batch(decision.id, np.array([0.1]))
+
+
+@every_policy
+def test_clipping_takes_the_nearest_reward_in_range(case):
+    clipped, inside = case.make(clip=True), case.make()
+    for policy, reward in ((clipped, 7.5), (inside, 1.0)):
+        policy.tell(ask(policy, 0).id, reward)
+        drive(policy, 1, 30)
+    points = decision_set(99)
+    np.testing.assert_array_equal(clipped.predict(points)[0], inside.predict(points)[0])
+    with pytest.raises(InvalidData):
+        clipped.tell(ask(clipped, 31).id, np.nan)
+
+
+@every_policy
+def test_only_available_rows_are_chosen(case):
+    policy = case.make()
+    sets = np.stack([decision_set(t) for t in range(40)])
+    available = np.random.default_rng(0).random((40, 5)) < 0.4
+    available[:, 1] = True
+    users = [f"user-{t}" for t in range(40)]
+    for start in (0, 20):
+        part = slice(start, start + 20)
+        batch = policy.ask_batch(sets[part], users=users[part], available=available[part])
+        assert available[part][np.arange(20), batch.indices].all()
+    before = fingerprint(policy)
+    for mask in (np.zeros((2, 5), dtype=bool), np.ones((2, 4), dtype=bool), np.ones((2, 5))):
+        with pytest.raises(InvalidData):
+            policy.ask_batch(sets[:2], users=["a", "b"], available=mask)
+    assert fingerprint(policy) == before
+
+
+@every_policy
+def test_a_batch_decides_like_single_asks_while_nothing_is_released(case):
+    together, alone = case.make(), case.make()
+    sets = np.stack([decision_set(t) for t in range(8)])
+    batch = together.ask_batch(sets, users=[f"user-{t}" for t in range(8)])
+    single = [ask(alone, t).index for t in range(8)]
+    assert batch.indices.tolist() == single
+    assert [decision.id for decision in batch] == list(batch.ids)
+
+
+@every_policy
+def test_predictions_are_finite_and_recommendations_are_rows(case):
+    policy = case.make()
+    points = decision_set(77, n=9)
+    for start in (0, 30):
+        drive(policy, start, start + 30)
+        mean, sd = policy.predict(points)
+        assert mean.shape == sd.shape == (9,)
+        assert np.isfinite(mean).all()
+        assert (sd >= 0.0).all()
+        assert 0 <= policy.recommend(points) < 9
+
+
+@learning
+def test_what_learns_learns(case):
+    policy = case.make()
+    before = policy.predict(decision_set(77))[0]
+    drive(policy, 0, 50)
+    assert not np.array_equal(policy.predict(decision_set(77))[0], before)
+
+
+@learning
+def test_public_data_can_come_first(case):
+    policy = case.make()
+    points = decision_set(5, n=40)
+    policy.warm_start(points[:30], points[:30, 0])
+    policy.warm_start(points[30:], points[30:, 0])
+    mean, _ = policy.predict(np.array([[0.05, 0.5], [0.95, 0.5]]))
+    assert mean[1] - mean[0] > 0.2
+    drive(policy, 0, 30)
+
+
+@not_learning
+def test_public_data_is_refused_where_nothing_is_learned(case):
+    points = decision_set(5)
+    with pytest.raises(ProtocolError):
+        case.make().warm_start(points, points[:, 0])

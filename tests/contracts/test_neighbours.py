@@ -1,0 +1,122 @@
+"""What one user brings moves that user's own contribution and nothing else."""
+
+import numpy as np
+import pytest
+
+from contracts.cases import BLOCKS, HORIZON, decision_set, every_policy, private, reward_of
+from contracts.driving import ask, drive
+from dpbandits.policy import PublicCoins, Receipt
+
+TARGET = 3
+
+
+class SpyingCoins(PublicCoins):
+    """Public coins that remember every draw by (purpose, round)."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.seen = {}
+
+    def uniform(self, purpose, start, stop, draws):
+        drawn = super().uniform(purpose, start, stop, draws)
+        for offset, row in enumerate(drawn):
+            self.seen[purpose, start + offset] = row.tobytes()
+        return drawn
+
+
+def drive_with(case, change):
+    """Run to the horizon; `change` replaces the target's decision set, reward, or leaves the reward out."""
+    policy = case.make()
+    policy._coins = SpyingCoins(policy.seed)
+    chosen = []
+    for t in range(HORIZON):
+        candidates = decision_set(t)
+        if t == TARGET and change in ("set", "ties"):
+            candidates = decision_set(500) if change == "set" else np.repeat(candidates[:1], 5, axis=0)
+        decision = ask(policy, t, candidates)
+        chosen.append(decision.index)
+        if not (t == TARGET and change == "missing"):
+            reward = 1.0 if t == TARGET and change == "reward" else reward_of(decision.action, t)
+            policy.tell(decision.id, reward)
+    return policy, chosen
+
+
+@every_policy
+@pytest.mark.parametrize("change", ["set", "ties", "reward", "missing"])
+def test_nobody_elses_public_draw_moves(case, change):
+    policy, chosen = drive_with(case, "nothing")
+    changed, others = drive_with(case, change)
+    shared = policy._coins.seen.keys() & changed._coins.seen.keys()
+    assert policy._coins.seen.keys() == changed._coins.seen.keys()
+    assert all(policy._coins.seen[key] == changed._coins.seen[key] for key in shared)
+    if case.private:  # until the block is released, nothing can depend on the target at all
+        before = [t for t in range(BLOCKS[0]) if t != TARGET]
+        assert [chosen[t] for t in before] == [others[t] for t in before]
+
+
+def forced(case, missing=(), late=(), reward=None):
+    """One candidate a round, so that actions cannot depend on releases."""
+    policy = case.make()
+    waiting = {}
+    for t in range(HORIZON):
+        decision = ask(policy, t, decision_set(t)[:1])
+        if t in late:
+            waiting[t] = decision
+        elif t not in missing:
+            value = reward if t == TARGET and reward is not None else reward_of(decision.action, t)
+            policy.tell(decision.id, value)
+    receipts = [policy.tell(decision.id, 0.5) for decision in waiting.values()]
+    return policy, receipts
+
+
+@private
+def test_a_missing_or_late_reward_moves_its_own_block_only(case):
+    whole, _ = forced(case)
+    missing, _ = forced(case, missing=(TARGET,))
+    late, receipts = forced(case, late=(TARGET,))
+    assert receipts == [Receipt.LATE]
+    np.testing.assert_array_equal(missing._raw_sums, late._raw_sums)
+    np.testing.assert_array_equal(missing._released, late._released)
+    assert not np.array_equal(missing._raw_sums[0], whole._raw_sums[0])
+    np.testing.assert_array_equal(missing._raw_sums[1:], whole._raw_sums[1:])
+
+
+@private
+@pytest.mark.parametrize("change", [{"missing": (TARGET,)}, {"reward": 0.0}, {"reward": 1.0}])
+def test_one_user_moves_all_releases_by_at_most_the_sensitivity(case, change):
+    whole, _ = forced(case)
+    changed, _ = forced(case, **change)
+    moved = np.linalg.norm((whole._released - changed._released).astype(float))
+    assert 0.0 < moved <= whole._release.sensitivity
+
+
+@private
+def test_an_abandoned_decision_counts_like_a_missing_reward(case):
+    missing, _ = forced(case, missing=(TARGET,))
+    abandoned = case.make()
+    for t in range(HORIZON):
+        decision = ask(abandoned, t, decision_set(t)[:1])
+        if t == TARGET:
+            abandoned.abandon(decision.id)
+        else:
+            abandoned.tell(decision.id, reward_of(decision.action, t))
+    np.testing.assert_array_equal(missing._released, abandoned._released)
+
+
+@private
+def test_nothing_is_released_before_its_block_is_over(case):
+    policy = case.make()
+    for block, end in enumerate(BLOCKS):
+        drive(policy, policy._book.asked, end)
+        assert len(policy.released) == block
+        ask(policy, end)
+        assert len(policy.released) == block + 1
+
+
+@private
+def test_a_reporting_delay_waits_for_rewards(case):
+    policy = case.make(reporting_delay=4)
+    waiting = [ask(policy, t) for t in range(BLOCKS[0] + 4)]
+    assert all(policy.tell(decision.id, 0.5) is Receipt.COUNTED for decision in waiting)
+    ask(policy, BLOCKS[0] + 4)
+    assert len(policy.released) == 1

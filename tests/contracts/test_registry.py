@@ -1,0 +1,33 @@
+import importlib
+import pkgutil
+
+import dpbandits
+from contracts.cases import CASES, every_policy
+from dpbandits.policy import BasePolicy, Policy
+
+ROOMS = ("central", "local", "outsourced", "baselines")
+
+
+def import_rooms():
+    for package in pkgutil.iter_modules(dpbandits.__path__, "dpbandits."):
+        if package.name.removeprefix("dpbandits.") not in ROOMS:
+            continue
+        room = importlib.import_module(package.name)
+        for module in pkgutil.walk_packages(room.__path__, room.__name__ + "."):
+            importlib.import_module(module.name)
+
+
+def test_every_policy_of_every_room_is_under_contract():
+    import_rooms()
+    shipped = {
+        kind for kind, policy in BasePolicy.registry.items() if policy.__module__.startswith("dpbandits.")
+    }
+    covered = {case.make().kind for case in CASES}
+    assert covered == shipped
+
+
+@every_policy
+def test_every_policy_answers_to_the_protocol(case):
+    policy = case.make()
+    assert isinstance(policy, Policy)
+    assert policy.kind.split(".")[-1] == type(policy).__name__

@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+
+from contracts.cases import CASES, HORIZON, decision_set, every_policy, learning, private
+from contracts.driving import ask, drive, fingerprint
+from dpbandits.errors import BudgetExceeded, CorruptState, ForkedState, IncompatibleState, UnknownDecision
+from dpbandits.state import MemoryLedger
+
+
+@every_policy
+@pytest.mark.parametrize("pause", [0, 5, 8, 21, 63])
+def test_a_restored_run_is_the_uninterrupted_run(case, pause, tmp_path):
+    whole = case.make()
+    expected = drive(whole, 0, HORIZON)
+    interrupted = case.make()
+    chosen = drive(interrupted, 0, pause)
+    interrupted.save(tmp_path / "policy.state")
+    restored = type(interrupted).load(tmp_path / "policy.state")
+    chosen += drive(restored, pause, HORIZON)
+    assert chosen == expected
+    points = decision_set(77)
+    np.testing.assert_array_equal(restored.predict(points)[0], whole.predict(points)[0])
+
+
+@learning
+def test_public_data_survives(case, tmp_path):
+    policy = case.make()
+    policy.warm_start(decision_set(5, n=20), decision_set(5, n=20)[:, 0])
+    policy.save(tmp_path / "policy.state")
+    restored = type(policy).load(tmp_path / "policy.state")
+    np.testing.assert_array_equal(restored.predict(decision_set(7))[0], policy.predict(decision_set(7))[0])
+
+
+@every_policy
+def test_a_configuration_builds_an_equal_policy(case):
+    policy = case.make()
+    again = type(policy).from_config(policy.to_config())
+    assert again.to_config() == policy.to_config()
+    assert drive(again, 0, 30) == drive(policy, 0, 30)
+
+
+@every_policy
+def test_decisions_that_were_never_saved_are_disowned(case, tmp_path):
+    policy = case.make()
+    kept = ask(policy, 0)
+    policy.save(tmp_path / "policy.state")
+    lost = ask(policy, 1)
+    restored = type(policy).load(tmp_path / "policy.state")
+    replaced = ask(restored, 2)
+    with pytest.raises(UnknownDecision):
+        restored.tell(lost.id, 0.5)
+    restored.tell(kept.id, 0.5)
+    restored.tell(replaced.id, 0.5)
+
+
+@every_policy
+def test_another_policys_state_is_refused(case, tmp_path):
+    policy = case.make()
+    policy.save(tmp_path / "policy.state")
+    for other in CASES:
+        other_class = type(other.make())
+        if other_class is not type(policy):
+            with pytest.raises(IncompatibleState):
+                other_class.load(tmp_path / "policy.state")
+
+
+@every_policy
+def test_a_torn_state_is_refused(case, tmp_path):
+    policy = case.make()
+    drive(policy, 0, 10)
+    policy.save(tmp_path / "policy.state")
+    whole = (tmp_path / "policy.state").read_bytes()
+    for torn in (whole[:-7], whole[: len(whole) // 2], b"", whole[:100] + b"\x00" + whole[101:]):
+        (tmp_path / "torn.state").write_bytes(torn)
+        with pytest.raises((CorruptState, IncompatibleState)):
+            type(policy).load(tmp_path / "torn.state")
+
+
+@private
+def test_of_two_copies_one_goes_on(case, tmp_path):
+    ledger = MemoryLedger()
+    first = case.make(ledger=ledger)
+    drive(first, 0, 5)
+    first.save(tmp_path / "policy.state")
+    second = type(first).load(tmp_path / "policy.state", ledger=ledger)
+    drive(first, 5, 12)
+    before = fingerprint(second)
+    with pytest.raises(ForkedState):
+        drive(second, 5, 12)
+    assert len(second.predict(decision_set(0))[0]) == 5
+    assert np.array_equal(second.predict(decision_set(0))[0], case.make().predict(decision_set(0))[0])
+    with pytest.raises(ForkedState):
+        ask(second, 40)
+    assert before
+
+
+@private
+def test_the_budget_is_charged_once_and_before_the_first_answer(case, tmp_path):
+    ledger = MemoryLedger()
+    ledger.open_account("people", epsilon=5.0, delta=1e-5)
+    policy = case.make(ledger=ledger, account="people")
+    assert ledger.balance("people").remaining_epsilon == 5
+    drive(policy, 0, 10)
+    policy.save(tmp_path / "policy.state")
+    restored = type(policy).load(tmp_path / "policy.state", ledger=ledger, account="people")
+    drive(restored, 10, 12)
+    assert ledger.balance("people").remaining_epsilon == 1
+    overdrawn = case.make(ledger=ledger, account="people")
+    before = fingerprint(overdrawn)
+    with pytest.raises(BudgetExceeded):
+        ask(overdrawn, 0)
+    assert fingerprint(overdrawn) == before
+
+
+@private
+def test_a_failed_save_is_tried_again_with_the_same_noise(case, tmp_path, monkeypatch):
+    policy = case.make()
+    policy.save(tmp_path / "policy.state")
+    drive(policy, 0, 8)
+    commit = policy._store.commit
+    failed = []
+
+    def full_disk(state):
+        failed.append(state.arrays["released"].copy())
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(policy._store, "commit", full_disk)
+    for _ in range(2):
+        with pytest.raises(OSError, match="no space"):
+            ask(policy, 8)
+        assert policy._posterior is None
+    monkeypatch.setattr(policy._store, "commit", commit)
+    ask(policy, 8)
+    np.testing.assert_array_equal(policy.released, failed[0])
+    np.testing.assert_array_equal(failed[0], failed[1])
