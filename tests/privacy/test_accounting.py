@@ -12,6 +12,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import accounting
 from dpbandits.privacy.accounting import (
     GaussianDP,
+    NearGaussianDP,
     PureDP,
     ZeroConcentratedDP,
     calibrate_gaussian,
@@ -19,7 +20,9 @@ from dpbandits.privacy.accounting import (
     gaussian_mu,
     gaussian_sigma,
     membership_bound,
+    near_gaussian_sigma,
     rounded_up,
+    rounding_distance,
     zcdp_rho,
 )
 
@@ -160,6 +163,58 @@ class TestZeroConcentrated:
         assert epsilon == 0.0 or certificate.delta_at(epsilon * (1 - 1e-6)) > delta * (1 - 1e-9)
 
 
+class TestNearGaussian:
+    def test_distance_covers_enumeration(self):
+        """Total variation of the two laws, summed over the integers."""
+        from scipy.special import ndtr
+
+        for sigma in [0.3, 0.5, 1.0, 2.0, 5.0, 30.0, 300.0]:
+            k = np.arange(-int(15 * sigma) - 15, int(15 * sigma) + 16)
+            discrete = np.exp(-(k**2) / (2 * sigma**2))
+            rounded = ndtr((k + 0.5) / sigma) - ndtr((k - 0.5) / sigma)
+            exact = 0.5 * np.abs(discrete / discrete.sum() - rounded).sum()
+            assert exact <= rounding_distance(sigma)
+            if sigma >= 5.0:
+                assert rounding_distance(sigma) <= 2.0 * exact  # and is no wild guess
+
+    def test_delta_covers_the_discrete_gaussian_by_enumeration(self):
+        for sigma, shift, epsilon in itertools.product([3.0, 10.0, 60.0], [1, 5, 40], [0.0, 0.1, 1.0, 3.0]):
+            k = np.arange(-2000, 2001)
+            p = np.exp(-(k**2) / (2 * sigma**2))
+            q = np.exp(-((k - shift) ** 2) / (2 * sigma**2))
+            exact = np.maximum(q / q.sum() - math.exp(epsilon) * p / p.sum(), 0.0).sum()
+            certificate = NearGaussianDP(shift / sigma, rounding_distance(sigma))
+            assert certificate.delta_at(epsilon) >= exact * (1 - 1e-9)
+            accuracy = 0.5 * (1 + 0.5 * np.abs(p / p.sum() - q / q.sum()).sum())
+            assert certificate.membership_bound() >= accuracy - 1e-12
+
+    def test_is_never_worse_than_concentrated(self):
+        for mu, distance, epsilon in itertools.product([0.2, 2.0], [0.0, 1e-9, 0.5], [0.1, 5.0, 60.0]):
+            certificate = NearGaussianDP(mu, distance)
+            assert certificate.delta_at(epsilon) <= certificate.to_zcdp().delta_at(epsilon)
+
+    def test_calibration_is_safe_and_saves_noise(self):
+        for epsilon, delta, draws in [(1.0, 1e-6, 60_000), (0.1, 1e-5, 10), (10.0, 1e-5, 1000)]:
+            sensitivity = 2.0**21
+            sigma = near_gaussian_sigma(epsilon, delta, sensitivity, draws)
+            certificate = NearGaussianDP(sensitivity / sigma, draws * rounding_distance(sigma))
+            assert certificate.delta_at(epsilon) <= delta
+            assert sigma < 0.96 * discrete_gaussian_sigma(epsilon, delta, sensitivity)
+            assert sigma >= gaussian_sigma(epsilon, delta, sensitivity)
+
+    def test_composition(self):
+        one = NearGaussianDP(3.0, 1e-9)
+        assert one.compose(NearGaussianDP(4.0, 2e-9)).mu == 5.0
+        assert one.compose(NearGaussianDP(4.0, 2e-9)).distance == pytest.approx(3e-9)
+        assert one.compose(GaussianDP(4.0)) == NearGaussianDP(5.0, 1e-9)
+        assert one.compose(ZeroConcentratedDP(0.5)) == ZeroConcentratedDP(5.0)
+
+    @given(st.floats(0.01, 4.0), st.floats(0.0, 1e-6), st.floats(1e-12, 0.4))
+    def test_epsilon_at_is_proven(self, mu, distance, delta):
+        certificate = NearGaussianDP(mu, distance)
+        assert certificate.delta_at(certificate.epsilon_at(delta)) <= delta
+
+
 class TestPure:
     @given(st.floats(0.01, 20.0), st.floats(0.0, 25.0))
     def test_delta_is_that_of_randomised_response(self, epsilon, smaller):
@@ -251,7 +306,9 @@ class TestCalibrate:
             gaussian_mu("1", 1e-6)
 
 
-@pytest.mark.parametrize("certificate", [PureDP(1.0), GaussianDP(0.25), ZeroConcentratedDP(0.02)])
+@pytest.mark.parametrize(
+    "certificate", [PureDP(1.0), GaussianDP(0.25), ZeroConcentratedDP(0.02), NearGaussianDP(0.25, 1e-9)]
+)
 def test_certificates_survive_their_config(certificate):
     assert accounting.from_config(certificate.to_config()) == certificate
     assert "0." in certificate.describe() or "1" in certificate.describe()

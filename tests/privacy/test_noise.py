@@ -14,10 +14,15 @@ import pytest
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import noise
-from dpbandits.privacy.accounting import GaussianDP, ZeroConcentratedDP
+from dpbandits.privacy.accounting import (
+    GaussianDP,
+    NearGaussianDP,
+    ZeroConcentratedDP,
+    rounding_distance,
+)
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 
-SOURCES = [SecureNoise(), SimulatedNoise(3)]
+SOURCES = [SecureNoise(), SecureNoise(certificate="near_gaussian"), SimulatedNoise(3)]
 
 
 def check_law(draws, probabilities):
@@ -49,9 +54,12 @@ class TestEverySource:
 
     def test_scale_keeps_the_promise(self, source):
         for epsilon, delta, sensitivity in [(1.0, 1e-6, 3e6), (0.1, 1e-12, 1.0), (10.0, 1e-3, 7.5)]:
-            sigma, certificate = source.gaussian_scale(sensitivity, epsilon, delta)
+            sigma, certificate = source.gaussian_scale(sensitivity, epsilon, delta, draws=5000)
             assert certificate.delta_at(epsilon) <= delta
-            if isinstance(certificate, ZeroConcentratedDP):
+            if isinstance(certificate, NearGaussianDP):
+                assert sensitivity / sigma <= certificate.mu
+                assert 5000 * rounding_distance(sigma) <= certificate.distance
+            elif isinstance(certificate, ZeroConcentratedDP):
                 assert sensitivity**2 / (2 * sigma**2) <= certificate.rho
             else:
                 assert isinstance(certificate, GaussianDP)
@@ -70,13 +78,24 @@ class TestEverySource:
         source.integer_gaussian(5.0, 4)
         config = source.to_config()
         assert noise.from_config(config) == source
-        assert set(config) <= {"kind", "seed"}
+        assert set(config) <= {"kind", "seed", "certificate"}
 
 
 class TestSecure:
     def test_scale_at_the_usual_promise(self):
         sigma, certificate = SecureNoise().gaussian_scale(1.0, 1.0, 1e-6)
         assert sigma == pytest.approx(4.53, abs=0.005)
+        assert isinstance(certificate, ZeroConcentratedDP)
+
+    def test_near_gaussian_needs_less_noise_on_a_fine_lattice_only(self):
+        source = SecureNoise(certificate="near_gaussian")
+        fine, certificate = source.gaussian_scale(2.0**21, 1.0, 1e-6, draws=60_000)
+        assert isinstance(certificate, NearGaussianDP)
+        assert fine / 2.0**21 == pytest.approx(4.225, abs=0.01)
+        coarse, certificate = source.gaussian_scale(3.0, 1.0, 1e-6, draws=60_000)
+        assert isinstance(certificate, ZeroConcentratedDP)
+        assert coarse / 3.0 == pytest.approx(4.531, abs=0.001)
+        _, certificate = source.gaussian_scale(2.0**21, 1.0, 1e-6)  # draws unknown
         assert isinstance(certificate, ZeroConcentratedDP)
 
     def test_law_is_the_discrete_gaussian(self):
@@ -194,6 +213,7 @@ def test_from_config_refuses_others():
         {},
         {"kind": "OtherNoise"},
         {"kind": "SecureNoise", "seed": 1},
+        {"kind": "SecureNoise", "certificate": "mine"},
         {"kind": "SimulatedNoise"},
     ):
         with pytest.raises(InvalidParameter):

@@ -4,11 +4,14 @@ A promise is a definition; noise of a law and a scale earns a certificate; the c
 promise; a guarantee says all of it in words.
 
 - `definitions`: `JointDP`, `LocalDP`, `RowDP`, `NoPrivacy`: the promise, its unit and its neighbours.
-- `accounting`: `PureDP`, `GaussianDP`, `ZeroConcentratedDP` certificates, conversions, calibration.
+- `certificates`: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, `NearGaussianDP`: what a mechanism
+  provably gives away, and conversions.
+- `accounting`: calibration, the noise that a promise needs.
 - `noise`: `SecureNoise`, `SimulatedNoise`: integer noise.
 - `mechanisms`: `GramVectorMechanism`: exact integer contributions and their sensitivity.
 - `guarantee`: `Guarantee`: the whole of it, in prose and in JSON.
-- `prefix_sums`: `BlockRelease`: noisy sums over blocks, the place where raw data meets noise.
+- `prefix_sums`: `BlockRelease` and `TreeRelease`: noisy sums over blocks or rounds, the place where raw
+  data meets noise; the factors, the tree, what each costs and the rule that chooses.
 - `frequency`: local mechanisms, one private report a user.
 
 Names load on first use: devices import `frequency` with NumPy alone.
@@ -18,12 +21,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpbandits.privacy.accounting import (
+    from dpbandits.privacy.accounting import calibrate_gaussian
+    from dpbandits.privacy.certificates import (
         Certificate,
         GaussianDP,
+        NearGaussianDP,
         PureDP,
         ZeroConcentratedDP,
-        calibrate_gaussian,
         membership_bound,
     )
     from dpbandits.privacy.definitions import (
@@ -55,6 +59,7 @@ __all__ = [
     "LargeDelta",
     "LocalDP",
     "MechanismRecord",
+    "NearGaussianDP",
     "NoPrivacy",
     "NoiseSource",
     "Observer",
@@ -73,28 +78,29 @@ __all__ = [
 _MODULES = {
     "Assumption": "guarantee",
     "BlockRelease": "prefix_sums",
-    "Certificate": "accounting",
+    "Certificate": "certificates",
     "DPBanditsWarning": "definitions",
     "Definition": "definitions",
     "Factor": "prefix_sums",
-    "GaussianDP": "accounting",
+    "GaussianDP": "certificates",
     "GramVectorMechanism": "mechanisms",
     "Guarantee": "guarantee",
     "JointDP": "definitions",
     "LargeDelta": "definitions",
     "LocalDP": "definitions",
     "MechanismRecord": "guarantee",
+    "NearGaussianDP": "certificates",
     "NoPrivacy": "definitions",
     "NoiseSource": "noise",
     "Observer": "guarantee",
-    "PureDP": "accounting",
+    "PureDP": "certificates",
     "RowDP": "definitions",
     "SecureNoise": "noise",
     "SimulatedNoise": "noise",
-    "ZeroConcentratedDP": "accounting",
+    "ZeroConcentratedDP": "certificates",
     "calibrate_gaussian": "accounting",
     "identity": "prefix_sums",
-    "membership_bound": "accounting",
+    "membership_bound": "certificates",
     "square_root_toeplitz": "prefix_sums",
     "warn_if_delta_large": "definitions",
 }

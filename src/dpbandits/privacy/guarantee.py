@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import accounting, definitions
-from dpbandits.privacy.accounting import Certificate, membership_bound, rounded_up
+from dpbandits.privacy import certificates, definitions
+from dpbandits.privacy.certificates import Certificate, membership_bound, rounded_up
 from dpbandits.privacy.definitions import Definition, JointDP, LocalDP, NoPrivacy, RowDP
 
 __all__ = ["Assumption", "Guarantee", "MechanismRecord", "Observer", "Status"]
@@ -204,9 +204,7 @@ class Guarantee:
         promised = self.status in ("enforced", "simulated")
         lines = ["Who sees what:"]
         for observer in self.observers:
-            covered = (
-                "covered by the promise" if observer.protected else "not covered by the promise"
-            )
+            covered = "covered by the promise" if observer.protected else "not covered by the promise"
             lines.append(f"- {observer.who}: {observer.sees}" + (f" ({covered})." if promised else "."))
         return "\n".join(lines)
 
@@ -291,7 +289,7 @@ class Guarantee:
             certificate = fields["certificate"]
             fields["definition"] = definitions.from_config(fields["definition"])
             fields["epsilon"] = math.inf if fields["epsilon"] is None else fields["epsilon"]
-            fields["certificate"] = accounting.from_config(certificate) if certificate else None
+            fields["certificate"] = certificates.from_config(certificate) if certificate else None
             fields["observers"] = tuple(Observer(**observer) for observer in fields["observers"])
             fields["mechanisms"] = tuple(_record_from_config(record) for record in fields["mechanisms"])
             fields["assumptions"] = tuple(Assumption(**assumption) for assumption in fields["assumptions"])
@@ -344,5 +342,5 @@ def _record_to_config(record: MechanismRecord) -> dict[str, Any]:
 
 
 def _record_from_config(config: Mapping[str, Any]) -> MechanismRecord:
-    certificate = accounting.from_config(config["certificate"]) if config["certificate"] else None
+    certificate = certificates.from_config(config["certificate"]) if config["certificate"] else None
     return MechanismRecord(**{**config, "certificate": certificate})

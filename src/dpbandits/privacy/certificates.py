@@ -1,0 +1,383 @@
+r"""Certificates: what a mechanism provably gives away.
+
+A certificate is the strongest simple statement that is true of a mechanism; every (epsilon, delta)
+pair follows from it.
+
+=====================  ================================================================================
+`PureDP`               all log-likelihood ratios are at most epsilon
+`GaussianDP`           no easier to attack than telling N(0, 1) from N(mu, 1) (Dong, Roth, Su 2022).
+                       True of real-valued Gaussian noise with mu = sensitivity/sigma
+`ZeroConcentratedDP`   Renyi divergence of every order alpha at most alpha rho (Bun, Steinke 2016).
+                       True of discrete Gaussian noise with rho = sensitivity^2/(2 sigma^2)
+                       (Canonne, Kamath, Steinke 2020), the noise that `SecureNoise` draws
+`NearGaussianDP`       zero-concentrated, and within a tiny total variation of `GaussianDP`: true of
+                       discrete Gaussian noise on a fine lattice
+=====================  ================================================================================
+
+Formulas:
+
+- GaussianDP: delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
+- ZeroConcentratedDP: delta(eps) = min over alpha > 1 of
+  exp((alpha-1)(alpha rho - eps))/(alpha-1) (1 - 1/alpha)^alpha (Canonne, Kamath, Steinke 2020,
+  Corollary 13). Why: delta = E max(0, 1 - e^(eps-Z)) for the privacy loss Z, and
+  1 - e^(eps-z) <= e^((alpha-1)(z-eps)) max_t (1 - e^-t) e^(-(alpha-1)t), where the last maximum is
+  (1 - 1/alpha)^alpha/(alpha-1), at e^-t = 1 - 1/alpha; take expectations.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, localcontext
+from typing import Any
+
+from scipy.special import ndtr
+
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy import _checks
+from dpbandits.privacy._divergences import coins_permitted, concentrated_delta, gaussian_delta
+
+__all__ = [
+    "Certificate",
+    "GaussianDP",
+    "NearGaussianDP",
+    "PureDP",
+    "ZeroConcentratedDP",
+    "from_config",
+    "membership_bound",
+    "rounded_up",
+    "rounding_distance",
+]
+
+LARGEST_EPSILON = 50.0
+SMALLEST_DELTA = 1e-15
+"""The range in which the formulas are tested against 50-digit arithmetic."""
+
+MARGIN = 1e-10
+"""Relative distance that searches keep from delta: far above the error of the formulas (1e-12)."""
+
+
+class Certificate(ABC):
+    """A statement about a mechanism from which (epsilon, delta) pairs follow."""
+
+    @abstractmethod
+    def delta_at(self, epsilon: float) -> float:
+        """Smallest delta that this certificate proves at `epsilon` >= 0."""
+
+    @abstractmethod
+    def epsilon_at(self, delta: float) -> float:
+        """Smallest epsilon that this certificate proves at `delta`, rounded up in the last digits."""
+
+    @abstractmethod
+    def to_zcdp(self) -> "ZeroConcentratedDP":
+        """A zero-concentrated certificate that this one implies."""
+
+    @abstractmethod
+    def membership_bound(self) -> float:
+        """Highest success rate of any test that guesses which of two neighbours was used.
+
+        The two are equally likely beforehand, so that guessing blindly succeeds half the time.
+        """
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The certificate in a few words."""
+
+    @abstractmethod
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+
+    def compose(self, *others: "Certificate") -> "Certificate":
+        """The certificate of using all the mechanisms on one person's data, adaptively.
+
+        Certificates of one kind stay of that kind (epsilons add, rhos add, mus add in squares);
+        mixed ones meet in zero-concentrated DP.
+        """
+        parts = (self, *others)
+        if all(isinstance(part, PureDP) for part in parts):
+            return PureDP(math.fsum(part.epsilon for part in parts if isinstance(part, PureDP)))
+        if all(isinstance(part, GaussianDP) for part in parts):
+            return GaussianDP(math.hypot(*(part.mu for part in parts if isinstance(part, GaussianDP))))
+        if all(isinstance(part, (GaussianDP, NearGaussianDP)) for part in parts):
+            near = [part for part in parts if isinstance(part, NearGaussianDP)]
+            mus = [part.mu for part in parts if isinstance(part, (GaussianDP, NearGaussianDP))]
+            return NearGaussianDP(math.hypot(*mus), math.fsum(part.distance for part in near))
+        return ZeroConcentratedDP(math.fsum(part.to_zcdp().rho for part in parts))
+
+
+@dataclass(frozen=True)
+class PureDP(Certificate):
+    """All log-likelihood ratios of the output between neighbours are at most `epsilon`."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
+
+    def delta_at(self, epsilon: float) -> float:
+        """0 from the certificate's epsilon on; below it, what randomised response would lose.
+
+        Randomised response with ratio e^E is the worst pure mechanism: delta = (e^E - e^eps)/(1 + e^E).
+        """
+        smaller = _checks.number(epsilon, name="epsilon", exclusive=False)
+        if smaller >= self.epsilon:
+            return 0.0
+        # divided by e^E, so that nothing overflows
+        return -math.expm1(smaller - self.epsilon) / (1.0 + math.exp(-self.epsilon))
+
+    def epsilon_at(self, delta: float) -> float:
+        """The certificate's epsilon at delta = 0, less above."""
+        chance = _checks.probability(delta, name="delta")
+        # e^eps = e^E - delta (1 + e^E)
+        remainder = 1.0 - chance * (1.0 + math.exp(-self.epsilon))
+        return max(0.0, self.epsilon + math.log(remainder)) if remainder > 0.0 else 0.0
+
+    def to_zcdp(self) -> "ZeroConcentratedDP":
+        """epsilon^2/2 (Bun and Steinke 2016, Proposition 1.4)."""
+        return ZeroConcentratedDP(0.5 * self.epsilon * self.epsilon)
+
+    def membership_bound(self) -> float:
+        """e^epsilon/(1 + e^epsilon)."""
+        return membership_bound(self.epsilon, 0.0)
+
+    def describe(self) -> str:
+        """The certificate in a few words."""
+        return f"pure differential privacy, epsilon = {rounded_up(self.epsilon)}"
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"kind": "PureDP", "epsilon": self.epsilon}
+
+
+@dataclass(frozen=True)
+class GaussianDP(Certificate):
+    """No easier to attack than telling N(0, 1) from N(mu, 1) by one draw."""
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", _checks.number(self.mu, name="mu"))
+
+    def delta_at(self, epsilon: float) -> float:
+        """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), relative error below 1e-12 down to 1e-15."""
+        return gaussian_delta(_checks.number(epsilon, name="epsilon", exclusive=False), self.mu)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Smallest epsilon with delta_at(epsilon) <= delta, for delta in [1e-15, 1)."""
+        target = within_range(delta)
+        return _smallest_epsilon(self, target)
+
+    def to_zcdp(self) -> "ZeroConcentratedDP":
+        """mu^2/2: the Renyi divergence of order alpha of N(mu, 1) from N(0, 1) is alpha mu^2/2."""
+        return ZeroConcentratedDP(0.5 * self.mu * self.mu)
+
+    def membership_bound(self) -> float:
+        """Phi(mu/2): the likelihood-ratio test between N(0, 1) and N(mu, 1)."""
+        return float(ndtr(0.5 * self.mu))
+
+    def describe(self) -> str:
+        """The certificate in a few words."""
+        return f"Gaussian differential privacy, mu = {rounded_up(self.mu)}"
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"kind": "GaussianDP", "mu": self.mu}
+
+
+@dataclass(frozen=True)
+class ZeroConcentratedDP(Certificate):
+    """Renyi divergence of every order alpha > 1 between neighbours at most alpha `rho`."""
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rho", _checks.number(self.rho, name="rho"))
+
+    def delta_at(self, epsilon: float) -> float:
+        """The best delta over all orders (Canonne, Kamath, Steinke 2020, Corollary 13)."""
+        return concentrated_delta(_checks.number(epsilon, name="epsilon", exclusive=False), self.rho)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Smallest epsilon with delta_at(epsilon) <= delta, for delta in [1e-15, 1)."""
+        target = within_range(delta)
+        return _smallest_epsilon(self, target)
+
+    def to_zcdp(self) -> "ZeroConcentratedDP":
+        """Itself."""
+        return self
+
+    def membership_bound(self) -> float:
+        """The largest p that a coin of bias p against one of bias 1 - p reaches under the certificate.
+
+        A test turns the two outputs into two coins, whose divergences are no larger (data processing).
+        The permitted pairs (power, size) form a convex set, symmetric under exchange of the neighbours
+        together with the answers (power, size) -> (1 - size, 1 - power), so the best is at
+        size = 1 - power. Orders are taken on a grid, the Kullback-Leibler divergence (order 1)
+        included; leaving orders out only raises the bound.
+        """
+        low, high = 0.0, 1e4  # log odds of p; the accepted end is returned, from above
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if coins_permitted(middle, self.rho) else (low, middle)
+        return 1.0 / (1.0 + math.exp(-high))
+
+    def describe(self) -> str:
+        """The certificate in a few words."""
+        return f"zero-concentrated differential privacy, rho = {rounded_up(self.rho)}"
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"kind": "ZeroConcentratedDP", "rho": self.rho}
+
+
+@dataclass(frozen=True)
+class NearGaussianDP(Certificate):
+    """What discrete Gaussian noise of a large scale proves, besides being zero-concentrated.
+
+    The output is the discrete one, rho-zCDP with rho = mu^2/2, and is within total variation `distance`
+    of one that is GaussianDP(mu). So delta is at most the smaller of two:
+
+    - that of ZeroConcentratedDP(mu^2/2);
+    - delta(eps; mu) + (1 + e^eps) distance. Why: P(S) <= Q(S) + distance for the Gaussian Q near P, then
+      Q(S) <= e^eps Q'(S) + delta(eps; mu), then Q'(S) <= P'(S) + distance.
+
+    Args:
+        mu: of the Gaussian certificate nearby, sensitivity/sigma.
+        distance: total variation between the noise that is drawn and rounded real Gaussian noise, over
+            all draws; see `rounding_distance`.
+    """
+
+    mu: float
+    distance: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", _checks.number(self.mu, name="mu"))
+        object.__setattr__(self, "distance", _checks.probability(self.distance, name="distance"))
+
+    def delta_at(self, epsilon: float) -> float:
+        """The smaller of the two deltas."""
+        loss = _checks.number(epsilon, name="epsilon", exclusive=False)
+        concentrated = self.to_zcdp().delta_at(loss)
+        if loss > LARGEST_EPSILON:
+            return concentrated
+        return min(concentrated, gaussian_delta(loss, self.mu) + (1.0 + math.exp(loss)) * self.distance)
+
+    def epsilon_at(self, delta: float) -> float:
+        """An epsilon with delta_at(epsilon) <= delta, for delta in [1e-15, 1)."""
+        target = within_range(delta)
+        return _smallest_epsilon(self, target)
+
+    def to_zcdp(self) -> ZeroConcentratedDP:
+        """mu^2/2, which holds of discrete Gaussian noise itself."""
+        return ZeroConcentratedDP(0.5 * self.mu * self.mu)
+
+    def membership_bound(self) -> float:
+        """Phi(mu/2) + distance, or the zero-concentrated bound if that is smaller."""
+        return min(float(ndtr(0.5 * self.mu)) + self.distance, self.to_zcdp().membership_bound())
+
+    def describe(self) -> str:
+        """The certificate in a few words."""
+        return (
+            f"within total variation {rounded_up(self.distance)} of Gaussian differential privacy, "
+            f"mu = {rounded_up(self.mu)}"
+        )
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"kind": "NearGaussianDP", "mu": self.mu, "distance": self.distance}
+
+
+def from_config(config: Mapping[str, Any]) -> Certificate:
+    """Rebuild a certificate from its `to_config()`.
+
+    Raises:
+        InvalidParameter: not the configuration of a certificate.
+    """
+    arguments = dict(config)
+    kind = arguments.pop("kind", None)
+    kinds: dict[object, Callable[..., Certificate]] = {
+        "PureDP": PureDP,
+        "GaussianDP": GaussianDP,
+        "ZeroConcentratedDP": ZeroConcentratedDP,
+        "NearGaussianDP": NearGaussianDP,
+    }
+    if kind not in kinds:
+        raise InvalidParameter(f"expected a certificate of kind {', '.join(str(name) for name in kinds)}")
+    try:
+        return kinds[kind](**arguments)
+    except TypeError as error:
+        raise InvalidParameter(f"{kind}: the configuration has missing or unknown fields") from error
+
+
+def membership_bound(epsilon: float, delta: float = 0.0) -> float:
+    """Highest success rate of a membership guess under (epsilon, delta): (e^eps + delta)/(1 + e^eps).
+
+    The two neighbours are equally likely beforehand. A test's success rate is (1 + power - size)/2,
+    and power <= e^eps size + delta on the outcome and on its complement; the best is where both bind.
+
+    Example:
+        >>> round(membership_bound(1.0, 1e-6), 3)
+        0.731
+    """
+    loss = _checks.number(epsilon, name="epsilon", exclusive=False)
+    inverse = math.exp(-loss)
+    # delta may be 1 here: certificates prove nothing better at epsilon = 0 when rho is large
+    return min(1.0, (1.0 + min(max(delta, 0.0), 1.0) * inverse) / (1.0 + inverse))
+
+
+def rounded_up(value: float, digits: int = 4) -> str:
+    """`value` with so many significant digits, never below it: prose that says "at most" stays true.
+
+    Example:
+        >>> rounded_up(2.71828), rounded_up(0.5), rounded_up(1e-6)
+        ('2.719', '0.5', '1e-06')
+    """
+    with localcontext(prec=digits, rounding=ROUND_CEILING):
+        exact = +Decimal(repr(float(value)))
+    return f"{float(exact):.{digits}g}"
+
+
+def rounding_distance(sigma: float) -> float:
+    """Bound on the total variation between a discrete Gaussian draw and a rounded real one of one scale.
+
+    Let phi be the density of N(0, sigma^2), r_k its integral over [k - 1/2, k + 1/2] and
+    p_k = phi(k)/(1 + eta). By Poisson summation sum_k phi(k) = 1 + eta with
+    eta = 2 sum_{n>=1} exp(-2 pi^2 sigma^2 n^2), so sum |phi(k) - p_k| = eta. By Taylor's formula
+    |r_k - phi(k)| is at most 1/24 of the largest |phi''| in the cell, hence at most 1/24 of the cell's
+    integral of |phi''| + |phi'''|; these integrals are 4 phi_1(1)/sigma^2 = .968/sigma^2 and at most
+    sqrt(6)/sigma^3 (Cauchy-Schwarz, E He_3(Z)^2 = 6). Total variation is half the sum.
+
+    Example:
+        >>> rounding_distance(1e7) < 2.1e-16
+        True
+    """
+    scale = _checks.number(sigma, name="sigma")
+    smooth = (0.968 + 2.45 / scale) / (48.0 * scale * scale)
+    wave = math.exp(-2.0 * math.pi**2 * scale * scale)
+    return min(1.0, smooth + wave / (1.0 - wave))  # eta/2 <= wave + wave^4 + ... <= wave/(1 - wave)
+
+
+def _smallest_epsilon(certificate: Certificate, delta: float) -> float:
+    """Smallest epsilon (from above) at which `certificate` proves delta."""
+    target = delta * (1.0 - MARGIN)
+    if certificate.delta_at(0.0) <= target:
+        return 0.0
+    low, high = 0.0, 1.0
+    while certificate.delta_at(high) > target:
+        low, high = high, 2.0 * high
+    while high - low > 1e-13 * high:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if certificate.delta_at(middle) <= target else (middle, high)
+    return high
+
+
+def within_range(delta: float) -> float:
+    chance = _checks.probability(delta, name="delta")
+    if chance < SMALLEST_DELTA:
+        raise InvalidParameter(
+            f"delta is {chance:g}: Gaussian noise needs delta >= {SMALLEST_DELTA:g}; "
+            "choose one well below one over the number of users"
+        )
+    return chance
