@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.accounting import GaussianDP
+from dpbandits.privacy.accounting import GaussianDP, NearGaussianDP, rounding_distance
 from dpbandits.privacy.mechanisms import LATTICE, GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import (
@@ -26,7 +26,7 @@ class Silence:
     status = "simulated"
     gaussian_law = "none"
 
-    def gaussian_scale(self, sensitivity, epsilon, delta):
+    def gaussian_scale(self, sensitivity, epsilon, delta, *, draws=None):
         return SimulatedNoise(0).gaussian_scale(sensitivity, epsilon, delta)
 
     def integer_gaussian(self, sigma, size):
@@ -227,15 +227,21 @@ class TestNoise:
         assert release.vector_noise_sd == pytest.approx(1 / 0.2367, rel=1e-3)
         assert release_of(noise=SecureNoise()).vector_noise_sd == pytest.approx(4.53, rel=1e-3)
 
+    def test_near_gaussian_certificate_saves_noise(self):
+        near = release_of(noise=SecureNoise(certificate="near_gaussian"))
+        assert near.certificate.distance == 4 * 9 * rounding_distance(near.sigma)  # every draw counted
+        assert near.sigma == pytest.approx(release_of().sigma, rel=1e-3)
+        assert near.sigma < 0.94 * release_of(noise=SecureNoise()).sigma
+
     def test_vector_only_costs_the_same(self):
         mechanism = GramVectorMechanism(n_features=3, vector_only=True)
         assert release_of(mechanism=mechanism).vector_noise_sd == pytest.approx(1 / 0.2367, rel=1e-3)
 
     def test_certificate_proves_the_promise(self):
-        for noise in (SimulatedNoise(0), SecureNoise()):
+        for noise in (SimulatedNoise(0), SecureNoise(), SecureNoise(certificate="near_gaussian")):
             release = release_of(noise=noise)
             assert release.certificate.delta_at(1.0) <= 1e-6
-            if isinstance(release.certificate, GaussianDP):
+            if isinstance(release.certificate, (GaussianDP, NearGaussianDP)):
                 assert release.sensitivity / release.sigma <= release.certificate.mu
             else:
                 assert release.sensitivity**2 / (2 * release.sigma**2) <= release.certificate.rho

@@ -31,8 +31,10 @@ removes entries of R_{:,i}. Finally, with L_j the log-likelihood ratio of r_j gi
 d_j = alpha ||v_j||^2/(2 sigma^2), prod_j exp((alpha-1)(L_j - d_j)) is a supermartingale, so
 E exp((alpha-1) sum_j L_j) <= exp((alpha-1) alpha s^2/(2 sigma^2)).  QED.
 
-With real-valued Gaussian noise the stream is GaussianDP(s/sigma) (Denisov et al. 2022); this is the
-certificate that simulated noise carries.
+With real-valued Gaussian noise, rounded or not, the stream is GaussianDP(s/sigma) (Denisov et al. 2022;
+Smith, Thakurta 2022 for changes that depend on the past); this is the certificate that simulated noise
+carries. K D draws of discrete noise are within K D `rounding_distance(sigma)` of it in total variation
+(couple the noise, draw by draw), hence `NearGaussianDP`.
 """
 
 import math
@@ -118,7 +120,8 @@ class BlockRelease:
 
     @cached_property
     def _calibration(self) -> tuple[float, Certificate]:
-        return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta)
+        draws = self.factor.n_blocks * self.mechanism.size
+        return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta, draws=draws)
 
     @property
     def sigma(self) -> float:
