@@ -56,6 +56,10 @@ class NoiseLaw(ABC):
     def log_density(self, offsets: FloatArray) -> FloatArray:
         """Log density of e at offsets (..., dim) up to a constant -> (...)."""
 
+    def log_likelihoods(self, released: FloatArray, positions: FloatArray) -> FloatArray:
+        """Log density of every released row (n, dim) around every position (m, dim) -> (n, m)."""
+        return self.log_density(released[:, None, :] - positions)
+
     def position_error(self, half_width: float) -> float:
         """Root mean square error of the best linear guess of a coordinate from the release.
 
@@ -103,6 +107,12 @@ class GaussianLaw(NoiseLaw):
         squares: FloatArray = np.einsum("...i,...i->...", offsets, offsets)
         return squares * (-0.5 / self.deviation**2)
 
+    def log_likelihoods(self, released: FloatArray, positions: FloatArray) -> FloatArray:
+        """From one matrix product."""
+        squares = _squared_distances(released, positions)
+        squares *= -0.5 / self.deviation**2
+        return squares
+
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""
         return {"type": "gaussian", "dim": self.dim, "deviation": self.deviation}
@@ -142,6 +152,13 @@ class L2LaplaceLaw(NoiseLaw):
         """-|e| / scale."""
         squares: FloatArray = np.einsum("...i,...i->...", offsets, offsets)
         return np.sqrt(squares) * (-1.0 / self.scale)
+
+    def log_likelihoods(self, released: FloatArray, positions: FloatArray) -> FloatArray:
+        """From one matrix product."""
+        squares = _squared_distances(released, positions)
+        np.sqrt(squares, out=squares)
+        squares *= -1.0 / self.scale
+        return squares
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""
@@ -241,6 +258,16 @@ def from_config(config: Mapping[str, Any]) -> NoiseLaw:
         return law(**arguments)
     except TypeError as error:
         raise InvalidParameter(f"{law.__name__}: the configuration has missing or unknown fields") from error
+
+
+def _squared_distances(released: FloatArray, positions: FloatArray) -> FloatArray:
+    """(n, m) squared distances, cut at zero from below."""
+    left = np.column_stack([released, np.einsum("ij,ij->i", released, released), np.ones(len(released))])
+    right = np.vstack(
+        [-2.0 * positions.T, np.ones(len(positions)), np.einsum("ij,ij->i", positions, positions)]
+    )
+    squares: FloatArray = left @ right
+    return np.maximum(squares, 0.0, out=squares)
 
 
 def _gamma_scales(shape: float, scale: float, nodes: int) -> tuple[FloatArray, FloatArray]:

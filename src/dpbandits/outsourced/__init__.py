@@ -1,0 +1,35 @@
+"""Outsourced optimisation: release a table once, let a stranger optimise over it.
+
+The curator owns a table of people and wants to know which row is best by a measure that is costly to
+evaluate; the modeler knows how to search and must not learn where people are. The curator releases noisy
+positions once, the modeler asks for answers row by row.
+
+- `Curator(table, schema=, privacy=RowDP(...), objective=)`: `publish()`, `answer(row)`.
+- `Release`: what leaves, in memory and as a directory of two files.
+- `Modeler(release, kernel=, horizon=)`: `ask`, `tell`, `ask_batch`, `recommend`, `replay`.
+- `AnswerLaplace`: noise on answers, with an epsilon of its own.
+- `Command`: an objective that is a program; `serve` and `PipeAnswers`: the two ends of a pipe of ids
+  and answers.
+- `PublicScaling`: the public coordinates, in which distances count.
+
+`outsourced.published.kharkovskii2020` holds the published transformation, which is not private.
+"""
+
+from dpbandits.outsourced.answers import AnswerLog, Command, PipeAnswers, serve
+from dpbandits.outsourced.curator import Curator
+from dpbandits.outsourced.modeler import Modeler
+from dpbandits.outsourced.release import Release
+from dpbandits.outsourced.scaling import PublicScaling
+from dpbandits.privacy.row_mechanisms import AnswerLaplace
+
+__all__ = [
+    "AnswerLaplace",
+    "AnswerLog",
+    "Command",
+    "Curator",
+    "Modeler",
+    "PipeAnswers",
+    "PublicScaling",
+    "Release",
+    "serve",
+]

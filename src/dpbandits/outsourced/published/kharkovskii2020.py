@@ -1,0 +1,213 @@
+"""PO-GP-UCB as published: one random projection of the whole table. BROKEN, for reproduction only.
+
+Implements Algorithms 1 (curator) and 2 (modeler) of Kharkovskii2020: *Private Outsourced Bayesian
+Optimization*, ICML 2020.
+
+**Algorithm 1.** X (n, d) has its column means taken off. With omega = 16 sqrt(r ln(2/delta)) ln(16
+r/delta)/epsilon
+and Z = r^(-1/2) X M for a (d, r) matrix M of independent standard normals: X is released so when its smallest
+singular value is at least omega; else its singular values are first inflated to sqrt(s^2 + omega^2).
+
+**Why it is not private.** The columns of Z lie in the column space of the centred X, in both branches. A
+neighbour
+of X has another column space as soon as n > d + 1. So the supports of Z under two neighbours are disjoint
+(up to
+measure zero), and no finite epsilon holds at any delta below 1. The theorem it rests on (Blocki et al. 2012)
+is
+about X^T M, which mixes *rows*; here rows are what is released. `dpbandits.audit.kharkovskii2020` recovers
+all
+rows from d + 1 known ones to 13 digits.
+
+**Algorithm 2.** GP-UCB on the rows of Z as if they were the inputs. The authors' code adds sqrt(beta) times
+the
+posterior *variance* where the paper has the standard deviation; `acquisition` selects.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.errors import BrokenMechanism, InvalidData, InvalidParameter
+from dpbandits.models._kernel import Kernel
+from dpbandits.models.gaussian_process import PoolGP
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy.definitions import RowDP
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Observer
+
+__all__ = ["PublishedModeler", "PublishedTransform", "guideline_dimension", "singular_value_threshold"]
+
+ATTACK = (
+    "the released columns lie in the column space of the centred table. Whoever knows all rows but one "
+    "tells any two "
+    "candidates for it apart with certainty, and whoever knows d + 1 rows recovers every other row exactly "
+    "(dpbandits.audit.kharkovskii2020)."
+)
+
+
+def singular_value_threshold(*, epsilon: float, delta: float, dimension: int) -> float:
+    """omega of Algorithm 1: above it, the published proof asks for no inflation.
+
+    >>> round(singular_value_threshold(epsilon=1.0, delta=1e-5, dimension=10), 1)
+    2932.3
+    """
+    if not (epsilon > 0.0 and 0.0 < delta < 1.0 and dimension >= 1):
+        raise InvalidParameter("the published transform needs epsilon > 0, 0 < delta < 1 and dimension >= 1")
+    spread = math.sqrt(dimension * math.log(2.0 / delta))
+    return 16.0 * spread * math.log(16.0 * dimension / delta) / epsilon
+
+
+def guideline_dimension(*, n: int, distortion: float, failure: float) -> int:
+    """The paper's guideline for r: distances keep within 1 +- distortion with probability 1 - failure.
+
+    r >= 8 ln(n^2/failure)/distortion^2 (Johnson, Lindenstrauss; the paper's Theorem 2).
+
+    >>> guideline_dimension(n=10_000, distortion=0.5, failure=0.05)
+    686
+    """
+    if not (n >= 2 and 0.0 < distortion < 1.0 and 0.0 < failure < 1.0):
+        raise InvalidParameter(
+            "the guideline needs n >= 2 and distortion and failure strictly between 0 and 1"
+        )
+    return math.ceil(8.0 * math.log(n**2 / failure) / distortion**2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedTransform:
+    """Algorithm 1. It does not keep what it claims: `guarantee.status` is "broken".
+
+    Args:
+        epsilon: claimed, not kept.
+        delta: claimed, not kept.
+        dimension: r, columns of the released table; 10 in the paper's experiments.
+        seed: of the projection.
+        acknowledge_broken: must be True.
+
+    Raises:
+        BrokenMechanism: without the acknowledgement.
+
+    Example:
+        >>> transform = PublishedTransform(epsilon=1.0, delta=1e-5, acknowledge_broken=True)
+        >>> transform.guarantee.status
+        'broken'
+    """
+
+    epsilon: float
+    delta: float
+    dimension: int = 10
+    seed: Seed = 0
+    acknowledge_broken: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.acknowledge_broken is not True:
+            raise BrokenMechanism(
+                "this transformation does not keep its published promise: " + ATTACK + " Pass "
+                "acknowledge_broken=True to study it; for people's data use dpbandits.outsourced.Curator"
+            )
+        singular_value_threshold(epsilon=self.epsilon, delta=self.delta, dimension=self.dimension)
+
+    @property
+    def threshold(self) -> float:
+        """omega."""
+        return singular_value_threshold(epsilon=self.epsilon, delta=self.delta, dimension=self.dimension)
+
+    def inflates(self, table: FloatArray) -> bool:
+        """Whether the second branch is taken for this table."""
+        centred = _centred(table)
+        return bool(np.linalg.svd(centred, compute_uv=False).min() < self.threshold)
+
+    def release(self, table: FloatArray) -> FloatArray:
+        """Z (n, r) for X (n, d)."""
+        centred = _centred(table)
+        left, values, right = np.linalg.svd(centred, full_matrices=False)
+        if values.min() < self.threshold:
+            values = np.sqrt(values**2 + self.threshold**2)
+        rng = np.random.Generator(np.random.Philox(self.seed))
+        mixing = rng.standard_normal((centred.shape[1], self.dimension))
+        released: FloatArray = (left * values) @ right @ mixing / math.sqrt(self.dimension)
+        return released
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The published claim, and that it is broken."""
+        return Guarantee(
+            definition=RowDP(epsilon=self.epsilon, delta=self.delta, distance=1.0),
+            observers=(Observer(who="the modeler", sees="the transformed table", protected=False),),
+            mechanisms=(
+                MechanismRecord(
+                    name="random projection of the centred table",
+                    law="Gaussian, multiplied on the wrong side",
+                    scale=1.0 / math.sqrt(self.dimension),
+                    sensitivity=1.0,
+                    certificate=None,
+                    releases=1,
+                ),
+            ),
+            assumptions=(),
+            theorem="",
+            status="broken",
+            attack=ATTACK,
+            notes=("Published as Theorem 1 of Kharkovskii2020.",),
+        )
+
+
+class PublishedModeler:
+    """Algorithm 2: GP-UCB on the released rows as if they were inputs; no row twice, as in the authors' code.
+
+    Args:
+        released: Z (n, r).
+        kernel: the kernel of f on the original inputs.
+        noise_sd: of an answer.
+        acquisition: "deviation" as in the paper, "variance" as in the authors' code.
+        failure: delta of the confidence width beta_t = 2 ln(n t^2 pi^2/(6 failure)).
+        capacity: answers to reserve memory for.
+        seed: of the first row.
+    """
+
+    def __init__(
+        self,
+        released: FloatArray,
+        *,
+        kernel: Kernel,
+        noise_sd: float,
+        acquisition: Literal["deviation", "variance"] = "deviation",
+        failure: float = 0.05,
+        capacity: int = 64,
+        seed: Seed = 0,
+    ) -> None:
+        if acquisition not in ("deviation", "variance"):
+            raise InvalidParameter(f"acquisition is {acquisition!r}, expected 'deviation' or 'variance'")
+        self._process = PoolGP(kernel=kernel, pool=released, noise_sd=noise_sd, capacity=capacity)
+        self._taken = np.zeros(len(released), dtype=np.bool_)
+        self._by_variance = acquisition == "variance"
+        self._failure = failure
+        self._first = float(PublicCoins(seed).uniform("kharkovskii2020-first", 0, 1, 1)[0, 0])
+
+    def ask(self) -> int:
+        """The row with the largest upper confidence bound."""
+        n, t = len(self._taken), self._process.n_observations + 1
+        if t == 1:
+            row = min(int(self._first * n), n - 1)
+        else:
+            beta = 2.0 * math.log(n * t**2 * math.pi**2 / (6.0 * self._failure))
+            variance = self._process.variance
+            spread = variance if self._by_variance else np.sqrt(variance)
+            bound = self._process.mean + math.sqrt(beta) * spread
+            bound[self._taken] = -np.inf
+            row = int(bound.argmax())
+        self._taken[row] = True
+        return row
+
+    def tell(self, row: int, answer: float) -> None:
+        """The answer of a row."""
+        self._process.add(row, answer)
+
+
+def _centred(table: FloatArray) -> FloatArray:
+    rows = np.asarray(table, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) < 2 or not np.isfinite(rows).all():
+        raise InvalidData(f"the table has shape {rows.shape}, expected finite numbers (n, d) with n >= 2")
+    centred: FloatArray = rows - rows.mean(axis=0)
+    return centred

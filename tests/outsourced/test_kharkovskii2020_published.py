@@ -1,0 +1,120 @@
+"""The published transformation is reproduced, refuses to be used by accident, and falls to its attacks."""
+
+import numpy as np
+import pytest
+
+from dpbandits.audit.kharkovskii2020 import distinguish_by_column_space, recover_rows, recovery_error
+from dpbandits.errors import BrokenMechanism, InvalidData, InvalidParameter
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.outsourced.published.kharkovskii2020 import (
+    PublishedModeler,
+    PublishedTransform,
+    guideline_dimension,
+    singular_value_threshold,
+)
+
+
+def transform(epsilon, seed=0, dimension=10):
+    return PublishedTransform(
+        epsilon=epsilon, delta=1e-5, dimension=dimension, seed=seed, acknowledge_broken=True
+    )
+
+
+def table(seed=0, n=1000, d=2):
+    """Uniform rows whose smallest singular value lies near 490 (n = 1000, side 50)."""
+    return np.random.default_rng(seed).uniform(-25, 25, (n, d))
+
+
+def test_it_refuses_without_the_acknowledgement():
+    with pytest.raises(BrokenMechanism, match="d \\+ 1 rows"):
+        PublishedTransform(epsilon=1.0, delta=1e-5)
+    with pytest.raises(BrokenMechanism):
+        PublishedTransform(epsilon=1.0, delta=1e-5, acknowledge_broken=1)
+    guarantee = transform(1.0).guarantee
+    assert guarantee.status == "broken"
+    assert "column space" in guarantee.attack
+    assert "BROKEN" in guarantee.explain()
+
+
+def test_the_threshold_is_the_printed_one():
+    expected = 16 * np.sqrt(10 * np.log(2e5)) * np.log(16 * 10 / 1e-5) / 3.0
+    assert singular_value_threshold(epsilon=3.0, delta=1e-5, dimension=10) == pytest.approx(expected)
+    with pytest.raises(InvalidParameter):
+        singular_value_threshold(epsilon=0.0, delta=1e-5, dimension=10)
+    assert guideline_dimension(n=100, distortion=0.5, failure=0.1) == np.ceil(32 * np.log(1e5))
+    with pytest.raises(InvalidParameter):
+        guideline_dimension(n=100, distortion=2.0, failure=0.1)
+
+
+def test_both_branches_have_the_singular_values_of_algorithm_1():
+    rows = table()
+    centred = rows - rows.mean(axis=0)
+    for epsilon, inflated in ((20.0, False), (1.0, True)):
+        published = transform(epsilon)
+        assert published.inflates(rows) is inflated
+        released = published.release(rows)
+        rng = np.random.Generator(np.random.Philox(0))
+        mixing = rng.standard_normal((2, 10))
+        left, values, right = np.linalg.svd(centred, full_matrices=False)
+        if inflated:
+            values = np.sqrt(values**2 + published.threshold**2)
+        np.testing.assert_allclose(released, (left * values) @ right @ mixing / np.sqrt(10))
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 3.0, 20.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_three_known_rows_give_all_others(epsilon, seed):
+    """Both branches (20 is the uninflated one): 1,000 rows of two columns to 1e-8 of their spread."""
+    rows = table(seed)
+    released = transform(epsilon, seed=seed).release(rows)
+    known = np.array([1, 500, 900])
+    assert recovery_error(released, rows, known) < 1e-8
+    assert np.abs(recover_rows(released, known, rows[known]) - rows).max() < 1e-8
+
+
+def test_recovery_in_more_columns_and_with_more_known_rows():
+    rows = table(4, d=5)
+    released = transform(0.5).release(rows)
+    assert recovery_error(released, rows, np.arange(6)) < 1e-8
+    assert recovery_error(released, rows, np.arange(40)) < 1e-8
+    with pytest.raises(InvalidData, match="at least 6"):
+        recover_rows(released, np.arange(5), rows[:5])
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 3.0, 20.0])
+def test_the_column_space_tells_neighbours_apart_every_time(epsilon):
+    """Neighbours differ in one row by a thousandth: 40 of 40 pairs are told apart, in both directions."""
+    rng = np.random.default_rng(7)
+    for seed in range(40):
+        rows = table(seed, n=200)
+        neighbour = rows.copy()
+        neighbour[seed % 200] += 1e-3 * rng.standard_normal(2)
+        released = transform(epsilon, seed=seed).release(rows)
+        assert distinguish_by_column_space(released, rows)
+        assert not distinguish_by_column_space(released, neighbour)
+
+
+def test_algorithm_2_finds_a_hill_and_never_asks_twice():
+    rows = table(3, n=300)
+    released = transform(20.0).release(rows)
+    value = -((rows - 5.0) ** 2).sum(axis=1) / 400
+    for acquisition in ("deviation", "variance"):
+        modeler = PublishedModeler(
+            released, kernel=SquaredExponential(lengthscale=8.0), noise_sd=0.01, acquisition=acquisition
+        )
+        asked = []
+        for _ in range(30):
+            asked.append(modeler.ask())
+            modeler.tell(asked[-1], value[asked[-1]])
+        assert len(set(asked)) == 30
+        assert value.max() - value[asked].max() < 0.1
+    with pytest.raises(InvalidParameter):
+        PublishedModeler(
+            released, kernel=SquaredExponential(lengthscale=8.0), noise_sd=0.01, acquisition="ei"
+        )
+
+
+def test_bad_tables_are_refused():
+    for bad in (np.zeros(3), np.zeros((1, 2)), np.array([[0.0, np.nan], [1.0, 1.0]])):
+        with pytest.raises(InvalidData):
+            transform(1.0).release(bad)
