@@ -1,0 +1,82 @@
+"""Local privacy: people decide on their own device, and the server learns from private reports alone.
+
+On the device (NumPy and the standard library are enough):
+
+- `PartitionBanditSpec`: the public contract, as JSON.
+- `Client`: `choose` with the published policy, `privatize` into bytes, own ledger and outbox.
+- `PublishedPolicy`: bins and their arms; `FileOutbox`, `MemoryOutbox`: where reports wait.
+
+On the server:
+
+- `Server`: `absorb` bytes, `publish` policies, `replay` from bytes; it has no way in for raw data.
+- `TreeRule`, `EliminationRule` and, as published, `dpbandits.local.published.ma2025.Ma2025Rule`.
+- `simulate`: whole crowds at once, for studies.
+
+Names load on first use, so that a device never imports what the server needs.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpbandits.local.client import Client
+    from dpbandits.local.crowd import ContextWorld, SimulationResult, simulate
+    from dpbandits.local.elimination import EliminationConstants, EliminationRule
+    from dpbandits.local.guarantees import report_guarantee
+    from dpbandits.local.outbox import FileOutbox, MemoryOutbox, Outbox
+    from dpbandits.local.reports import PublishedPolicy
+    from dpbandits.local.server import Absorbed, Server
+    from dpbandits.local.spec import PartitionBanditSpec
+    from dpbandits.local.tree import TreeConstants, TreeRule
+
+__all__ = [
+    "Absorbed",
+    "Client",
+    "ContextWorld",
+    "EliminationConstants",
+    "EliminationRule",
+    "FileOutbox",
+    "MemoryOutbox",
+    "Outbox",
+    "PartitionBanditSpec",
+    "PublishedPolicy",
+    "Server",
+    "SimulationResult",
+    "TreeConstants",
+    "TreeRule",
+    "report_guarantee",
+    "simulate",
+]
+
+_MODULES = {
+    "Absorbed": "server",
+    "Client": "client",
+    "ContextWorld": "crowd",
+    "EliminationConstants": "elimination",
+    "EliminationRule": "elimination",
+    "FileOutbox": "outbox",
+    "MemoryOutbox": "outbox",
+    "Outbox": "outbox",
+    "PartitionBanditSpec": "spec",
+    "PublishedPolicy": "reports",
+    "Server": "server",
+    "SimulationResult": "crowd",
+    "TreeConstants": "tree",
+    "TreeRule": "tree",
+    "report_guarantee": "guarantees",
+    "simulate": "crowd",
+}
+"""Public name -> the module here that defines it."""
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name on first use (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

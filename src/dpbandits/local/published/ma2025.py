@@ -1,0 +1,147 @@
+"""Ma2025, Algorithm 2 (LDPMAB without auxiliary data), with honest noise.
+
+Users choose uniformly among the arms left in their bin and send, for every active bin and arm,
+U = 1[bin, arm] and V = reward 1[bin, arm], each with Laplace(4/epsilon) noise. In a bin of depth s
+that has been active for t users,
+
+    f_k = sum V_k / sum U_k,    r_k = sqrt(2 log2(n_e)) sqrt(max(sum U_k, t/epsilon^2)) / |sum U_k|,
+
+with n_e = n min(1, epsilon)^2. Arm l is dropped when f_l + 2 max(r_l, tau) < max_k f_k - 2 max(r_k, tau)
+... that is, when the intervals of half-width 2 r and of the bin's bias tau_s = 2 sqrt(dim) 2^(-s/dim)
+are apart; a bin becomes inactive, its children active, when every arm left has r_k < tau_s. Depth is
+bounded by log2(2 n epsilon^2) dim/(2 + 2 dim) and by log2(2 n) dim/(2 + dim).
+
+Radius constant, warm start and depth bound are those of the authors' public code, which states what
+the paper leaves as a constant; its noise is not (see the page on the public code). Departs from
+the printed algorithm in nothing else: no pooling across levels, no estimate carried to children.
+
+Privacy: epsilon-LDP for one report a user (sensitivity 4 in L1 over U and V together): with
+`paper-laplace` enforced, with floating-point noise `simulated`.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.local.learning import CellSums, grown
+from dpbandits.models.partition import DyadicPartition
+
+__all__ = ["Ma2025Constants", "Ma2025Rule"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ma2025Constants:
+    """What the algorithm must know beforehand.
+
+    Attributes:
+        n_users: n, the horizon.
+        epsilon: privacy parameter of every report.
+        radius: intervals have half-width radius * r; 2 in the paper, 1 in the public code.
+        bias: tau_s = bias * 2^(-s/dim); None for the paper's 2 sqrt(dim), 1 in the public code.
+    """
+
+    n_users: int
+    epsilon: float
+    radius: float = 2.0
+    bias: float | None = None
+
+
+class Ma2025Rule:
+    """State of Algorithm 2: arrays over nodes and arms.
+
+    Args:
+        partition: the partition to grow; a fresh one.
+        n_arms: number of arms.
+        constants: see `Ma2025Constants`.
+        max_leaves: no split beyond this many leaves.
+    """
+
+    def __init__(
+        self,
+        *,
+        partition: DyadicPartition,
+        n_arms: int,
+        constants: Ma2025Constants,
+        max_leaves: int = 4096,
+    ) -> None:
+        self.partition = partition
+        self.n_arms = n_arms
+        self.constants = constants
+        self.max_leaves = max_leaves
+        n, epsilon, dim = constants.n_users, constants.epsilon, partition.dim
+        effective = max(2.0, n * min(1.0, epsilon) ** 2)
+        self._log_term = math.sqrt(2.0 * math.log2(effective))
+        self._warm_start = int(math.log2(effective)) ** 2
+        self._max_depth = int(
+            max(
+                0.0,
+                min(
+                    math.log2(2.0 * n) * dim / (2.0 + dim),
+                    math.log2(max(1.0, 2.0 * n * epsilon**2)) * dim / (2.0 + 2.0 * dim),
+                ),
+            )
+        )
+        shape = (partition.n_nodes, n_arms)
+        self._active = np.ones(shape)
+        self._count, self._reward = np.zeros(shape), np.zeros(shape)
+        self._users = np.zeros((partition.n_nodes, 1))
+
+    def active(self) -> BoolArray:
+        """(L, K) arms not yet dropped."""
+        return np.asarray(self._active[self.partition.leaves] > 0)
+
+    def weights(self) -> FloatArray:
+        """Uniform over the arms left."""
+        active = self._active[self.partition.leaves]
+        return np.asarray(active / active.sum(axis=1, keepdims=True))
+
+    def assign(self, normals: FloatArray) -> IntArray:
+        """An arm left, by the public coin: not in the paper, whose users choose."""
+        return np.asarray(np.where(self.active(), normals, -np.inf).argmax(axis=1))
+
+    def learn(self, sums: CellSums) -> None:
+        """Add a version's U and V = (signed + U)/2."""
+        leaves = sums.leaves
+        reward = (sums.signed + sums.count) / 2.0
+        if sums.arms is None:
+            self._count[leaves] += sums.count
+            self._reward[leaves] += reward
+        else:
+            self._count[leaves, sums.arms] += sums.count
+            self._reward[leaves, sums.arms] += reward
+        self._users[leaves] += sums.n
+
+    def intervals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Estimates f and radii r of the leaves' arms, (L, K) each, and the leaves' tau (L, 1)."""
+        leaves = self.partition.leaves
+        count, users = self._count[leaves], self._users[leaves]
+        known = (np.abs(count) > 0.0) & (users >= self._warm_start)
+        size = np.where(known, np.abs(count), 1.0)
+        spread = np.sqrt(np.maximum(np.maximum(count, users / self.constants.epsilon**2), 0.0))
+        radius = np.where(known, self._log_term * spread / size, np.inf)
+        mean = np.where(known, np.clip(self._reward[leaves] / np.where(known, count, 1.0), 0.0, 1.0), 0.5)
+        dim = self.partition.dim
+        bias = 2.0 * math.sqrt(dim) if self.constants.bias is None else self.constants.bias
+        tau = bias * 2.0 ** (-self.partition.depth[leaves] / dim)
+        return mean, radius, tau[:, None]
+
+    def refine(self) -> None:
+        """Drop arms, then replace bins by their children."""
+        leaves, active = self.partition.leaves, self.active()
+        mean, radius, tau = self.intervals()
+        width = np.maximum(self.constants.radius * radius, tau)
+        floor = np.where(active, mean - width, -np.inf).max(axis=1)
+        active &= ~(mean + width < floor[:, None])
+        self._active[leaves] = active
+        narrow = (~active | (radius < tau)).all(axis=1)
+        chosen = leaves[narrow & (self.partition.depth[leaves] < self._max_depth)]
+        chosen = chosen[: self.max_leaves - len(leaves)]
+        if len(chosen):
+            children = self.partition.split(chosen)
+            nodes = self.partition.n_nodes
+            self._active, self._count = grown(self._active, nodes), grown(self._count, nodes)
+            self._reward, self._users = grown(self._reward, nodes), grown(self._users, nodes)
+            for side in (0, 1):
+                self._active[children[:, side]] = self._active[chosen]

@@ -1,0 +1,166 @@
+"""The public contract of one locally private bandit: what devices and server agree on before anyone reports.
+
+NumPy and the standard library only: devices read it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from dpbandits.domains import Box
+from dpbandits.domains._points import count
+from dpbandits.domains.rewards import RewardRange
+from dpbandits.errors import IncompatibleState, InvalidParameter
+from dpbandits.models.partition import DyadicPartition, TieRule
+from dpbandits.privacy.frequency import MECHANISMS, ReportMechanism, mechanism
+
+__all__ = ["ArmChoice", "PartitionBanditSpec", "PolicyName"]
+
+PolicyName = Literal["tree", "eliminate", "ma2025"]
+ArmChoice = Literal["server", "user"]
+
+FORMAT_VERSION = 1
+
+_POLICIES = ("tree", "eliminate", "ma2025")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionBanditSpec:
+    """A locally private contextual bandit on adaptive bins.
+
+    Args:
+        domain: public box of contexts; devices refuse contexts outside.
+        n_arms: number of arms.
+        epsilon: every report is epsilon-locally private.
+        reward_range: public bounds of rewards; devices clip to them.
+        mechanism: name of the report, see `dpbandits.privacy.frequency`.
+        policy: `tree` (recommended), `eliminate`, or `ma2025` (as published).
+        arms: `server`: the published policy names one arm a bin, which is public, so a report hides
+            the bin and the reward. `user`: it gives probabilities, the device draws, and a report
+            hides the arm as well.
+        reports_per_version: a new policy is published after this many accepted reports.
+        window: how many versions before the current one are still accepted.
+        tie: which longest edge of a bin is halved, see `DyadicPartition`.
+        max_leaves: bound on the number of bins, hence on a report's size and the server's memory.
+        n_users: expected number of users; `ma2025` needs it, the others do not.
+        seed: public randomness of the server.
+        constants: constants of the policy that differ from the defaults.
+
+    Privacy: LDP per report; unit: one user's whole (context, arm, reward). A device that reports k
+    times loses at most k epsilon, and its ledger says so.
+
+    Raises:
+        InvalidParameter: an argument is outside what it may be; nothing is rounded silently.
+
+    Example:
+        >>> spec = PartitionBanditSpec(domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=1.0)
+        >>> spec == PartitionBanditSpec.from_json(spec.to_json())
+        True
+    """
+
+    domain: Box
+    n_arms: int
+    epsilon: float
+    reward_range: RewardRange = field(default_factory=lambda: RewardRange(0.0, 1.0))
+    mechanism: str = "signed"
+    policy: PolicyName = "tree"
+    arms: ArmChoice = "server"
+    reports_per_version: int = 100
+    window: int = 8
+    tie: TieRule = "first"
+    max_leaves: int = 1024
+    n_users: int | None = None
+    seed: int = 0
+    constants: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.domain, Box):
+            raise InvalidParameter(f"domain: expected a Box, got {type(self.domain).__name__}")
+        if not isinstance(self.reward_range, RewardRange):
+            object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
+        for name, least in (("n_arms", 1), ("reports_per_version", 1), ("window", 0), ("max_leaves", 1)):
+            count(getattr(self, name), name=name, minimum=least)
+        count(self.seed, name="seed", minimum=0)
+        if self.policy not in _POLICIES:
+            raise InvalidParameter(f"policy: expected one of {_POLICIES}")
+        if self.arms not in ("server", "user"):
+            raise InvalidParameter("arms: expected 'server' or 'user'")
+        if self.mechanism not in MECHANISMS:
+            raise InvalidParameter(f"mechanism: expected one of {sorted(MECHANISMS)}")
+        if self.tie not in ("first", "keyed"):
+            raise InvalidParameter("tie: expected 'first' or 'keyed'")
+        if self.policy == "ma2025" and self.n_users is None:
+            raise InvalidParameter("n_users: policy 'ma2025' must know the number of users beforehand")
+        self.mechanism_for(1)  # refuses an epsilon that cannot be kept, before anyone reports
+
+    @property
+    def dim(self) -> int:
+        """Number of context columns."""
+        return self.domain.dim
+
+    def partition(self, splits: "list[int] | tuple[int, ...]" = ()) -> DyadicPartition:
+        """The partition after these splits, the same on every machine."""
+        return DyadicPartition(dim=self.dim, tie=self.tie, seed=self.seed, splits=splits)
+
+    def n_cells(self, n_leaves: int) -> int:
+        """Cells of a report: bins, or bins times arms where users choose."""
+        return n_leaves if self.arms == "server" else n_leaves * self.n_arms
+
+    def mechanism_for(self, n_leaves: int) -> ReportMechanism:
+        """The mechanism of a version with this many bins."""
+        return mechanism(self.mechanism, n_cells=self.n_cells(n_leaves), epsilon=self.epsilon)
+
+    @property
+    def digest(self) -> bytes:
+        """Four bytes that every report carries: reports of another spec are dropped."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=4).digest()
+
+    def to_json(self) -> str:
+        """Canonical JSON."""
+        return json.dumps(
+            {
+                "format": FORMAT_VERSION,
+                "kind": "PartitionBanditSpec",
+                "domain": self.domain.to_config(),
+                "n_arms": self.n_arms,
+                "epsilon": self.epsilon,
+                "reward_range": [self.reward_range.low, self.reward_range.high],
+                "mechanism": self.mechanism,
+                "policy": self.policy,
+                "arms": self.arms,
+                "reports_per_version": self.reports_per_version,
+                "window": self.window,
+                "tie": self.tie,
+                "max_leaves": self.max_leaves,
+                "n_users": self.n_users,
+                "seed": self.seed,
+                "constants": dict(sorted(self.constants.items())),
+            },
+            sort_keys=True,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Rebuild a spec.
+
+        Raises:
+            IncompatibleState: not a spec, or one of another format version.
+        """
+        try:
+            config: dict[str, Any] = json.loads(text)
+            kind, version = config.pop("kind"), config.pop("format")
+        except (ValueError, KeyError, AttributeError, TypeError):
+            raise IncompatibleState("expected the JSON of a PartitionBanditSpec") from None
+        if kind != "PartitionBanditSpec" or version != FORMAT_VERSION:
+            raise IncompatibleState(
+                f"expected a PartitionBanditSpec of format {FORMAT_VERSION}: ask the server for it again"
+            )
+        config["domain"] = Box.from_config(config["domain"])
+        low, high = config["reward_range"]
+        config["reward_range"] = RewardRange(low, high)
+        return cls(**config)
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())

@@ -1,0 +1,231 @@
+"""The device: refuses bad input before anything is drawn, spends once, stores before it returns."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpbandits.domains import Box
+from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidData, ProtocolError, StateError
+from dpbandits.local import Client, FileOutbox, MemoryOutbox, PartitionBanditSpec, PublishedPolicy, Server
+from dpbandits.local.reports import HEADER_BYTES
+from dpbandits.state import MemoryLedger
+
+BOX = Box(low=[0.0, -5.0], high=[1.0, 5.0])
+
+
+def spec_of(**changes):
+    return PartitionBanditSpec(**({"domain": BOX, "n_arms": 3, "epsilon": 1.0} | changes))
+
+
+@pytest.fixture
+def spec():
+    return spec_of()
+
+
+@pytest.fixture
+def policy(spec):
+    return PublishedPolicy(version=4, splits=(0, 2), arms=np.array([2, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        [2.0, 0.0],
+        [0.5, 5.1],
+        [math.nan, 0.0],
+        [0.5, math.inf],
+        [0.5],
+        [[0.5, 0.5]],
+        ["a", "b"],
+        [0.31337, 77.0],
+    ],
+)
+def test_bad_contexts_are_refused_before_anything_happens(spec, policy, context, monkeypatch):
+    monkeypatch.setattr("os.urandom", lambda n: pytest.fail("randomness was drawn"))
+    ledger, outbox = MemoryLedger(), MemoryOutbox()
+    client = Client(spec, ledger=ledger, outbox=outbox)
+    with pytest.raises(InvalidData) as raised:
+        client.choose(policy, context)
+    assert "31337" not in str(raised.value)
+    assert "77" not in str(raised.value)
+    assert ledger.balance("local-reports").spent_epsilon == 0
+    assert not outbox.pending()
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, "1", None, True, [1.0]])
+def test_bad_rewards_are_refused_before_budget_is_spent(spec, policy, reward):
+    ledger = MemoryLedger()
+    client = Client(spec, ledger=ledger)
+    arm = client.choose(policy, [0.1, 0.0])
+    with pytest.raises(InvalidData):
+        client.privatize([0.1, 0.0], arm, reward)
+    assert ledger.balance("local-reports").spent_epsilon == 0
+    assert client.privatize([0.1, 0.0], arm, 0.5)
+
+
+def test_the_arm_is_the_bins_and_the_report_names_version_and_spec(spec, policy):
+    client = Client(spec, budget=10.0)
+    assert [client.choose(policy, [x, y]) for x, y in ([0.1, 0.0], [0.9, -1.0], [0.9, 1.0])] == [2, 0, 1]
+    report = client.privatize([0.9, 1.0], 1, 1.0)
+    assert report[1:5] == spec.digest
+    assert int.from_bytes(report[5:9], "little") == 4
+    assert len(report) == HEADER_BYTES + spec.mechanism_for(3).report_bytes
+
+
+def test_order_of_calls_is_enforced(spec, policy):
+    client = Client(spec)
+    with pytest.raises(ProtocolError, match="choose an arm first"):
+        client.privatize([0.1, 0.0], 2, 1.0)
+    arm = client.choose(policy, [0.1, 0.0])
+    with pytest.raises(ProtocolError, match="not those of the last choice"):
+        client.privatize([0.9, 0.0], arm, 1.0)
+    with pytest.raises(ProtocolError, match="not those of the last choice"):
+        client.privatize([0.1, 0.0], arm + 1, 1.0)
+
+
+def test_retries_are_the_same_bytes_and_another_report_needs_budget(spec, policy):
+    ledger = MemoryLedger()
+    client = Client(spec, ledger=ledger)
+    arm = client.choose(policy, [0.1, 0.0])
+    report = client.privatize([0.1, 0.0], arm, 1.0)
+    assert client.privatize([0.1, 0.0], arm, 0.0) == report
+    assert client.unsent() == [report]
+    arm = client.choose(policy, [0.9, 0.0])
+    with pytest.raises(BudgetExceeded):
+        client.privatize([0.9, 0.0], arm, 1.0)
+    assert client.unsent() == [report]
+    client.sent(report)
+    assert client.unsent() == []
+    assert ledger.balance("local-reports").remaining_epsilon == 0
+
+
+def test_the_report_is_stored_before_it_is_returned(spec, policy):
+    class FullDisk(MemoryOutbox):
+        def put(self, key, report):
+            raise OSError("no space")
+
+    ledger = MemoryLedger()
+    client = Client(spec, ledger=ledger, outbox=FullDisk())
+    arm = client.choose(policy, [0.1, 0.0])
+    with pytest.raises(OSError, match="no space"):
+        client.privatize([0.1, 0.0], arm, 1.0)
+    # the budget is gone and nothing left the device: never the other way round
+    assert ledger.balance("local-reports").remaining_epsilon == 0
+
+
+def test_a_sent_report_is_not_drawn_again(spec, policy):
+    client = Client(spec, budget=5.0)
+    arm = client.choose(policy, [0.1, 0.0])
+    client.sent(client.privatize([0.1, 0.0], arm, 1.0))
+    with pytest.raises(ProtocolError, match="choose again"):
+        client.privatize([0.1, 0.0], arm, 1.0)
+
+
+def test_file_outbox_survives_the_process(tmp_path):
+    first = FileOutbox(tmp_path / "box")
+    first.put("ab12", b"bytes")
+    again = FileOutbox(tmp_path / "box")
+    assert again.pending() == {"ab12": b"bytes"}
+    assert again.get("ab12") == b"bytes"
+    assert (tmp_path / "box").stat().st_mode & 0o777 == 0o700
+    again.remove("ab12")
+    again.remove("ab12")
+    assert first.pending() == {}
+    assert first.get("ab12") is None
+    with pytest.raises(StateError):
+        first.put("../escape", b"x")
+
+
+def test_rewards_are_clipped_and_coined_without_bias(policy):
+    spec = spec_of(reward_range=(0.0, 4.0))
+    client = Client(spec)
+    coins = [client._coin(1.0) for _ in range(20_000)]
+    assert abs(np.mean(coins) - 0.25) < 5.4 * math.sqrt(0.25 * 0.75 / 20_000)
+    assert all(client._coin(99.0) for _ in range(50))
+    assert not any(client._coin(-99.0) for _ in range(50))
+
+
+def test_user_chosen_arms_follow_the_published_weights():
+    spec = spec_of(arms="user")
+    policy = PublishedPolicy(version=0, splits=(), weights=np.array([[0.2, 0.0, 0.8]]))
+    client = Client(spec)
+    arms = np.bincount([client.choose(policy, [0.5, 0.0]) for _ in range(20_000)], minlength=3)
+    assert arms[1] == 0
+    assert abs(arms[0] / 20_000 - 0.2) < 5.4 * math.sqrt(0.16 / 20_000)
+
+
+def test_nothing_of_the_user_is_in_a_repr(spec, policy):
+    client = Client(spec)
+    arm = client.choose(policy, [0.123456, 3.654321])
+    client.privatize([0.123456, 3.654321], arm, 1.0)
+    shown = repr(client) + repr(client._decision) + repr(policy)
+    assert "123456" not in shown
+    assert "654321" not in shown
+    assert "leaf=" not in repr(client._decision)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"arms": np.array([0, 1, 3])},
+        {"arms": np.array([0, 1])},
+        {"arms": None},
+        {"arms": None, "weights": np.full((3, 3), 1 / 3)},
+        {"version": -1},
+    ],
+)
+def test_policies_that_do_not_fit_are_refused(spec, policy, change):
+    fields = {"version": 4, "splits": (0, 2), "arms": policy.arms, "weights": None} | change
+    with pytest.raises(IncompatibleState):
+        Client(spec).choose(PublishedPolicy(**fields), [0.5, 0.0])
+
+
+def test_json_round_trips_and_refuses_strangers(spec, policy):
+    assert PartitionBanditSpec.from_json(spec.to_json()) == spec
+    again = PublishedPolicy.from_json(policy.to_json(spec), spec)
+    assert (again.version, again.splits, again.arms.tolist()) == (4, (0, 2), [2, 0, 1])
+    other = spec_of(epsilon=2.0)
+    assert other.digest != spec.digest
+    for text in (
+        policy.to_json(other),
+        "{}",
+        "[1]",
+        "nonsense",
+        policy.to_json(spec).replace("[2, 0, 1]", '"x"'),
+    ):
+        with pytest.raises(IncompatibleState):
+            PublishedPolicy.from_json(text, spec)
+    for text in ("{}", "[1]", "nonsense", spec.to_json().replace('"format": 1', '"format": 9')):
+        with pytest.raises(IncompatibleState):
+            PartitionBanditSpec.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"domain": "box"},
+        {"n_arms": 0},
+        {"n_arms": 2.5},
+        {"epsilon": 17.0},
+        {"epsilon": 0.0},
+        {"mechanism": "floating-laplace"},
+        {"policy": "guess"},
+        {"arms": "nobody"},
+        {"policy": "ma2025"},
+        {"tie": "coin"},
+        {"seed": -1},
+        {"window": -1},
+        {"reports_per_version": 0},
+    ],
+)
+def test_bad_specs_are_refused(change):
+    with pytest.raises(ValueError, match=r"\w"):
+        spec_of(**change)
+
+
+def test_guarantee_holds_together_and_names_the_promise(spec):
+    guarantee = Server(spec).guarantee
+    assert (guarantee.status, guarantee.epsilon, guarantee.delta) == ("enforced", 1.0, 0.0)
+    assert "the server" in guarantee.explain()
+    assert Client(spec_of(arms="user")).guarantee.epsilon == 1.0

@@ -1,0 +1,71 @@
+"""A device needs NumPy and the standard library, and nothing else."""
+
+import subprocess
+import sys
+import textwrap
+
+DEVICE = textwrap.dedent(
+    """
+    import sys
+
+    class OnlyNumPy:
+        def find_spec(self, name, path=None, target=None):
+            top = name.partition(".")[0]
+            if top not in sys.stdlib_module_names and top not in ("numpy", "dpbandits"):
+                raise ModuleNotFoundError(name)
+
+    sys.meta_path.insert(0, OnlyNumPy())
+    from dpbandits.local import Client, FileOutbox, PartitionBanditSpec, PublishedPolicy
+    from dpbandits.state.sqlite_ledger import SQLiteLedger
+
+    spec = PartitionBanditSpec.from_json(sys.argv[1])
+    policy = PublishedPolicy.from_json(sys.argv[2], spec)
+    ledger, outbox = SQLiteLedger(sys.argv[3] + "/ledger"), FileOutbox(sys.argv[3] + "/outbox")
+    client = Client(spec, ledger=ledger, outbox=outbox)
+    arm = client.choose(policy, [0.4, 0.6])
+    report = client.privatize([0.4, 0.6], arm, 1.0)
+    for forbidden in ("scipy", "opendp", "pandas"):
+        assert forbidden not in sys.modules, forbidden
+    sys.stdout.write(report.hex())
+    """
+)
+
+
+def test_the_client_runs_with_everything_else_blocked(tmp_path):
+    from dpbandits.domains import Box
+    from dpbandits.local import PartitionBanditSpec, Server
+
+    spec = PartitionBanditSpec(domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=1.0)
+    server = Server(spec)
+    policy = server.publish()
+    done = subprocess.run(
+        [sys.executable, "-c", DEVICE, spec.to_json(), policy.to_json(spec), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = bytes.fromhex(done.stdout)
+    assert server.absorb([report]).accepted == 1
+    # what the device stored is what it would send again
+    stored = [path.read_bytes() for path in (tmp_path / "outbox").iterdir()]
+    assert stored == [report]
+
+
+def test_the_block_would_catch_a_stray_import(tmp_path):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            DEVICE.replace("spec = Part", "import scipy\nspec = Part"),
+            "{}",
+            "{}",
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "ModuleNotFoundError: scipy" in done.stderr

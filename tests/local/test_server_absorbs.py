@@ -1,0 +1,147 @@
+"""The server: any bytes, counted reasons, replay from bytes alone, bounded memory."""
+
+import inspect
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpbandits.domains import Box
+from dpbandits.local import Client, PartitionBanditSpec, Server
+from dpbandits.local.nonces import NonceSet
+from dpbandits.local.reports import HEADER_BYTES
+
+
+def spec_of(**changes):
+    base = {"domain": Box(low=[0, 0], high=[1, 1]), "n_arms": 3, "epsilon": 4.0, "reports_per_version": 50}
+    return PartitionBanditSpec(**(base | changes))
+
+
+def reports_for(spec, policy, n, seed=0):
+    rng, client, out = np.random.default_rng(seed), Client(spec, budget=1e9), []
+    for context in rng.random((n, 2)):
+        arm = client.choose(policy, context)
+        reward = float(rng.random() < (0.9 if arm == int(3 * context[0]) else 0.1))
+        out.append(client.privatize(context, arm, reward))
+    return out
+
+
+def run(spec, n_batches=40, size=60):
+    server, batches, policies = Server(spec), [], []
+    for batch in range(n_batches):
+        policy = server.publish()
+        policies.append(policy.to_json(spec))
+        batches.append(reports_for(spec, policy, size, seed=batch))
+        server.absorb(batches[-1])
+    return server, batches, policies
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"policy": "eliminate", "epsilon": 8.0},
+        {"arms": "user"},
+        {"mechanism": "hadamard"},
+        {"tie": "keyed"},
+    ],
+    ids=str,
+)
+def test_bytes_alone_rebuild_every_decision(change):
+    spec = spec_of(**change)
+    server, batches, policies = run(spec)
+    again = Server(PartitionBanditSpec.from_json(spec.to_json()))
+    for batch, policy in zip(batches, policies, strict=True):
+        assert again.publish().to_json(spec) == policy
+        again.absorb(batch)
+    assert again.publish().to_json(spec) == server.publish().to_json(spec)
+    whole = Server.replay(spec, batches)
+    assert whole.publish().to_json(spec) == server.publish().to_json(spec)
+    assert len(server.publish().splits) > 0 or change.get("policy") == "eliminate"
+
+
+def test_ma2025_is_served_too():
+    spec = spec_of(policy="ma2025", n_users=2400, arms="user", mechanism="paper-laplace")
+    server, _, _ = run(spec, n_batches=3)
+    assert server.totals.accepted == 180
+
+
+def test_the_server_has_no_way_in_for_raw_data():
+    """Every public method, and what it may be given."""
+    methods = {
+        name: set(inspect.signature(member).parameters) - {"self"}
+        for name, member in inspect.getmembers(Server, callable)
+        if not name.startswith("_")
+    }
+    assert methods == {"absorb": {"reports"}, "publish": set(), "replay": {"spec", "batches"}}
+    assert set(inspect.signature(Server).parameters) == {"spec"}
+
+
+def test_reasons_are_counted_apart():
+    spec = spec_of()
+    server = Server(spec)
+    good = reports_for(spec, server.publish(), 3)
+    other = reports_for(spec_of(seed=9), Server(spec_of(seed=9)).publish(), 1)
+    late = good[0][:5] + (7).to_bytes(4, "little") + good[0][9:]
+    bad_payload = good[0][:HEADER_BYTES] + b"\xff" * (len(good[0]) - HEADER_BYTES)
+    tally = server.absorb([*good, good[1], *other, late, bad_payload, b"", b"x" * 10_000, "text", None, 7])
+    assert (tally.accepted, tally.repeated, tally.foreign, tally.closed) == (3, 1, 1, 1)
+    assert tally.malformed == 6
+    assert server.absorb(good).repeated == 3
+    assert server.totals.accepted == 3
+
+
+def test_versions_close_with_the_window():
+    spec = spec_of(window=2, reports_per_version=10)
+    server = Server(spec)
+    kept = reports_for(spec, server.publish(), 40)
+    for version in range(1, 5):
+        assert server.absorb(kept[version : version + 1]).accepted == (1 if version <= 3 else 0)
+        server.absorb(reports_for(spec, server.publish(), 10, seed=version))
+        server.publish()
+    assert server.absorb(kept[20:21]).closed == 1
+
+
+def test_memory_is_bounded_by_window_and_bins():
+    spec = spec_of(window=3, reports_per_version=100)
+    server, _, _ = run(spec, n_batches=30, size=100)
+    nonces = sum(len(version.nonces) for version in server._open.values())
+    assert nonces <= 100 * (spec.window + 2)
+    assert server.memory_bytes <= 16 * nonces + 8 * 2 * 1024 * (spec.window + 1)
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_arbitrary_bytes_never_stop_the_server(reports):
+    server = Server(spec_of())
+    tally = server.absorb(reports)
+    assert tally.accepted + tally.malformed + tally.foreign + tally.closed + tally.repeated == len(reports)
+    server.publish()
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["signed", "oue", "hadamard", "krr", "laplace"]))
+def test_corrupted_reports_never_stop_the_server(seed, mechanism):
+    spec = spec_of(mechanism=mechanism, reports_per_version=1)
+    server = Server(spec)
+    rng = np.random.default_rng(seed)
+    reports = []
+    for report in reports_for(spec, server.publish(), 5, seed):
+        spoiled = np.frombuffer(report, np.uint8).copy()
+        spoiled[rng.integers(len(spoiled))] ^= np.uint8(1 << rng.integers(8))
+        reports.append(spoiled.tobytes()[: rng.integers(1, len(spoiled) + 1)])
+    tally = server.absorb(reports)
+    assert tally.accepted + tally.malformed + tally.foreign + tally.closed + tally.repeated == 5
+    assert server.publish().version in (0, 1)
+
+
+@given(st.lists(st.lists(st.integers(0, 60), max_size=30), max_size=12))
+def test_nonce_sets_are_sets(batches):
+    seen, nonces, total = set(), NonceSet(), 0
+    for batch in batches:
+        fresh = nonces.add(np.array(batch, dtype=np.uint64))
+        for value, new in zip(batch, fresh.tolist(), strict=True):
+            assert new == (value not in seen)
+            seen.add(value)
+        total += len(batch)
+    assert len(nonces) == len(seen)
+    assert nonces.nbytes == 8 * len(seen)
