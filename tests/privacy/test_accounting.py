@@ -188,6 +188,12 @@ class TestNearGaussian:
             accuracy = 0.5 * (1 + 0.5 * np.abs(p / p.sum() - q / q.sum()).sum())
             assert certificate.membership_bound() >= accuracy - 1e-12
 
+    def test_both_neighbours_pay_for_the_distance(self):
+        """P <= Q + t <= e^eps Q' + delta + t <= e^eps (P' + t) + delta + t."""
+        near, far = NearGaussianDP(0.2, 1e-9), GaussianDP(0.2)
+        extra = near.delta_at(1.0) - far.delta_at(1.0)
+        assert extra == pytest.approx((1 + math.e) * 1e-9, rel=1e-6)
+
     def test_is_never_worse_than_concentrated(self):
         for mu, distance, epsilon in itertools.product([0.2, 2.0], [0.0, 1e-9, 0.5], [0.1, 5.0, 60.0]):
             certificate = NearGaussianDP(mu, distance)

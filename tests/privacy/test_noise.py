@@ -46,11 +46,11 @@ class TestEverySource:
             assert draws.shape == (size,)
 
     def test_spread(self, source):
-        """Variance of 40,000 draws within 7 standard deviations (relative 7 sqrt(2/n) = .05)."""
+        """Mean and variance of 10,000 draws within 7 standard deviations: .07 and 7 sqrt(2/n) = .1."""
         for sigma in (3.0, 1e7, 1e12):
-            draws = source.integer_gaussian(sigma, 40_000) / sigma
-            assert np.mean(draws**2) == pytest.approx(1.0, abs=0.05)
-            assert np.mean(draws) == pytest.approx(0.0, abs=0.035)
+            draws = source.integer_gaussian(sigma, 10_000) / sigma
+            assert np.mean(draws**2) == pytest.approx(1.0, abs=0.1)
+            assert np.mean(draws) == pytest.approx(0.0, abs=0.07)
 
     def test_scale_keeps_the_promise(self, source):
         for epsilon, delta, sensitivity in [(1.0, 1e-6, 3e6), (0.1, 1e-12, 1.0), (10.0, 1e-3, 7.5)]:
