@@ -215,8 +215,12 @@ def test_no_length_makes_us_allocate_more_than_the_file_has(tmp_path):
     ]
     tracemalloc.start()
     try:
+        path = tmp_path / "claim"
         for claim in claims:
             refuses(claim)
+            path.write_bytes(claim)
+            with pytest.raises(CorruptState):
+                read_state(path)
         # A sparse file that is as long as it claims, without a sound header.
         path = tmp_path / "sparse"
         path.write_bytes(PREFIX.pack(MAGIC, FORMAT_VERSION, 2**36, b"\0" * 32))

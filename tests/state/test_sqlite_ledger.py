@@ -224,6 +224,18 @@ def test_a_truncated_ledger_is_refused(tmp_path):
     assert SQLiteLedger(path).balance("study").remaining_epsilon == 0
 
 
+def test_a_cut_through_the_last_witness_is_refused(tmp_path):
+    """SQLite would read zeros in its place."""
+    path = tmp_path / "ledger.db"
+    ledger = SQLiteLedger(path)
+    ledger.advance("life", position=1, digest="x" * 64)
+    whole = path.read_bytes()
+    assert whole.endswith(b"x")
+    path.write_bytes(whole[:-1])
+    with pytest.raises(CorruptState):
+        SQLiteLedger(path)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -5,6 +5,7 @@ to a journal, synchronised to disk: that is the world that has seen it. It is ki
 moments drawn from a fixed seed, and started again on the same files.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -30,6 +31,7 @@ class Lives:
 
     def __init__(self, directory):
         self.journal = Path(directory) / "journal"
+        self.pace = 0.0
         self.parent = subprocess.Popen(
             [sys.executable, WORKER, "lives", directory],
             stdin=subprocess.PIPE,
@@ -37,19 +39,25 @@ class Lives:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
 
-    def live_and_die(self, releases, seconds):
-        """Kill a worker so many seconds after it has made so many releases."""
-        before = self.journal_bytes()
+    def live_and_die(self, releases, fraction):
+        """Kill a worker after so many releases and a fraction of the time that one takes."""
         self.parent.stdin.write(b"go\n")
         self.parent.stdin.flush()
         worker = int(self.parent.stdout.readline())
-        patience = time.monotonic() + 20
-        while self.journal_bytes() < before + releases * LINE_BYTES and time.monotonic() < patience:
-            time.sleep(0.0005)
-        time.sleep(seconds)
+        self.wait_for_lines(min(releases, 1))
+        started = time.monotonic()
+        self.wait_for_lines(releases - 1)
+        if releases > 1:  # as of now: the machine may have become slower or faster
+            self.pace = (time.monotonic() - started) / (releases - 1)
+        time.sleep(fraction * self.pace)
         os.kill(worker, signal.SIGKILL)
         # Anything but our own signal is an error in the worker; its traceback is on standard error.
         assert int(self.parent.stdout.readline()) == -signal.SIGKILL
+
+    def wait_for_lines(self, lines):
+        goal, patience = self.journal_bytes() + lines * LINE_BYTES, time.monotonic() + 20
+        while self.journal_bytes() < goal and time.monotonic() < patience:
+            time.sleep(0.0002)
 
     def journal_bytes(self):
         return self.journal.stat().st_size if self.journal.exists() else 0
@@ -98,9 +106,9 @@ def check(directory):
 def survive(directory, kills, seed):
     rng = np.random.default_rng(seed)
     with Lives(directory) as lives:
-        lives.live_and_die(1, 0.0)
+        lives.live_and_die(4, 0.0)
         for _ in range(kills - 1):
-            lives.live_and_die(rng.integers(0, 5), rng.uniform(0.0, 0.006))
+            lives.live_and_die(int(rng.integers(0, 5)), rng.uniform(0.0, 1.2))
     return check(directory)
 
 
@@ -117,8 +125,6 @@ def test_many_kills_lose_or_repeat_no_release(tmp_path, seed):
 
 def test_processes_that_commit_to_one_store_take_turns(tmp_path):
     """Each release that a process was told is committed is in the final state, at its position."""
-    import json
-
     workers = [
         subprocess.Popen(
             [sys.executable, WORKER, "contend", tmp_path, "15"],
