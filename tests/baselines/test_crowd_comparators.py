@@ -16,7 +16,9 @@ def test_regret_is_far_below_random_and_falls(kind, name, ceiling):
     one = world(name)
     n = 20_000
     regret = play(one, lambda: kind(dim=one.dim, n_arms=one.n_arms, n_users=n), n_users=n, seed=1)
-    assert regret.shape == (200,)
+    assert regret.shape == (200, 2)
+    regret, reward = regret.T
+    assert reward.sum() / n + regret.sum() / n > 0.5  # what the best arms would have paid
     assert regret.sum() / n < ceiling
     assert regret[100:].sum() < 0.8 * regret[:100].sum()
 

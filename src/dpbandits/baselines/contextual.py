@@ -42,7 +42,7 @@ class Crowd(Protocol):
 def play(
     world: ContextWorld, learner: Callable[[], Crowd], *, n_users: int, seed: int, batch: int = 100
 ) -> FloatArray:
-    """Regret of every batch of users, (ceil(n_users/batch),).
+    """Regret and expected reward of every batch of users, (ceil(n_users/batch), 2).
 
     Args:
         world: who comes.
@@ -54,12 +54,12 @@ def play(
     people = np.random.default_rng([seed, 0])
     contexts, means = world.draw(n_users, people)
     luck, best, one = people.random(n_users), means.max(axis=1), learner()
-    regret = []
+    totals = []
     for start in range(0, n_users, batch):
         stop = min(n_users, start + batch)
         here = contexts[start:stop]
         arms = one.choose(here)
         mean = means[np.arange(start, stop), arms]
         one.learn(here, arms, (luck[start:stop] < mean).astype(np.float64))
-        regret.append((best[start:stop] - mean).sum())
-    return np.array(regret)
+        totals.append(((best[start:stop] - mean).sum(), mean.sum()))
+    return np.array(totals)

@@ -99,12 +99,13 @@ def simulate(
     regret, reward, users = np.zeros(n_versions), np.zeros(n_versions), np.zeros(n_versions, dtype=np.int64)
     mechanisms: dict[int, ReportMechanism | FloatingLaplace] = {}
     taken, pending = [], sorted(snapshots)
+    nodes = np.zeros(n_users, dtype=np.int64)  # everyone's leaf, moved down where a leaf is split
 
     for version in range(n_versions):
         start, stop = version * step, min(n_users, (version + 1) * step)
         partition = rule.partition
         leaves, n_leaves = partition.leaves, len(partition.leaves)
-        at = partition.rank[partition.locate(contexts[start:stop])]
+        at = partition.rank[nodes[start:stop]]
         arms = weights = None
         if by_server:
             arms = rule.assign(public_normals(coins, version, partition, spec.n_arms))
@@ -146,5 +147,9 @@ def simulate(
                 moments=mechanism.moments,
             )
         )
+        n_nodes = rule.partition.n_nodes
         rule.refine()
+        if rule.partition.n_nodes > n_nodes:
+            later = stop + np.flatnonzero(rule.partition.left[nodes[stop:]] >= 0)
+            nodes[later] = rule.partition.locate(contexts[later])
     return SimulationResult(regret=regret, reward=reward, users=users, rule=rule, snapshots=tuple(taken))

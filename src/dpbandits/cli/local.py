@@ -1,0 +1,167 @@
+"""`dpbandits local`: crowds whose people decide on their own device."""
+
+import csv
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from dpbandits.cli.console import console, progress_bar
+from dpbandits.domains import Box
+from dpbandits.environments.contextual import ma2025, world
+from dpbandits.errors import InvalidParameter
+from dpbandits.evaluation.summary import Estimate
+from dpbandits.local.crowd import SimulationResult, simulate
+from dpbandits.local.spec import PartitionBanditSpec
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Local privacy: people decide on their own device.", no_args_is_help=True)
+
+
+class Policy(StrEnum):
+    """Rules of the server."""
+
+    tree = "tree"
+    eliminate = "eliminate"
+    ma2025 = "ma2025"
+
+
+class Mechanism(StrEnum):
+    """Reports of the device."""
+
+    signed = "signed"
+    laplace = "laplace"
+    oue = "oue"
+    hadamard = "hadamard"
+    krr = "krr"
+
+
+# `ma2025` and elimination act rarely: a hundred versions lose nothing and take a tenth of the time.
+_VERSIONS_OF_SLOW_RULES = 100
+
+_BANNER = "Simulated noise and known mean rewards: an evaluation, not a release."
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps `simulate` a subcommand while it is the only one."""
+
+
+@app.command("simulate")
+def simulate_command(
+    users: Annotated[int, typer.Option(min=1, help="Number of users, one report each.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss of a report, in (0, 16].")],
+    dim: Annotated[
+        int | None, typer.Option(min=1, help="Context columns; the world's own by default.")
+    ] = None,
+    arms: Annotated[
+        int | None, typer.Option(min=1, help="Number of arms; the world's own by default.")
+    ] = None,
+    world_name: Annotated[
+        str,
+        typer.Option(
+            "--world", help="See dpbandits.environments.contextual.WORLDS; `ma` takes any dim and arms."
+        ),
+    ] = "ma",
+    policy: Annotated[Policy, typer.Option(help="Learning rule; ma2025 is the published one.")] = Policy.tree,
+    mechanism: Annotated[
+        Mechanism, typer.Option(help="Private report; ma2025 always uses its own Laplace noise.")
+    ] = Mechanism.signed,
+    reps: Annotated[int, typer.Option(min=1, help="Independent crowds.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="First seed; crowd r uses seed + r.")] = 1_000_000,
+    out: Annotated[Path | None, typer.Option(help="Folder for curves (CSV) and pictures (PNG).")] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Average regret of a locally private bandit on a simulated crowd."""
+    one = ma2025(n_arms=arms or 3, dim=dim or 2) if world_name == "ma" else world(world_name)
+    if (dim or one.dim, arms or one.n_arms) != (one.dim, one.n_arms):
+        raise InvalidParameter(f"the world {world_name!r} has dim {one.dim} and {one.n_arms} arms")
+    published = policy is Policy.ma2025
+    slow = policy is not Policy.tree
+    spec = PartitionBanditSpec(
+        domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
+        n_arms=one.n_arms,
+        epsilon=epsilon,
+        policy=policy.value,
+        mechanism="paper-laplace" if published else mechanism.value,
+        arms="user" if published else "server",
+        n_users=users,
+        reports_per_version=max(100, users // _VERSIONS_OF_SLOW_RULES) if slow else 100,
+    )
+    snapshots = tuple(int(users * share) for share in (0.02, 0.1, 0.3, 0.95)) if out else ()
+    results: list[SimulationResult] = []
+    with progress_bar() as bar:
+        task = bar.add_task("crowds", total=reps)
+        for rep in range(reps):
+            results.append(
+                simulate(
+                    spec,
+                    one,
+                    n_users=users,
+                    seed=seed + rep,
+                    floating=published,
+                    snapshots=snapshots if rep == 0 else (),
+                )
+            )
+            bar.advance(task)
+    regret = Estimate.of([result.average_regret for result in results])
+    reward = Estimate.of([result.average_reward for result in results])
+    files = (
+        []
+        if out is None
+        else _write(out, spec, results, title=f"{world_name}, epsilon = {epsilon:g}, {policy.value}")
+    )
+    if as_json:
+        values = {
+            "average_regret": regret.mean,
+            "stderr": regret.standard_error if reps > 1 else None,
+            "reps": reps,
+            "average_reward": reward.mean,
+            "reward_stderr": reward.standard_error if reps > 1 else None,
+            "users": users,
+            "dim": spec.dim,
+            "arms": spec.n_arms,
+            "epsilon": epsilon,
+            "world": world_name,
+            "policy": policy.value,
+            "mechanism": "floating-laplace" if published else mechanism.value,
+            "seed": seed,
+            "status": "simulated",
+            "files": [str(file) for file in files],
+        }
+        typer.echo(json.dumps(values, indent=2))
+        return
+    table = Table(title=f"{world_name}: {users:,} users, epsilon = {epsilon:g}", caption=_BANNER)
+    table.add_column("")
+    table.add_column("mean", justify="right")
+    table.add_column("standard error", justify="right")
+    for label, value in (("average regret", regret), ("average reward", reward)):
+        error = f"{value.standard_error:.4f}" if reps > 1 else "one run"
+        table.add_row(label, f"{value.mean:.4f}", error)
+    console().print(table)
+    for file in files:
+        typer.echo(f"wrote {file}")
+
+
+def _write(
+    out: Path, spec: PartitionBanditSpec, results: list[SimulationResult], *, title: str
+) -> list[Path]:
+    from dpbandits.studies.local_figures import bins_picture, curve, regret_picture
+    from dpbandits.studies.plots import to_png
+
+    out.mkdir(parents=True, exist_ok=True)
+    files = [out / "regret.csv", out / "regret.png"]
+    with files[0].open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["users", "regret_per_user", "stderr"])
+        writer.writerows(zip(*(column.tolist() for column in curve(results)), strict=True))
+    files[1].write_bytes(to_png(regret_picture(results, title=title)))
+    if spec.dim <= 2 and results[0].snapshots:
+        files.append(out / "bins.png")
+        files[2].write_bytes(to_png(bins_picture(spec, results[0])))
+    return files

@@ -1,0 +1,293 @@
+"""Ma2025 and what beats it at equal epsilon: the tables of the page on local results.
+
+    python -m dpbandits.studies.ma2025_local table --cases tree-signed tree-laplace --out local.jsonl
+    python -m dpbandits.studies.ma2025_local tune --case tree-signed
+    python -m dpbandits.studies.ma2025_local public-code
+    python -m dpbandits.studies.ma2025_local speed
+
+`table` runs on report seeds (from 1,000,000), `tune` on tuning worlds and seeds from 0; what a file of
+results already holds is not run again. Everything here is an evaluation with simulated noise.
+"""
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.baselines.abse import ABSE
+from dpbandits.baselines.bin_ucb import BinUCB
+from dpbandits.baselines.contextual import play
+from dpbandits.domains import Box
+from dpbandits.environments.contextual import REPORT_WORLDS, TUNING_WORLDS, world
+from dpbandits.errors import InvalidParameter
+from dpbandits.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
+from dpbandits.evaluation.summary import Estimate
+from dpbandits.local.crowd import simulate
+from dpbandits.local.spec import ArmChoice, PartitionBanditSpec, PolicyName
+
+__all__ = ["CASES", "TUNING_GRID", "Case", "outcomes", "public_code_ratios", "reference_regrets", "spec_for"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One way to learn, as a row of the tables.
+
+    Attributes:
+        mechanism: of the reports; empty for comparators without privacy.
+        policy: the rule, or the name of a comparator without privacy.
+        arms: assigned by the server or chosen by users.
+        floating: the paper's floating-point noise instead of the mechanism's exact one.
+        versions: a new version is published after max(100, users/versions) reports.
+        constants: of the policy, where tuning moved them from the defaults.
+    """
+
+    mechanism: str = "signed"
+    policy: str = "tree"
+    arms: ArmChoice = "server"
+    floating: bool = False
+    versions: int = 10**9
+    constants: dict[str, float] = field(default_factory=dict)
+
+
+CASES: dict[str, Case] = {
+    "tree-signed": Case(),
+    "tree-laplace": Case(mechanism="laplace", constants={"temperature": 0.12}),
+    "tree-oue": Case(mechanism="oue"),
+    "tree-hadamard": Case(mechanism="hadamard"),
+    "tree-krr": Case(mechanism="krr"),
+    "tree-signed-user": Case(arms="user"),
+    "tree-paper-laplace": Case(mechanism="paper-laplace", arms="user"),
+    "eliminate-signed": Case(policy="eliminate", versions=100),
+    "eliminate-laplace": Case(policy="eliminate", mechanism="laplace", versions=100),
+    "ma2025": Case(mechanism="paper-laplace", policy="ma2025", arms="user", floating=True, versions=100),
+    "abse": Case(mechanism="", policy="abse"),
+    "bin-ucb": Case(mechanism="", policy="bin-ucb"),
+}
+"""Rows of the tables by name."""
+
+TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
+    "tree": (
+        {},
+        {"child_sd": 0.35},
+        {"child_sd": 0.7},
+        {"temperature": 0.12},
+        {"temperature": 0.5},
+        {"rival": 0.3},
+        {"rival": 0.9},
+        {"settled": 0.95},
+        {"prior_sd": 0.2},
+    ),
+    "eliminate": tuple({"z": z, "scale": c} for z in (0.5, 1.0, 1.5) for c in (0.25, 0.5, 1.0)),
+}
+"""What `tune` tries: the same grid for every mechanism under a policy."""
+
+
+def spec_for(case: Case, name: str, *, epsilon: float, n_users: int) -> PartitionBanditSpec:
+    """The spec of a case in a world."""
+    one = world(name)
+    policy: PolicyName = case.policy  # type: ignore[assignment]
+    return PartitionBanditSpec(
+        domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
+        n_arms=one.n_arms,
+        epsilon=epsilon,
+        mechanism=case.mechanism,
+        policy=policy,
+        arms=case.arms,
+        n_users=n_users,
+        reports_per_version=max(100, n_users // case.versions),
+        constants=case.constants,
+    )
+
+
+def outcomes(case: Case, name: str, *, epsilon: float, n_users: int, seeds: Sequence[int]) -> FloatArray:
+    """(len(seeds), 2) average regret and average reward of each run."""
+    one = world(name)
+    if not case.mechanism:
+        learners: dict[str, Any] = {"abse": ABSE, "bin-ucb": BinUCB}
+        kind = learners[case.policy]
+        runs = []
+        for seed in seeds:
+            totals = play(
+                one, lambda: kind(dim=one.dim, n_arms=one.n_arms, n_users=n_users), n_users=n_users, seed=seed
+            )
+            runs.append(totals.sum(axis=0) / n_users)
+        return np.array(runs)
+    spec = spec_for(case, name, epsilon=epsilon, n_users=n_users)
+    results = (simulate(spec, one, n_users=n_users, seed=seed, floating=case.floating) for seed in seeds)
+    return np.array([(result.average_regret, result.average_reward) for result in results])
+
+
+def reference_regrets(name: str) -> tuple[float, float]:
+    """Average regret of uniformly random arms, and of the best constant arm, over 200,000 draws."""
+    _, means = world(name).draw(200_000, np.random.default_rng(FIRST_REPORT_SEED))
+    best = means.max(axis=1).mean()
+    return float(best - means.mean()), float(best - means.mean(axis=0).max())
+
+
+def public_code_ratios(
+    *, epsilon: float, n_users: int, depth: int, n_batches: int, runs: int, seed: int
+) -> dict[str, float]:
+    """How far the authors' public code understates noise and radius.
+
+    Args:
+        epsilon: privacy parameter.
+        n_users: users while a bin is active, uniform contexts.
+        depth: the bin's depth; it holds 2^-depth of the users.
+        n_batches: updates.
+        runs: repetitions of the noise sums.
+        seed: simulated noise.
+
+    Returns:
+        `variance`: measured variance of the honest sum of U over the public code's. `radius`: the radius of
+        a sum counted once over the one that the public code's re-added cumulative sums give.
+    """
+    rng = np.random.default_rng(seed)
+    scale = 4.0 / epsilon
+
+    def laplace_sums(n: int) -> FloatArray:
+        return scale * (rng.standard_gamma(n, runs) - rng.standard_gamma(n, runs))
+
+    inside = rng.binomial(n_users, 0.5**depth, runs)
+    public = np.array([scale * (rng.standard_gamma(k) - rng.standard_gamma(k)) if k else 0.0 for k in inside])
+    batches = np.arange(1, n_batches + 1)
+    counted_once = math.sqrt(n_batches) / n_batches
+    added_again = math.sqrt(batches.sum()) / batches.sum()
+    return {
+        "variance": float(laplace_sums(n_users).var() / public.var()),
+        "radius": counted_once / added_again,
+    }
+
+
+def _emit(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _known(path: Path | None) -> dict[tuple[Any, ...], dict[str, Any]]:
+    if path is None or not path.exists():
+        return {}
+    rows = (json.loads(line) for line in path.read_text().splitlines() if line)
+    return {_key(row): row for row in rows}
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("case", "world", "epsilon", "n_users", "reps", "first_seed"))
+
+
+def _table(options: argparse.Namespace) -> None:
+    seeds = report_seeds(options.first_seed, options.reps)
+    known = _known(options.out)
+    for case in options.cases:
+        for name in options.worlds:
+            for epsilon in options.epsilons if CASES[case].mechanism else [math.inf]:
+                row: dict[str, Any] = {
+                    "case": case,
+                    "world": name,
+                    "epsilon": epsilon if math.isfinite(epsilon) else "none",
+                    "n_users": options.users,
+                    "reps": options.reps,
+                    "first_seed": options.first_seed,
+                }
+                if _key(row) in known:
+                    row = known[_key(row)]
+                else:
+                    started = time.process_time()
+                    runs = outcomes(CASES[case], name, epsilon=epsilon, n_users=options.users, seeds=seeds)
+                    regret, reward = Estimate.of(runs[:, 0]), Estimate.of(runs[:, 1])
+                    row["average_regret"], row["stderr"] = regret.mean, regret.standard_error
+                    row["average_reward"], row["reward_stderr"] = reward.mean, reward.standard_error
+                    row["cpu_seconds_per_run"] = (time.process_time() - started) / options.reps
+                    if options.out is not None:
+                        with options.out.open("a") as file:
+                            file.write(json.dumps(row) + "\n")
+                _emit(json.dumps(row))
+
+
+def _tune(options: argparse.Namespace) -> None:
+    """Mean over tuning worlds and epsilons of regret over random regret, for every candidate."""
+    seeds = report_seeds(0, options.reps, tuning=True)
+    case = CASES[options.case]
+    if case.policy not in TUNING_GRID:
+        raise InvalidParameter(f"nothing to tune in the policy {case.policy!r}")
+    random = {name: reference_regrets(name)[0] for name in TUNING_WORLDS}
+    for constants in TUNING_GRID[case.policy]:
+        candidate = Case(**(vars(case) | {"constants": constants}))
+        scores = [
+            outcomes(candidate, name, epsilon=epsilon, n_users=options.users, seeds=seeds)[:, 0].mean()
+            / random[name]
+            for name in TUNING_WORLDS
+            for epsilon in options.epsilons
+        ]
+        _emit(json.dumps({"case": options.case, "constants": constants, "score": float(np.mean(scores))}))
+
+
+def _public_code(options: argparse.Namespace) -> None:
+    for depth in options.depths:
+        ratios = public_code_ratios(
+            epsilon=1.0,
+            n_users=40_000,
+            depth=depth,
+            n_batches=options.batches,
+            runs=4000,
+            seed=FIRST_REPORT_SEED,
+        )
+        _emit(json.dumps({"depth": depth, "batches": options.batches} | ratios))
+
+
+def _speed(options: argparse.Namespace) -> None:
+    """CPU seconds of single runs."""
+    for name, case, epsilon, n_users in (
+        ("ma", "eliminate-signed", 1.0, 160_000),
+        ("ma", "eliminate-signed", 8.0, 160_000),
+        ("ma", "tree-signed", 1.0, 160_000),
+        ("ma", "tree-signed", 8.0, 160_000),
+        ("radial-3d", "tree-signed", 1.0, 600_000),
+    ):
+        started = time.process_time()
+        outcomes(CASES[case], name, epsilon=epsilon, n_users=n_users, seeds=[options.seed])
+        seconds = time.process_time() - started
+        _emit(
+            json.dumps({"case": case, "world": name, "epsilon": epsilon, "n_users": n_users, "cpu": seconds})
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse and run one command."""
+    parser = argparse.ArgumentParser(prog="dpbandits.studies.ma2025_local", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    table = commands.add_parser("table", help="average regret on report seeds")
+    table.add_argument("--cases", nargs="+", choices=sorted(CASES), default=["tree-signed"])
+    table.add_argument("--worlds", nargs="+", default=list(REPORT_WORLDS))
+    table.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 2.0, 4.0])
+    table.add_argument("--users", type=int, default=40_000)
+    table.add_argument("--reps", type=int, default=100)
+    table.add_argument("--first-seed", type=int, default=FIRST_REPORT_SEED)
+    table.add_argument("--out", type=Path, default=None, help="JSON lines, continued where they stop")
+    table.set_defaults(run=_table)
+    tune = commands.add_parser("tune", help="try the grid on tuning worlds and seeds")
+    tune.add_argument("--case", choices=sorted(CASES), default="tree-signed")
+    tune.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 2.0, 4.0])
+    tune.add_argument("--users", type=int, default=40_000)
+    tune.add_argument("--reps", type=int, default=12)
+    tune.set_defaults(run=_tune)
+    public = commands.add_parser("public-code", help="variance and radius of the authors' code")
+    public.add_argument("--depths", nargs="+", type=int, default=[3, 5, 6, 7])
+    public.add_argument("--batches", type=int, default=200)
+    public.set_defaults(run=_public_code)
+    speed = commands.add_parser("speed", help="CPU seconds of single runs")
+    speed.add_argument("--seed", type=int, default=FIRST_REPORT_SEED)
+    speed.set_defaults(run=_speed)
+    options = parser.parse_args(arguments)
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()
