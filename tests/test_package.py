@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,13 @@ def test_public_name_resolves_and_is_listed(name: str) -> None:
 
 def test_the_table_of_lazy_names_is_the_public_list() -> None:
     assert {*dpbandits._MODULES, *dpbandits._OBJECTS, "__version__"} == set(dpbandits.__all__)
+
+
+def test_every_folder_of_code_is_a_package() -> None:
+    root = Path(dpbandits.__file__).parent
+    folders = {file.parent for file in root.rglob("*.py")}
+    # import-linter does not see a folder without __init__.py, and so would not hold it to its layer
+    assert [folder.name for folder in folders if not (folder / "__init__.py").exists()] == []
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

@@ -17,6 +17,7 @@ from sphinx.util.typing import stringify_annotation
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 
 _CODE_SPAN = re.compile(r"(``[^`]+``|:[\w:]+:`[^`]+`|`[^`]+`)")
+_BOLD = re.compile(r"(?<![\w*])\*\*\S.*?\S\*\*(?![\w*])")
 _TRAILING_UNDERSCORE = re.compile(r"(?<=\w)_(?!\w)")
 _TABLE_RULE = re.compile(r"^\s*\|[\s:|-]+\|\s*$")
 _SIMPLE_TABLE_RULE = re.compile(r"^\s*=+(\s+=+)+\s*$")
@@ -29,8 +30,8 @@ def escape(text: str) -> str:
     parts = _CODE_SPAN.split(text)
     for position, part in enumerate(parts):
         if position % 2 == 0:
-            escaped = part.replace("|", r"\|").replace("**", r"\*\*")
-            parts[position] = _TRAILING_UNDERSCORE.sub(r"\\_", escaped)
+            escaped = _TRAILING_UNDERSCORE.sub(r"\\_", part.replace("|", r"\|"))
+            parts[position] = escaped if _BOLD.search(part) else escaped.replace("**", r"\*\*")
         elif part.startswith("`") and not part.startswith("``"):
             parts[position] = rf"\ `{part}`\ "
     return "".join(parts)

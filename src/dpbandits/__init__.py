@@ -3,6 +3,8 @@
 Whom do the people in the data trust? The answer chooses the room:
 
 - `dpbandits.central`: one trusted server sees raw data and promises joint differential privacy.
+- `dpbandits.local`: nobody is trusted; only private reports leave a person's own device.
+- `dpbandits.outsourced`: the data's owner releases a table once, and a stranger optimises over it.
 - `dpbandits.baselines`: no promise at all, to compare with.
 
 What a policy is built from:
@@ -12,8 +14,8 @@ What a policy is built from:
 - `JointDP`, `LocalDP`, `RowDP`: what is promised; `SecureNoise`, `SimulatedNoise`: how noise keeps it.
 - `MemoryLedger`, `SQLiteLedger`: the witness of what was spent and of which copy of a state goes on.
 
-Worlds to try it in are in `dpbandits.environments`, and what it did there is measured by
-`dpbandits.evaluation`.
+Worlds to try it in are in `dpbandits.environments`, what it did there is measured by
+`dpbandits.evaluation`, and `dpbandits.audit` attacks it.
 
 Every name here is loaded on first use, so that `import dpbandits` costs next to nothing.
 """
@@ -23,13 +25,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dpbandits import (
+        audit,
         baselines,
         central,
         domains,
         environments,
         errors,
         evaluation,
+        local,
         models,
+        outsourced,
         policy,
         privacy,
         state,
@@ -65,6 +70,7 @@ __all__ = [
     "SecureNoise",
     "SimulatedNoise",
     "__version__",
+    "audit",
     "baselines",
     "central",
     "domains",
@@ -73,7 +79,9 @@ __all__ = [
     "evaluation",
     "features",
     "kernels",
+    "local",
     "models",
+    "outsourced",
     "policy",
     "privacy",
     "state",
@@ -82,6 +90,7 @@ __all__ = [
 __version__ = "0.1.0.dev0"
 
 _MODULES = {
+    "audit": "dpbandits.audit",
     "baselines": "dpbandits.baselines",
     "central": "dpbandits.central",
     "domains": "dpbandits.domains",
@@ -90,7 +99,9 @@ _MODULES = {
     "evaluation": "dpbandits.evaluation",
     "features": "dpbandits.models.features",
     "kernels": "dpbandits.models.kernels",
+    "local": "dpbandits.local",
     "models": "dpbandits.models",
+    "outsourced": "dpbandits.outsourced",
     "policy": "dpbandits.policy",
     "privacy": "dpbandits.privacy",
     "state": "dpbandits.state",

@@ -87,7 +87,7 @@ class Curator:
         InvalidData: missing values, rows outside the bounds, constant columns, duplicate ids.
         InvalidParameter: arguments that cannot work together.
         ProtocolError: the secret directory holds a release already (`Curator.open`), or is readable by
-        others.
+            others.
         ForkedState: the ledger has seen another copy of the secret directory go on.
 
     Example:
