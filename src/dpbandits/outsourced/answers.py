@@ -351,7 +351,7 @@ class PipeAnswers:
                 raise ProtocolError("the pipe is closed")
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):  # ended, or closed on this side
             raise ProtocolError(
                 "the answers process has ended: start again, its log has every answer"
             ) from None

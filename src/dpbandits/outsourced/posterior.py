@@ -37,11 +37,13 @@ __all__ = ["BoxWeights", "PosteriorKind", "RowPosterior", "choose_posterior"]
 
 PosteriorKind = Literal["flat", "box", "plugin"]
 
-GRID = {1: 400, 2: 40, 3: 18}
+GRID = {1: 400, 2: 40, 3: 12}
 """Points along each side of the cube on which positions are averaged, by dimension."""
 
 STRONG_NOISE = 0.08
 """The box pays when the noise's standard deviation exceeds this share of half the cube's side."""
+_GRID_STEPS = 0.8
+"""... and this many steps of the grid, which could not resolve weaker noise."""
 
 _FEATURES = 192
 _CHUNK_ELEMENTS = 1 << 18
@@ -66,7 +68,9 @@ def choose_posterior(
     base, _ = strip_scale(kernel)
     closed = isinstance(base, SquaredExponential) and base.columns is None
     boxed = law.dim in GRID and not projected
-    strong = law.sd > STRONG_NOISE * half_width and n * GRID.get(law.dim, 0) ** law.dim <= _LARGEST_BOX
+    per_side = GRID.get(law.dim, 1)
+    least = max(STRONG_NOISE, 2.0 * _GRID_STEPS / per_side) * half_width
+    strong = law.sd > least and n * per_side**law.dim <= _LARGEST_BOX
     if boxed and (not closed or isinstance(law, CellLaw) or strong):
         return "box"
     if not closed:

@@ -58,16 +58,11 @@ class RandomisedResponse(RowMechanism):
 
     def _best_cells(self) -> int:
         """Cells a side with the smallest `position_error`: fine cells are precise and seldom right."""
-        errors: dict[float, int] = {}
-        for per_side in range(2, 4097):
-            cells = per_side**self.dim
-            if cells > 2**31:
-                break
-            keep = 1.0 / (1.0 + (cells - 1) * math.exp(-self.definition.epsilon))
-            width = 2.0 * self.half_width / per_side
-            law = CellLaw(dim=self.dim, keep=keep, width=width, half_width=self.half_width)
-            errors.setdefault(law.position_error(self.half_width), per_side)
-        return errors[min(errors)]
+        per_side = np.arange(2, min(4096, int(2 ** (31 / self.dim))) + 1)
+        others = per_side.astype(np.float64) ** self.dim - 1.0
+        keep = 1.0 / (1.0 + others * math.exp(-self.definition.epsilon))
+        explained = (keep - (1.0 - keep) / others) ** 2 * (1.0 - 1.0 / per_side**2)
+        return int(per_side[explained.argmax()])
 
     @property
     def name(self) -> str:

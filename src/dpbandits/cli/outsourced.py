@@ -1,0 +1,340 @@
+"""`dpbandits curate`, `answer` and `optimise`: the two sides of outsourced optimisation.
+
+The curator's side sees the table (`curate`) and the secret directory (`answer`). The modeler's side
+(`optimise`) sees the release directory and a pipe of row numbers and answers, nothing else. Its log of
+answers, with the release, rebuilds every choice; started again with the same log it goes on where it was.
+"""
+
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpbandits.cli.console import error_console, progress_bar
+from dpbandits.domains import Range, Schema
+from dpbandits.environments.table_files import _read as read_table_file
+from dpbandits.errors import CorruptState, DPBanditsError, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.outsourced import AnswerLaplace, Command, Curator, Modeler, PipeAnswers, Release, serve
+from dpbandits.privacy.definitions import RowDP
+from dpbandits.state import SQLiteLedger
+
+__all__ = ["answer", "curate", "optimise", "register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Mount the three commands."""
+    app.command()(curate)
+    app.command()(answer)
+    app.command()(optimise)
+
+
+def curate(
+    table: Annotated[Path, typer.Argument(help="CSV, TSV (also .gz) or Parquet.")],
+    *,
+    columns: Annotated[str, typer.Option(help="Columns to release, as a,b,c.")],
+    bounds: Annotated[
+        str,
+        typer.Option(help="Public bounds LOW:HIGH of each column, in the columns' order, comma-separated."),
+    ],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss of a row that moves by at most --distance.")],
+    out: Annotated[Path, typer.Option(help="Release directory: everything in it is public.")],
+    secret: Annotated[Path, typer.Option(help="Secret directory: stays with the curator.")],
+    objective: Annotated[
+        str | None, typer.Option(help="Column of answers; leave out to answer by a command.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="0 for pure differential privacy.")] = 0.0,
+    distance: Annotated[
+        float,
+        typer.Option(
+            help="Euclidean distance up to which a row's position is protected, after public scaling: the "
+            "bounds become a cube whose corners are 50 apart."
+        ),
+    ] = 1.0,
+    ids: Annotated[str | None, typer.Option(help="Column with the rows' own ids, for a command.")] = None,
+    cap: Annotated[int | None, typer.Option(help="Answers given at most.")] = None,
+    clip: Annotated[bool, typer.Option("--clip", help="Move values outside the bounds to them.")] = False,
+    mechanism: Annotated[
+        str, typer.Option(help="auto, l2_laplace, gaussian or randomised_response.")
+    ] = "auto",
+    answer_epsilon: Annotated[
+        float | None, typer.Option(help="Noise the answers, at this further loss.")
+    ] = None,
+    answer_bounds: Annotated[str | None, typer.Option(help="Public LOW:HIGH of noised answers.")] = None,
+    answer_distance: Annotated[
+        float | None,
+        typer.Option(help="Answers this far apart are protected; the bounds' width if left out."),
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file (SQLite), made if missing.")] = None,
+    population: Annotated[str | None, typer.Option(help="Ledger account that pays for releases.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Open the account with this EPSILON or EPSILON,DELTA.")
+    ] = None,
+    file_format: Annotated[str, typer.Option("--format", help="npy or parquet.")] = "npy",
+) -> None:
+    """Release a table's rows with noise, once, and print the guarantee."""
+    names = [name.strip() for name in columns.split(",")]
+    limits = [_bounds(text) for text in bounds.split(",")]
+    if len(names) != len(limits) or len(set(names)) != len(names):
+        raise InvalidParameter(
+            f"{len(names)} columns and {len(limits)} bounds: give one LOW:HIGH for each column"
+        )
+    if file_format not in ("npy", "parquet"):
+        raise InvalidParameter(f"format {file_format!r}: expected npy or parquet")
+    kinds: dict[str, type] = dict.fromkeys(names, float)
+    if objective is not None:
+        kinds[objective] = float
+    if ids is not None:
+        kinds[ids] = str
+    book = None if ledger is None else SQLiteLedger(ledger)
+    if book is not None and population is not None and budget is not None:
+        first, _, second = budget.partition(",")
+        book.open_account(population, epsilon=_number(first), delta=_number(second or "0"))
+    curator = Curator(
+        read_table_file(table, kinds),
+        schema=Schema(
+            **{n: Range(low, high, clip=clip) for n, (low, high) in zip(names, limits, strict=True)}
+        ),
+        privacy=RowDP(epsilon=epsilon, delta=delta, distance=distance),
+        objective=objective,
+        ids=ids,
+        cap=cap,
+        answers=_answer_noise(answer_epsilon, answer_bounds, answer_distance),
+        mechanism=mechanism,
+        secret=secret,
+        ledger=book,
+        population=population,
+    )
+    release = curator.publish(out, file_format="parquet" if file_format == "parquet" else "npy")
+    typer.echo(release.guarantee.explain())
+    error_console().print(f"{release.n} rows released as {release.release_id}")
+
+
+def answer(
+    secret: Annotated[Path, typer.Argument(help="The curator's secret directory.")],
+    *,
+    command: Annotated[
+        str | None, typer.Option(help="Program that prints a row's answer; gets its own id as last argument.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger given to curate.")] = None,
+) -> None:
+    """Answer a modeler's questions on standard input and output, one line each, until they end."""
+    curator = Curator.open(
+        secret,
+        objective=None if command is None else Command(command),
+        ledger=None if ledger is None else SQLiteLedger(ledger),
+    )
+    given = serve(curator, iter(sys.stdin), sys.stdout)
+    error_console().print(f"{given} answers given, {len(curator.answered)} in all")
+
+
+def optimise(
+    release: Annotated[Path, typer.Argument(help="A release directory.")],
+    *,
+    steps: Annotated[int, typer.Option(help="Rows to ask for, earlier ones in the log included.")] = 50,
+    minimise: Annotated[bool, typer.Option("--minimise", help="Look for the smallest answer.")] = False,
+    answers: Annotated[
+        str | None,
+        typer.Option(help="Command that runs `dpbandits answer`; without it, ask on standard output."),
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="Log of answers: goes on from it, and rebuilds choices.")
+    ] = None,
+    lengthscale: Annotated[
+        float | None,
+        typer.Option(help="Known lengthscale, in public coordinates; fitted to the answers if left out."),
+    ] = None,
+    variance: Annotated[float, typer.Option(help="Known variance, with --lengthscale.")] = 1.0,
+    mean: Annotated[float, typer.Option(help="Known mean, with --lengthscale.")] = 0.0,
+    per_column: Annotated[bool, typer.Option("--per-column", help="Fit one lengthscale a column.")] = False,
+    seed: Annotated[int, typer.Option(help="Public seed of first rows and ties.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="PNG: best so far, and where it looked (d <= 2).")] = None,
+) -> None:
+    """Search a release for its best row by asking for answers."""
+    held = Release.read(release)
+    modeler = Modeler(
+        held,
+        kernel=None if lengthscale is None else variance * SquaredExponential(lengthscale=lengthscale),
+        mean=mean,
+        horizon=steps,
+        maximise=not minimise,
+        per_column=per_column,
+        seed=seed,
+    )
+    book = _ChoiceLog(log, modeler.to_config())
+    modeler = book.resume(held, modeler)
+    source = (
+        _StandardStreams(held.release_id)
+        if answers is None
+        else PipeAnswers(answers, release_id=held.release_id)
+    )
+    with source, progress_bar() as progress:
+        task = progress.add_task("asking", total=steps, completed=len(modeler.answered))
+        while len(modeler.answered) < steps:
+            row = modeler.ask()
+            value = source.ask(row)
+            modeler.tell(row, value)
+            book.append(row, value)
+            progress.advance(task)
+    best = modeler.recommend()
+    result = {"row": best, "answer": dict(modeler.answered)[best], "asked": len(modeler.answered)}
+    typer.echo(json.dumps(result), err=answers is None)
+    if plot is not None:
+        plot.write_bytes(_picture(modeler, minimise=minimise))
+
+
+class _ChoiceLog:
+    """The modeler's own log: its configuration, then one answer a line. Every line is on disk before the "
+    "next ask.
+    """
+
+    def __init__(self, path: Path | None, config: dict[str, Any]) -> None:
+        self._path = path
+        self._config = config
+
+    def resume(self, release: Release, fresh: Modeler) -> Modeler:
+        if self._path is None:
+            return fresh
+        if not self._path.exists():
+            self._write({"modeler": self._config})
+            return fresh
+        lines = self._path.read_text("utf-8").splitlines(keepends=True)
+        if lines and not lines[-1].endswith("\n"):  # a torn line was not yet used for a choice
+            lines.pop()
+            self._path.write_text("".join(lines), "utf-8")
+        try:
+            entries = [json.loads(line) for line in lines]
+            earlier = entries[0]["modeler"]
+            pairs = [(int(entry["row"]), float(entry["answer"])) for entry in entries[1:]]
+        except (ValueError, KeyError, TypeError, IndexError):
+            raise CorruptState("the log of answers is not one that this command wrote") from None
+        if {**earlier, "horizon": 0} != {**self._config, "horizon": 0}:
+            raise InvalidParameter(
+                "the log was written with other options or for another release: name another log"
+            )
+        return Modeler.replay(self._config, release, pairs)
+
+    def append(self, row: int, value: float) -> None:
+        if self._path is not None:
+            self._write({"row": row, "answer": value})
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        if self._path is None:
+            return
+        with self._path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(entry) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+class _StandardStreams:
+    """Ask on standard output, read answers from standard input: replies of `dpbandits answer`, or bare "
+    "numbers.
+    """
+
+    def __init__(self, release_id: str) -> None:
+        self._release_id = release_id
+
+    def __enter__(self) -> "_StandardStreams":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def ask(self, row: int) -> float:
+        """The answer of a row."""
+        reply = self._exchange({"ask": row})
+        if reply.get("error") == "AlreadyTold":
+            reply = self._exchange({"again": row})
+        if "error" in reply:
+            raise ProtocolError(f"the curator refused: {reply.get('message', reply['error'])}")
+        value = reply.get("answer")
+        if reply.get("row", row) != row or not isinstance(value, int | float) or not math.isfinite(value):
+            raise InvalidData(
+                "expected the answer of the row that was asked for: a number, or a reply's JSON line"
+            )
+        return float(value)
+
+    def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
+        print(json.dumps(request), flush=True)  # noqa: T201 - the protocol's channel
+        while True:
+            line = sys.stdin.readline()
+            if not line:
+                raise ProtocolError("standard input ended before the answer: start again with the same --log")
+            try:
+                reply = json.loads(line)
+            except ValueError:
+                raise InvalidData("an answer is a number, or a line of JSON") from None
+            if isinstance(reply, dict) and "release" in reply:  # the curator's greeting
+                if reply["release"] != self._release_id:
+                    raise ProtocolError("the curator's process answers for another release")
+                continue
+            return reply if isinstance(reply, dict) else {"answer": reply}
+
+
+def _answer_noise(epsilon: float | None, bounds: str | None, distance: float | None) -> AnswerLaplace | None:
+    if epsilon is None:
+        if bounds is not None or distance is not None:
+            raise InvalidParameter("--answer-bounds and --answer-distance need --answer-epsilon")
+        return None
+    if bounds is None:
+        raise InvalidParameter("noised answers need public bounds: --answer-bounds LOW:HIGH")
+    low, high = _bounds(bounds)
+    return AnswerLaplace(
+        epsilon=epsilon, distance=high - low if distance is None else distance, low=low, high=high
+    )
+
+
+def _bounds(text: str) -> tuple[float, float]:
+    low, separator, high = text.partition(":")
+    if not separator:
+        raise InvalidParameter(f"bounds {text!r}: expected LOW:HIGH")
+    return _number(low), _number(high)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidParameter(f"{text!r} is no number") from None
+
+
+def _picture(modeler: Modeler, *, minimise: bool) -> bytes:
+    """Best so far; for at most two coordinates, where it looked. Released positions and answers only."""
+    import numpy as np
+
+    from dpbandits.studies.plots import PALETTE, label_axes, new_figure, to_png
+
+    rows = [row for row, _ in modeler.answered]
+    values = np.array([value for _, value in modeler.answered])
+    best = np.minimum.accumulate(values) if minimise else np.maximum.accumulate(values)
+    inputs = modeler.release.inputs
+    shown = inputs.shape[1] <= 2
+    figure, axes = new_figure(columns=2 if shown else 1)
+    asked = np.arange(1, len(values) + 1)
+    axes[0].plot(asked, values, "o", color=PALETTE["grey"], markersize=3)
+    axes[0].step(asked, best, where="post", color=PALETTE["blue"])
+    label_axes(axes[0], title="Best so far", x="rows asked for", y="answer")
+    if shown:
+        sample = inputs[:: max(1, len(inputs) // 5000)]
+        other = np.zeros(len(sample)) if inputs.shape[1] == 1 else sample[:, 1]
+        axes[1].plot(sample[:, 0], other, ".", color="#D0D0D0", markersize=1, zorder=1)
+        places = inputs[rows]
+        height = values if inputs.shape[1] == 1 else places[:, 1]
+        axes[1].scatter(places[:, 0], height, c=asked, s=14, zorder=2)
+        label_axes(axes[1], title="Where it looked", x="first coordinate", y="second coordinate or answer")
+    return to_png(figure)
+
+
+if __name__ == "__main__":  # the three commands alone, without the rest of the library's command line
+    _app = typer.Typer(pretty_exceptions_enable=False)
+    register(_app)
+    try:
+        _app()
+    except DPBanditsError as _error:
+        error_console().print(f"{type(_error).__name__}: {_error}", markup=False, soft_wrap=True)
+        sys.exit(1)

@@ -1,0 +1,227 @@
+"""The command line: two processes that share only a release directory and a pipe do the whole job."""
+
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from dpbandits.cli.outsourced import register
+from dpbandits.errors import DPBanditsError
+from dpbandits.outsourced import Curator, Modeler, PipeAnswers, Release
+
+PYTHON = [sys.executable, "-m", "dpbandits.cli.outsourced"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 150
+    age, dose = rng.uniform(20, 80, n), rng.uniform(0, 10, n)
+    effect = np.exp(-((age - 50) ** 2) / 300 - (dose - 4) ** 2 / 8)
+    lines = ["id,age,dose,effect"] + [f"p{i},{age[i]},{dose[i]},{effect[i]}" for i in range(n)]
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def invoke(*arguments, text=None):
+    """A command in this process, its errors as the command line shows them."""
+    app = typer.Typer()
+    register(app)
+    result = CliRunner().invoke(app, list(arguments), input=text)
+    shown = result.stderr
+    if isinstance(result.exception, DPBanditsError):
+        shown += f"{type(result.exception).__name__}: {result.exception}"
+    elif result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return SimpleNamespace(returncode=result.exit_code, stdout=result.stdout, stderr=shown)
+
+
+def curate(folder, *more, epsilon="2", objective=("--objective", "effect")):
+    return invoke(
+        "curate", str(folder / "table.csv"), "--columns", "age,dose", "--bounds", "20:80,0:10",
+        "--epsilon", epsilon, "--out", str(folder / "release"), "--secret", str(folder / "secret"),
+        *objective, *more,
+    )  # fmt: skip
+
+
+def answering(folder, *more):
+    return " ".join([*PYTHON, "answer", str(folder / "secret"), *more])
+
+
+def optimise(folder, *more, answers=None):
+    return invoke("optimise", str(folder / "release"), "--answers", answers or answering(folder), *more)
+
+
+def test_two_processes_do_the_whole_job_and_anyone_rebuilds_it(table):
+    done = curate(table)
+    assert done.returncode == 0, done.stderr
+    assert "Distant rows lose more" in done.stdout
+    log, plot = table / "choices.jsonl", table / "plot.png"
+    done = subprocess.run(
+        [
+            *PYTHON, "optimise", str(table / "release"), "--answers", answering(table), "--steps", "15",
+            "--log", str(log), "--plot", str(plot),
+        ],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["asked"] == 15
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    # A third party with the release and the log alone:
+    header, *entries = [json.loads(line) for line in log.read_text().splitlines()]
+    pairs = [(entry["row"], entry["answer"]) for entry in entries]
+    rebuilt = Modeler.replay(header["modeler"], Release.read(table / "release"), pairs)
+    assert rebuilt.recommend() == result["row"]
+    assert Curator.open(table / "secret").answered == pairs
+    # Going on from the log: ten more rows, none of the first fifteen again.
+    done = optimise(table, "--steps", "25", "--log", str(log))
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line)["row"] for line in log.read_text().splitlines()[1:]]
+    assert len(rows) == len(set(rows)) == 25
+
+
+def test_a_modeler_that_lost_an_answer_gets_it_again(table):
+    assert curate(table).returncode == 0
+    log = table / "choices.jsonl"
+    assert optimise(table, "--steps", "6", "--log", str(log)).returncode == 0
+    whole = log.read_text()
+    log.write_text(whole[: whole[:-1].rfind("\n") + 5])  # died while writing the last line
+    done = optimise(table, "--steps", "6", "--log", str(log))
+    assert done.returncode == 0, done.stderr
+    assert log.read_text() == whole
+    assert len(Curator.open(table / "secret").answered) == 6
+
+
+def test_standard_streams_are_a_pipe_too(table):
+    assert curate(table).returncode == 0
+    folder = str(table / "secret")
+    curator = subprocess.Popen(
+        [*PYTHON, "answer", folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    modeler = subprocess.Popen(
+        [*PYTHON, "optimise", str(table / "release"), "--steps", "5"],
+        stdin=curator.stdout, stdout=curator.stdin, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    curator.stdin.close()
+    curator.stdout.close()
+    _, errors = modeler.communicate(timeout=60)
+    assert modeler.returncode == 0, errors
+    assert '"asked": 5' in errors
+    assert curator.wait(timeout=60) == 0
+    assert len(Curator.open(folder).answered) == 5
+
+
+def test_a_person_can_type_the_answers(table):
+    assert curate(table).returncode == 0
+    arguments = ("optimise", str(table / "release"), "--steps", "3")
+    done = invoke(*arguments, "--minimise", "--lengthscale", "8", text="0.5\n0.25\n0.75\n")
+    assert done.returncode == 0, done.stderr
+    assert '"answer": 0.25' in done.stderr
+    assert [list(json.loads(line)) for line in done.stdout.splitlines()] == [["ask"]] * 3
+    for words in ("much\n", "[1]\n", "NaN\n", ""):
+        assert invoke(*arguments, text=words).returncode == 1
+    greeting = json.dumps({"release": "another"})
+    assert "another release" in invoke(*arguments, text=greeting + "\n").stderr
+
+
+def test_answers_by_a_command_and_noised(table):
+    script = table / "evaluate.py"
+    script.write_text("import sys; print(int(sys.argv[-1][1:]) / 100)")
+    done = curate(
+        table, "--ids", "id", "--cap", "4", "--answer-epsilon", "1", "--answer-bounds", "0:1", objective=()
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Answers are noised" in done.stdout
+    answers = answering(table, "--command", f"'{sys.executable} {script}'")
+    done = optimise(table, "--steps", "4", answers=answers)
+    assert done.returncode == 0, done.stderr
+    done = optimise(table, "--steps", "5", answers=answers)
+    assert done.returncode == 1
+    assert "answers 4 rows at most" in done.stderr
+
+
+def test_one_clear_error_each(table):
+    def fails(done, *texts):
+        assert done.returncode == 1, done.stdout
+        for text in texts:
+            assert text in " ".join(done.stderr.split())
+
+    fails(curate(table, epsilon="-1"), "InvalidParameter", "epsilon")
+    fails(curate(table, "--format", "xml"), "npy or parquet")
+    fails(curate(table, "--answer-bounds", "0:1"), "--answer-epsilon")
+    fails(curate(table, "--population", "ward"), "ledger")
+    assert curate(table).returncode == 0
+    fails(curate(table), "Curator.open")
+    fails(optimise(table, "--steps", "500"), "150 rows")
+    fails(optimise(table, answers="/no/such/program"), "could not be started")
+    fails(optimise(table, answers=f"{sys.executable} -c 'print(3)'"), "protocol")
+    fails(optimise(table, answers=f"{sys.executable} -c pass"), "ended")
+    other = table / "other"
+    other.mkdir()
+    (other / "table.csv").write_text((table / "table.csv").read_text())
+    assert curate(other).returncode == 0
+    fails(optimise(table, answers=answering(other)), "another release")
+    log = table / "log.jsonl"
+    assert optimise(table, "--steps", "2", "--log", str(log)).returncode == 0
+    fails(optimise(table, "--steps", "3", "--log", str(log), "--seed", "9"), "other options")
+    log.write_text("{}\n")
+    fails(optimise(table, "--steps", "3", "--log", str(log)), "not one that this command wrote")
+
+
+def test_a_ledger_on_the_command_line(table):
+    book = ("--ledger", str(table / "book.db"), "--population", "ward", "--budget", "3")
+    assert curate(table, *book).returncode == 0
+    again = table / "again"
+    again.mkdir()
+    (again / "table.csv").write_text((table / "table.csv").read_text())
+    done = curate(again, *book)
+    assert done.returncode == 1
+    assert "BudgetExceeded" in done.stderr
+    answers = (
+        f"{sys.executable} -m dpbandits.cli.outsourced answer {table / 'secret'} --ledger {table / 'book.db'}"
+    )
+    assert optimise(table, "--steps", "3", answers=answers).returncode == 0
+
+
+def test_a_curator_that_refuses_is_reported(table):
+    assert curate(table, "--cap", "2").returncode == 0
+    held = Release.read(table / "release")
+    with PipeAnswers(answering(table), release_id=held.release_id) as source:
+        first = source.ask(0)
+        assert source.ask(0) == first
+        source.ask(1)
+        with pytest.raises(DPBanditsError, match="all 2 answers"):
+            source.ask(2)
+        with pytest.raises(DPBanditsError, match="rows 0 to 149"):
+            source.ask(10_000)
+    with pytest.raises(DPBanditsError):
+        source.ask(3)
+
+
+def test_bad_requests_get_an_error_line(table):
+    assert curate(table).returncode == 0
+    done = subprocess.run(
+        [*PYTHON, "answer", str(table / "secret")],
+        input='\nhello\n{"ask": "x"}\n{"ask": true}\n{"ask": 1, "more": 2}\n[1]\n{"again": 5}\n{"ask": 5}\n',
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines[0]["answered"] == 0
+    assert [line["error"] for line in lines[1:6]] == ["InvalidData"] * 5
+    assert lines[6]["error"] == "UnknownDecision"
+    assert isinstance(lines[7]["answer"], float)
+
+
+def test_help_names_every_option():
+    app = typer.Typer()
+    register(app)
+    for command in ("curate", "answer", "optimise"):
+        result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
+        assert result.exit_code == 0
+        assert "--" in result.output

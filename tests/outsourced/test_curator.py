@@ -1,0 +1,507 @@
+"""The curator: one release, durable answers, one clear error for every bad input, nothing lost in a crash."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpbandits import (
+    Categories,
+    MemoryLedger,
+    Range,
+    RowDP,
+    Schema,
+    SecureNoise,
+    SimulatedNoise,
+    SQLiteLedger,
+)
+from dpbandits.errors import (
+    AlreadyTold,
+    BudgetExceeded,
+    CorruptState,
+    ForkedState,
+    HorizonExceeded,
+    IncompatibleState,
+    InvalidData,
+    InvalidParameter,
+    ProtocolError,
+    UnknownDecision,
+)
+from dpbandits.outsourced import AnswerLaplace, AnswerLog, Command, Curator, PublicScaling, Release
+from dpbandits.state import read_state
+
+SCHEMA = Schema(age=Range(20, 80), dose=Range(0, 10))
+PRIVACY = RowDP(epsilon=1.0, distance=1.0)
+CANARY = 7.123456789
+
+
+def people(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "age": rng.uniform(20, 80, n),
+        "dose": rng.uniform(0, 10, n),
+        "effect": rng.normal(0, 1, n),
+        "name": [f"person-{i}" for i in range(n)],
+    }
+
+
+def make(table=None, **options):
+    given = {"schema": SCHEMA, "privacy": PRIVACY, "objective": "effect", **options}
+    return Curator(people() if table is None else table, **given)
+
+
+# -- the release --------------------------------------------------------------------------------------
+
+
+def test_publishing_again_gives_the_same_release(tmp_path):
+    curator = make()
+    first = curator.publish(tmp_path / "a")
+    assert curator.publish(tmp_path / "a") is first
+    np.testing.assert_array_equal(Release.read(tmp_path / "a").inputs, first.inputs)
+    assert first.guarantee.status == "enforced"
+    assert first.guarantee.epsilon == 1.0
+    other = make().publish()
+    assert other.release_id != first.release_id
+    assert (other.inputs != first.inputs).any()
+
+
+def test_rows_are_shuffled_and_answers_belong_to_their_rows():
+    """With hardly any noise, every released row can be matched to its table row and its answer."""
+    table = people()
+    curator = make(table, privacy=RowDP(epsilon=1e6, distance=1.0))
+    release = curator.publish()
+    points = PublicScaling(SCHEMA).to_public(table)
+    gaps = np.linalg.norm(release.inputs[:, None] - points[None], axis=2)
+    origin = gaps.argmin(axis=1)
+    assert gaps.min(axis=1).max() < 1e-3
+    assert sorted(origin) == list(range(200))
+    assert (origin != np.arange(200)).sum() > 150  # shuffled
+    for row in (0, 17, 199):
+        assert curator.answer(row) == table["effect"][origin[row]]
+
+
+def test_order_of_the_table_leaves_no_trace_in_the_order_of_rows():
+    """Over 200 releases the first table row lands uniformly: chi-square over 10 bins, 6 sigma."""
+    table = {"age": np.linspace(20, 80, 10), "dose": np.linspace(0, 10, 10), "effect": np.arange(10.0)}
+    places = []
+    for _ in range(200):
+        release = make(table, privacy=RowDP(epsilon=1e6, distance=1.0)).publish()
+        places.append(int(np.argmin(release.inputs[:, 0])))
+    counts = np.bincount(places, minlength=10)
+    assert ((counts - 20) ** 2 / 20).sum() < 9 + 6 * np.sqrt(18)
+
+
+@pytest.mark.parametrize("file_format", ["npy", "parquet"])
+def test_a_release_survives_the_disk(tmp_path, file_format):
+    written = make(cap=20, answers=AnswerLaplace(epsilon=0.5, distance=1.0, low=-3, high=3)).publish(
+        tmp_path / "out", file_format=file_format
+    )
+    read = Release.read(tmp_path / "out")
+    np.testing.assert_array_equal(read.inputs, written.inputs)
+    assert read.describe() == written.describe()
+    assert read.law == written.law
+    assert read.cap == 20
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        f"inputs.{file_format}",
+        "release.json",
+    ]
+    body = json.loads((tmp_path / "out" / "release.json").read_text())
+    for name in ("schema_version", "mechanism", "relation", "epsilon", "delta", "distance", "sha256"):
+        assert name in body
+    assert body["public_transform"]["schema"]["columns"][0]["name"] == "age"
+
+
+def test_damaged_releases_are_refused(tmp_path):
+    make().publish(tmp_path / "out")
+    path, inputs = tmp_path / "out" / "release.json", tmp_path / "out" / "inputs.npy"
+    sound, data = path.read_text(), inputs.read_bytes()
+
+    def refused(error, text=sound, content=data):
+        path.write_text(text)
+        inputs.write_bytes(content)
+        with pytest.raises(error):
+            Release.read(tmp_path / "out")
+
+    refused(CorruptState, content=data[:-1] + bytes([data[-1] ^ 1]))
+    refused(CorruptState, content=b"")
+    refused(CorruptState, text=sound.replace('"epsilon": 1.0', '"epsilon": 0.1'))
+    refused(CorruptState, text=sound[:-10])
+    refused(IncompatibleState, text=sound.replace('"schema_version": 1', '"schema_version": 2'))
+    refused(IncompatibleState, text="{}")
+    refused(IncompatibleState, text="[]")
+    with pytest.raises(FileNotFoundError):
+        Release.read(tmp_path / "nowhere")
+    with pytest.raises(ProtocolError, match="something else"):
+        make().publish(tmp_path / "out")
+
+
+def test_a_broken_write_leaves_no_half_release(tmp_path, monkeypatch):
+    release = make().publish()
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        release.write(tmp_path / "out")
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []
+    release.write(tmp_path / "out")
+    assert Release.read(tmp_path / "out").release_id == release.release_id
+
+
+def test_data_frames_get_in():
+    frame = pd.DataFrame(people())
+    assert make(frame).publish().n == 200
+
+
+# -- bad tables ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"age": [19.0] + [30.0] * 199}, "outside Range"),
+        ({"age": [np.nan] + [30.0] * 199}, "missing values"),
+        ({"age": [30.0] * 200}, "constant"),
+        ({"effect": [np.nan] + [1.0] * 199}, "missing or infinite"),
+        ({"effect": ["high"] * 200}, "something else than numbers"),
+        ({"name": ["same"] * 200}, "duplicates"),
+    ],
+)
+def test_bad_tables_are_refused_and_leave_nothing_behind(tmp_path, change, match):
+    with pytest.raises(InvalidData, match=match) as caught:
+        make({**people(), **change}, ids="name", secret=tmp_path / "secret")
+    assert "19" not in str(caught.value)
+    assert "same" not in str(caught.value)
+    assert not (tmp_path / "secret").exists() or not any((tmp_path / "secret").iterdir())
+
+
+def test_clipping_is_on_request():
+    table = {**people(), "age": np.linspace(10, 90, 200)}
+    with pytest.raises(InvalidData):
+        make(table)
+    schema = Schema(age=Range(20, 80, clip=True), dose=Range(0, 10))
+    assert make(table, schema=schema).publish().n == 200
+
+
+def test_bad_arguments_are_refused():
+    table = people()
+    for options, match in (
+        ({"schema": Schema(age=Range(20, 80), name=Categories(["a"]))}, "categories"),
+        ({"cap": 0}, "cap"),
+        ({"cap": 201}, "cap"),
+        ({"population": "hospital"}, "ledger"),
+        ({"mechanism": "gaussian"}, "delta"),
+    ):
+        with pytest.raises(InvalidParameter, match=match):
+            make(table, **options)
+    for options in ({"objective": "absent"}, {"ids": "absent"}):
+        with pytest.raises(InvalidData, match="absent"):
+            make(table, **options)
+    with pytest.raises(InvalidData, match="at least two"):
+        make({name: values[:1] for name, values in table.items()})
+
+
+# -- answers ------------------------------------------------------------------------------------------
+
+
+def test_answers_are_given_once_and_up_to_the_cap():
+    curator = make(cap=3)
+    with pytest.raises(ProtocolError, match="publish"):
+        curator.answer(0)
+    curator.publish()
+    given = [curator.answer(row) for row in (5, 6, 7)]
+    with pytest.raises(AlreadyTold):
+        curator.answer(5)
+    assert curator.answer_again(5) == given[0]
+    with pytest.raises(UnknownDecision):
+        curator.answer_again(8)
+    with pytest.raises(HorizonExceeded):
+        curator.answer(8)
+    for bad in (-1, 200, True):
+        with pytest.raises(UnknownDecision):
+            curator.answer(bad)
+    assert curator.answered == [(5, given[0]), (6, given[1]), (7, given[2])]
+
+
+def test_a_function_gets_the_rows_own_ids():
+    calls = []
+
+    def evaluate(name):
+        calls.append(name)
+        return float(name.split("-")[1])
+
+    curator = make(objective=evaluate, ids="name")
+    curator.publish()
+    answers = [curator.answer(row) for row in range(5)]
+    assert [f"person-{int(answer)}" for answer in answers] == calls
+
+
+def test_a_failing_objective_loses_nothing():
+    state = {"fail": True}
+
+    def evaluate(row):
+        if state["fail"]:
+            raise ValueError(f"raw {CANARY}")
+        return math_nan if state.get("nan") else 1.5
+
+    math_nan = float("nan")
+    curator = make(objective=evaluate)
+    curator.publish()
+    with pytest.raises(ProtocolError, match="ValueError") as caught:
+        curator.answer(3)
+    assert str(CANARY) not in str(caught.value)
+    assert caught.value.__cause__ is None
+    state.update(fail=False, nan=True)
+    with pytest.raises(ProtocolError, match="NaN"):
+        curator.answer(3)
+    state.update(nan=False)
+    assert curator.answer(3) == 1.5
+    missing = make(objective=None)
+    missing.publish()
+    with pytest.raises(ProtocolError, match="no objective"):
+        missing.answer(0)
+
+
+def test_commands(tmp_path):
+    script = tmp_path / "evaluate.py"
+    script.write_text(
+        textwrap.dedent("""
+        import sys
+        row = int(sys.argv[-1])
+        if row == 3: sys.exit(4)
+        print("none" if row == 4 else row / 2)
+        """)
+    )
+    command = Command(f"{sys.executable} {script}")
+    assert command(7) == 3.5
+    with pytest.raises(ProtocolError, match="exit status 4"):
+        command(3)
+    with pytest.raises(ProtocolError, match="no number"):
+        command(4)
+    with pytest.raises(ProtocolError, match="could not be run"):
+        Command("/no/such/program")(1)
+    with pytest.raises(ProtocolError, match="TimeoutExpired"):
+        Command(f"{sys.executable} -c 'import time; time.sleep(9)'", timeout=0.2)(1)
+    with pytest.raises(InvalidParameter):
+        Command(" ")
+
+
+def test_noised_answers_carry_their_own_epsilon():
+    noise = AnswerLaplace(epsilon=0.5, distance=2.0, low=-3.0, high=3.0)
+    curator = make(answers=noise, cap=5)
+    release = curator.publish()
+    assert release.guarantee.epsilon == 1.5
+    assert curator.answer(0) not in people()["effect"]
+    text = release.guarantee.explain()
+    assert "answers differ by at most 2" in " ".join(text.split())
+
+
+# -- the secret directory -----------------------------------------------------------------------------
+
+
+def test_the_secret_side_is_for_its_owner_only(tmp_path):
+    curator = make(secret=tmp_path / "secret", ids="name")
+    release = curator.publish(tmp_path / "out")
+    curator.answer(4)
+    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o700
+    for path in (tmp_path / "secret").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
+    state = read_state(tmp_path / "secret" / "curator.state")
+    assert set(state.arrays) == {"inputs", "table_rows", "column"}  # no raw inputs
+    for path in (tmp_path / "out").iterdir():
+        assert b"person-" not in path.read_bytes()
+    assert "person" not in repr(curator) + repr(release)
+    (tmp_path / "secret").chmod(0o755)
+    with pytest.raises(ProtocolError, match="700"):
+        Curator.open(tmp_path / "secret")
+
+
+def test_a_curator_goes_on_after_a_restart(tmp_path):
+    first = make(secret=tmp_path / "secret")
+    release = first.publish(tmp_path / "out")
+    given = first.answer(4)
+    again = Curator.open(tmp_path / "secret")
+    assert again.publish(tmp_path / "out").release_id == release.release_id
+    np.testing.assert_array_equal(again.publish().inputs, release.inputs)
+    assert again.answered == [(4, given)]
+    with pytest.raises(AlreadyTold):
+        again.answer(4)
+    later = again.answer(5)
+    assert first.answer_again(5) == later  # the first one reads what the second wrote
+    with pytest.raises(AlreadyTold):
+        first.answer(5)
+    with pytest.raises(ProtocolError, match=r"Curator\.open"):
+        make(secret=tmp_path / "secret")
+    with pytest.raises(FileNotFoundError):
+        Curator.open(tmp_path / "nowhere")
+
+
+def test_an_interrupted_publication_is_finished_and_paid_once(tmp_path, monkeypatch):
+    ledger = MemoryLedger()
+    ledger.open_account("ward", epsilon=1.0)
+    options = {"secret": tmp_path / "secret", "ledger": ledger, "population": "ward"}
+    curator = make(**options)
+    monkeypatch.setattr(Curator, "_draw", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        curator.publish()
+    monkeypatch.undo()
+    with pytest.raises(ProtocolError, match="not finished"):
+        Curator.open(tmp_path / "secret", ledger=ledger)
+    with pytest.raises(ProtocolError, match="other parameters"):
+        make(**options, cap=7)
+    resumed = make(**options)
+    assert resumed.release_id == curator.release_id
+    resumed.publish()
+    assert float(ledger.balance("ward").spent_epsilon) == 1.0
+
+
+def test_another_release_of_the_same_people_needs_budget(tmp_path):
+    ledger = SQLiteLedger(tmp_path / "ledger.db")
+    ledger.open_account("ward", epsilon=1.5)
+    first = make(secret=tmp_path / "one", ledger=ledger, population="ward")
+    first.publish()
+    first.publish()
+    second = make(secret=tmp_path / "two", ledger=ledger, population="ward")
+    with pytest.raises(BudgetExceeded):
+        second.publish(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    half = make(
+        secret=tmp_path / "three", ledger=ledger, population="ward", privacy=RowDP(epsilon=0.5, distance=1)
+    )
+    assert half.publish().guarantee.epsilon == 0.5
+
+
+def test_an_old_copy_cannot_answer_anew(tmp_path):
+    ledger = MemoryLedger()
+    curator = make(secret=tmp_path / "secret", ledger=ledger)
+    curator.publish()
+    curator.answer(1)
+    log = tmp_path / "secret" / "answers.log"
+    old = log.read_bytes()
+    curator.answer(2)
+    log.write_bytes(old)
+    with pytest.raises(ForkedState, match="answers"):
+        Curator.open(tmp_path / "secret", ledger=ledger)
+
+
+def test_simulated_curators_repeat_and_say_so():
+    one, two = (make(noise=SimulatedNoise(5)).publish() for _ in range(2))
+    np.testing.assert_array_equal(one.inputs, two.inputs)
+    assert one.guarantee.status == "simulated"
+    assert make(noise=SecureNoise()).publish().guarantee.status == "enforced"
+
+
+# -- the log and crashes ------------------------------------------------------------------------------
+
+
+def test_a_torn_line_was_never_given(tmp_path):
+    path = tmp_path / "answers.log"
+    log = AnswerLog(path, "a1")
+    log.append(3, 1.5)
+    log.append(4, 2.5)
+    whole = path.read_bytes()
+    for cut in range(1, len(whole) - whole[:-1].rfind(b"\n") - 1):
+        path.write_bytes(whole[:-cut])
+        assert AnswerLog(path, "a1").entries == [(3, 1.5)]
+        assert path.read_bytes() == whole[: whole[:-1].rfind(b"\n") + 1]
+    path.write_bytes(b'{"log": "dpb')  # even the header can be torn
+    assert AnswerLog(path, "a1").entries == []
+    assert AnswerLog(path, "a1").entries == []
+
+
+def test_changed_logs_are_refused(tmp_path):
+    path = tmp_path / "answers.log"
+    log = AnswerLog(path, "a1")
+    for row in range(4):
+        log.append(row, row / 3)
+    lines = path.read_text().splitlines(keepends=True)
+    for text in (
+        [lines[0], *lines[2:]],  # one missing
+        [lines[0], lines[2], lines[1], *lines[3:]],  # swapped
+        [lines[0], lines[1].replace("0.0", "0.5"), *lines[2:]],  # changed
+        [*lines, lines[-1]],  # repeated
+        [*lines[:2], "noise\n"],
+    ):
+        path.write_text("".join(text))
+        with pytest.raises(CorruptState, match="log of answers"):
+            AnswerLog(path, "a1")
+    path.write_text("".join(lines))
+    with pytest.raises(IncompatibleState, match="another release"):
+        AnswerLog(path, "b2")
+    path.write_text("no json\n")
+    with pytest.raises(CorruptState):
+        AnswerLog(path, "a1")
+
+
+@pytest.mark.parametrize("where", ["before", "torn", "after"])
+def test_a_crash_around_the_log_never_gives_a_second_different_answer(tmp_path, where):
+    """A process dies (os._exit) just before, in the middle of, and just after writing a noised answer."""
+    noise = AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0)
+    make(secret=tmp_path / "secret", answers=noise).publish()
+    script = f"""
+import os
+import dpbandits.outsourced.answers as answers
+from dpbandits.outsourced import Curator
+curator = Curator.open({str(tmp_path / "secret")!r})
+write = answers.AnswerLog._write
+def crashing(path, data):
+    if {where!r} == "before": os._exit(9)
+    write(path, data[: len(data) // 2] if {where!r} == "torn" else data)
+    os._exit(9)
+answers.AnswerLog._write = staticmethod(crashing)
+print(curator.answer(11), flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 9
+    assert done.stdout == ""  # nothing was given
+    again = Curator.open(tmp_path / "secret")
+    logged = [answer for row, answer in again.answered if row == 11]
+    if where == "after":
+        assert len(logged) == 1
+        with pytest.raises(AlreadyTold):
+            again.answer(11)
+        assert again.answer_again(11) == logged[0]
+    else:
+        assert logged == []
+        value = again.answer(11)
+        assert Curator.open(tmp_path / "secret").answer_again(11) == value
+    assert len(Curator.open(tmp_path / "secret").answered) == 1
+
+
+# -- the words ----------------------------------------------------------------------------------------
+
+
+def words(curator):
+    return " ".join(curator.publish().guarantee.explain().split())
+
+
+def test_explain_says_what_is_not_hidden():
+    text = words(make())
+    assert "Distant rows lose more" in text
+    assert "10 apart: epsilon 10" in text
+    assert "50 apart, corner to corner: epsilon 50" in text
+    assert "Answers are public and exact, and no part of this promise covers them" in text
+    assert "finds the row by it" in text
+    assert "What an attacker may still learn" in text
+    assert "One person has one row" in text
+    assert "released once (name a ledger account" in text
+    assert "NOT covered" in text
+
+
+def test_explain_for_other_mechanisms():
+    cells = words(make(privacy=RowDP(epsilon=8.0, distance=50.0)))
+    assert "epsilon between any two positions in the public cube" in cells
+    gaussian = words(make(privacy=RowDP(epsilon=1.0, delta=1e-6, distance=1.0), mechanism="gaussian"))
+    assert "Distant rows lose more" in gaussian
+    assert "delta = 1e-06" in gaussian
+    both = make(
+        privacy=RowDP(epsilon=1.0, delta=1e-6, distance=1.0),
+        mechanism="gaussian",
+        answers=AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0),
+    ).publish()
+    assert both.guarantee.certificate.delta_at(both.guarantee.epsilon) <= 1e-6
+    assert both.guarantee.epsilon >= 1.5
