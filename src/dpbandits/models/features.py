@@ -12,6 +12,7 @@ here by scaling, and again, in integers, by the mechanism that releases.
 
 import math
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -39,6 +40,13 @@ RELATIVE_EIGENVALUE_FLOOR = 1e-10
 SYMMETRY_BREAK = 0.01
 """Landmarks are weighted by 1 up to this much more: on a regular grid many eigenvalues coincide, and
 their eigenvectors would otherwise be whatever the linear algebra library of the day returns."""
+
+_ELSEWHERE = {
+    "QuadratureFourierFeatures": "fourier_features",
+    "RandomFourierFeatures": "fourier_features",
+    "AdditiveFeatures": "additive",
+}
+"""Feature maps that live in modules of their own, imported when a configuration names them."""
 
 PRODUCT_ELEMENTS = 1 << 19
 """Kernel entries held at a time when they are multiplied by a wide matrix (4 MiB)."""
@@ -336,6 +344,10 @@ def from_config(config: Mapping[str, Any]) -> Features:
     """
     kind = config.get("type")
     try:
+        if kind in _ELSEWHERE:
+            module = import_module(f"dpbandits.models.{_ELSEWHERE[kind]}")
+            elsewhere: Features = module.from_config(config)
+            return elsewhere
         if kind == "MercerFeatures":
             return MercerFeatures(
                 kernel=kernels.from_config(config["kernel"]),
@@ -350,7 +362,8 @@ def from_config(config: Mapping[str, Any]) -> Features:
             )
     except KeyError as missing:
         raise InvalidParameter(f"the configuration of {kind} lacks the field {missing}") from None
-    raise InvalidParameter(f"features type {kind!r} is unknown: expected MercerFeatures or ArmFeatures")
+    known = ", ".join(("MercerFeatures", "ArmFeatures", *_ELSEWHERE))
+    raise InvalidParameter(f"features type {kind!r} is unknown: expected one of {known}")
 
 
 def _leading_eigenpairs(K: FloatArray, root_weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
