@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from dpbandits import __version__
+from dpbandits.cli import local, outsourced
 from dpbandits.cli.calibrate import calibrate
 from dpbandits.cli.console import error_console
 from dpbandits.cli.guarantee import guarantee
@@ -25,6 +26,8 @@ app = typer.Typer(
 app.command()(run)
 app.add_typer(calibrate, name="calibrate")
 app.command()(guarantee)
+app.add_typer(local.app, name="local")
+outsourced.register(app)
 
 
 def _show_version(value: bool) -> None:  # noqa: FBT001  # typer's callback signature

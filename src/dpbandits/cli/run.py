@@ -57,6 +57,7 @@ def run(
     noise: Annotated[
         Noise, typer.Option(help="secure keeps the promise, simulated is repeatable.")
     ] = Noise.secure,
+    attack_trials: Annotated[int, typer.Option(help="Guesses of the membership attack.")] = 500,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
     *,
@@ -74,6 +75,7 @@ def run(
         seed=seed,
         noise=noise.value,
         jobs=jobs,
+        attack_trials=attack_trials,
     )
     with progress_bar() as bar:
         task = bar.add_task("starting", total=study.steps)

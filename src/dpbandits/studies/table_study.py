@@ -27,56 +27,124 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 
-__all__ = ["EPSILONS", "TableStudy", "TableStudyResult", "context_kernel", "table_features"]
+__all__ = [
+    "EPSILONS",
+    "TableConstants",
+    "TableStudy",
+    "TableStudyResult",
+    "non_private_policy",
+    "private_policy",
+    "table_features",
+]
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 """Where the share that privacy leaves is shown."""
 
-LENGTHSCALE = 0.3
-"""Of columns scaled to [0, 1]; chosen on tuning seeds."""
 
-CATEGORY_CORRELATION = 0.6
-"""Between people who differ in one category; chosen on tuning seeds."""
+@dataclass(frozen=True, kw_only=True)
+class TableConstants:
+    """Public constants of the policies that this study compares, one set for every table.
 
-FEATURES_PER_ARM = 15
-"""For the private and the non-private policy alike; chosen on tuning seeds."""
+    Chosen by `benchmarks/tune_table_study.py` on the made-up table `synthetic-income` and tuning seeds,
+    never on a real table; the private and the non-private policy had the same grid.
 
-PUBLIC_LAW_SPREAD = 0.3
-"""Real people are not uniform over the schema: the public decision sets are trusted little."""
+    Args:
+        lengthscale: of columns scaled to [0, 1].
+        category_correlation: between people who differ in one category.
+        features_per_arm: size of the context's feature map.
+        public_law_spread: private policy: how far people may be from uniform over the schema.
+        prior_variance: of feature weights.
+        thompson_scale: private policy: exploration.
+        ucb_weight: non-private policy: exploration.
+    """
+
+    lengthscale: float = 0.3
+    category_correlation: float = 0.6
+    features_per_arm: int = 8
+    public_law_spread: float = 0.3
+    prior_variance: float = 0.5
+    thompson_scale: float = 0.25
+    ucb_weight: float = 0.5
+
+
+PRIVATE_CONSTANTS = TableConstants(thompson_scale=0.0)
+NON_PRIVATE_CONSTANTS = TableConstants(thompson_scale=0.0)
 
 UPDATE_GROWTH = 0.02
 """The non-private policy learns every 2% of rounds: no worse than every round, and fast."""
+
+_LANDMARKS = 300
+"""Points that eigenfunctions are computed from."""
 
 RANDOM, CONSTANT, NON_PRIVATE, PRIVATE = "random", "best constant arm", "non-private", "private"
 CEILING = "supervised ceiling"
 
 
-def context_kernel(schema: Schema) -> Kernel:
-    """A public default: squared exponential in every range, a common correlation across categories."""
+def context_kernel(schema: Schema, constants: TableConstants) -> Kernel:
+    """Squared exponential in the ranges, times a common correlation across each column of categories."""
     ranges = [i for i, column in enumerate(schema.columns.values()) if not isinstance(column, Categories)]
     parts: list[Kernel] = [
-        kernels.Indicator(correlation=CATEGORY_CORRELATION, columns=(i,))
+        kernels.Indicator(correlation=constants.category_correlation, columns=(i,))
         for i, column in enumerate(schema.columns.values())
         if isinstance(column, Categories)
     ]
     if ranges:
-        parts.insert(0, kernels.SquaredExponential(lengthscale=LENGTHSCALE, columns=tuple(ranges)))
+        parts.insert(0, kernels.SquaredExponential(lengthscale=constants.lengthscale, columns=tuple(ranges)))
     kernel = parts[0]
     for part in parts[1:]:
         kernel = kernel * part
     return kernel
 
 
-@lru_cache(maxsize=4)
-def table_features(schema: Schema, n_arms: int) -> ArmFeatures:
+@lru_cache(maxsize=8)
+def table_features(schema: Schema, n_arms: int, constants: TableConstants) -> ArmFeatures:
     """Separate Mercer features of the context for every arm."""
     base = MercerFeatures(
-        kernel=context_kernel(schema),
+        kernel=context_kernel(schema, constants),
         domain=schema.domain,
-        n_features=FEATURES_PER_ARM,
-        n_landmarks=20 * FEATURES_PER_ARM,
+        n_features=constants.features_per_arm,
+        n_landmarks=_LANDMARKS,
     )
     return ArmFeatures(base=base, arm_column=schema.dim, n_arms=n_arms)
+
+
+def private_policy(
+    table: TableBandit,
+    seed: Seed,
+    *,
+    privacy: JointDP,
+    noise: NoiseSource,
+    constants: TableConstants = PRIVATE_CONSTANTS,
+) -> BlockGPUCB:
+    """The private policy of this study."""
+    return BlockGPUCB(
+        features=table_features(table.schema, table.n_arms, constants),
+        domain=table.domain,
+        reward_range=table.reward_range,
+        horizon=table.horizon,
+        privacy=privacy,
+        public_law_spread=constants.public_law_spread,
+        prior_variance=constants.prior_variance,
+        thompson_scale=constants.thompson_scale,
+        noise=noise,
+        seed=seed,
+    )
+
+
+def non_private_policy(
+    table: TableBandit, seed: Seed, *, constants: TableConstants = NON_PRIVATE_CONSTANTS
+) -> FeatureGPUCB:
+    """Its twin without privacy, on the same kind of features."""
+    return FeatureGPUCB(
+        features=table_features(table.schema, table.n_arms, constants),
+        domain=table.domain,
+        reward_range=table.reward_range,
+        horizon=table.horizon,
+        prior_variance=constants.prior_variance,
+        ucb_weight=constants.ucb_weight,
+        update_growth=UPDATE_GROWTH,
+        seed=seed,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,15 +296,7 @@ def _non_private(
     *,
     noise_seed: Seed | None = None,  # noqa: ARG001  # there is no noise
 ) -> Policy:
-    table = _table(environment)
-    return FeatureGPUCB(
-        features=table_features(table.schema, table.n_arms),
-        domain=table.domain,
-        reward_range=table.reward_range,
-        horizon=table.horizon,
-        update_growth=UPDATE_GROWTH,
-        seed=seed,
-    )
+    return non_private_policy(_table(environment), seed)
 
 
 def _private(
@@ -247,19 +307,9 @@ def _private(
     privacy: JointDP,
     secure: bool,
 ) -> Policy:
-    table = _table(environment)
     simulated = SimulatedNoise(seed if noise_seed is None else noise_seed)
     noise: NoiseSource = SecureNoise() if secure else simulated
-    return BlockGPUCB(
-        features=table_features(table.schema, table.n_arms),
-        domain=table.domain,
-        reward_range=table.reward_range,
-        horizon=table.horizon,
-        privacy=privacy,
-        public_law_spread=PUBLIC_LAW_SPREAD,
-        noise=noise,
-        seed=seed,
-    )
+    return private_policy(_table(environment), seed, privacy=privacy, noise=noise)
 
 
 def _table(environment: Environment) -> TableBandit:

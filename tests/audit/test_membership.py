@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.audit import MembershipAttack, attack_reward
+from dpbandits.baselines import FeatureGPUCB, Uniform
+from dpbandits.central import BlockGPUCB
+from dpbandits.environments import dubey2021_figure1
+from dpbandits.errors import InvalidParameter
+
+WORLD = dubey2021_figure1(seed=5, horizon=40)
+KERNEL = dpb.kernels.SquaredExponential(lengthscale=1.0)
+FEATURES = dpb.features.MercerFeatures(kernel=KERNEL, domain=WORLD.domain, n_features=6)
+
+
+def private(epsilon):
+    def make(trial):
+        return BlockGPUCB(
+            features=FEATURES,
+            domain=WORLD.domain,
+            reward_range=WORLD.reward_range,
+            horizon=40,
+            blocks=[10],
+            privacy=dpb.JointDP(epsilon=epsilon, delta=1e-6),
+            noise=dpb.SimulatedNoise(trial),
+            regression="prefix",
+        )
+
+    return make
+
+
+def non_private(_trial):
+    return FeatureGPUCB(features=FEATURES, domain=WORLD.domain, reward_range=WORLD.reward_range)
+
+
+def test_without_privacy_one_persons_reward_is_read_off():
+    attack = attack_reward(non_private, WORLD, rounds=10, trials=40)
+    assert attack.correct == attack.trials
+    assert attack.bound == 1.0
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 6.0])
+def test_a_guarantee_holds_against_the_same_attack(epsilon):
+    attack = attack_reward(private(epsilon), WORLD, rounds=10, trials=400)
+    # beyond the bound by five binomial standard deviations: probability below 3e-7
+    assert attack.correct <= attack.trials * attack.bound + 5 * np.sqrt(attack.trials) / 2
+
+
+def test_a_weak_promise_is_attacked_with_success():
+    attack = attack_reward(private(20.0), WORLD, rounds=10, trials=200)
+    assert attack.success > 0.75  # luck would need 50 of 200 heads to spare: below 1e-11
+
+
+def test_luck_alone_is_half():
+    attack = attack_reward(
+        lambda _: Uniform(domain=WORLD.domain, reward_range=WORLD.reward_range), WORLD, rounds=10, trials=400
+    )
+    assert abs(attack.success - 0.5) < 0.125  # five standard deviations
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"rounds": 0}, {"rounds": 40}, {"rounds": 10, "target": 10}, {"rounds": 10, "trials": 1}]
+)
+def test_impossible_attacks_are_refused(arguments):
+    with pytest.raises(InvalidParameter):
+        attack_reward(non_private, WORLD, **arguments)
+
+
+def test_the_standard_error_is_binomial():
+    attack = MembershipAttack(trials=100, correct=80, bound=0.9)
+    assert attack.success == 0.8
+    assert attack.standard_error == pytest.approx(0.04)

@@ -1,0 +1,172 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import dpbandits as dpb
+from dpbandits import __version__
+from dpbandits.central import BlockGPUCB
+from dpbandits.cli import app
+from dpbandits.privacy import Guarantee
+from dpbandits.privacy.accounting import calibrate_gaussian
+
+RUNNER = CliRunner()
+FEW = ("--attack-trials", 20)
+
+
+def invoke(*arguments):
+    return RUNNER.invoke(app, [str(argument) for argument in arguments])
+
+
+def command(*arguments):
+    """The real command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", "from dpbandits.cli import main; main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def config_of_a_policy():
+    return BlockGPUCB(
+        kernel=dpb.kernels.Matern(nu=1.5, lengthscale=0.3),
+        n_features=4,
+        domain=dpb.Box(low=[0], high=[1]),
+        reward_range=(0, 1),
+        horizon=1000,
+        privacy=dpb.JointDP(epsilon=2, delta=1e-6, rounds_per_user=3),
+    ).to_config()
+
+
+def test_version():
+    assert invoke("--version").stdout.strip() == f"dpbandits {__version__}"
+
+
+def test_calibrate_prints_both_certificates():
+    printed = invoke("calibrate", "gaussian", "--epsilon", 1, "--delta", 1e-6)
+    assert printed.exit_code == 0
+    assert "4.22" in printed.stdout
+    numbers = json.loads(
+        invoke("calibrate", "gaussian", "--epsilon", 1, "--delta", 1e-6, "--sensitivity", 2, "--json").stdout
+    )
+    assert numbers == pytest.approx(calibrate_gaussian(1.0, 1e-6, 2.0, 1))
+    assert numbers["sigma_discrete"] > numbers["sigma"]
+    more = json.loads(
+        invoke("calibrate", "gaussian", "--epsilon", 1, "--delta", 1e-6, "--releases", 4, "--json").stdout
+    )
+    assert more["sigma"] == pytest.approx(
+        numbers["sigma"], rel=1e-6
+    )  # twice from releases, twice from distance
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--epsilon", 0, "--delta", 1e-6), ("--epsilon", 1, "--delta", 0), ("--epsilon", 1, "--delta", 1.5)],
+)
+def test_impossible_promises_are_one_line_and_exit_status_1(arguments):
+    finished = command("calibrate", "gaussian", *arguments)
+    assert finished.returncode == 1
+    assert finished.stdout == ""
+    assert finished.stderr.startswith("InvalidParameter: ")
+    assert len(finished.stderr.splitlines()) == 1
+
+
+def test_guarantee_prints_the_statement_before_any_data(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(config_of_a_policy()))
+    statement = invoke("guarantee", path).stdout
+    assert "epsilon = 2, delta = 1e-06" in statement
+    assert "3 rounds" in statement
+    guarantee = Guarantee.from_json(invoke("guarantee", path, "--json").stdout)
+    assert guarantee.status == "enforced"
+
+
+def test_guarantee_reads_a_short_toml(tmp_path):
+    path = tmp_path / "policy.toml"
+    path.write_text(
+        """
+policy = "central.BlockGPUCB"
+horizon = 500
+n_features = 5
+domain = { type = "Box", low = [0.0], high = [1.0] }
+reward_range = { low = 0.0, high = 1.0 }
+privacy = { kind = "JointDP", epsilon = 1.0, delta = 1e-6 }
+kernel = { type = "SquaredExponential", lengthscale = 0.3 }
+"""
+    )
+    assert "This guarantee is kept by the software" in invoke("guarantee", path).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("policy.json", '{"policy": "central.Nobody"}'),
+        ("policy.json", "[]"),
+        ("policy.json", "{"),
+        ("policy.toml", "= 3"),
+        ("policy.ini", "x"),
+        ("policy.json", '{"policy": "central.BlockGPUCB", "horizon": 3}'),
+        ("policy.json", '{"policy": "baselines.Uniform", "surprise": 1}'),
+    ],
+)
+def test_bad_configurations_are_one_clear_error(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    finished = command("guarantee", path)
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("InvalidParameter: ")
+    assert "Traceback" not in finished.stderr
+
+
+def test_a_missing_file_is_one_clear_error(tmp_path):
+    finished = command("guarantee", tmp_path / "nowhere.json")
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert "cannot be read" in finished.stderr
+
+
+def test_run_writes_a_report_and_prints_the_screen(tmp_path):
+    arguments = ("run", "--data", "synthetic-income", "--horizon", 600, "--reps", 2, "--jobs", 1)
+    finished = invoke(*arguments, "--out", tmp_path / "report", "--noise", "simulated", *FEW)
+    assert finished.exit_code == 0
+    for part in ("Evaluation on data", "best constant arm", "A live attack", "NOT A PROTECTION", "Next, "):
+        assert part in finished.stdout
+    assert (tmp_path / "report" / "report.html").exists()
+
+
+def test_run_prints_json_and_nothing_else(tmp_path):
+    finished = invoke(
+        "run", "--data", "synthetic-income", "--horizon", 300, "--reps", 1, "--jobs", 1,
+        "--epsilon", 2, "--out", tmp_path, "--json", *FEW,
+    )  # fmt: skip
+    numbers = json.loads(finished.stdout)
+    assert numbers["guarantee"]["status"] == "enforced"
+    assert {row["epsilon"] for row in numbers["rows"]} == {None, 0.1, 0.3, 1.0, 2.0, 3.0}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--data", "nowhere"),
+        ("--data", "nowhere.toml"),
+        ("--data", "synthetic-income", "--epsilon", "0"),
+        ("--data", "synthetic-income", "--delta", "1"),
+        ("--data", "synthetic-income", "--horizon", "100000000"),
+        ("--data", "synthetic-income", "--reps", "0"),
+        ("--data", "synthetic-income", "--seed", "999999"),
+    ],
+)
+def test_run_refuses_bad_options_with_one_error_and_no_report(tmp_path, arguments):
+    finished = command("run", *arguments, "--out", tmp_path / "report", "--jobs", "1")
+    assert finished.returncode == 1
+    assert "Traceback" not in finished.stderr
+    assert not (tmp_path / "report").exists()
+
+
+def test_help_of_every_command_is_there():
+    for name in ("run", "calibrate", "guarantee"):
+        shown = invoke(name, "--help")
+        assert shown.exit_code == 0
+        assert "Usage" in shown.stdout
