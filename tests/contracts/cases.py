@@ -13,6 +13,8 @@ import pytest
 import dpbandits as dpb
 from dpbandits.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
 from dpbandits.central import BlockGPUCB
+from dpbandits.central.published import Dubey2021
+from dpbandits.models.fourier_features import QuadratureFourierFeatures
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy import JointDP, SimulatedNoise
 
@@ -60,6 +62,20 @@ def _block(**changes: Any) -> BlockGPUCB:
     return BlockGPUCB(**(arguments | changes))
 
 
+def _tree(**changes: Any) -> Dubey2021:
+    features = changes.pop("features", QuadratureFourierFeatures(kernel=KERNEL, dim=2, nodes=3))
+    arguments = {
+        "features": features,
+        "domain": DOMAIN,
+        "reward_range": REWARDS,
+        "horizon": HORIZON,
+        "privacy": JointDP(epsilon=4.0, delta=1e-6),
+        "noise": SimulatedNoise(3),
+        "seed": 11,
+    }
+    return Dubey2021(**(arguments | changes))
+
+
 def _baseline(policy_class: type[BasePolicy], **own: Any) -> Callable[..., BasePolicy]:
     def make(**changes: Any) -> BasePolicy:
         arguments = {
@@ -75,6 +91,7 @@ def _baseline(policy_class: type[BasePolicy], **own: Any) -> Callable[..., BaseP
 
 
 CASES = (
+    Case("dubey2021", _tree, learns=True, private=True, counts_users=True),
     Case("block", _block, learns=True, private=True, counts_users=True),
     Case(
         "block, public sets",

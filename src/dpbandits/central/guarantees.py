@@ -5,7 +5,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer, Status
 from dpbandits.privacy.prefix_sums import BlockRelease
 
-__all__ = ["block_release_guarantee"]
+__all__ = ["block_release_guarantee", "release_guarantee"]
 
 PUBLIC_SETS_NOTE = (
     "Decision sets are declared public: this promise covers rewards only. Everybody may learn what every "
@@ -47,16 +47,56 @@ def block_release_guarantee(
         witnessed: whether a ledger refuses a second copy of a saved state.
         public_decision_sets: whether only rewards are protected.
     """
-    if status not in ("enforced", "simulated"):
-        raise InvalidParameter(f"status is {status!r}: block release is enforced or simulated")
-    rounds = "1 round" if privacy.rounds_per_user == 1 else f"{privacy.rounds_per_user} rounds"
-    secure = status == "enforced"
     what = "reward" if public_decision_sets else "decision set and reward"
     statistics = (
         "sums of centred rewards times features"
         if public_decision_sets
         else "sums of phi phi^T and of centred rewards times features"
     )
+    record = MechanismRecord(
+        name=f"{statistics} (the unit is one user's {what}), mixed over the blocks",
+        law="discrete Gaussian" if status == "enforced" else "rounded Gaussian",
+        scale=release.sigma,
+        sensitivity=release.sensitivity,
+        certificate=release.certificate,
+        releases=release.factor.n_blocks,
+        unit="in lattice units of 2^-20",
+    )
+    return release_guarantee(
+        privacy,
+        record,
+        status=status,
+        user_ids=user_ids,
+        witnessed=witnessed,
+        public_decision_sets=public_decision_sets,
+    )
+
+
+def release_guarantee(
+    privacy: JointDP,
+    record: MechanismRecord,
+    *,
+    status: Status,
+    user_ids: bool,
+    witnessed: bool,
+    public_decision_sets: bool,
+    notes: tuple[str, ...] = (),
+    broken_by: str | None = None,
+) -> Guarantee:
+    """The guarantee of a central policy with one mechanism, whatever it releases.
+
+    Args:
+        privacy: the definition and its numbers.
+        record: the mechanism, with its certificate.
+        status: of the noise source.
+        user_ids, witnessed, public_decision_sets: as in `block_release_guarantee`.
+        notes: further sentences.
+        broken_by: the attack, where the noise is less than the promise needs.
+    """
+    if status not in ("enforced", "simulated"):
+        raise InvalidParameter(f"status is {status!r}: block release is enforced or simulated")
+    rounds = "1 round" if privacy.rounds_per_user == 1 else f"{privacy.rounds_per_user} rounds"
+    secure = status == "enforced"
     unchecked = [
         "Domain, reward range, horizon, blocks, kernel, features, public decision sets and every other "
         "parameter were chosen without looking at the private data.",
@@ -94,27 +134,18 @@ def block_release_guarantee(
                 protected=True,
             ),
         ),
-        mechanisms=(
-            MechanismRecord(
-                name=f"{statistics} (the unit is one user's {what}), mixed over the blocks",
-                law="discrete Gaussian" if secure else "rounded Gaussian",
-                scale=release.sigma,
-                sensitivity=release.sensitivity,
-                certificate=release.certificate,
-                releases=release.factor.n_blocks,
-                unit="in lattice units of 2^-20",
-            ),
-        ),
+        mechanisms=(record,),
         assumptions=(
             *(Assumption(text=text, enforced=True) for text in enforced),
             *(Assumption(text=text, enforced=False) for text in unchecked),
         ),
         theorem=THEOREM if secure else SIMULATED_THEOREM,
-        status=status,
-        certificate=release.certificate,
+        status="broken" if broken_by else status,
+        certificate=None if broken_by else record.certificate,
+        attack=broken_by,
         unit=_reward_unit(privacy) if public_decision_sets else "",
         neighbours=_REWARD_NEIGHBOURS if public_decision_sets else "",
-        notes=(PUBLIC_SETS_NOTE,) if public_decision_sets else (),
+        notes=(PUBLIC_SETS_NOTE, *notes) if public_decision_sets else notes,
     )
 
 

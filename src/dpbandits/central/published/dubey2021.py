@@ -1,0 +1,338 @@
+r"""GP-UCB on Fourier features with a private binary tree: Dubey2021, as published.
+
+Implements Algorithm 1 with the privatizer of Algorithm 2: every round the sums of phi phi^T and y phi are
+released through a binary tree with Gaussian noise, the Gram is shifted by 2 Lambda I so that it stays
+positive definite (Lemma 3), and the candidate with the largest upper confidence bound is chosen, with
+the confidence radius beta_t of Theorem 1. Rewards enter as they are, in [0, 1] of their range.
+
+Departs from the paper in the noise: by default it is calibrated to the right sensitivity, where the
+printed formulas are not (`central.published.printed`). `paper_constants=` takes a printed formula
+instead; the guarantee then says what it really gives. The spectral norm of the tree's noise is bounded
+by sigma sqrt(L) (sqrt(2 m) + sqrt(2 ln(2 T/alpha))), which is sharp for sigma (Z + Z^T)/2.
+
+With m = 64 at (1, 1e-5) the shift 2 Lambda is larger than T = 1024: the policy is near random there.
+That is the paper's method, shown and not repaired; `central.BlockGPUCB` is what we recommend.
+
+Unknown horizon (`horizon=None`): doubling epochs (Remark 5), each with a tree of its own; a user's
+rounds lie in one epoch or in several, and either way the losses add up to the promise, since every
+epoch is calibrated to all of the user's rounds. The last sum of a finished epoch is carried on.
+
+Privacy: (epsilon, delta)-joint DP; the unit is one user's decision sets and rewards.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
+
+from dpbandits import domains
+from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.central.published.printed import Formula, printed_scale
+from dpbandits.central.published.statement import tree_guarantee
+from dpbandits.domains import RewardRange
+from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.models import features as feature_models
+from dpbandits.models.features import Features
+from dpbandits.policy import BasePolicy, best_choice
+from dpbandits.privacy import definitions
+from dpbandits.privacy import noise as noise_sources
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.mechanisms import GramVectorMechanism
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from dpbandits.privacy.prefix_sums import RELEASE_UNIT, BinaryTree, TreeRelease
+from dpbandits.state.ledger import Ledger
+
+__all__ = ["Dubey2021"]
+
+FIRST_EPOCH = 64
+"""Rounds in the first epoch when the horizon is unknown; each next epoch is twice as long."""
+
+MOST_EPOCHS = 16
+"""64 (2^16 - 1) rounds: what int64 sums hold."""
+
+
+class Dubey2021(BasePolicy):
+    """The published policy; see the module.
+
+    Args:
+        domain: public set that every candidate lies in.
+        reward_range: public (low, high); rewards are scaled to [0, 1].
+        horizon: rounds in all, or None (doubling).
+        privacy: epsilon, delta and `rounds_per_user`.
+        features: feature map of norm at most 1, in the paper `QuadratureFourierFeatures`.
+        norm_bound: B, bound on the norm of the scaled reward function.
+        failure_probability: alpha of the confidence bounds.
+        paper_constants: a printed noise formula instead of the right one.
+        acknowledge_broken: must be True where `paper_constants` adds too little noise.
+        user_ids, clip, seed, ledger, account: see `BasePolicy`.
+        noise: default `SecureNoise()`.
+
+    Raises:
+        InvalidParameter: arguments that do not fit together, or a broken formula that is not acknowledged.
+
+    References:
+        Dubey2021, Algorithms 1 and 2, Theorem 1, Lemmas 2, 3 and 12, Remark 5.
+    """
+
+    kind = "central.published.Dubey2021"
+
+    def __init__(
+        self,
+        *,
+        domain: domains.Domain,
+        reward_range: RewardRange | tuple[float, float],
+        horizon: int | None,
+        privacy: JointDP,
+        features: Features,
+        norm_bound: float = 1.0,
+        failure_probability: float = 0.1,
+        paper_constants: Formula | None = None,
+        acknowledge_broken: bool = False,
+        user_ids: bool = True,
+        clip: bool = False,
+        seed: Seed = 0,
+        noise: NoiseSource | None = None,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+    ) -> None:
+        super().__init__(
+            domain=domain,
+            reward_range=reward_range,
+            horizon=FIRST_EPOCH * ((1 << MOST_EPOCHS) - 1) if horizon is None else horizon,
+            rounds_per_user=privacy.rounds_per_user,
+            user_ids=user_ids,
+            clip=clip,
+            seed=seed,
+            ledger=ledger,
+            account=account,
+        )
+        if not (0.0 < failure_probability < 1.0 and norm_bound > 0.0):
+            raise InvalidParameter("expected failure_probability in (0, 1) and norm_bound above 0")
+        if horizon is not None:
+            definitions.warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
+        self.privacy = privacy
+        self.features = features
+        self.norm_bound = norm_bound
+        self.failure_probability = failure_probability
+        self.paper_constants = paper_constants
+        self.doubling = horizon is None
+        self.acknowledge_broken = acknowledge_broken
+        self._mechanism = GramVectorMechanism(
+            n_features=features.n_features, ratio=2.0, rounds_per_user=privacy.rounds_per_user
+        )
+        self._noise = SecureNoise() if noise is None else noise
+        self._epoch_release = self._release_of(0)
+        if self.guarantee.status == "broken" and not acknowledge_broken:
+            raise InvalidParameter(
+                f"paper_constants={paper_constants!r} adds less noise than the promise needs: pass "
+                "acknowledge_broken=True to reproduce it on data that everyone may know"
+            )
+        size = self._mechanism.size
+        levels = self._epoch_release.tree.levels
+        self._clock = np.zeros(3, dtype=np.int64)  # epoch, its first round, rounds released in it
+        self._open = np.zeros((levels, size), dtype=np.int64)  # secret: exact sums of open nodes
+        self._nodes = np.zeros((levels, size), dtype=np.int64)  # released nodes of the current prefix
+        self._carried = np.zeros(size, dtype=np.int64)  # released sums of finished epochs
+        self._carried_variance = 0.0
+        self._durable = True
+        self._fit()
+
+    def _release_of(self, epoch: int) -> TreeRelease:
+        rounds = FIRST_EPOCH << epoch if self.doubling else int(self.horizon or 0)
+        tree = BinaryTree(rounds)
+        override = None
+        if self.paper_constants is not None:
+            override = printed_scale(
+                self.paper_constants,
+                levels=tree.levels,
+                epsilon=self.privacy.epsilon,
+                delta=self.privacy.delta,
+            )
+        return TreeRelease(
+            tree=tree,
+            mechanism=self._mechanism,
+            noise=self._noise,
+            epsilon=self.privacy.epsilon,
+            delta=self.privacy.delta,
+            sigma_override=override,
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """(epsilon, delta)-joint DP; with `paper_constants`, what they really give."""
+        return tree_guarantee(
+            self.privacy,
+            self._epoch_release,
+            status=self._noise.status,
+            user_ids=self.user_ids,
+            witnessed=self._ledger is not None,
+            paper_constants=self.paper_constants,
+            doubling=self.doubling,
+        )
+
+    # -- releasing: where raw data meets noise ------------------------------------------------------
+
+    def _prepare(self) -> None:
+        if not self._durable:
+            self._make_durable()
+        asked = self._book.asked
+        if int(self._clock[1] + self._clock[2]) == asked:
+            return
+        while int(self._clock[1] + self._clock[2]) < asked:
+            self._release_round()
+        self._book.close(asked)
+        self._durable = False
+        self._make_durable()
+
+    def _make_durable(self) -> None:
+        self._commit()
+        self._durable = True
+        self._fit()
+
+    def _release_round(self) -> None:
+        """Add one round to the open nodes, and release the node that it completes."""
+        start = int(self._clock[1])
+        t = int(self._clock[2]) + 1
+        actions, rewards = self._book.told(start + t - 1, start + t)
+        # The mechanism bounds |z| by 1/2 and y/2 keeps that: sums of y phi are twice the released vector.
+        halves = 0.5 * (rewards - self.reward_range.low) / self.reward_range.width
+        own = self._mechanism.encode(self.features(actions), halves)
+        level, _ = self._epoch_release.tree.node(t)
+        node = self._open[:level].sum(axis=0) + own
+        self._open[level] = node
+        self._open[:level] = 0
+        self._nodes[level] = self._epoch_release.release(node)
+        self._nodes[:level] = 0
+        self._clock[2] = t
+        if self.doubling and t == self._epoch_release.tree.n_blocks:
+            self._next_epoch()
+
+    def _next_epoch(self) -> None:
+        self._carried = self._carried + self._nodes.sum(axis=0)
+        self._carried_variance += self._epoch_release.noise_sd**2
+        self._clock = np.array([self._clock[0] + 1, self._clock[1] + self._clock[2], 0])
+        self._epoch_release = self._release_of(int(self._clock[0]))
+        shape = (self._epoch_release.tree.levels, self._mechanism.size)
+        self._open, self._nodes = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+
+    # -- post-processing -------------------------------------------------------------------------------
+
+    def _fit(self) -> None:
+        """Shifted Gram, weights and confidence radius from the released nodes (eqs. of Algorithm 1)."""
+        m = self.features.n_features
+        released = (self._carried + self._nodes.sum(axis=0)) * RELEASE_UNIT
+        gram, half_vector = self._mechanism.from_coordinates(released)
+        vector = 2.0 * half_vector
+        levels = self._epoch_release.tree.levels
+        noise_sd = math.sqrt(levels * self._epoch_release.noise_sd**2 + self._carried_variance)
+        # Lemma 3: spectral norm of noise_sd (Z + Z^T)/2, over all rounds
+        rounds = int(self._clock[1]) + self._epoch_release.tree.n_blocks
+        tail = math.sqrt(2.0 * math.log(2.0 * rounds / self.failure_probability))
+        spectral = noise_sd * (math.sqrt(2.0 * m) + tail)
+        shifted = gram + 2.0 * spectral * np.eye(m)
+        try:
+            self._lower = np.linalg.cholesky(shifted)
+        except np.linalg.LinAlgError:  # the event that Lemma 3 excludes up to alpha
+            values, basis = np.linalg.eigh(shifted)
+            self._lower = np.linalg.cholesky((basis * np.maximum(values, spectral)) @ basis.T)
+        self._weights = cho_solve((self._lower, True), vector)
+        # Theorem 1: spectral <= H <= 3 spectral, ||h||_{H^-1} <= ||h||/sqrt(spectral)
+        log_det = 2.0 * float(np.log(np.diag(self._lower)).sum()) - m * math.log(spectral)
+        vector_noise = noise_sd / math.sqrt(2.0) * (math.sqrt(m) + tail)
+        self._beta = (
+            0.5 * math.sqrt(2.0 * math.log(2.0 / self.failure_probability) + max(0.0, log_det))
+            + self.norm_bound * math.sqrt(3.0 * spectral)
+            + vector_noise / math.sqrt(spectral)
+        )
+
+    def _choose(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[IntArray, FloatArray | None]:
+        n_sets, n = candidates.shape[:2]
+        phi = self.features(candidates).reshape(n_sets * n, -1)
+        scores = phi @ self._weights + self._beta * self._width(phi)
+        ties = self._coins.uniform("ties", start, start + n_sets, 1)[:, 0]
+        return best_choice(scores.reshape(n_sets, n), ties, available), None
+
+    def _width(self, phi: FloatArray) -> FloatArray:
+        """||phi||_{V^-1} of rows (k, m)."""
+        whitened = solve_triangular(self._lower, phi.T, lower=True, check_finite=False)
+        return np.asarray(np.sqrt(np.einsum("ij,ij->j", whitened, whitened)))
+
+    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and confidence radius over two of the reward at `points` (n, d), from releases only."""
+        phi = self.features(self.domain.validate(points, name="points"))
+        mean = self.reward_range.low + self.reward_range.width * (phi @ self._weights)
+        return mean, 0.5 * self.reward_range.width * self._beta * self._width(phi)
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Public numbers and released quantities."""
+        return {
+            **super().diagnostics(),
+            "levels": self._epoch_release.tree.levels,
+            "node_noise_sd": self._epoch_release.noise_sd,
+            "beta": self._beta,
+            "epoch": int(self._clock[0]),
+        }
+
+    # -- configuration and state -------------------------------------------------------------------------
+
+    def to_config(self) -> dict[str, Any]:
+        """Everything public that builds this policy anew."""
+        config = {
+            **self._base_config(),
+            "privacy": self.privacy.to_config(),
+            "features": self.features.to_config(),
+            "norm_bound": self.norm_bound,
+            "failure_probability": self.failure_probability,
+            "paper_constants": self.paper_constants,
+            "acknowledge_broken": self.acknowledge_broken,
+            "noise": self._noise.to_config(),
+        }
+        if self.doubling:
+            config["horizon"] = None
+        return config
+
+    @classmethod
+    def _parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
+        parameters = super()._parameters(config)
+        parameters["features"] = feature_models.from_config(parameters["features"])
+        parameters["privacy"] = definitions.from_config(parameters["privacy"])
+        if "noise" in parameters:
+            parameters["noise"] = noise_sources.from_config(parameters["noise"])
+        if not isinstance(parameters["privacy"], JointDP):
+            raise InvalidParameter("config: central policies promise JointDP")
+        return parameters
+
+    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        position = self._noise.position if isinstance(self._noise, SimulatedNoise) else 0
+        return {
+            "clock": self._clock,
+            "open_nodes": self._open,
+            "released_nodes": self._nodes,
+            "carried": self._carried,
+            "carried_variance": np.array(self._carried_variance),
+            "noise_position": np.array(position),
+        }
+
+    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        try:
+            clock, carried = arrays["clock"], arrays["carried"]
+            opened, nodes = arrays["open_nodes"], arrays["released_nodes"]
+            variance, position = float(arrays["carried_variance"]), int(arrays["noise_position"])
+            if isinstance(self._noise, SimulatedNoise):
+                self._noise = self._noise.at(position)
+            release = self._release_of(int(clock[0]))
+        except (KeyError, TypeError, IndexError, InvalidParameter) as error:
+            raise CorruptState("the saved tree is incomplete") from error
+        shape = (release.tree.levels, self._mechanism.size)
+        arrays_fit = clock.shape == (3,) and opened.shape == nodes.shape == shape
+        if not arrays_fit or carried.shape != shape[1:] or clock[2] > release.tree.n_blocks:
+            raise CorruptState("the saved tree contradicts the saved configuration")
+        self._epoch_release = release
+        self._clock, self._carried, self._carried_variance = clock.copy(), carried.copy(), variance
+        self._open, self._nodes = opened.copy(), nodes.copy()
+        self._fit()

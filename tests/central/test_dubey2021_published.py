@@ -1,0 +1,197 @@
+"""Dubey2021 as published: the tree against direct sums, its scale, printed constants, doubling."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpbandits.central.published import (
+    FORMULAS,
+    Dubey2021,
+    correct_scale,
+    printed_scale,
+    real_epsilon,
+)
+from dpbandits.domains import Box
+from dpbandits.environments import dubey2021_figure1
+from dpbandits.errors import InvalidParameter
+from dpbandits.evaluation.runner import run
+from dpbandits.models.fourier_features import QuadratureFourierFeatures
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.privacy import JointDP, SimulatedNoise
+from dpbandits.privacy.accounting import membership_bound
+from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+
+SE = SquaredExponential(lengthscale=1.0)
+FEATURES = QuadratureFourierFeatures(kernel=SE, dim=2, nodes=4)
+DOMAIN = Box(low=[-2, -2], high=[2, 2])
+
+
+class Silence(SimulatedNoise):
+    """Calibrates as usual and adds nothing."""
+
+    def integer_gaussian(self, sigma, size):
+        return np.zeros(size, dtype=np.int64)
+
+
+def policy(**changes):
+    arguments = {
+        "domain": DOMAIN,
+        "reward_range": (0, 1),
+        "horizon": 40,
+        "privacy": JointDP(epsilon=1.0, delta=1e-5),
+        "features": FEATURES,
+        "noise": SimulatedNoise(1),
+        "user_ids": False,
+        "seed": 2,
+    }
+    return Dubey2021(**{**arguments, **changes})
+
+
+def drive(p, rounds):
+    rng = np.random.default_rng(0)
+    actions, rewards = [], []
+    for _ in range(rounds):
+        decision = p.ask(DOMAIN.sample(5, rng))
+        rewards.append(float(rng.random() < 0.5))
+        actions.append(decision.action)
+        p.tell(decision.id, rewards[-1])
+    p.ask(DOMAIN.sample(5, rng))
+    return np.array(actions), np.array(rewards)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 7, 8, 21, 33])
+@pytest.mark.parametrize("horizon", [40, None])
+def test_without_noise_the_prefix_is_the_sum(rounds, horizon):
+    p = policy(noise=Silence(0), horizon=horizon)
+    actions, rewards = drive(p, rounds)
+    released = (p._carried + p._nodes.sum(axis=0)) * RELEASE_UNIT
+    gram, half = p._mechanism.from_coordinates(released)
+    phi = FEATURES(actions)
+    assert gram == pytest.approx(phi.T @ phi, abs=1e-4)
+    assert 2 * half == pytest.approx(phi.T @ rewards, abs=1e-4)
+
+
+def test_doubling_carries_finished_epochs_on():
+    p = policy(noise=Silence(0), horizon=None)
+    actions, rewards = drive(p, 70)
+    assert p.diagnostics()["epoch"] == 1
+    released = (p._carried + p._nodes.sum(axis=0)) * RELEASE_UNIT
+    assert 2 * p._mechanism.from_coordinates(released)[1] == pytest.approx(
+        FEATURES(actions).T @ rewards, abs=1e-4
+    )
+    assert "double" in p.guarantee.explain()
+
+
+def test_doubling_goes_on_after_a_restart(tmp_path):
+    one = policy(horizon=None)
+    drive(one, 70)
+    one.save(tmp_path / "tree.state")
+    other = Dubey2021.load(tmp_path / "tree.state")
+    sets = DOMAIN.sample(30, np.random.default_rng(5)).reshape(6, 5, 2)
+    for candidates in sets:
+        left, right = one.ask(candidates), other.ask(candidates)
+        assert left.index == right.index
+        one.tell(left.id, 1.0)
+        other.tell(right.id, 1.0)
+    assert np.array_equal(one._nodes, other._nodes)
+
+
+def test_noise_of_a_prefix_is_popcount_nodes():
+    """2,000 repetitions of the prefix at t = 7 (three nodes): within 7 standard deviations, .23."""
+    draws = []
+    for seed in range(2):
+        p = policy(noise=SimulatedNoise(seed), features=QuadratureFourierFeatures(kernel=SE, dim=2, nodes=6))
+        rng = np.random.default_rng(seed)
+        for _ in range(7):
+            p.abandon(p.ask(DOMAIN.sample(3, rng)).id)
+        p.ask(DOMAIN.sample(3, rng))
+        draws.append(p._nodes.sum(axis=0) / p._epoch_release.sigma)
+    assert np.mean(np.concatenate(draws) ** 2) == pytest.approx(3.0, abs=7 * 3 * math.sqrt(2 / 1404))
+
+
+def test_scale_of_the_papers_promise():
+    p = policy(horizon=1024)
+    assert p.diagnostics()["node_noise_sd"] == pytest.approx(35.0, abs=0.01)
+    assert p.guarantee.status == "simulated"
+    assert p.guarantee.certificate.delta_at(1.0) <= 1e-5
+
+
+class TestPrintedConstants:
+    def test_ratios_that_were_established_independently(self):
+        at = {"levels": 11, "delta": 1e-5}
+        right = correct_scale(epsilon=1.0, **at)
+        assert 10 <= printed_scale("lemma-2", epsilon=1.0, **at) / right <= 12
+        assert printed_scale("lemma-12", epsilon=1.0, **at) / right == pytest.approx(2400, rel=0.02)
+        assert printed_scale("lemma-2-statement", epsilon=1.0, **at) > 2400 * right
+
+    def test_lemma_12_under_noises_at_small_epsilon(self):
+        for epsilon, broken in ((0.065, True), (0.075, False)):
+            at = {"levels": 11, "delta": 1e-5}
+            printed = printed_scale("lemma-12", epsilon=epsilon, **at)
+            assert (printed < correct_scale(epsilon=epsilon, **at)) is broken
+            assert (real_epsilon(printed, **at) > epsilon) is broken
+
+    def test_broken_needs_acknowledgement_and_names_its_attack(self):
+        broken = {
+            "privacy": JointDP(epsilon=0.05, delta=1e-5),
+            "paper_constants": "lemma-12",
+            "horizon": 1024,
+        }
+        with pytest.raises(InvalidParameter, match="acknowledge_broken"):
+            policy(**broken)
+        guarantee = policy(**broken, acknowledge_broken=True).guarantee
+        assert guarantee.status == "broken"
+        assert "likelihood-ratio" in guarantee.attack
+        assert "really gives epsilon = 0.1" in guarantee.explain()
+
+    @pytest.mark.parametrize("formula", FORMULAS)
+    def test_over_noised_formulas_say_what_they_really_give(self, formula):
+        guarantee = policy(paper_constants=formula, horizon=1024).guarantee
+        assert guarantee.status == "simulated"
+        assert guarantee.epsilon_at(1e-5) < 1.0
+        assert f"printed formula '{formula}'" in guarantee.explain()
+
+    def test_refuses_what_was_not_printed(self):
+        with pytest.raises(InvalidParameter):
+            policy(paper_constants="lemma-99")
+        with pytest.raises(InvalidParameter):
+            printed_scale("lemma-2", levels=3, epsilon=1.0, delta=0.0)
+
+
+def test_the_attack_on_too_little_noise_works():
+    """Lemma 12 at epsilon = .02: a test on the stacked nodes beats what (.02, 1e-5) would allow."""
+    levels, delta, epsilon = 11, 1e-5, 0.02
+    sigma = printed_scale("lemma-12", levels=levels, epsilon=epsilon, delta=delta)
+    distance = 2 * math.sqrt(2) * math.sqrt(levels)
+    rng = np.random.default_rng(0)
+    n = 400_000
+    side = rng.integers(2, size=n)
+    # sufficient statistic: the projection of all nodes on the direction between the neighbours
+    seen = (side - 0.5) * distance + sigma * rng.standard_normal(n)
+    rate = np.mean((seen > 0) == (side == 1))
+    # standard error .0008; the claim allows .505, the printed noise .55
+    assert rate - 7 * 0.0008 > membership_bound(epsilon, delta)
+
+
+def test_learns_where_noise_is_little():
+    world = dubey2021_figure1(seed=3, horizon=300)
+    p = policy(
+        domain=world.domain,
+        horizon=300,
+        features=QuadratureFourierFeatures(kernel=SE, dim=2, nodes=8),
+        privacy=JointDP(epsilon=50.0, delta=1e-3),
+    )
+    result = run(p, world)
+    random = float((result.best - result.uniform).sum())
+    assert result.regret.sum() < 0.8 * random
+
+
+@pytest.mark.slow
+def test_full_size_is_fast_enough():
+    """A benchmark would say how fast; this says that nothing is quadratic in the horizon."""
+    world = dubey2021_figure1(seed=3, horizon=1024)
+    p = policy(
+        domain=world.domain, horizon=1024, features=QuadratureFourierFeatures(kernel=SE, dim=2, nodes=8)
+    )
+    assert run(p, world).seconds < 60.0
