@@ -1,6 +1,7 @@
 """Dubey2021 as published: the tree against direct sums, its scale, printed constants, doubling."""
 
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -87,7 +88,8 @@ def test_doubling_goes_on_after_a_restart(tmp_path):
     one = policy(horizon=None)
     drive(one, 70)
     one.save(tmp_path / "tree.state")
-    other = Dubey2021.load(tmp_path / "tree.state")
+    shutil.copy(tmp_path / "tree.state", tmp_path / "copy.state")
+    other = Dubey2021.load(tmp_path / "copy.state")
     sets = DOMAIN.sample(30, np.random.default_rng(5)).reshape(6, 5, 2)
     for candidates in sets:
         left, right = one.ask(candidates), other.ask(candidates)
@@ -95,6 +97,32 @@ def test_doubling_goes_on_after_a_restart(tmp_path):
         one.tell(left.id, 1.0)
         other.tell(right.id, 1.0)
     assert np.array_equal(one._nodes, other._nodes)
+
+
+def test_one_user_moves_all_nodes_by_at_most_the_sensitivity():
+    """Two runs without noise that differ in one user's reward, or in whether it came."""
+    target = 5
+
+    def nodes(reward):
+        p = policy(noise=Silence(0), horizon=16)
+        seen = []
+        for t in range(16):
+            decision = p.ask(DOMAIN.sample(1, np.random.default_rng(t)))
+            seen.append(p._nodes.copy())
+            if t == target and reward is None:
+                p.abandon(decision.id)
+            else:
+                p.tell(decision.id, reward if t == target else 0.5)
+        return p, np.array(seen)
+
+    whole, first = nodes(1.0)
+    for reward in (0.0, None):
+        _, second = nodes(reward)
+        moved = 0.0
+        for t in range(1, 16):  # every node once: when it was released
+            level = (t & -t).bit_length() - 1
+            moved += float(((first[t, level] - second[t, level]).astype(float) ** 2).sum())
+        assert 0.0 < math.sqrt(moved) <= whole._epoch_release.sensitivity
 
 
 def test_noise_of_a_prefix_is_popcount_nodes():

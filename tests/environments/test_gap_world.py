@@ -77,7 +77,7 @@ def test_sizes_and_bounds_can_be_chosen():
     assert means.shape == (100, 10)
     assert (means[:, -1] >= 0.7).all()
     assert (means[:, :-1] <= 0.5).all()
-    assert world.domain.high.tolist() == [1.5, 1.5]
+    assert world.domain.radius == 1.5
 
 
 def test_unreachable_bounds_are_refused():

@@ -27,7 +27,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.guarantees import block_release_guarantee
 from dpbandits.central.public_sets import PublicSets, uniform_decision_sets
 from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
-from dpbandits.central.schedule import check_boundaries, default_blocks
+from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models import features as feature_models
@@ -50,14 +50,14 @@ __all__ = ["BlockGPUCB"]
 THOMPSON_SCALE = 0.25
 """Posterior deviations are multiplied by this before drawing; chosen on tuning seeds."""
 
-PUBLIC_LAW_SPREAD = 0.03
-"""Believed relative deviation of people from the public decision sets; chosen on tuning seeds."""
-
 PRIOR_VARIANCE = 0.2
 """Prior variance of a feature weight, in squared widths of the reward range; chosen on tuning seeds."""
 
 PUBLIC_SETS = 400
 PUBLIC_CANDIDATES = 25
+LONGEST_HORIZON = 1 << 22
+"""What int64 sums hold: the horizon when none is given."""
+
 _CHUNK = 2048
 """Decision sets whose Thompson weights are held at a time."""
 
@@ -68,7 +68,8 @@ class BlockGPUCB(BasePolicy):
     Args:
         domain: public set that every candidate lies in.
         reward_range: public (low, high).
-        horizon: rounds in all; the noise is calibrated to the blocks they are cut into.
+        horizon: rounds in all; the noise is calibrated to the blocks they are cut into. None where it is
+            not known: every block then gets fresh noise by itself (parallel composition), which costs more.
         privacy: epsilon, delta and `rounds_per_user`.
         kernel: what the reward function looks like; a public choice.
         n_features: size of the Mercer feature map of `kernel` over `domain`; more of them fit finer
@@ -114,7 +115,7 @@ class BlockGPUCB(BasePolicy):
         *,
         domain: domains.Domain,
         reward_range: RewardRange | tuple[float, float],
-        horizon: int,
+        horizon: int | None,
         privacy: JointDP,
         kernel: Kernel | None = None,
         n_features: int = 20,
@@ -125,7 +126,7 @@ class BlockGPUCB(BasePolicy):
         regression: Regression = "blocks",
         factor: Factor | None = None,
         public_decision_sets: FloatArray | None = None,
-        public_law_spread: float | Literal["likely"] = PUBLIC_LAW_SPREAD,
+        public_law_spread: float | Literal["likely"] = "likely",
         prior_variance: float = PRIOR_VARIANCE,
         thompson_scale: float = THOMPSON_SCALE,
         user_ids: bool = True,
@@ -135,10 +136,11 @@ class BlockGPUCB(BasePolicy):
         ledger: Ledger | None = None,
         account: str | None = None,
     ) -> None:
+        rounds = LONGEST_HORIZON if horizon is None else horizon
         super().__init__(
             domain=domain,
             reward_range=reward_range,
-            horizon=horizon,
+            horizon=rounds,
             rounds_per_user=privacy.rounds_per_user,
             user_ids=user_ids,
             clip=clip,
@@ -158,10 +160,14 @@ class BlockGPUCB(BasePolicy):
                 raise InvalidParameter(
                     f"{name}: expected a finite number of at least {floor:g}, got {value!r}"
                 )
-        definitions.warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
+        if horizon is not None:
+            definitions.warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
         self.privacy = privacy
         self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features)
-        self.blocks = default_blocks(horizon) if blocks is None else check_boundaries(blocks, horizon)
+        if blocks is None:
+            self.blocks = open_ended_blocks(rounds) if horizon is None else default_blocks(horizon)
+        else:
+            self.blocks = check_boundaries(blocks, rounds)
         self.reporting_delay = reporting_delay
         self.decision_sets = decision_sets
         self.regression = regression
@@ -185,7 +191,7 @@ class BlockGPUCB(BasePolicy):
             noise=self._noise,
             epsilon=privacy.epsilon,
             delta=privacy.delta,
-            max_rounds=horizon,
+            max_rounds=rounds,
         )
         size = self._release.mechanism.size
         self._raw_sums = np.zeros((0, size), dtype=np.int64)  # secret

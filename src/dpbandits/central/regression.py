@@ -27,8 +27,11 @@ Regression = Literal["blocks", "prefix"]
 REWARD_VARIANCE = 0.25
 """Largest variance of a reward, in squared widths of its range: bounds every law."""
 
-SPREADS = (0.03, 0.1, 0.3)
+SPREADS = (0.01, 0.03, 0.1, 0.3)
 """Deviations from the public sets that `public_law_spread="likely"` chooses from."""
+
+INDISTINCT = 2.0
+"""A difference of log-likelihoods that is no evidence: odds of seven to one."""
 
 
 def posterior_from_releases(
@@ -108,9 +111,10 @@ def likely_spread(
     supports: Supports,
     spreads: Sequence[float] = SPREADS,
 ) -> float:
-    """The c under which the released Grams' deviations from the expected ones are most likely.
+    """The smallest c under which the released Grams' deviations from the expected ones are likely.
 
-    Deviations between blocks are N(0, diag((c n)^2) + noise), independently in every isometric
+    That is, whose log-likelihood is within `INDISTINCT` of the best: without evidence the public law is
+    trusted. Deviations between blocks are N(0, diag((c n)^2) + noise), independently in every isometric
     coordinate of the Gram (the diagonal, and sqrt(2) times what stands above it).
 
     Args:
@@ -118,7 +122,7 @@ def likely_spread(
         noise: (k, k) covariance of the release noise between blocks, in a coordinate.
         block_sizes: (k,).
         supports: ranges whose entries were released.
-        spreads: candidates for c.
+        spreads: candidates for c, increasing.
     """
     columns = []
     for low, high in supports:
@@ -133,4 +137,5 @@ def likely_spread(
         _, log_determinant = np.linalg.slogdet(total)
         fit = float(np.trace(np.linalg.solve(total, scatter)))
         likelihoods.append(-0.5 * (stacked.shape[1] * log_determinant + fit))
-    return float(spreads[int(np.argmax(likelihoods))])
+    enough = max(likelihoods) - INDISTINCT
+    return float(next(c for c, value in zip(spreads, likelihoods, strict=True) if value >= enough))

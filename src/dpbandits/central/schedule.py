@@ -10,7 +10,7 @@ import numpy as np
 
 from dpbandits.errors import InvalidParameter
 
-__all__ = ["check_boundaries", "default_blocks", "growing_blocks"]
+__all__ = ["check_boundaries", "default_blocks", "growing_blocks", "open_ended_blocks"]
 
 FIRST_BLOCK = 24
 """Length of the first block at horizon 1024; chosen on tuning seeds."""
@@ -18,7 +18,10 @@ FIRST_BLOCK = 24
 FIRST_BLOCK_EXPONENT = 0.6
 """How the first block grows with the horizon; chosen on tuning seeds."""
 
-BLOCKS = 14
+OPEN_ENDED_GROWTH = 1.25
+"""With fresh noise in every block few blocks carry most of what is known: later ones must dominate."""
+
+BLOCKS = 20
 """Blocks aimed at; chosen on tuning seeds."""
 
 LAST_SHARE = 0.85
@@ -53,7 +56,7 @@ def default_blocks(horizon: int) -> tuple[int, ...]:
 
     Example:
         >>> default_blocks(1024)
-        (24, 51, 82, 117, 157, 202, 254, 312, 378, 453, 539, 636, 746, 870)
+        (24, 49, 76, 105, 135, 167, 201, 236, 274, 314, 357, 402, 449, 500, 553, 609, 669, 733, 799, 870)
     """
     first = max(1, min(round(FIRST_BLOCK * (horizon / 1024) ** FIRST_BLOCK_EXPONENT), horizon // 2))
     low, high = 1.0, 64.0
@@ -61,6 +64,16 @@ def default_blocks(horizon: int) -> tuple[int, ...]:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _end(first, middle, BLOCKS) < LAST_SHARE * horizon else (low, middle)
     return tuple(dict.fromkeys(growing_blocks(horizon, first=first, growth=low)))
+
+
+def open_ended_blocks(longest: int) -> tuple[int, ...]:
+    """Blocks for an unknown horizon: each a quarter longer than the last, up to `longest` rounds.
+
+    Example:
+        >>> open_ended_blocks(1 << 22)[:4], len(open_ended_blocks(1 << 22))
+        ((24, 54, 92, 138), 47)
+    """
+    return growing_blocks(longest, first=FIRST_BLOCK, growth=OPEN_ENDED_GROWTH, last_share=1.0)
 
 
 def check_boundaries(boundaries: Sequence[int], horizon: int) -> tuple[int, ...]:

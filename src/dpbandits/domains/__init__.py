@@ -4,19 +4,21 @@ Everything here is a public constant that a guarantee rests on. Nothing is ever 
 the private data happened to be.
 
 - `Box(low=, high=)`: an axis-aligned rectangle.
+- `Ball(centre=, radius=)`: all points within a distance; in the plane, a disc.
 - `Finite(points=)`: a list of points.
 - `Arms(n_or_names)`: one column of codes 0..n-1.
 - `Product(*parts)`: columns of several domains side by side.
 - `Schema(**columns)` of `Range(low, high)` and `Categories([...])`: the columns of a table, and
   the only way a data frame gets in.
 - `RewardRange(low, high)`: the interval of a reward, and its centred form in [-1/2, 1/2].
-- `Domain`: the protocol that the first four follow; `from_config` rebuilds any of them.
+- `Domain`: the protocol that the first five follow; `from_config` rebuilds any of them.
 
 Every domain takes arrays of shape (..., dim), so that one decision set (n, dim) and a batch of
 decision sets (B, n, dim) are the same call.
 """
 
 from dpbandits.domains.arms import Arms
+from dpbandits.domains.ball import Ball
 from dpbandits.domains.box import Box
 from dpbandits.domains.columns import Categories, Range
 from dpbandits.domains.finite import Finite
@@ -27,6 +29,7 @@ from dpbandits.domains.schema import Schema
 
 __all__ = [
     "Arms",
+    "Ball",
     "Box",
     "Categories",
     "Domain",

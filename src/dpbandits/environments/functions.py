@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.domains import Box, RewardRange
+from dpbandits.domains import Box, Domain, RewardRange
 from dpbandits.environments.protocol import check_indices, check_rounds, public_integer
 from dpbandits.errors import InvalidParameter
 from dpbandits.policy.coins import PublicCoins
@@ -72,7 +72,7 @@ class FunctionBandit:
 
     Args:
         name: what reports call it.
-        domain: public box that contains all candidates.
+        domain: public set that contains all candidates.
         mean: expected reward, (..., d) -> (...), in [0, 1].
         candidates: draws decision sets; see `CandidateLaw`.
         n_candidates: rows of a decision set.
@@ -87,7 +87,7 @@ class FunctionBandit:
     """
 
     name: str
-    domain: Box
+    domain: Domain
     mean: MeanFunction
     candidates: CandidateLaw
     n_candidates: int

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from dpbandits._typing import FloatArray, IntArray, Seed
-from dpbandits.domains import Box
+from dpbandits.domains import Ball
 from dpbandits.environments.functions import FunctionBandit
 from dpbandits.environments.protocol import public_integer
 from dpbandits.errors import InvalidParameter
@@ -125,7 +125,7 @@ def dubey2021_figure1(
     `lengthscale`. It is drawn again until f >= high on 2% and f <= low on 20% of the disc (judged on
     4,096 fixed points). Every round one candidate is uniform on {f >= high} and the others on
     {f <= low}; the good one stands in a random place. Rewards are Bernoulli(f). The domain is the
-    square around the disc. Another seed is another function: build it with this constructor, or with
+    disc. Another seed is another function: build it with this constructor, or with
     `reseeded` for other candidates of the same function.
 
     With the defaults, over 200 functions: regret of a uniformly random policy in T = 1024 rounds 611
@@ -160,7 +160,7 @@ def dubey2021_figure1(
     )
     return FunctionBandit(
         name="dubey2021-figure1",
-        domain=Box(low=[-radius, -radius], high=[radius, radius]),
+        domain=Ball(centre=[0.0, 0.0], radius=radius),
         mean=mean,
         candidates=GapCandidates(mean=mean, radius=radius, n_candidates=n_candidates, high=high, low=low),
         n_candidates=n_candidates,

@@ -3,13 +3,16 @@
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.domains import Arms, Box, Domain, Finite, Product
+from dpbandits.domains import Arms, Ball, Box, Domain, Finite, Product
 from dpbandits.errors import InvalidParameter
 
 __all__ = ["landmarks"]
 
 MAX_SPREAD_DIMENSION = 10
 """Above this many coordinates a low-discrepancy sequence is no better than random points."""
+
+MOST_REJECTED_DIMENSION = 6
+"""A ball fills 8% of its box in six dimensions: above, points are drawn from it directly."""
 
 
 def landmarks(domain: Domain, size: int, rng: np.random.Generator) -> FloatArray:
@@ -18,6 +21,8 @@ def landmarks(domain: Domain, size: int, rng: np.random.Generator) -> FloatArray
         if domain.n_points <= size:
             return np.array(domain.points)
         return domain.points[np.sort(rng.choice(domain.n_points, size=size, replace=False))]
+    if isinstance(domain, Ball) and domain.dim <= MOST_REJECTED_DIMENSION:
+        return _in_ball(domain, size, rng)
     parts = domain.parts if isinstance(domain, Product) else (domain,)
     widths = [part.dim if isinstance(part, Box) else 1 for part in parts]
     spreadable = all(isinstance(part, Box | Arms | Finite) for part in parts)
@@ -26,6 +31,19 @@ def landmarks(domain: Domain, size: int, rng: np.random.Generator) -> FloatArray
     unit = _spread(size, sum(widths), rng)
     columns = np.split(unit, np.cumsum(widths)[:-1], axis=1)
     return np.concatenate([_from_unit(part, u) for part, u in zip(parts, columns, strict=True)], axis=1)
+
+
+def _in_ball(ball: Ball, size: int, rng: np.random.Generator) -> FloatArray:
+    """The first `size` points of a low-discrepancy sequence in the box around the ball that lie in it."""
+    count = 2 * size
+    state = rng.bit_generator.state
+    while True:
+        rng.bit_generator.state = state  # the same shift, a longer sequence
+        points = ball.bounding_box.from_unit(_spread(count, ball.dim, rng))
+        inside = points[ball.contains(points)]
+        if len(inside) >= size:
+            return inside[:size]
+        count *= 2
 
 
 def _from_unit(part: Domain, unit: FloatArray) -> FloatArray:

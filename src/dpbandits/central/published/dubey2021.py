@@ -130,13 +130,14 @@ class Dubey2021(BasePolicy):
                 f"paper_constants={paper_constants!r} adds less noise than the promise needs: pass "
                 "acknowledge_broken=True to reproduce it on data that everyone may know"
             )
-        size = self._mechanism.size
+        size, m = self._mechanism.size, features.n_features
         levels = self._epoch_release.tree.levels
         self._clock = np.zeros(3, dtype=np.int64)  # epoch, its first round, rounds released in it
         self._open = np.zeros((levels, size), dtype=np.int64)  # secret: exact sums of open nodes
         self._nodes = np.zeros((levels, size), dtype=np.int64)  # released nodes of the current prefix
         self._carried = np.zeros(size, dtype=np.int64)  # released sums of finished epochs
         self._carried_variance = 0.0
+        self._public = np.zeros((m + 1, m))  # Gram and vector of public data
         self._durable = True
         self._fit()
 
@@ -225,7 +226,7 @@ class Dubey2021(BasePolicy):
         m = self.features.n_features
         released = (self._carried + self._nodes.sum(axis=0)) * RELEASE_UNIT
         gram, half_vector = self._mechanism.from_coordinates(released)
-        vector = 2.0 * half_vector
+        gram, vector = gram + self._public[:-1], 2.0 * half_vector + self._public[-1]
         levels = self._epoch_release.tree.levels
         noise_sd = math.sqrt(levels * self._epoch_release.noise_sd**2 + self._carried_variance)
         # Lemma 3: spectral norm of noise_sd (Z + Z^T)/2, over all rounds
@@ -247,6 +248,12 @@ class Dubey2021(BasePolicy):
             + self.norm_bound * math.sqrt(3.0 * spectral)
             + vector_noise / math.sqrt(spectral)
         )
+
+    def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
+        phi = self.features(points)
+        scaled = (rewards - self.reward_range.low) / self.reward_range.width
+        self._public = self._public + np.vstack([phi.T @ phi, phi.T @ scaled])
+        self._fit()
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
@@ -315,6 +322,7 @@ class Dubey2021(BasePolicy):
             "released_nodes": self._nodes,
             "carried": self._carried,
             "carried_variance": np.array(self._carried_variance),
+            "public": self._public,
             "noise_position": np.array(position),
         }
 
@@ -322,6 +330,7 @@ class Dubey2021(BasePolicy):
         try:
             clock, carried = arrays["clock"], arrays["carried"]
             opened, nodes = arrays["open_nodes"], arrays["released_nodes"]
+            public = arrays["public"]
             variance, position = float(arrays["carried_variance"]), int(arrays["noise_position"])
             if isinstance(self._noise, SimulatedNoise):
                 self._noise = self._noise.at(position)
@@ -330,9 +339,10 @@ class Dubey2021(BasePolicy):
             raise CorruptState("the saved tree is incomplete") from error
         shape = (release.tree.levels, self._mechanism.size)
         arrays_fit = clock.shape == (3,) and opened.shape == nodes.shape == shape
+        arrays_fit = arrays_fit and public.shape == self._public.shape
         if not arrays_fit or carried.shape != shape[1:] or clock[2] > release.tree.n_blocks:
             raise CorruptState("the saved tree contradicts the saved configuration")
         self._epoch_release = release
         self._clock, self._carried, self._carried_variance = clock.copy(), carried.copy(), variance
-        self._open, self._nodes = opened.copy(), nodes.copy()
+        self._open, self._nodes, self._public = opened.copy(), nodes.copy(), public.copy()
         self._fit()

@@ -1,0 +1,75 @@
+"""Choosing how far to trust the public law, schedules, and an unknown horizon."""
+
+import numpy as np
+import pytest
+
+from dpbandits.central import BlockGPUCB, default_blocks
+from dpbandits.central.regression import SPREADS, likely_spread
+from dpbandits.central.schedule import open_ended_blocks
+from dpbandits.domains import Box
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.privacy import JointDP, SimulatedNoise
+from dpbandits.privacy.prefix_sums import identity
+
+SIZES = np.array([24.0, 40.0, 80.0, 160.0, 320.0])
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_the_likely_spread_is_the_true_one_where_noise_is_little(spread):
+    rng = np.random.default_rng(1)
+    m = 12
+    raw = rng.standard_normal((5, m, m))
+    deviations = (raw + np.swapaxes(raw, 1, 2)) / 2 * np.sqrt(2)  # variance 2 on, 1 off the diagonal
+    deviations[:, range(m), range(m)] /= np.sqrt(2)
+    deviations = deviations / np.sqrt(2) * np.where(np.eye(m), np.sqrt(2), 1.0)
+    scaled = deviations * (spread * SIZES)[:, None, None]
+    assert likely_spread(scaled, 1e-4 * np.eye(5), SIZES, supports=((0, m),)) == spread
+
+
+def test_where_noise_covers_everything_the_public_law_is_trusted():
+    rng = np.random.default_rng(2)
+    noise = 500.0**2 * np.eye(5)
+    draws = rng.standard_normal((5, 8, 8)) * 500.0
+    deviations = (draws + np.swapaxes(draws, 1, 2)) / 2
+    assert likely_spread(deviations, noise, SIZES, supports=((0, 8),)) == SPREADS[0]
+
+
+def test_supports_restrict_what_is_looked_at():
+    deviations = np.zeros((5, 6, 6))
+    deviations[:, :3, 3:] = deviations[:, 3:, :3] = 1e6  # never released
+    assert likely_spread(deviations, np.eye(5), SIZES, supports=((0, 3), (3, 6))) == SPREADS[0]
+
+
+def make(**changes):
+    arguments = {
+        "kernel": SquaredExponential(lengthscale=0.4),
+        "n_features": 5,
+        "domain": Box(low=[0.0], high=[1.0]),
+        "reward_range": (0, 1),
+        "horizon": 200,
+        "privacy": JointDP(epsilon=2.0, delta=1e-6),
+        "noise": SimulatedNoise(0),
+        "user_ids": False,
+    }
+    return BlockGPUCB(**{**arguments, **changes})
+
+
+def test_unknown_horizon_spends_fresh_noise_in_every_block():
+    policy = make(horizon=None)
+    assert policy.blocks == open_ended_blocks(1 << 22)
+    assert policy._release.factor == identity(len(policy.blocks))
+    assert policy.guarantee.epsilon == 2.0
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        batch = policy.ask_batch(rng.random((30, 4, 1)))
+        policy.tell_batch(batch.ids, batch.actions[:, 0])
+    assert len(policy.released) == 2  # blocks end at 24 and 54; the last ask came at round 90
+    again = BlockGPUCB.from_config(policy.to_config())
+    assert again.to_config() == policy.to_config()
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 10, 300, 1024, 4096, 10_000, 1_000_000])
+def test_schedules_exist_for_every_horizon(horizon):
+    blocks = default_blocks(horizon)
+    assert list(blocks) == sorted(set(blocks))
+    assert 1 <= blocks[0] and blocks[-1] <= horizon
