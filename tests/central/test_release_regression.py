@@ -72,4 +72,5 @@ def test_unknown_horizon_spends_fresh_noise_in_every_block():
 def test_schedules_exist_for_every_horizon(horizon):
     blocks = default_blocks(horizon)
     assert list(blocks) == sorted(set(blocks))
-    assert 1 <= blocks[0] and blocks[-1] <= horizon
+    assert blocks[0] >= 1
+    assert blocks[-1] <= horizon

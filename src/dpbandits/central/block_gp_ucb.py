@@ -162,6 +162,7 @@ class BlockGPUCB(BasePolicy):
                 )
         if horizon is not None:
             definitions.warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
+        self.open_ended = horizon is None
         self.privacy = privacy
         self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features)
         if blocks is None:
@@ -347,6 +348,7 @@ class BlockGPUCB(BasePolicy):
         sets = self.public_decision_sets
         return {
             **self._base_config(),
+            "horizon": None if self.open_ended else self.horizon,
             "privacy": self.privacy.to_config(),
             "features": self.features.to_config(),
             "blocks": list(self.blocks),
