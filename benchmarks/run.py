@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,8 +19,10 @@ import numpy as np
 import dpbandits as dpb
 from dpbandits.models.noisy_regression import posterior_from_block_statistics
 from dpbandits.privacy.mechanisms import GramVectorMechanism
+from dpbandits.privacy.prefix_sums import BlockRelease, square_root_toeplitz
 
 REPEATS = 5
+RUN = "run of 10,000 rounds, 25 candidates"
 UNIT_SQUARE = dpb.Box(low=[0, 0], high=[1, 1])
 KERNEL = dpb.kernels.Matern(nu=2.5, lengthscale=0.3)
 PRIVACY = dpb.JointDP(epsilon=1.0, delta=1e-6)
@@ -33,6 +36,7 @@ class Benchmark:
     per: int
     unit: str
     prepare: Callable[[], Callable[[], object]]
+    memory: bool = False
 
 
 def import_package() -> Callable[[], object]:
@@ -78,21 +82,80 @@ def draw_secure_noise(size: int) -> Callable[[], object]:
     return lambda: noise.integer_gaussian(1e7, size)
 
 
-def whole_run(horizon: int, *, batched: bool) -> Callable[[], object]:
-    world = dpb.environments.dubey2021_figure1(seed=1_000_000, horizon=horizon)
-    kernel = dpb.kernels.SquaredExponential(lengthscale=1.0)
+def world(horizon: int) -> dpb.environments.FunctionBandit:
+    """25 uniform candidates a round on a box; drawn before the clock starts."""
+    environment = dpb.environments.camelback(seed=1_000_000, horizon=horizon, n_candidates=25)
+    environment.decision_sets(0, horizon)
+    return environment
+
+
+def map_of(environment: dpb.environments.FunctionBandit, n_features: int) -> dpb.features.MercerFeatures:
+    kernel = dpb.kernels.Matern(nu=2.5, lengthscale=0.4)
+    return dpb.features.MercerFeatures(kernel=kernel, domain=environment.domain, n_features=n_features)
+
+
+def whole_run(
+    horizon: int, *, n_features: int, batched: bool = True, secure: bool = False
+) -> Callable[[], object]:
+    environment = world(horizon)
 
     def go() -> object:
         policy = dpb.central.BlockGPUCB(
-            kernel=kernel,
-            domain=world.domain,
-            reward_range=world.reward_range,
+            features=map_of(environment, n_features),
+            domain=environment.domain,
+            reward_range=environment.reward_range,
             horizon=horizon,
             privacy=PRIVACY,
-            noise=dpb.SimulatedNoise(0),
+            noise=dpb.SecureNoise() if secure else dpb.SimulatedNoise(0),
         )
-        boundaries = None if batched else range(horizon)
-        return dpb.evaluation.run(policy, world, boundaries=boundaries)
+        return dpb.evaluation.run(policy, environment, boundaries=None if batched else range(1, horizon))
+
+    return go
+
+
+def secure_release(n_features: int) -> Callable[[], object]:
+    mechanism = GramVectorMechanism(n_features=n_features)
+    release = BlockRelease(
+        factor=square_root_toeplitz(12), mechanism=mechanism, noise=dpb.SecureNoise(), epsilon=1.0, delta=1e-6
+    )
+    sums = np.zeros((1, mechanism.size), dtype=np.int64)
+    return lambda: release.release(0, sums)
+
+
+def non_private_run(horizon: int, n_features: int, *, growth: float) -> Callable[[], object]:
+    environment = world(horizon)
+    features = map_of(environment, n_features)
+
+    def go() -> object:
+        policy = dpb.baselines.FeatureGPUCB(
+            features=features,
+            domain=environment.domain,
+            reward_range=environment.reward_range,
+            horizon=horizon,
+            update_growth=growth,
+        )
+        return dpb.evaluation.run(policy, environment)
+
+    return go
+
+
+def bare_loop(horizon: int, n_features: int) -> Callable[[], object]:
+    """What somebody would write instead: GP-UCB by Sherman-Morrison, no checks, no book, no protocol."""
+    environment = world(horizon)
+    features = map_of(environment, n_features)
+
+    def go() -> object:
+        inverse = np.eye(n_features)
+        vector = np.zeros(n_features)
+        for t in range(horizon):
+            phi = features(environment.decision_sets(t, t + 1)[0])
+            spread = np.sqrt(np.einsum("ij,ij->i", phi @ inverse, phi))
+            best = int(np.argmax(phi @ (inverse @ vector) + 0.25 * spread))
+            reward = environment.rewards(t, t + 1, [best])[0]
+            column = inverse @ phi[best]
+            inverse -= np.outer(column, column) / (0.25 + phi[best] @ column)
+            vector += phi[best] * (reward - 0.5) * 4.0
+        return vector
 
     return go
 
@@ -106,8 +169,34 @@ BENCHMARKS = (
     Benchmark("posterior, m = 500, 12 blocks", 1, "release", lambda: block_posterior(500, 12)),
     Benchmark("exact integer sums, m = 100", 10_000, "round", lambda: encode_block(100, 10_000)),
     Benchmark("secure discrete Gaussian noise", 5_000, "draw", lambda: draw_secure_noise(5_000)),
-    Benchmark("BlockGPUCB, asked in batches", 10_000, "round", lambda: whole_run(10_000, batched=True)),
-    Benchmark("BlockGPUCB, asked one by one", 2_000, "round", lambda: whole_run(2_000, batched=False)),
+    Benchmark("secure release, m = 15", 1, "release", lambda: secure_release(15)),
+    Benchmark("block release, m = 100", 1, RUN, lambda: whole_run(10_000, n_features=100), memory=True),
+    Benchmark("block release, m = 500", 1, RUN, lambda: whole_run(10_000, n_features=500), memory=True),
+    Benchmark(
+        "the same, secure noise, m = 100", 1, RUN, lambda: whole_run(10_000, n_features=100, secure=True)
+    ),
+    Benchmark(
+        "the same, secure noise, m = 500", 1, RUN, lambda: whole_run(10_000, n_features=500, secure=True)
+    ),
+    Benchmark(
+        "block release asked one by one, m = 100",
+        2_000,
+        "round",
+        lambda: whole_run(2_000, n_features=100, batched=False),
+    ),
+    Benchmark("bare Sherman-Morrison loop, m = 100", 2_000, "round", lambda: bare_loop(2_000, 100)),
+    Benchmark(
+        "FeatureGPUCB asked one by one, m = 100",
+        2_000,
+        "round",
+        lambda: non_private_run(2_000, 100, growth=0.0),
+    ),
+    Benchmark(
+        "FeatureGPUCB learning every 2%, m = 100",
+        2_000,
+        "round",
+        lambda: non_private_run(2_000, 100, growth=0.02),
+    ),
 )
 
 
@@ -121,6 +210,17 @@ def measure(benchmark: Benchmark, repeats: int) -> list[float]:
         call()
         seconds.append((time.perf_counter() - start) / benchmark.per)
     return seconds
+
+
+def peak_megabytes(benchmark: Benchmark) -> float:
+    """Largest memory that one call holds at a time, in a run of its own."""
+    call = benchmark.prepare()
+    call()
+    tracemalloc.start()
+    call()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak / 1e6
 
 
 def in_words(seconds: float) -> str:
@@ -137,13 +237,14 @@ def main() -> None:
     options = parser.parse_args()
 
     print(f"dpbandits {dpb.__version__}, numpy {np.__version__}, Python {platform.python_version()}\n")
-    print("| what | median | fastest | per |")
-    print("|---|---|---|---|")
+    print("| what | median | fastest | per | peak memory |")
+    print("|---|---|---|---|---|")
     for benchmark in BENCHMARKS:
         if options.only.lower() in benchmark.name.lower():
             seconds = measure(benchmark, options.repeats)
             median, fastest = in_words(statistics.median(seconds)), in_words(min(seconds))
-            print(f"| {benchmark.name} | {median} | {fastest} | {benchmark.unit} |", flush=True)
+            peak = f"{peak_megabytes(benchmark):.0f} MB" if benchmark.memory else ""
+            print(f"| {benchmark.name} | {median} | {fastest} | {benchmark.unit} | {peak} |", flush=True)
 
 
 if __name__ == "__main__":

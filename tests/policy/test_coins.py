@@ -63,3 +63,13 @@ def test_no_rounds_and_numpy_rounds_are_fine():
     np.testing.assert_array_equal(
         coins.uniform("explore", rounds[0], rounds[1], 2), coins.uniform("explore", 7, 8, 2)
     )
+
+
+def test_the_order_of_calls_does_not_matter():
+    coins = PublicCoins(9)
+    expected = {t: PublicCoins(9).uniform("explore", t, t + 1, 5)[0] for t in range(12)}
+    for start, stop in ((3, 5), (5, 6), (9, 12), (0, 2), (1, 4), (4, 4), (11, 12), (0, 12)):
+        drawn = coins.uniform("explore", start, stop, 5)
+        coins.uniform("ties", 3, 7, 5)
+        for t in range(start, stop):
+            np.testing.assert_array_equal(drawn[t - start], expected[t])

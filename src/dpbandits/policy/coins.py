@@ -39,6 +39,8 @@ class PublicCoins:
         self.seed = _checks.integer(seed, name="seed", minimum=0)
         if self.seed >= 2**128:
             raise InvalidParameter("seed: expected an integer in [0, 2**128)")
+        # Where each stream stands: consecutive rounds, the usual case, go on without a new generator.
+        self._streams: dict[tuple[str, int], tuple[np.random.Philox, int]] = {}
 
     def __repr__(self) -> str:
         return f"PublicCoins(seed={self.seed})"
@@ -54,10 +56,14 @@ class PublicCoins:
         if first == last:
             return np.zeros((0, draws))
         steps = -(-draws // _WORDS_PER_STEP)
-        digest = hashlib.blake2b(f"{self.seed}|{purpose}|{draws}".encode(), digest_size=16).digest()
-        bits = np.random.Philox(key=np.frombuffer(digest, dtype=np.uint64))
-        bits.advance(first * steps)
-        words = np.asarray(bits.random_raw((last - first) * steps * _WORDS_PER_STEP))
+        stream, position = self._streams.pop((purpose, draws), (None, 0))
+        if stream is None or position > first:
+            digest = hashlib.blake2b(f"{self.seed}|{purpose}|{draws}".encode(), digest_size=16).digest()
+            stream, position = np.random.Philox(key=np.frombuffer(digest, dtype=np.uint64)), 0
+        if first > position:
+            stream.advance((first - position) * steps)
+        words = np.asarray(stream.random_raw((last - first) * steps * _WORDS_PER_STEP))
+        self._streams[purpose, draws] = (stream, last)
         uniforms = (words >> np.uint64(11)) * 2.0**-53 + _HALF_STEP
         return np.ascontiguousarray(uniforms.reshape(last - first, -1)[:, :draws])
 
