@@ -1,3 +1,6 @@
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -20,6 +23,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.policy import Receipt
+from dpbandits.policy.bookkeeping import RoundStatus
 
 
 @every_policy
@@ -82,6 +86,60 @@ def test_a_user_takes_part_as_often_as_was_promised(case):
     assert fingerprint(policy) == before
 
 
+class Name(str):
+    __slots__ = ()
+
+    def __str__(self):
+        return "hidden"
+
+
+@counting_users
+@pytest.mark.parametrize(
+    ("one", "same"),
+    [("u", Name("u")), ("u", np.str_("u")), (7, np.int64(7)), (7, RoundStatus(1) + 6), (1, RoundStatus(1))],
+    ids=["subclass", "numpy text", "numpy integer", "integer", "member"],
+)
+def test_equal_ids_are_one_user(case, one, same):
+    policy = case.make()
+    policy.ask(decision_set(0), user=one)
+    with pytest.raises(ContributionExceeded):
+        policy.ask(decision_set(1), user=same)
+
+
+@every_policy
+def test_any_text_is_an_id(case):
+    policy = case.make()
+    policy.ask(decision_set(0), user="\ud800" if policy.user_ids else None)
+
+
+@counting_users
+def test_threads_take_turns(case, monkeypatch):
+    policy = case.make()
+    drive(policy, 0, 8)
+    check = policy._book.check_open
+
+    def slow_check(*arguments):
+        digests = check(*arguments)
+        time.sleep(0.01)  # lets the other threads in, if anything does
+        return digests
+
+    monkeypatch.setattr(policy._book, "check_open", slow_check)
+    outcomes = []
+
+    def contend():
+        try:
+            outcomes.append(policy.ask(decision_set(8), user="everywhere").id)
+        except ContributionExceeded:
+            outcomes.append(None)
+
+    threads = [threading.Thread(target=contend) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcome is None for outcome in outcomes) == [False, True, True, True]
+
+
 NAN_ROW = decision_set(0).copy()
 NAN_ROW[2, 1] = np.nan
 INFINITE_ROW = decision_set(0).copy()
@@ -115,11 +173,36 @@ def test_bad_candidates_are_refused_and_change_nothing(case, candidates):
     assert fingerprint(policy) == before
 
 
+class Frame:
+    """Looks like a data frame and turns into an array."""
+
+    columns = ("a", "b")
+
+    def __array__(self, dtype=None, copy=None):
+        return decision_set(0)
+
+
+@every_policy
+@pytest.mark.parametrize(
+    "candidates",
+    [np.ma.masked_array(decision_set(0), mask=decision_set(0) > 0.9), Frame(), [[0.5, 0.5], [0.5]]],
+    ids=["masked", "frame", "ragged"],
+)
+def test_tables_and_masks_are_not_taken_for_points(case, candidates):
+    policy = case.make()
+    before = fingerprint(policy)
+    with pytest.raises(InvalidData):
+        ask(policy, 0, candidates=candidates)
+    with pytest.raises(InvalidData):
+        policy.ask_batch(candidates, users=["u"])
+    assert fingerprint(policy) == before
+
+
 @every_policy
 @pytest.mark.parametrize(
     "reward",
-    [np.nan, np.inf, -np.inf, 1.5, -0.1, "0.5", None, [0.5], 0.5 + 0j],
-    ids=["nan", "inf", "-inf", "above", "below", "text", "none", "list", "complex"],
+    [np.nan, np.inf, -np.inf, 1.5, -0.1, "0.5", None, [0.5], [[0.5], [0.5, 0.5]], 0.5 + 0j],
+    ids=["nan", "inf", "-inf", "above", "below", "text", "none", "list", "ragged", "complex"],
 )
 def test_bad_rewards_are_refused_and_change_nothing(case, reward):
     policy = case.make()

@@ -1,10 +1,21 @@
+import copy
+import os
+import pickle
+
 import numpy as np
 import pytest
 
 from contracts.cases import CASES, HORIZON, decision_set, every_policy, learning, private
 from contracts.driving import ask, drive, fingerprint
-from dpbandits.errors import BudgetExceeded, CorruptState, ForkedState, IncompatibleState, UnknownDecision
-from dpbandits.state import MemoryLedger
+from dpbandits.errors import (
+    BudgetExceeded,
+    CorruptState,
+    ForkedState,
+    IncompatibleState,
+    ProtocolError,
+    UnknownDecision,
+)
+from dpbandits.state import MemoryLedger, StateStore
 
 
 @every_policy
@@ -133,3 +144,70 @@ def test_a_failed_save_is_tried_again_with_the_same_noise(case, tmp_path, monkey
     ask(policy, 8)
     np.testing.assert_array_equal(policy.released, failed[0])
     np.testing.assert_array_equal(failed[0], failed[1])
+
+
+@private
+def test_a_release_after_a_failed_save_is_durable_before_it_is_used(case, tmp_path, monkeypatch):
+    policy = case.make()
+    drive(policy, 0, 5)
+    policy.save(tmp_path / "policy.state")
+    with monkeypatch.context() as failing:
+        failing.setattr(StateStore, "commit", _full_disk)
+        with pytest.raises(OSError, match="no space"):
+            policy.save(tmp_path / "policy.state")
+    drive(policy, 5, 9)
+    restored = type(policy).load(tmp_path / "policy.state")
+    np.testing.assert_array_equal(restored.released, policy.released)
+    assert len(policy.released) == 1
+
+
+def _full_disk(_store, _state):
+    raise OSError("no space left on device")
+
+
+@every_policy
+def test_a_save_that_failed_can_be_made_elsewhere(case, tmp_path):
+    policy = case.make()
+    drive(policy, 0, 3)
+    case.make().save(tmp_path / "another.state")
+    with pytest.raises(FileNotFoundError):
+        policy.save(tmp_path / "no" / "such" / "folder")
+    with pytest.raises(IncompatibleState):
+        policy.save(tmp_path / "another.state")
+    policy.save(tmp_path / "policy.state")
+    expected = drive(policy, 3, 30)
+    restored = type(policy).load(tmp_path / "policy.state")
+    done = restored._book.asked
+    assert drive(restored, done, 30) == expected[done - 3 :]
+
+
+@private
+def test_a_copy_that_was_overtaken_is_not_saved_elsewhere(case, tmp_path):
+    first = case.make()
+    drive(first, 0, 5)
+    first.save(tmp_path / "policy.state")
+    second = type(first).load(tmp_path / "policy.state")
+    drive(first, 5, 12)
+    with pytest.raises(ForkedState):
+        drive(second, 5, 12)
+    with pytest.raises(ForkedState):
+        second.save(tmp_path / "elsewhere.state")
+    assert not (tmp_path / "elsewhere.state").exists()
+
+
+@every_policy
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_policy_cannot_be_copied(case, duplicate):
+    with pytest.raises(ProtocolError):
+        duplicate(case.make())
+
+
+@every_policy
+def test_a_forked_child_cannot_ask(case, monkeypatch):
+    policy = case.make()
+    drive(policy, 0, 3)
+    before = fingerprint(policy)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(ForkedState):
+        ask(policy, 3)
+    assert fingerprint(policy) == before

@@ -4,18 +4,28 @@ A subclass says how to choose (`_choose`), how to learn (`_learn`), and what to 
 checks input, keeps the book, charges the ledger before the first answer, and makes state durable.
 """
 
+import os
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbandits import domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
-from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import (
+    CorruptState,
+    ForkedState,
+    IncompatibleState,
+    InvalidData,
+    InvalidParameter,
+    ProtocolError,
+)
 from dpbandits.policy.bookkeeping import RoundBook
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
@@ -29,6 +39,9 @@ __all__ = ["BasePolicy"]
 
 class BasePolicy(ABC):
     """Shared machinery of ask/tell policies.
+
+    Calls from several threads take turns: two of them must not release one block, or count one user,
+    twice. For the same reason a policy cannot be copied or pickled, and a forked child cannot ask.
 
     Args:
         domain: public set that every candidate row must lie in.
@@ -83,6 +96,9 @@ class BasePolicy(ABC):
         self._position = 0
         self._store: StateStore | None = None
         self._uncommitted: State | None = None
+        self._forked = False
+        self._process = os.getpid()
+        self._turn = threading.RLock()
         self._book = RoundBook(
             dim=domain.dim,
             horizon=self.horizon,
@@ -93,6 +109,12 @@ class BasePolicy(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(lineage={self._lineage[:8]!r}, asked={self._book.asked})"
+
+    def __reduce__(self) -> NoReturn:
+        raise ProtocolError(
+            f"a {type(self).__name__} cannot be copied or pickled: two copies would release twice, and its "
+            "memory holds raw data. Use save and load to move it, to_config and from_config to build another"
+        )
 
     # -- what a policy defines ------------------------------------------------------------------
 
@@ -132,12 +154,12 @@ class BasePolicy(ABC):
 
     def ask(self, candidates: FloatArray, *, user: object | None = None) -> Decision:
         """Choose one row of `candidates` (n, d) for `user`."""
-        rows = np.asarray(candidates)
-        if rows.ndim != 2:
+        rows = self.domain.validate(candidates)
+        if rows.ndim != 2 or 0 in rows.shape:
             raise InvalidData(
-                f"candidates: expected shape (n, {self.domain.dim}), got {rows.ndim} dimension(s)"
+                f"candidates: expected a non-empty array of shape (n, {self.domain.dim}), got {rows.shape}"
             )
-        return self.ask_batch(rows[None], users=None if user is None else [user])[0]
+        return self._decide(rows[None], None if user is None else [user], None)[0]
 
     def ask_batch(
         self,
@@ -153,49 +175,63 @@ class BasePolicy(ABC):
             users: B user ids; required unless the policy was built with user_ids=False.
             available: (B, n) True where a row may be chosen; default all.
         """
-        shape = np.shape(candidates)
-        if len(shape) != 3 or 0 in shape:
-            raise InvalidData(
-                f"candidates: expected a non-empty array of shape (B, n, {self.domain.dim}), got {shape}"
-            )
         rows = self.domain.validate(candidates)
+        if rows.ndim != 3 or 0 in rows.shape:
+            raise InvalidData(
+                f"candidates: expected a non-empty array of shape (B, n, {self.domain.dim}), got {rows.shape}"
+            )
+        return self._decide(rows, users, available)
+
+    def _decide(
+        self, rows: FloatArray, users: Sequence[object] | None, available: BoolArray | None
+    ) -> DecisionBatch:
+        """Decisions for validated decision sets (B, n, d)."""
+        shape = rows.shape
         if available is not None:
             available = np.asarray(available)
             if available.dtype != np.bool_ or available.shape != shape[:2]:
                 raise InvalidData(f"available: expected booleans of shape {shape[:2]}, got {available.shape}")
             if not available.any(axis=1).all():
                 raise InvalidData("available: a decision set has no available row")
-        digests = self._book.check_open(len(rows), users)
-        self._charge()
-        self._prepare()
-        indices, propensities = self._choose(rows, available, self._book.asked)
-        actions = rows[np.arange(len(rows)), indices]
-        return DecisionBatch(self._book.open(digests, actions), indices, actions, propensities)
+        if os.getpid() != self._process:
+            raise ForkedState(
+                "this process was forked from the one that holds the policy: build or load the policy after the "
+                "fork, in one process"
+            )
+        with self._turn:
+            digests = self._book.check_open(len(rows), users)
+            self._charge()
+            self._prepare()
+            indices, propensities = self._choose(rows, available, self._book.asked)
+            actions = rows[np.arange(len(rows)), indices]
+            return DecisionBatch(self._book.open(digests, actions), indices, actions, propensities)
 
     def tell(self, decision_id: str, reward: float) -> Receipt:
         """Give a decision its reward."""
-        return self.tell_batch([decision_id], np.array([reward]))[0]
+        return self.tell_batch([decision_id], [reward])[0]
 
-    def tell_batch(self, decision_ids: Sequence[str], rewards: FloatArray) -> tuple[Receipt, ...]:
+    def tell_batch(self, decision_ids: Sequence[str], rewards: ArrayLike) -> tuple[Receipt, ...]:
         """Rewards (B,) of several decisions; all are checked before any is taken."""
-        rounds = self._book.rounds_of(decision_ids)
-        values = self.reward_range.validate(rewards, clip=self.clip)
-        if values.shape != rounds.shape:
-            raise InvalidData(
-                f"rewards: expected shape {rounds.shape}, one per decision id, got {values.shape}"
-            )
-        counted = self._book.settle(rounds, values)
-        if counted.any():
-            self._learn(rounds[counted], self._book.actions(rounds[counted]), values[counted])
+        with self._turn:
+            rounds = self._book.rounds_of(decision_ids)
+            values = self.reward_range.validate(rewards, clip=self.clip)
+            if values.shape != rounds.shape:
+                raise InvalidData(
+                    f"rewards: expected shape {rounds.shape}, one per decision id, got {values.shape}"
+                )
+            counted = self._book.settle(rounds, values)
+            if counted.any():
+                self._learn(rounds[counted], self._book.actions(rounds[counted]), values[counted])
         return tuple(Receipt.COUNTED if flag else Receipt.LATE for flag in counted)
 
     def abandon(self, decision_id: str) -> None:
         """Say that a decision will never have a reward: it contributes nothing."""
-        self._book.abandon(decision_id)
+        with self._turn:
+            self._book.abandon(decision_id)
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Ids of decisions whose reward can still be told."""
+        """Ids of decisions whose reward can still be told. Raw data: it says who has not reported."""
         return self._book.pending
 
     def recommend(self, candidates: FloatArray) -> int:
@@ -235,33 +271,47 @@ class BasePolicy(ABC):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the whole state to `path`, and keep it current there at every release from now on.
 
-        The file holds raw statistics: it is written with mode 0600 and must be kept as the data is.
+        The file holds raw statistics: it is written with mode 0600 and must be kept as the data is. After
+        a failure nothing more is released until a `save`, here or at another path, succeeds.
         """
-        if self._uncommitted is not None:
+        with self._turn:
+            self._store = StateStore(path, ledger=self._ledger)
             self._commit()
-        self._store = StateStore(path, ledger=self._ledger)
-        self._commit()
 
     def _commit(self) -> None:
         """Make the present state durable, if a path is known; called before a release is used.
 
-        After a failure the very same state is tried again: the ledger may have witnessed it.
+        A state that an earlier attempt failed to write goes first, unchanged: the ledger may have
+        witnessed it. It may be older than the present one, which is written in any case.
         """
         if self._store is None:
             return
-        if self._uncommitted is None:
-            arrays = {**self._book.state_arrays(), **self._arrays()}
-            self._uncommitted = State(
-                kind=self.kind,
-                version=self.state_version,
-                lineage=self._lineage,
-                position=self._position + 1,
-                public={"config": self.to_config()},
-                secret={},
-                arrays={name: array.copy() for name, array in arrays.items()},
+        if self._forked:
+            raise ForkedState(
+                "another copy of this policy has gone on: load the state where that copy keeps it"
             )
-        self._store.commit(self._uncommitted)
-        self._position = self._uncommitted.position
+        if self._uncommitted is not None:
+            self._write(self._store, self._uncommitted)
+        arrays = {**self._book.state_arrays(), **self._arrays()}
+        present = State(
+            kind=self.kind,
+            version=self.state_version,
+            lineage=self._lineage,
+            position=self._position + 1,
+            public={"config": self.to_config()},
+            secret={},
+            arrays={name: array.copy() for name, array in arrays.items()},
+        )
+        self._write(self._store, present)
+
+    def _write(self, store: StateStore, state: State) -> None:
+        self._uncommitted = state
+        try:
+            store.commit(state)
+        except ForkedState:
+            self._forked = True
+            raise
+        self._position = state.position
         self._uncommitted = None
 
     @classmethod

@@ -154,8 +154,13 @@ class RoundBook:
             user = user.item()
         if isinstance(user, bool) or not isinstance(user, str | int | bytes):
             raise InvalidData(f"user: expected str, int or bytes, got {type(user).__name__}")
-        raw = user if isinstance(user, bytes) else str(user).encode()
-        tagged = type(user).__name__.encode() + b":" + raw
+        # Equal ids are one user, whatever subclass they come as (members of a StrEnum, say).
+        if isinstance(user, str):
+            tagged = b"str:" + str.encode(user, errors="surrogatepass")
+        elif isinstance(user, int):
+            tagged = b"int:" + b"%d" % int(user)
+        else:
+            tagged = b"bytes:" + bytes(user)
         return hashlib.blake2b(tagged, key=self._salt, digest_size=_DIGEST_BYTES).digest()
 
     def _reserve(self, rounds: int) -> None:
