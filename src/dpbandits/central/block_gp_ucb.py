@@ -25,7 +25,7 @@ import numpy as np
 from dpbandits import domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.guarantees import block_release_guarantee
-from dpbandits.central.public_sets import PublicSets, uniform_decision_sets
+from dpbandits.models.public_sets import PublicSets, uniform_decision_sets
 from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
 from dpbandits.domains import RewardRange

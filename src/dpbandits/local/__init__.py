@@ -12,6 +12,9 @@ On the server:
 - `TreeRule`, `EliminationRule` and, as published, `dpbandits.local.published.ma2025.Ma2025Rule`.
 - `simulate`: whole crowds at once, for studies.
 
+Gaussian-process bandits, (epsilon, delta): `GPUCBSpec`, `GPUCBClient` (with `FileOutbox`), `GPUCBServer`,
+`PublishedWeights`; as published, `dpbandits.local.published.dubey2021_local.Dubey2021LocalServer`.
+
 Names load on first use, so that a device never imports what the server needs.
 """
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from dpbandits.local.client import Client
     from dpbandits.local.crowd import ContextWorld, SimulationResult, simulate
     from dpbandits.local.elimination import EliminationConstants, EliminationRule
+    from dpbandits.local.gp_ucb import GPUCBClient, GPUCBServer, GPUCBSpec, PublishedWeights
     from dpbandits.local.guarantees import report_guarantee
     from dpbandits.local.outbox import FileOutbox, MemoryOutbox, Outbox
     from dpbandits.local.reports import PublishedPolicy
@@ -36,10 +40,14 @@ __all__ = [
     "EliminationConstants",
     "EliminationRule",
     "FileOutbox",
+    "GPUCBClient",
+    "GPUCBServer",
+    "GPUCBSpec",
     "MemoryOutbox",
     "Outbox",
     "PartitionBanditSpec",
     "PublishedPolicy",
+    "PublishedWeights",
     "Server",
     "SimulationResult",
     "TreeConstants",
@@ -55,10 +63,14 @@ _MODULES = {
     "EliminationConstants": "elimination",
     "EliminationRule": "elimination",
     "FileOutbox": "outbox",
+    "GPUCBClient": "gp_ucb",
+    "GPUCBServer": "gp_ucb",
+    "GPUCBSpec": "gp_ucb",
     "MemoryOutbox": "outbox",
     "Outbox": "outbox",
     "PartitionBanditSpec": "spec",
     "PublishedPolicy": "reports",
+    "PublishedWeights": "gp_ucb",
     "Server": "server",
     "SimulationResult": "crowd",
     "TreeConstants": "tree",

@@ -1,0 +1,420 @@
+r"""Gaussian-process bandits of people who trust nobody: one noisy statistic a user, and nothing else.
+
+A user's device chooses with the published policy, and sends the user's own z phi (and, if the spec asks,
+phi phi^T) with Gaussian noise that hides everything the user brought. Beside Dubey2021, Algorithm 3
+(`local.published.dubey2021_local`), this one
+
+- calibrates Gram and vector jointly, or leaves the Gram out: the server then simulates it from public
+  decision sets, and each report is m numbers;
+- takes few Mercer features where the paper takes many Fourier features;
+- regresses on the sums per published version with the noise in the model, without a shift.
+
+| bytes of a report | what |
+|---|---|
+| 1 | format, 0xD2 |
+| 4 | digest of the spec |
+| 4 | version of the policy answered, little-endian |
+| 8 | nonce |
+| 8 D | signed integers, in units of 2^-20 |
+
+Privacy: each report is (epsilon, delta)-differentially private in the user's whole data, against the
+server too; choices of others are computed from reports alone.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from dpbandits import domains
+from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits.domains import Domain, RewardRange
+from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.local.gp_guarantee import gp_report_guarantee
+from dpbandits.local.nonces import NonceSet
+from dpbandits.local.outbox import MemoryOutbox, Outbox
+from dpbandits.models import features as feature_models
+from dpbandits.models.features import Features
+from dpbandits.models.noisy_regression import WeightPosterior, posterior_from_block_statistics
+from dpbandits.models.public_sets import PublicSets, uniform_decision_sets
+from dpbandits.privacy import definitions
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.mechanisms import GramVectorMechanism
+from dpbandits.privacy.noise import NoiseSource, SecureNoise
+from dpbandits.privacy.prefix_sums import RELEASE_UNIT, BlockRelease, identity
+from dpbandits.state.ledger import Ledger, MemoryLedger
+
+__all__ = ["GPUCBClient", "GPUCBServer", "GPUCBSpec", "PublishedWeights"]
+
+_FORMAT = 0xD2
+_NONCE_BYTES = 8
+_HEADER_BYTES = 17
+
+REWARD_VARIANCE = 0.25
+"""Largest variance of a reward, in squared widths of its range."""
+
+PUBLIC_LAW_SPREAD = 0.03
+"""Believed relative deviation of people from the public sets, where Grams are reported."""
+
+PUBLIC_SETS = 400
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GPUCBSpec:
+    """The public contract between devices and server.
+
+    Args:
+        domain: public set that every candidate lies in.
+        features: map of norm at most 1.
+        reward_range: public (low, high); rewards are clipped to it.
+        privacy: of one report; `rounds_per_user` must be 1.
+        report_gram: whether devices report phi phi^T too, or the server simulates it.
+        prior_variance: of a feature weight, in squared widths of the reward range.
+        thompson_scale: multiplies posterior deviations in the devices' draws.
+        n_candidates: of the simulated public decision sets.
+        seed: of the simulated public sets.
+        noise: of the devices. `SimulatedNoise` is for studies, and protects nobody.
+
+    Raises:
+        InvalidParameter: numbers outside their ranges.
+    """
+
+    domain: Domain
+    features: Features
+    reward_range: RewardRange
+    privacy: JointDP
+    report_gram: bool = False
+    prior_variance: float = 0.2
+    thompson_scale: float = 0.25
+    n_candidates: int = 25
+    seed: Seed = 0
+    noise: NoiseSource = field(default_factory=SecureNoise)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
+        if self.privacy.rounds_per_user != 1:
+            raise InvalidParameter("a device sends one report: rounds_per_user must be 1")
+        if not (self.prior_variance > 0.0 and self.thompson_scale >= 0.0 and self.n_candidates >= 1):
+            raise InvalidParameter("expected prior_variance > 0, thompson_scale >= 0 and n_candidates >= 1")
+
+    @cached_property
+    def release(self) -> BlockRelease:
+        """The one noisy release of a device.
+
+        Without the Gram the geometry is that of the vector alone: ||z phi - z' phi'|| <= 2 b also when
+        the features differ.
+        """
+        mechanism = GramVectorMechanism(
+            n_features=self.features.n_features,
+            supports=self.features.supports,
+            vector_only=not self.report_gram,
+        )
+        return BlockRelease(
+            factor=identity(1),
+            mechanism=mechanism,
+            noise=self.noise,
+            epsilon=self.privacy.epsilon,
+            delta=self.privacy.delta,
+            max_rounds=1,
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What one report promises."""
+        return gp_report_guarantee(self.privacy, self.release, status=self.noise.status)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Four bytes that reports carry."""
+        text = json.dumps(self.to_config(), sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=4).digest()
+
+    def contribution(self, chosen: FloatArray, rewards: FloatArray) -> IntArray:
+        """(n, D) exact integers that users would add without noise; rows (n, d), rewards (n,)."""
+        phi = self.features(self.domain.validate(chosen))
+        z = self.reward_range.to_centred(self.reward_range.validate(rewards, clip=True))
+        rows = [self.release.mechanism.encode(phi[i : i + 1], z[i : i + 1]) for i in range(len(phi))]
+        return np.array(rows, dtype=np.int64).reshape(len(phi), self.release.mechanism.size)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready and complete, but for the noise source, which is the device's own."""
+        return {
+            "spec": "GPUCBSpec",
+            "domain": self.domain.to_config(),
+            "features": self.features.to_config(),
+            "reward_range": self.reward_range.to_config(),
+            "privacy": self.privacy.to_config(),
+            "report_gram": self.report_gram,
+            "prior_variance": self.prior_variance,
+            "thompson_scale": self.thompson_scale,
+            "n_candidates": self.n_candidates,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], *, noise: NoiseSource | None = None) -> Self:
+        """The spec that `to_config` described."""
+        fields = {key: value for key, value in config.items() if key != "spec"}
+        privacy = definitions.from_config(fields["privacy"])
+        if config.get("spec") != "GPUCBSpec" or not isinstance(privacy, JointDP):
+            raise InvalidParameter("expected the configuration of a GPUCBSpec")
+        fields |= {
+            "domain": domains.from_config(fields["domain"]),
+            "features": feature_models.from_config(fields["features"]),
+            "reward_range": RewardRange.from_config(fields["reward_range"]),
+            "privacy": privacy,
+            "noise": SecureNoise() if noise is None else noise,
+        }
+        return cls(**fields)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PublishedWeights:
+    """A public policy: the law of the feature weights.
+
+    Args:
+        version: counts publications from 0.
+        mean: (m,).
+        factor: (m, m); the covariance of the weights is factor @ factor.T.
+        radius: None for a Thompson draw; else the row with the largest mean + radius * deviation.
+    """
+
+    version: int
+    mean: FloatArray
+    factor: FloatArray
+    radius: float | None = None
+
+    def scores(self, phi: FloatArray, *, thompson_scale: float, normals: FloatArray | None) -> FloatArray:
+        """Scores (..., n) of rows with features phi (..., n, m); normals (..., m) for a Thompson draw."""
+        if self.radius is not None:
+            whitened = phi @ self.factor
+            return np.asarray(phi @ self.mean + self.radius * np.sqrt((whitened**2).sum(axis=-1)))
+        if normals is None:
+            raise InvalidParameter("a Thompson draw needs normals")
+        weights = self.mean + thompson_scale * normals @ self.factor.T
+        return np.asarray((phi @ weights[..., None])[..., 0])
+
+    def to_json(self) -> str:
+        """What the server sends to devices."""
+        return json.dumps(
+            {
+                "version": self.version,
+                "mean": self.mean.tolist(),
+                "factor": self.factor.tolist(),
+                "radius": self.radius,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read `to_json()`."""
+        try:
+            fields = json.loads(text)
+            mean, factor = np.array(fields["mean"], dtype=float), np.array(fields["factor"], dtype=float)
+            return cls(version=int(fields["version"]), mean=mean, factor=factor, radius=fields["radius"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise IncompatibleState("the text is not a published policy") from error
+
+
+class GPUCBClient:
+    """One user's device: chooses, privatises once, keeps the report until the server has it.
+
+    Args:
+        spec: the public contract.
+        ledger: the device's own budget, by default one report's.
+        outbox: where the report waits; a real device gives a `FileOutbox`.
+
+    Example:
+        >>> import dpbandits as dpb
+        >>> from dpbandits.models.features import MercerFeatures
+        >>> box = dpb.Box(low=[0], high=[1])
+        >>> features = MercerFeatures(
+        ...     kernel=dpb.kernels.SquaredExponential(lengthscale=0.3), domain=box, n_features=5)
+        >>> spec = GPUCBSpec(domain=box, features=features, reward_range=(0, 1),
+        ...     privacy=dpb.JointDP(epsilon=1, delta=1e-6))
+        >>> client, server = GPUCBClient(spec), GPUCBServer(spec)
+        >>> row = client.choose(server.publish(), np.array([[0.1], [0.7]]))
+        >>> report = client.privatize(reward=1.0)
+        >>> server.absorb([report, report])
+        1
+    """
+
+    def __init__(
+        self, spec: GPUCBSpec, *, ledger: Ledger | None = None, outbox: Outbox | None = None
+    ) -> None:
+        self.spec = spec
+        self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
+        self._outbox: Outbox = MemoryOutbox() if outbox is None else outbox
+        self._ledger.open_account("local-reports", epsilon=spec.privacy.epsilon, delta=spec.privacy.delta)
+        self._chosen: tuple[int, FloatArray] | None = None
+        self._key: str | None = None
+
+    def __repr__(self) -> str:
+        return f"GPUCBClient(epsilon={self.spec.privacy.epsilon:g})"
+
+    def choose(self, policy: PublishedWeights, candidates: FloatArray) -> int:
+        """The row of `candidates` (n, d) to take; nothing is sent."""
+        rows = self.spec.domain.validate(candidates)
+        if rows.ndim != 2:
+            raise InvalidData(f"candidates: expected shape (n, {self.spec.domain.dim})")
+        phi = self.spec.features(rows)
+        rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
+        if policy.version == 0:
+            index = int(rng.integers(len(rows)))
+        else:
+            normals = rng.standard_normal(phi.shape[1:])
+            scores = policy.scores(phi, thompson_scale=self.spec.thompson_scale, normals=normals)
+            index = int(np.argmax(scores))
+        self._chosen = (policy.version, rows[index])
+        return index
+
+    def privatize(self, *, reward: float) -> bytes:
+        """The private report of the last choice; again, the same bytes at no cost.
+
+        Raises:
+            ProtocolError: nothing was chosen.
+            BudgetExceeded: the device has reported before; nothing was drawn.
+        """
+        if self._key is not None:
+            stored = self._outbox.get(self._key)
+            if stored is not None:
+                return stored
+            raise ProtocolError("privatize: this device has reported, and the report was sent")
+        if self._chosen is None:
+            raise ProtocolError("privatize: choose a row first")
+        version, row = self._chosen
+        raw = self.spec.contribution(row[None], np.array([reward]))
+        nonce = os.urandom(_NONCE_BYTES)
+        self._ledger.charge(
+            "local-reports",
+            charge_id=nonce.hex(),
+            epsilon=self.spec.privacy.epsilon,
+            delta=self.spec.privacy.delta,
+        )
+        noisy = self.spec.release.release(0, raw)
+        head = bytes([_FORMAT]) + self.spec.digest + version.to_bytes(4, "little") + nonce
+        report = head + noisy.astype("<i8").tobytes()
+        self._outbox.put(nonce.hex(), report)
+        self._key, self._chosen = nonce.hex(), None
+        return report
+
+    def sent(self) -> None:
+        """Forget the report: the server has it."""
+        if self._key is not None:
+            self._outbox.remove(self._key)
+
+
+class GPUCBServer:
+    """Adds up reports and publishes policies; no method of it takes raw data.
+
+    Args:
+        spec: the public contract.
+    """
+
+    def __init__(self, spec: GPUCBSpec) -> None:
+        self.spec = spec
+        size = spec.release.mechanism.size
+        self._sums = np.zeros((0, size), dtype=np.int64)
+        self._counts = np.zeros(0, dtype=np.int64)
+        self._expected = np.zeros((0, spec.features.n_features, spec.features.n_features))
+        self._posterior: WeightPosterior | None = None
+        self._nonces = NonceSet()
+        self._public: PublicSets | None = None
+
+    @property
+    def n_reports(self) -> int:
+        """Reports added up."""
+        return int(self._counts.sum())
+
+    def absorb(self, reports: Sequence[bytes]) -> int:
+        """Add reports; how many were new. Repeated, foreign and malformed ones are left out."""
+        size = self.spec.release.mechanism.size
+        head = bytes([_FORMAT]) + self.spec.digest
+        sound = [r for r in reports if len(r) == _HEADER_BYTES + 8 * size and r[:5] == head]
+        sound = [r for r in sound if int.from_bytes(r[5:9], "little") < len(self._counts)]
+        if not sound:
+            return 0
+        nonces = np.array([int.from_bytes(r[9:17], "little") for r in sound], dtype=np.uint64)
+        fresh = np.flatnonzero(self._nonces.add(nonces))
+        for i in fresh:
+            values = np.frombuffer(sound[i][_HEADER_BYTES:], dtype="<i8").astype(np.int64)
+            self._add(int.from_bytes(sound[i][5:9], "little"), 1, values)
+        return len(fresh)
+
+    def _add(self, version: int, count: int, values: IntArray) -> None:
+        """Noisy sums of `count` reports that answered `version`."""
+        self._sums[version] += values
+        self._counts[version] += count
+
+    def publish(self) -> PublishedWeights:
+        """Learn from all reports so far, and publish the next version."""
+        if self.n_reports:
+            self._posterior = self._fit()
+        version = len(self._counts)
+        self._sums = np.vstack([self._sums, np.zeros((1, self._sums.shape[1]), dtype=np.int64)])
+        self._counts = np.append(self._counts, 0)
+        self._expected = np.concatenate([self._expected, self._expected_gram(version)[None]])
+        posterior = self._posterior or WeightPosterior.prior(
+            self.spec.prior_variance, self.spec.features.supports
+        )
+        return PublishedWeights(version=version, mean=posterior.mean, factor=posterior.factor)
+
+    def _expected_gram(self, version: int) -> FloatArray:
+        """(m, m) mean of phi phi^T of people who bring public sets and follow this version."""
+        if self._public is None:
+            sets = uniform_decision_sets(
+                self.spec.domain,
+                n_sets=PUBLIC_SETS,
+                n_candidates=self.spec.n_candidates,
+                seed=self.spec.seed,
+            )
+            self._public = PublicSets(self.spec.features, sets)
+        if self._posterior is None:
+            return self._public.mean_gram_uniform()
+        rng = np.random.Generator(np.random.Philox(key=[self.spec.seed, version]))
+        normals = rng.standard_normal((len(self._public), self.spec.features.n_features))
+        weights = self._posterior.sample_weights(normals, scale=self.spec.thompson_scale)
+        return self._public.mean_gram_of_best(weights)
+
+    def _fit(self) -> WeightPosterior:
+        """Generalised least squares over versions; noise of different reports is independent."""
+        used = np.flatnonzero(self._counts)
+        counts = self._counts[used].astype(np.float64)
+        release, mechanism = self.spec.release, self.spec.release.mechanism
+        coordinates: FloatArray = np.asarray(self._sums[used] * RELEASE_UNIT, dtype=np.float64)
+        expected = counts[:, None, None] * self._expected[used]
+        common: dict[str, Any] = {
+            "noise_covariance": np.diag(counts),
+            "vector_noise_sd": release.vector_noise_sd,
+            "prior_variance": self.spec.prior_variance,
+            "reward_variance": REWARD_VARIANCE,
+            "supports": self.spec.features.supports,
+        }
+        if not self.spec.report_gram:
+            vectors = mechanism.vector_from_coordinates(coordinates)
+            return posterior_from_block_statistics(expected, vectors, gram_noise_sd=0.0, **common)
+        grams, vectors = mechanism.from_coordinates(coordinates)
+        return posterior_from_block_statistics(
+            grams,
+            vectors,
+            gram_noise_sd=release.gram_noise_sd,
+            prior_grams=expected,
+            prior_gram_sd=PUBLIC_LAW_SPREAD * counts,
+            **common,
+        )
+
+    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the reward at `points` (n, d), from reports only."""
+        phi = self.spec.features(self.spec.domain.validate(points, name="points"))
+        posterior = self._posterior or WeightPosterior.prior(
+            self.spec.prior_variance, self.spec.features.supports
+        )
+        mean, spread = posterior.predict(phi)
+        bounds = self.spec.reward_range
+        return bounds.from_centred(mean), bounds.width * spread

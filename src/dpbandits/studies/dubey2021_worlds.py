@@ -1,0 +1,79 @@
+"""Worlds of Dubey2021's experiments, and the public features that policies learn with in each."""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import cast
+
+from dpbandits._typing import Seed
+from dpbandits.domains import Box, Domain
+from dpbandits.environments import (
+    FunctionBandit,
+    camelback,
+    dubey2021_figure1,
+    michalewicz_10,
+    styblinski_tang_20,
+)
+from dpbandits.errors import InvalidParameter
+from dpbandits.models.additive import additive_features
+from dpbandits.models.features import Features, MercerFeatures
+from dpbandits.models.fourier_features import QuadratureFourierFeatures
+from dpbandits.models.kernels import SquaredExponential
+
+__all__ = ["TABLE_WORLDS", "WORLDS", "block_features", "tree_features", "world"]
+
+WORLDS: dict[str, Callable[..., FunctionBandit]] = {
+    "figure1": dubey2021_figure1,
+    "figure1-4096": partial(dubey2021_figure1, horizon=4096),
+    "camelback": camelback,
+    "styblinski-tang-20": styblinski_tang_20,
+    "michalewicz-10": michalewicz_10,
+}
+TABLE_WORLDS = ("camelback", "styblinski-tang-20", "michalewicz-10")
+
+QFF_NODES = 8
+"""m = 64 for the paper's features of the first figure's kernel."""
+
+TREE_FEATURES = 64
+"""m of the tree elsewhere; a tensor grid does not exist in ten dimensions."""
+
+
+def world(name: str, seed: Seed) -> FunctionBandit:
+    """The world `name` under a seed."""
+    if name not in WORLDS:
+        raise InvalidParameter(f"world {name!r}: expected one of {tuple(WORLDS)}")
+    return WORLDS[name](seed=seed)
+
+
+@lru_cache(maxsize=16)
+def block_features(name: str) -> Features:
+    """What block release and the non-private policy learn with; public choices."""
+    domain = world(name, 0).domain
+    if name.startswith("figure1"):
+        return _mercer(domain, lengthscale=1.0, n_features=20)
+    if name == "camelback":
+        return _mercer(domain, lengthscale=0.8, n_features=24)
+    return additive_features(cast(Box, domain), lengthscale=0.3, per_column=4)
+
+
+@lru_cache(maxsize=16)
+def tree_features(name: str) -> Features:
+    """What the published policy learns with: quadrature Fourier features where the paper's grid exists."""
+    domain = world(name, 0).domain
+    if name.startswith("figure1"):
+        return QuadratureFourierFeatures(
+            kernel=SquaredExponential(lengthscale=1.0), dim=domain.dim, nodes=QFF_NODES
+        )
+    if name == "camelback":
+        return QuadratureFourierFeatures(
+            kernel=SquaredExponential(lengthscale=0.8), dim=domain.dim, nodes=QFF_NODES
+        )
+    return additive_features(cast(Box, domain), lengthscale=0.3, per_column=TREE_FEATURES // domain.dim)
+
+
+def _mercer(domain: Domain, *, lengthscale: float, n_features: int) -> MercerFeatures:
+    return MercerFeatures(
+        kernel=SquaredExponential(lengthscale=lengthscale),
+        domain=domain,
+        n_features=n_features,
+        n_landmarks=5 * n_features,
+    )

@@ -1,0 +1,163 @@
+"""Local Gaussian-process bandits: reports, sensitivity, learning, and that the server takes no raw data."""
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+
+from dpbandits.domains import Box
+from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter, ProtocolError
+from dpbandits.local import gp_ucb
+from dpbandits.local.gp_ucb import GPUCBClient, GPUCBServer, GPUCBSpec, PublishedWeights
+from dpbandits.local.published.dubey2021_local import Dubey2021LocalServer
+from dpbandits.models.features import MercerFeatures
+from dpbandits.models.fourier_features import QuadratureFourierFeatures
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
+
+BOX = Box(low=[0.0], high=[1.0])
+FEATURES = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=BOX, n_features=5)
+
+
+def spec(**changes):
+    arguments = {
+        "domain": BOX,
+        "features": FEATURES,
+        "reward_range": (0, 1),
+        "privacy": JointDP(epsilon=8.0, delta=1e-4),
+        "noise": SimulatedNoise(1),
+        "n_candidates": 4,
+    }
+    return GPUCBSpec(**{**arguments, **changes})
+
+
+def test_a_report_is_all_that_leaves_and_is_counted_once():
+    contract = spec(noise=SecureNoise())
+    server, client = GPUCBServer(contract), GPUCBClient(contract)
+    policy = PublishedWeights.from_json(server.publish().to_json())
+    row = client.choose(policy, np.array([[0.2], [0.9]]))
+    assert row in (0, 1)
+    report = client.privatize(reward=1.0)
+    assert client.privatize(reward=0.0) == report  # a retry: same bytes, whatever is passed
+    assert server.absorb([report, report, b"", report[:-1], b"\x00" + report[1:]]) == 1
+    assert server.absorb([report]) == 0
+    assert server.n_reports == 1
+    client.sent()
+    with pytest.raises(ProtocolError):
+        client.privatize(reward=1.0)
+    assert contract.guarantee.status == "enforced"
+    assert "server" in contract.guarantee.explain()
+
+
+def test_another_report_needs_budget():
+    client = GPUCBClient(spec())
+    policy = GPUCBServer(spec()).publish()
+    client.choose(policy, np.array([[0.2]]))
+    client.privatize(reward=1.0)
+    client._key = None
+    client.choose(policy, np.array([[0.2]]))
+    with pytest.raises(BudgetExceeded):
+        client.privatize(reward=1.0)
+
+
+def test_privatize_needs_a_choice():
+    with pytest.raises(ProtocolError):
+        GPUCBClient(spec()).privatize(reward=0.5)
+
+
+@pytest.mark.parametrize("report_gram", [False, True])
+def test_any_two_users_are_within_the_sensitivity(report_gram):
+    contract = spec(report_gram=report_gram)
+    rng = np.random.default_rng(0)
+    points, rewards = rng.random((400, 1)), rng.choice([0.0, 1.0, 0.3], 400)
+    points[:4], rewards[:4] = 0.5, [0.0, 1.0, 0.0, 1.0]  # one point, opposite rewards: the worst
+    coordinates = contract.release.mechanism.to_coordinates(contract.contribution(points, rewards))
+    distance = np.linalg.norm(coordinates[:, None] - coordinates[None], axis=-1)
+    assert distance.max() <= contract.release.mechanism.sensitivity
+    if not report_gram:
+        assert distance.max() > 0.98 * contract.release.mechanism.sensitivity
+
+
+@pytest.mark.parametrize("report_gram", [False, True])
+def test_learns_from_reports_alone(report_gram):
+    contract = spec(report_gram=report_gram, privacy=JointDP(epsilon=30.0, delta=1e-4))
+    server = GPUCBServer(contract)
+    rng = np.random.default_rng(3)
+    for _ in range(4):
+        policy = server.publish()
+        reports = []
+        for _ in range(60):
+            client = GPUCBClient(contract)
+            candidates = rng.random((4, 1))
+            row = client.choose(policy, candidates)
+            reports.append(client.privatize(reward=float(rng.random() < candidates[row, 0])))
+        assert server.absorb(reports) == 60
+    server.publish()
+    mean, sd = server.predict(np.array([[0.1], [0.9]]))
+    assert mean[1] - mean[0] > 0.3
+    assert (sd > 0).all()
+
+
+def test_aggregated_noise_is_exact():
+    """The sum of n reports on nothing has sqrt(n) times one report's noise: 2,000 reports, 5 numbers."""
+    contract = spec()
+    size = contract.release.mechanism.size
+    sums = np.array(
+        [contract.release.release(0, np.zeros((1, size), dtype=np.int64)) for _ in range(2000)], dtype=float
+    )
+    ratio = sums.var() / contract.release.sigma**2
+    assert ratio == pytest.approx(1.0, abs=7 * math.sqrt(2 / sums.size))
+
+
+def test_the_server_has_no_way_in_for_raw_data():
+    """Every public method of the server takes reports or public points."""
+    for server in (GPUCBServer, Dubey2021LocalServer):
+        public = {name for name, _ in inspect.getmembers(server, callable) if not name.startswith("_")}
+        assert public == {"absorb", "publish", "predict"}
+    assert list(inspect.signature(GPUCBServer.absorb).parameters) == ["self", "reports"]
+
+
+def test_spec_survives_its_config():
+    again = GPUCBSpec.from_config(spec().to_config(), noise=SimulatedNoise(1))
+    assert again.digest == spec().digest
+    assert spec(prior_variance=0.3).digest != spec().digest
+    with pytest.raises(InvalidParameter):
+        GPUCBSpec.from_config({"spec": "other", "privacy": JointDP(epsilon=1.0).to_config()})
+    with pytest.raises(IncompatibleState):
+        PublishedWeights.from_json("{}")
+    with pytest.raises(InvalidParameter):
+        spec(privacy=JointDP(epsilon=1.0, delta=1e-6, rounds_per_user=2))
+
+
+def test_as_published():
+    features = QuadratureFourierFeatures(kernel=SquaredExponential(lengthscale=0.4), dim=1, nodes=6)
+    contract = spec(features=features, report_gram=True)
+    server = Dubey2021LocalServer(contract, horizon=100)
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        policy = server.publish()
+        reports = []
+        for _ in range(20):
+            client = GPUCBClient(contract)
+            client.choose(policy, rng.random((4, 1)))
+            reports.append(client.privatize(reward=1.0))
+        assert server.absorb(reports) == 20
+    policy = server.publish()
+    assert policy.radius > 0
+    phi = features(rng.random((4, 1)))
+    scores = policy.scores(phi, thompson_scale=0.0, normals=None)
+    assert scores.shape == (4,)
+    with pytest.raises(InvalidParameter):
+        Dubey2021LocalServer(spec(), horizon=100)
+    with pytest.raises(InvalidParameter):
+        PublishedWeights(version=0, mean=np.zeros(2), factor=np.eye(2)).scores(
+            np.zeros((1, 2)), thompson_scale=1.0, normals=None
+        )
+
+
+def test_nothing_raw_is_shown():
+    client = GPUCBClient(spec())
+    client.choose(GPUCBServer(spec()).publish(), np.array([[0.123456]]))
+    assert "0.123456" not in repr(client)
+    assert gp_ucb.__doc__
