@@ -6,7 +6,14 @@ import math
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.studies.ma2025_local import CASES, main, outcomes, public_code_ratios, reference_regrets
+from dpbandits.studies.ma2025_local import (
+    CASES,
+    main,
+    outcomes,
+    public_code_ratios,
+    reference_regrets,
+    report_speed,
+)
 
 
 @pytest.mark.parametrize("case", sorted(CASES))
@@ -63,3 +70,10 @@ def test_reference_regrets_are_the_known_ones():
     random, constant = reference_regrets("ma")
     assert abs(random - 0.414) < 0.002
     assert abs(constant - 0.384) < 0.002
+
+
+def test_report_speed_counts_every_report():
+    row = report_speed("signed", n_bins=2, n_reports=3000)
+    assert row["bins"] >= 2
+    assert row["absorbed_per_second"] > 0
+    assert 8 <= row["server_bytes_per_report"] < 16

@@ -31,7 +31,7 @@ class TreeConstants:
         prior_mean: mean reward expected at the root.
         prior_sd: its standard deviation.
         child_sd: sigma_0.
-        temperature: factor on the posterior variance when arms are drawn.
+        temperature: factor on the posterior variance when arms are drawn, divided by their number.
         settled: no split where one arm is best with at least this probability in the children.
         rival: arms count as rivals above this probability of being best, divided by their number.
         known: a rival is known when its deviation is at most this times the children's spread.
@@ -40,10 +40,10 @@ class TreeConstants:
     prior_mean: float = 0.5
     prior_sd: float = 0.3
     child_sd: float = 0.5
-    temperature: float = 0.25
+    temperature: float = 0.6
     settled: float = 0.98
-    rival: float = 0.6
-    known: float = 1.0
+    rival: float = 0.3
+    known: float = 1.6
 
 
 class TreeRule:
@@ -68,6 +68,7 @@ class TreeRule:
         self.n_arms = n_arms
         self.constants = constants or TreeConstants()
         self.max_leaves = max_leaves
+        self._temperature = self.constants.temperature / n_arms
         shape = (partition.n_nodes, n_arms)
         self._prior_mean = np.full(shape, self.constants.prior_mean)
         self._prior_variance = np.full(shape, self.constants.prior_sd**2)
@@ -98,12 +99,12 @@ class TreeRule:
     def weights(self) -> FloatArray:
         """P(best) under the tempered posterior: the law of `assign`'s draws."""
         mean, variance = self.posterior()
-        return probability_best(mean, self.constants.temperature * variance)
+        return probability_best(mean, self._temperature * variance)
 
     def assign(self, normals: FloatArray) -> IntArray:
         """Thompson draws from the tempered posterior."""
         mean, variance = self.posterior()
-        return np.asarray((mean + np.sqrt(self.constants.temperature * variance) * normals).argmax(axis=1))
+        return np.asarray((mean + np.sqrt(self._temperature * variance) * normals).argmax(axis=1))
 
     def learn(self, sums: CellSums) -> None:
         """Add a version's sums; those of leaves split since only inform the masses."""

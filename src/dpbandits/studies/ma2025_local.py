@@ -30,10 +30,21 @@ from dpbandits.environments.contextual import REPORT_WORLDS, TUNING_WORLDS, worl
 from dpbandits.errors import InvalidParameter
 from dpbandits.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 from dpbandits.evaluation.summary import Estimate
+from dpbandits.local.client import Client
 from dpbandits.local.crowd import simulate
+from dpbandits.local.server import Server
 from dpbandits.local.spec import ArmChoice, PartitionBanditSpec, PolicyName
 
-__all__ = ["CASES", "TUNING_GRID", "Case", "outcomes", "public_code_ratios", "reference_regrets", "spec_for"]
+__all__ = [
+    "CASES",
+    "TUNING_GRID",
+    "Case",
+    "outcomes",
+    "public_code_ratios",
+    "reference_regrets",
+    "report_speed",
+    "spec_for",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +70,13 @@ class Case:
 
 CASES: dict[str, Case] = {
     "tree-signed": Case(),
-    "tree-laplace": Case(mechanism="laplace", constants={"temperature": 0.12}),
+    "tree-laplace": Case(mechanism="laplace", constants={"rival": 0.15}),
     "tree-oue": Case(mechanism="oue"),
     "tree-hadamard": Case(mechanism="hadamard"),
     "tree-krr": Case(mechanism="krr"),
     "tree-signed-user": Case(arms="user"),
     "tree-paper-laplace": Case(mechanism="paper-laplace", arms="user"),
+    "tree-paper-laplace-server": Case(mechanism="paper-laplace"),
     "eliminate-signed": Case(policy="eliminate", versions=100),
     "eliminate-laplace": Case(policy="eliminate", mechanism="laplace", versions=100),
     "ma2025": Case(mechanism="paper-laplace", policy="ma2025", arms="user", floating=True, versions=100),
@@ -76,13 +88,13 @@ CASES: dict[str, Case] = {
 TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
     "tree": (
         {},
+        {"temperature": 0.36},
+        {"temperature": 1.2},
+        {"rival": 0.15},
+        {"rival": 0.6, "known": 1.0},
+        {"known": 1.3},
+        {"known": 2.0},
         {"child_sd": 0.35},
-        {"child_sd": 0.7},
-        {"temperature": 0.12},
-        {"temperature": 0.5},
-        {"rival": 0.3},
-        {"rival": 0.9},
-        {"settled": 0.95},
         {"prior_sd": 0.2},
     ),
     "eliminate": tuple({"z": z, "scale": c} for z in (0.5, 1.0, 1.5) for c in (0.25, 0.5, 1.0)),
@@ -257,6 +269,48 @@ def _speed(options: argparse.Namespace) -> None:
         _emit(
             json.dumps({"case": case, "world": name, "epsilon": epsilon, "n_users": n_users, "cpu": seconds})
         )
+
+    for mechanism in ("signed", "oue", "hadamard", "krr", "laplace"):
+        _emit(json.dumps(report_speed(mechanism, n_bins=16, n_reports=100_000)))
+
+
+def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, Any]:
+    """CPU cost of real reports: milliseconds on a device, reports a second and memory of the server.
+
+    Devices of a world whose arms are alike report until the server has `n_bins` bins; the last version's
+    reports are then timed, sent again under fresh nonces until there are `n_reports`.
+    """
+    spec = PartitionBanditSpec(
+        domain=Box(low=[0.0, 0.0], high=[1.0, 1.0]), n_arms=3, epsilon=8.0, mechanism=mechanism, window=0
+    )
+    client, server, rng = Client(spec, budget=1e9), Server(spec), np.random.default_rng(0)
+    while True:
+        policy, batch, spent = server.publish(), [], 0.0
+        for context in rng.random((1000, 2)):
+            arm = client.choose(policy, context)
+            started = time.process_time()
+            batch.append(client.privatize(context, arm, 0.5))
+            spent += time.process_time() - started
+        if len(policy.splits) + 1 >= n_bins:
+            break
+        server.absorb(batch)
+    many = [
+        report[:9] + (1000 * copy + index).to_bytes(8, "little") + report[17:]
+        for copy in range(n_reports // 1000)
+        for index, report in enumerate(batch)
+    ]
+    accepted, started = 0, time.process_time()
+    for start in range(0, len(many), 5000):
+        accepted += server.absorb(many[start : start + 5000]).accepted
+    seconds = time.process_time() - started
+    return {
+        "mechanism": mechanism,
+        "bins": len(policy.splits) + 1,
+        "report_bytes": len(batch[0]),
+        "device_ms": spent,  # seconds for 1,000 reports
+        "absorbed_per_second": accepted / seconds,
+        "server_bytes_per_report": server.memory_bytes / accepted,
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
