@@ -1,0 +1,92 @@
+"""`dpbandits study`: the experiments of the papers, each beside what was printed."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from dpbandits.cli.console import console, progress_bar
+from dpbandits.evaluation import BANNER
+from dpbandits.studies import dubey2021
+from dpbandits.studies.dubey2021_report import picture, verdict
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Experiments of the papers.", no_args_is_help=True)
+
+
+class DubeyItem(StrEnum):
+    """Figures and tables of Dubey2021."""
+
+    figure1 = "figure1"
+    figure2 = "figure2"
+    table1 = "table1"
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps each paper a subcommand."""
+
+
+@app.command("dubey2021")
+def dubey2021_command(
+    *,
+    item: Annotated[DubeyItem, typer.Argument(help="Which figure or table.")],
+    reps: Annotated[int, typer.Option("--reps", min=2, help="Repetitions of every cell.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", help="First seed; report seeds start at 1,000,000.")] = (
+        1_000_000
+    ),
+    jobs: Annotated[int, typer.Option("--jobs", help="Processes; -1 for all cores.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for results (resumed from there) and pictures.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", help="Only these columns; repeat the option.")
+    ] = None,
+) -> None:
+    """Figure 1 (epsilon), Figure 2 (delta) or Table 1 (test functions) of Dubey2021.
+
+    Regret summed over the horizon, with standard errors over seeds. Started again with the same --out,
+    it runs only what is missing.
+    """
+    name: dubey2021.Item = item.value  # type: ignore[assignment]  # the enum mirrors the literal
+    with progress_bar() as bar:
+        running = bar.add_task(f"dubey2021 {name}", total=None)
+        results = dubey2021.run_item(
+            name,
+            reps=reps,
+            seed=seed,
+            jobs=jobs,
+            out=out,
+            columns=dubey2021.COLUMNS if columns is None else columns,
+            progress=lambda done, total: bar.update(running, completed=done, total=total),
+        )
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        rows = [result.to_json() | {"verdict": verdict(result)} for result in results]
+        (out / f"dubey2021-{name}.json").write_text(json.dumps(rows, indent=2))
+        (out / f"dubey2021-{name}.png").write_bytes(picture(name, results))
+    if as_json:
+        typer.echo(json.dumps([result.to_json() | {"verdict": verdict(result)} for result in results]))
+        return
+    table = Table(title=f"Dubey2021, {name}: regret, {reps} seeds from {seed}", caption=BANNER)
+    for heading in ("world", "policy", "epsilon", "delta", "regret", "s.e.", "median", "paper", "verdict"):
+        table.add_column(heading, justify="left" if heading in ("world", "policy", "verdict") else "right")
+    for result in results:
+        cell = result.cell
+        table.add_row(
+            cell.world,
+            cell.column,
+            "" if cell.epsilon is None else f"{cell.epsilon:g}",
+            "" if cell.delta is None else f"{cell.delta:g}",
+            f"{result.regret:.0f}",
+            f"{result.standard_error:.1f}",
+            f"{result.median:.0f}",
+            "not printed",
+            verdict(result),
+        )
+    console().print(table)
