@@ -1,6 +1,7 @@
 """The command line: two processes that share only a release directory and a pipe do the whole job."""
 
 import json
+import shlex
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from dpbandits.cli.outsourced import register
 from dpbandits.errors import DPBanditsError
 from dpbandits.outsourced import Curator, Modeler, PipeAnswers, Release
 
-PYTHON = [sys.executable, "-m", "dpbandits.cli.outsourced"]
+PYTHON = [sys.executable, "-c", "from dpbandits.cli import main; main()"]
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def curate(folder, *more, epsilon="2", objective=("--objective", "effect")):
 
 
 def answering(folder, *more):
-    return " ".join([*PYTHON, "answer", str(folder / "secret"), *more])
+    return shlex.join([*PYTHON, "answer", str(folder / "secret"), *more])
 
 
 def optimise(folder, *more, answers=None):
@@ -138,7 +139,7 @@ def test_answers_by_a_command_and_noised(table):
     )
     assert done.returncode == 0, done.stderr
     assert "Answers are noised" in done.stdout
-    answers = answering(table, "--command", f"'{sys.executable} {script}'")
+    answers = answering(table, "--command", f"{sys.executable} {script}")
     done = optimise(table, "--steps", "4", answers=answers)
     assert done.returncode == 0, done.stderr
     done = optimise(table, "--steps", "5", answers=answers)
@@ -183,9 +184,7 @@ def test_a_ledger_on_the_command_line(table):
     done = curate(again, *book)
     assert done.returncode == 1
     assert "BudgetExceeded" in done.stderr
-    answers = (
-        f"{sys.executable} -m dpbandits.cli.outsourced answer {table / 'secret'} --ledger {table / 'book.db'}"
-    )
+    answers = answering(table, "--ledger", str(table / "book.db"))
     assert optimise(table, "--steps", "3", answers=answers).returncode == 0
 
 

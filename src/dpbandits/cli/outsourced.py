@@ -17,7 +17,7 @@ import typer
 from dpbandits.cli.console import error_console, progress_bar
 from dpbandits.domains import Range, Schema
 from dpbandits.environments.table_files import _read as read_table_file
-from dpbandits.errors import CorruptState, DPBanditsError, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced import AnswerLaplace, Command, Curator, Modeler, PipeAnswers, Release, serve
 from dpbandits.privacy.definitions import RowDP
@@ -328,13 +328,3 @@ def _picture(modeler: Modeler, *, minimise: bool) -> bytes:
         axes[1].scatter(places[:, 0], height, c=asked, s=14, zorder=2)
         label_axes(axes[1], title="Where it looked", x="first coordinate", y="second coordinate or answer")
     return to_png(figure)
-
-
-if __name__ == "__main__":  # the three commands alone, without the rest of the library's command line
-    _app = typer.Typer(pretty_exceptions_enable=False)
-    register(_app)
-    try:
-        _app()
-    except DPBanditsError as _error:
-        error_console().print(f"{type(_error).__name__}: {_error}", markup=False, soft_wrap=True)
-        sys.exit(1)

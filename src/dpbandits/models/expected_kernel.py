@@ -61,45 +61,27 @@ class SquaredExponentialMixture(Kernel):
 
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         others = np.ascontiguousarray(Y.T)
-        evaluate = self._isotropic if all(len(row) == 1 for row in self.squares) else self._anisotropic
+        if not all(len(row) in (1, len(others)) for row in self.squares):
+            raise InvalidData(f"points have {len(others)} columns, the kernel another number of lengthscales")
+        isotropic = all(len(row) == 1 for row in self.squares)
+        width = 1 if isotropic else len(others)
+        rates = np.array([np.broadcast_to(row, width) for row in self.squares])
+        np.divide(-0.5, rates, out=rates)
+        variances = np.asarray(self.variances)
 
         def fill(X: FloatArray, out: FloatArray) -> None:
-            step = max(1, BLOCK_ELEMENTS // max(1, len(X)))
+            step = max(1, BLOCK_ELEMENTS // max(1, len(X) * len(variances)))
             for start in range(0, others.shape[1], step):  # blocks that stay in cache
-                evaluate(X, others[:, start : start + step], out[:, start : start + step])
+                block = others[:, start : start + step]
+                # Differences are taken directly, so no squared distance is negative.
+                gaps = X.T[:, :, None] - block[:, None, :]
+                np.multiply(gaps, gaps, out=gaps)
+                squares = (gaps.sum(axis=0) if isotropic else gaps).reshape(width, -1)
+                terms = rates @ squares
+                np.exp(terms, out=terms)
+                out[:, start : start + step] = (variances @ terms).reshape(len(X), -1)
 
         return fill
-
-    def _isotropic(self, X: FloatArray, others: FloatArray, out: FloatArray) -> None:
-        """One distance for all components; differences are taken directly, so none is negative."""
-        squares = np.zeros_like(out)
-        scratch = np.empty_like(out)
-        for column, other in enumerate(others):
-            np.subtract(X[:, column, None], other, out=scratch)
-            np.multiply(scratch, scratch, out=scratch)
-            squares += scratch
-        out.fill(0.0)
-        for variance, (square,) in zip(self.variances, self.squares, strict=True):
-            np.multiply(squares, -0.5 / square, out=scratch)
-            np.exp(scratch, out=scratch)
-            scratch *= variance
-            out += scratch
-
-    def _anisotropic(self, X: FloatArray, others: FloatArray, out: FloatArray) -> None:
-        out.fill(0.0)
-        exponent, scratch = np.empty_like(out), np.empty_like(out)
-        for variance, row in zip(self.variances, self.squares, strict=True):
-            if len(row) not in (1, len(others)):
-                raise InvalidData(f"points have {len(others)} columns and the kernel {len(row)} lengthscales")
-            exponent.fill(0.0)
-            for column, other in enumerate(others):
-                np.subtract(X[:, column, None], other, out=scratch)
-                np.multiply(scratch, scratch, out=scratch)
-                scratch *= -0.5 / row[column if len(row) > 1 else 0]
-                exponent += scratch
-            np.exp(exponent, out=exponent)
-            exponent *= variance
-            out += exponent
 
 
 @dataclass(frozen=True, kw_only=True)
