@@ -195,8 +195,8 @@ class BasePolicy(ABC):
                 raise InvalidData("available: a decision set has no available row")
         if os.getpid() != self._process:
             raise ForkedState(
-                "this process was forked from the one that holds the policy: build or load the policy after the "
-                "fork, in one process"
+                "this process was forked from the one that holds the policy: build or load it after "
+                "the fork, in one process"
             )
         with self._turn:
             digests = self._book.check_open(len(rows), users)
