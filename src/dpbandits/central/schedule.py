@@ -15,7 +15,7 @@ __all__ = ["check_boundaries", "default_blocks", "growing_blocks", "open_ended_b
 FIRST_BLOCK = 24
 """Length of the first block at horizon 1024; chosen on tuning seeds."""
 
-FIRST_BLOCK_EXPONENT = 0.6
+FIRST_BLOCK_EXPONENT = 0.15
 """How the first block grows with the horizon; chosen on tuning seeds."""
 
 OPEN_ENDED_GROWTH = 1.25

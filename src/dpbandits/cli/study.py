@@ -53,7 +53,7 @@ def dubey2021_command(
     Regret summed over the horizon, with standard errors over seeds. Started again with the same --out,
     it runs only what is missing.
     """
-    name: dubey2021.Item = item.value  # type: ignore[assignment]  # the enum mirrors the literal
+    name: dubey2021.Item = item.value
     with progress_bar() as bar:
         running = bar.add_task(f"dubey2021 {name}", total=None)
         results = dubey2021.run_item(

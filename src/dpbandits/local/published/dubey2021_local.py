@@ -3,9 +3,9 @@ r"""GP-UCB from local reports: Dubey2021, Algorithm 3, as published.
 Every user's device adds Gaussian noise to its own phi phi^T and y phi; the server adds up, shifts the
 Gram by twice the spectral norm of all noise so far, and publishes weights with an upper confidence
 radius. It stands beside `local.gp_ucb`, shares its devices and reports, and departs from the paper in
-the noise only: Gram and vector are calibrated jointly. (Lemma 5 gives each half of the promise and adds
-the halves up, a step that does not hold: at (10, 1e-5) two Gaussians of (5, 5e-6) each compose to
-mu = 1.418, above the 1.088 that the paper's argument would need.)
+the noise only: Gram and vector are calibrated jointly. (The proof of Lemma 5 takes each half as
+(alpha/2, beta/2)-DP, which the printed noise is not: at (10, 1e-5) each half is 1.418-GDP, where
+(5, 5e-6) allows 1.088. The joint claim still holds for rewards bounded by 1, not by 20.)
 
 The noise of t reports has standard deviation sqrt(t) times one report's: with m = 64 the shift exceeds
 the Gram of all people, and the policy is close to random at any useful epsilon.
