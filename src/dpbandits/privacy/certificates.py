@@ -295,7 +295,10 @@ def from_config(config: Mapping[str, Any]) -> Certificate:
     """
     arguments = dict(config)
     kind = arguments.pop("kind", None)
+    from dpbandits.privacy.mixed import PureBeside  # builds on this module
+
     kinds: dict[object, Callable[..., Certificate]] = {
+        "PureBeside": PureBeside.of_config,
         "PureDP": PureDP,
         "GaussianDP": GaussianDP,
         "ZeroConcentratedDP": ZeroConcentratedDP,

@@ -1,0 +1,137 @@
+"""Where the law of contexts comes from: said in the guarantee, because the estimator leans on it.
+
+`ContextLaw.known` (a law that is public knowledge), `.from_generator`, `.from_public_sample` (people who
+agreed, or past public data) cost no privacy. `.from_private_histogram` spends epsilon on noisy counts.
+A wrong law costs accuracy, and not a little; it never costs privacy.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.errors import InvalidParameter
+from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy import _checks
+from dpbandits.privacy.noise import NoiseSource, SecureNoise
+from dpbandits.privacy.row_mechanisms.base import words_of
+from dpbandits.privacy.row_mechanisms.exact_sampling import lattice_laplace
+
+__all__ = ["ContextLaw"]
+
+SOURCES = {
+    "known": "it was declared as public knowledge",
+    "generator": "it was counted on draws from a public generator",
+    "public sample": "it was counted on a sample declared public",
+    "private histogram": "it was counted on the protected people, with noise",
+}
+_HISTOGRAM_STREAM = 6_001
+
+
+@dataclass(frozen=True)
+class ContextLaw:
+    """A law of contexts on public cells, and where it comes from.
+
+    Attributes:
+        measure: the cells and their weights.
+        source: "known", "generator", "public sample" or "private histogram".
+        epsilon: pure loss spent on it; 0 unless a private histogram.
+        status: of the noise, where some was used.
+    """
+
+    measure: CellMeasure
+    source: str = "known"
+    epsilon: float = 0.0
+    status: str = "enforced"
+
+    def __post_init__(self) -> None:
+        if self.source not in SOURCES:
+            raise InvalidParameter(f"source is {self.source!r}, expected one of {sorted(SOURCES)}")
+        if (self.source == "private histogram") != (self.epsilon > 0.0):
+            raise InvalidParameter("a private histogram, and nothing else, spends epsilon")
+
+    @classmethod
+    def of(cls, value: "ContextLaw | CellMeasure") -> "ContextLaw":
+        """A law as it is, or a measure as public knowledge."""
+        if isinstance(value, ContextLaw):
+            return value
+        if isinstance(value, CellMeasure):
+            return cls(value)
+        raise InvalidParameter(f"contexts is a {type(value).__name__}, expected a ContextLaw or CellMeasure")
+
+    @classmethod
+    def from_generator(
+        cls,
+        sample: Callable[[int, np.random.Generator], FloatArray],
+        *,
+        cells: CellMeasure,
+        draws: int = 200_000,
+        seed: Seed = 0,
+    ) -> Self:
+        """Counts of `draws` contexts from a public generator (n, rng) -> (n, d)."""
+        rng = np.random.Generator(np.random.Philox(key=seed))
+        return cls(_counted(sample(draws, rng), cells, smoothing=0.5), "generator")
+
+    @classmethod
+    def from_public_sample(cls, contexts: ArrayLike, *, cells: CellMeasure, smoothing: float = 0.5) -> Self:
+        """Counts of contexts (n, d) that everybody may see, each cell with `smoothing` more."""
+        return cls(_counted(contexts, cells, smoothing=smoothing), "public sample")
+
+    @classmethod
+    def from_private_histogram(
+        cls,
+        contexts: ArrayLike,
+        *,
+        cells: CellMeasure,
+        epsilon: float,
+        rounds_per_user: int = 1,
+        noise: NoiseSource | None = None,
+    ) -> Self:
+        """Counts of the protected people's contexts (n, d), with discrete Laplace noise on each cell.
+
+        Replacing what one user brings in k rounds moves counts by at most 2 k in all: noise of rate
+        epsilon/(2 k) is epsilon-DP. Negative counts become zero, and every cell keeps a little mass.
+
+        Raises:
+            InvalidData: contexts off the public range.
+        """
+        loss = _checks.number(epsilon, name="epsilon")
+        rounds = _checks.integer(rounds_per_user, name="rounds_per_user")
+        source = SecureNoise() if noise is None else noise
+        located = cells.locate(contexts, name="contexts")
+        counts = np.bincount(located, minlength=cells.size).astype(np.int64)
+        rate = math.nextafter(loss / (2.0 * rounds), 0.0)
+        drawn = lattice_laplace(rate, cells.size, words_of(source, stream=_HISTOGRAM_STREAM))
+        noisy = np.maximum(counts + drawn, 0).astype(np.float64) + 0.5
+        return cls(cells.with_weights(noisy), "private histogram", loss, source.status)
+
+    def describe(self) -> str:
+        """Where it comes from, as a sentence for the guarantee."""
+        return f"The law of contexts on {self.measure.size} cells is public: {SOURCES[self.source]}."
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {
+            "measure": self.measure.to_config(),
+            "source": self.source,
+            "epsilon": self.epsilon,
+            "status": self.status,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Rebuild a law from `to_config()`."""
+        return cls(
+            CellMeasure.from_config(config["measure"]), config["source"], config["epsilon"], config["status"]
+        )
+
+
+def _counted(contexts: ArrayLike, cells: CellMeasure, *, smoothing: float) -> CellMeasure:
+    if not smoothing >= 0.0:
+        raise InvalidParameter("smoothing: expected a number of at least 0")
+    counts = np.bincount(cells.locate(contexts, name="contexts"), minlength=cells.size)
+    return cells.with_weights(counts + smoothing)

@@ -1,0 +1,69 @@
+"""Budget and durability of an object that is no ask/tell policy: charge first, commit, then let it leave."""
+
+import uuid
+from collections.abc import Callable
+from os import PathLike
+
+from dpbandits.errors import InvalidParameter
+from dpbandits.state import State, StateStore
+from dpbandits.state.ledger import Ledger
+
+__all__ = ["Durable"]
+
+
+class Durable:
+    """One object's lineage: its account, where it is kept, and how far it has gone.
+
+    Args:
+        describe: (lineage, position) -> the object's whole state now.
+        ledger, account: where every spending is charged, and the witness of saved copies.
+        lineage, position, store: of a state that is taken up again.
+    """
+
+    def __init__(
+        self,
+        describe: Callable[[str, int], State],
+        *,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+        lineage: str | None = None,
+        position: int = 0,
+        store: StateStore | None = None,
+    ) -> None:
+        if ledger is None and account is not None:
+            raise InvalidParameter("account: names an account of `ledger`; pass both")
+        self._describe = describe
+        self._ledger = ledger
+        self._account = account
+        self._store = store
+        self._uncommitted: State | None = None
+        self.lineage = uuid.uuid4().hex if lineage is None else lineage
+        self.position = position
+
+    @property
+    def witnessed(self) -> bool:
+        """Whether a ledger refuses a second copy of a saved state."""
+        return self._ledger is not None
+
+    def charge(self, purpose: str, *, epsilon: float, delta: float = 0.0) -> None:
+        """Spend from the account; the same purpose is charged once, also after a crash."""
+        if self._ledger is not None and self._account is not None:
+            charge_id = f"{self.lineage}:{purpose}"
+            self._ledger.charge(self._account, charge_id=charge_id, epsilon=epsilon, delta=delta)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the state to `path`, and keep it current there at every spending from now on."""
+        if self._uncommitted is not None:
+            self.commit()
+        self._store = StateStore(path, ledger=self._ledger)
+        self.commit()
+
+    def commit(self) -> None:
+        """Make the present state durable, if a path is known; a failed commit is repeated as it was."""
+        if self._store is None:
+            return
+        if self._uncommitted is None:
+            self._uncommitted = self._describe(self.lineage, self.position + 1)
+        self._store.commit(self._uncommitted)
+        self.position = self._uncommitted.position
+        self._uncommitted = None

@@ -1,0 +1,438 @@
+r"""USCA: explore uniformly, then answer privately, or release the whole function once for everyone.
+
+Implements uniform sampling with covariance approximation (Pavlovic2025, Algorithm 1) in its population
+form. Departs from the paper, as printed in `dpbandits.central.published.pavlovic2025`, where
+
+- the covariance of the approximating set is replaced by the one it approximates: diagonal in the kernel
+  operator's eigenbasis, so a million rounds cost their cell sums;
+- rewards have a public cap per cell, and the range that one user can move the scores by is computed
+  exactly, instead of 2 B sup sigma-bar^2, which is 2 to 5 times more;
+- answers are drawn by permute-and-flip instead of the exponential mechanism;
+- the ridge follows a rule that is fixed before data;
+- `release()` gives the whole function once, at (epsilon, delta), for any number of predictions.
+
+Privacy: joint DP; the unit is one user's whole contribution of at most `rounds_per_user` rows. Raw data meets
+noise in two places, `answer` and `FunctionRelease.release`.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits.central.cell_sums import MOST_ROUNDS
+from dpbandits.central.context_laws import ContextLaw
+from dpbandits.central.durable import Durable
+from dpbandits.central.population import CoefficientPosterior
+from dpbandits.central.public_policy import PublicPolicy
+from dpbandits.central.usca_guarantee import usca_guarantee
+from dpbandits.central.usca_plan import ExpectedError, clip_loss
+from dpbandits.central.usca_shard import RowRules, Shard
+from dpbandits.central.usca_uses import Budget, Uses
+from dpbandits.domains import RewardRange
+from dpbandits.errors import BudgetExceeded, CorruptState, IncompatibleState, InvalidParameter
+from dpbandits.models import kernels
+from dpbandits.models._kernel import Kernel
+from dpbandits.models.eigenfeatures import DEFAULT_TOLERANCE, EigenFeatures
+from dpbandits.models.measures import CellMeasure
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy import _checks, definitions
+from dpbandits.privacy import noise as noise_sources
+from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from dpbandits.privacy.row_mechanisms.base import words_of
+from dpbandits.privacy.selection import permute_and_flip
+from dpbandits.state import State, StateStore
+from dpbandits.state.ledger import Ledger
+
+__all__ = ["USCA", "Answer", "NothingToLearn"]
+
+NOTHING_TO_LEARN = 0.7
+"""Expected error above this share of a random action's: learning is hardly worth the data."""
+
+_ANSWER_STREAM = 7_000
+
+
+class NothingToLearn(DPBanditsWarning):
+    """So few rows at so small an epsilon that hardly anything will be learned."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The best action at a context, as the server privately sees it.
+
+    Attributes:
+        index: of the action's cell.
+        action: (d,) its point.
+        number: how many answers have been given, this one included.
+    """
+
+    index: int
+    action: FloatArray
+    number: int
+
+
+class USCA:
+    """Pure-epsilon kernel bandit: explore by public coins, learn sums, answer or release.
+
+    Args:
+        kernel: over (action, context) columns, actions first; a public choice.
+        actions: public actions and the law they are explored with.
+        contexts: the law of contexts; see `ContextLaw`. A measure counts as public knowledge.
+        reward_range: public (low, high).
+        horizon: number of rows, T. Fewer rows bias predictions towards the reference.
+        privacy: the total promise; `rounds_per_user` rows are one unit's.
+        release_epsilon: share of epsilon kept for `release()`, which uses all of delta. By default all that
+            is left of epsilon where delta > 0, else none.
+        answer_epsilon: of each answer; by default all that the release leaves, for one answer.
+        reference: public guess of the mean reward, which predictions shrink to; default the middle.
+        ridge, release_ridge: tau, instead of the rule's choice.
+        unit_ids: whether rows name their unit.
+        clip: clip rewards into the range instead of refusing those outside.
+        tolerance: see `EigenFeatures`.
+        seed: public randomness of exploration.
+        noise: default `SecureNoise(certificate="near_gaussian")`.
+        ledger, account: each answer and the release are charged there before they are drawn.
+
+    Raises:
+        InvalidParameter: arguments that do not fit together.
+
+    Warns:
+        NothingToLearn: the expected error is close to a random action's; says so before any data.
+
+    References:
+        Pavlovic2025, eqs. (4), (5), Algorithm 1.
+
+    Example:
+        >>> from dpbandits.models.kernels import SquaredExponential
+        >>> usca = USCA(
+        ...     kernel=SquaredExponential(lengthscale=0.3), actions=CellMeasure.finite([0.0, 0.5, 1.0]),
+        ...     contexts=CellMeasure.uniform(low=0, high=1, cells=16), reward_range=(0, 1), horizon=5000,
+        ...     privacy=JointDP(epsilon=1.0), unit_ids=False)
+        >>> rng = np.random.default_rng(0)
+        >>> contexts, actions = rng.random(5000), usca.explore(0, 5000)
+        >>> usca.learn(contexts, actions, 1.0 - np.abs(0.5 * actions - contexts))
+        >>> usca.answer([0.1]).action.tolist()
+        [0.0]
+    """
+
+    kind = "central.USCA"
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel,
+        actions: CellMeasure,
+        contexts: ContextLaw | CellMeasure,
+        reward_range: RewardRange | tuple[float, float],
+        horizon: int,
+        privacy: JointDP,
+        release_epsilon: float | None = None,
+        answer_epsilon: float | None = None,
+        reference: float | None = None,
+        ridge: float | None = None,
+        release_ridge: float | None = None,
+        unit_ids: bool = True,
+        clip: bool = False,
+        tolerance: float = DEFAULT_TOLERANCE,
+        seed: Seed = 0,
+        noise: NoiseSource | None = None,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+    ) -> None:
+        rows = _checks.integer(horizon, name="horizon")
+        if rows > MOST_ROUNDS:
+            raise InvalidParameter(f"horizon: integer sums are exact up to {MOST_ROUNDS} rows, got {rows}")
+        if not isinstance(actions, CellMeasure):
+            raise InvalidParameter(f"actions is a {type(actions).__name__}, expected a CellMeasure")
+        self.contexts = ContextLaw.of(contexts)
+        self.actions = actions
+        self.kernel = kernel
+        self.privacy = privacy
+        self.horizon = rows
+        self.seed = seed
+        self.tolerance = tolerance
+        self._noise = SecureNoise(certificate="near_gaussian") if noise is None else noise
+        definitions.warn_if_delta_large(privacy.delta, -(-rows // privacy.rounds_per_user))
+        self.features = EigenFeatures(
+            kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tolerance
+        )
+        self.ridge, self.release_ridge = ridge, release_ridge
+        self.uses = Uses.planned(
+            self.features,
+            n_actions=actions.size,
+            rounds=rows,
+            privacy=privacy,
+            budget=Budget.divided(
+                privacy,
+                histogram=self.contexts.epsilon,
+                release=release_epsilon,
+                answer=answer_epsilon,
+            ),
+            noise=self._noise,
+            ridge=ridge,
+            release_ridge=release_ridge,
+        )
+        span = RewardRange.of(reward_range)
+        centre = span.middle if reference is None else float(reference)
+        if not span.low <= centre <= span.high:
+            raise InvalidParameter("reference: expected a reward inside the reward range")
+        self._rules = RowRules(
+            actions=actions,
+            contexts=self.contexts.measure,
+            reward_range=span,
+            reference=centre,
+            clip=clip,
+            horizon=rows,
+            rounds_per_user=privacy.rounds_per_user,
+            unit_ids=unit_ids,
+            caps=self.uses.caps,
+        )
+        self._durable = Durable(self._state, ledger=ledger, account=account)
+        self._shard = Shard(self._rules, lineage=self._durable.lineage)
+        self._answered = 0
+        self._released: IntArray | None = None
+        self._warn()
+
+    def __repr__(self) -> str:
+        return f"USCA(lineage={self._durable.lineage[:8]!r}, answered={self._answered})"
+
+    # -- what is promised and expected ------------------------------------------------------------
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The total promise; the same before, during and after."""
+        budget, release = self.uses.budget, self.uses.release
+        return usca_guarantee(
+            self.privacy,
+            contexts=self.contexts,
+            status=self._noise.status,
+            unit_ids=self._rules.unit_ids,
+            witnessed=self._durable.witnessed,
+            answers=(budget.answers, budget.answer_epsilon) if budget.answers else None,
+            release=None if release is None else release.record(),
+            release_epsilon=budget.release_epsilon,
+        )
+
+    def expected_error(self) -> dict[str, ExpectedError]:
+        """Expected loss against the best action, in reward units, by use; no data is used."""
+        return self.uses.expected_errors(self._rules.bound)
+
+    def _warn(self) -> None:
+        for use, expected in self.expected_error().items():
+            if expected.share > NOTHING_TO_LEARN:
+                warnings.warn(
+                    f"{use}: with {self.horizon} rows at this epsilon the expected error is "
+                    f"{expected.error:.3g}, a random action's is {expected.random:.3g} (for functions as the "
+                    "kernel expects them): more rows or a larger epsilon are needed before data is touched",
+                    NothingToLearn,
+                    stacklevel=3,
+                )
+
+    @property
+    def remaining_answers(self) -> int:
+        """How many answers the promise still covers."""
+        return self.uses.budget.answers - self._answered
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Public numbers."""
+        return {
+            "policy": self.kind,
+            "horizon": self.horizon,
+            "features": self.features.n_features,
+            "missing_variance": self.features.missing_variance,
+            "answers_given": self._answered,
+            "answers_left": self.remaining_answers,
+            "released": self._released is not None,
+            **self.uses.diagnostics(),
+        }
+
+    # -- learning -----------------------------------------------------------------------------------
+
+    def explore(self, start: int, stop: int) -> IntArray:
+        """Actions (cell numbers) of rows start..stop-1 by the public coins, from the law of actions."""
+        uniforms = PublicCoins(self.seed).uniform("usca/explore", start, stop, 1)[:, 0]
+        return self.actions.cells_at(uniforms)
+
+    def learn(
+        self,
+        contexts: ArrayLike,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        propensities: ArrayLike | None = None,
+        units: Sequence[object] | None = None,
+    ) -> None:
+        """Add rows; see `Shard.learn`. May be called any number of times."""
+        self._shard.learn(contexts, actions, rewards, propensities=propensities, units=units)
+
+    def shard(self) -> Shard:
+        """An empty shard: learn elsewhere, then `merge`."""
+        return self._shard.fresh()
+
+    def merge(self, shard: Shard) -> None:
+        """Take over what a shard learned."""
+        self._shard.merge(shard)
+
+    # -- answering and releasing --------------------------------------------------------------------
+
+    def answer(self, context: ArrayLike) -> Answer:
+        """The best action at one context (d,), drawn by permute-and-flip; spends `answer_epsilon`.
+
+        Raises:
+            BudgetExceeded: no answers are left; nothing was drawn.
+            InvalidData: the context is off the public range.
+        """
+        plan, budget = self.uses.answers, self.uses.budget
+        if plan is None or self._answered >= budget.answers:
+            raise BudgetExceeded(
+                f"all {budget.answers} answers that the promise covers were given: nothing was drawn; "
+                "release() gives any number of predictions for one price"
+            )
+        cell = int(self.contexts.measure.locate(np.atleast_2d(np.asarray(context)), name="context")[0])
+        number = self._answered + 1
+        self._durable.charge(f"answer:{number}", epsilon=budget.answer_epsilon)
+        scores, span = self.uses.scores(plan, cell, self._shard.cells.sums[0])
+        words = words_of(self._noise, stream=_ANSWER_STREAM + number)
+        index = permute_and_flip(
+            scores.tolist(), sensitivity=span, epsilon=budget.answer_epsilon, words=words
+        )
+        self._answered = number
+        self._durable.commit()
+        return Answer(index, self.actions.points[index], number)
+
+    def release(self) -> PublicPolicy:
+        """The whole function, once; every call gives the same policy.
+
+        Raises:
+            BudgetExceeded: no share of the promise was kept for a release.
+        """
+        mechanism, budget = self.uses.release, self.uses.budget
+        if mechanism is None:
+            raise BudgetExceeded("no release was planned: build with delta > 0 and release_epsilon")
+        if self._released is None:
+            self._durable.charge("release", epsilon=budget.release_epsilon, delta=self.privacy.delta)
+            self._released = mechanism.release(self._shard.cells.sums[-1])
+        self._durable.commit()  # before anything computed from it leaves; a failed commit is repeated
+        prior = CoefficientPosterior.prior(self.features.eigenvalues)
+        posterior = mechanism.update(prior, self._released)
+        mean, sd = posterior.tables(self.features, self.actions.size)
+        clipped = clip_loss(mechanism.plan.caps).reshape(mean.shape)
+        rules = self._rules
+        return PublicPolicy(
+            actions=self.actions,
+            contexts=self.contexts.measure,
+            mean=rules.reference + rules.bound * mean,
+            sd=rules.bound * np.sqrt(sd**2 + clipped),
+            guarantee=self.guarantee,
+        )
+
+    # -- configuration and state ----------------------------------------------------------------------
+
+    def to_config(self) -> dict[str, Any]:
+        """Everything public that builds this object anew."""
+        rules = self._rules
+        return {
+            "policy": self.kind,
+            "kernel": self.kernel.to_config(),
+            "actions": self.actions.to_config(),
+            "contexts": self.contexts.to_config(),
+            "reward_range": rules.reward_range.to_config(),
+            "horizon": self.horizon,
+            "privacy": self.privacy.to_config(),
+            "release_epsilon": self.uses.budget.release_epsilon,
+            "answer_epsilon": self.uses.budget.answer_epsilon if self.uses.budget.answers else None,
+            "reference": rules.reference,
+            "ridge": self.ridge,
+            "release_ridge": self.release_ridge,
+            "unit_ids": rules.unit_ids,
+            "clip": rules.clip,
+            "tolerance": self.tolerance,
+            "seed": self.seed,
+            "noise": self._noise.to_config(),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], **runtime: Any) -> "USCA":
+        """Build what `to_config` described; `runtime` passes noise=, ledger=, account=."""
+        arguments = dict(config)
+        if arguments.pop("policy", None) != cls.kind:
+            raise InvalidParameter(f"config: expected policy {cls.kind!r}")
+        try:
+            arguments["kernel"] = kernels.from_config(arguments["kernel"])
+            arguments["actions"] = CellMeasure.from_config(arguments["actions"])
+            arguments["contexts"] = ContextLaw.from_config(arguments["contexts"])
+            arguments["reward_range"] = RewardRange.from_config(arguments["reward_range"])
+            arguments["privacy"] = definitions.from_config(arguments["privacy"])
+            arguments["noise"] = noise_sources.from_config(arguments["noise"])
+            return cls(**{**arguments, **runtime})
+        except (TypeError, KeyError) as error:
+            raise InvalidParameter(f"config: not a configuration of {cls.kind}") from error
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the whole state, mode 0600, and keep it current at every answer and release from now on."""
+        self._durable.save(path)
+
+    def _state(self, lineage: str, position: int) -> State:
+        released = self._released
+        noise = self._noise
+        return State(
+            kind=self.kind,
+            version=1,
+            lineage=lineage,
+            position=position,
+            public={"config": self.to_config()},
+            arrays={
+                **self._shard.arrays(),
+                "answered": np.array(self._answered),
+                "released": np.zeros(0, dtype=np.int64) if released is None else released.copy(),
+                "noise_position": np.array(noise.position if isinstance(noise, SimulatedNoise) else 0),
+            },
+        )
+
+    @classmethod
+    def load(
+        cls, path: str | PathLike[str], *, ledger: Ledger | None = None, account: str | None = None
+    ) -> "USCA":
+        """Take up a saved state where it stood.
+
+        Raises:
+            ForkedState: the ledger has seen this lineage go further than this copy.
+            CorruptState, IncompatibleState: the file is torn, or another object's.
+        """
+        store = StateStore(path, ledger=ledger)
+        state = store.load()
+        if state.kind != cls.kind or state.version != 1:
+            raise IncompatibleState(f"expected state of {cls.kind} version 1")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NothingToLearn)  # said when it was built
+                usca = cls.from_config(state.public["config"])
+            answered, released = int(state.arrays["answered"]), state.arrays["released"]
+            position = int(state.arrays["noise_position"])
+        except (KeyError, InvalidParameter) as error:
+            raise CorruptState("the saved configuration cannot be read") from error
+        usca._durable = Durable(
+            usca._state,
+            ledger=ledger,
+            account=account,
+            lineage=state.lineage,
+            position=state.position,
+            store=store,
+        )
+        usca._shard = Shard(usca._rules, lineage=state.lineage)
+        usca._shard.restore(state.arrays)
+        sizes = ((0,), (usca.features.n_features,))
+        if not 0 <= answered <= usca.uses.budget.answers or released.shape not in sizes:
+            raise CorruptState("the saved answers and release contradict the saved configuration")
+        usca._answered = answered
+        usca._released = released if released.size else None
+        if isinstance(usca._noise, SimulatedNoise):
+            usca._noise = usca._noise.at(position)
+        return usca

@@ -1,0 +1,284 @@
+"""Public probability laws on cells: what actions and contexts are expected to look like, before any data.
+
+A `CellMeasure` cuts columns into cells, gives every cell a representative point and a weight, and says
+into which cell a value falls. Cells of several axes are numbered row-major, the last axis fastest.
+
+- `CellMeasure.uniform`, `.arcsine_mixture`, `.beta`, `.histogram`: one continuous column in equal bins
+  (or given edges), by their law;
+- `CellMeasure.finite`: a list of points, such as arms or doses;
+- `CellMeasure.product`: independent columns side by side; `with_weights`: any joint law on the same cells.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betainc
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidData, InvalidParameter
+
+__all__ = ["Axis", "CellMeasure", "FiniteAxis", "IntervalAxis"]
+
+_CHUNK = 1 << 15
+"""Rows compared with all points of a finite axis at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalAxis:
+    """One column cut at `edges` (k + 1,); a cell's point is its middle.
+
+    Args:
+        edges: increasing numbers; values outside them are off the public range.
+    """
+
+    edges: FloatArray
+
+    def __post_init__(self) -> None:
+        edges = np.array(self.edges, dtype=np.float64)
+        if edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
+            raise InvalidParameter("edges: expected at least two finite numbers that increase")
+        object.__setattr__(self, "edges", edges)
+
+    @property
+    def dim(self) -> int:
+        """One column."""
+        return 1
+
+    @property
+    def points(self) -> FloatArray:
+        """(k, 1) middles of the cells."""
+        return np.asarray(0.5 * (self.edges[:-1] + self.edges[1:]))[:, None]
+
+    def locate(self, values: FloatArray, *, name: str) -> IntArray:
+        """Cells (n,) of values (n, 1); InvalidData off the public range."""
+        column = values[:, 0]
+        low, high = self.edges[0], self.edges[-1]
+        if not ((column >= low) & (column <= high)).all():
+            raise InvalidData(
+                f"{name} leave the public range [{low:g}, {high:g}], or are missing: clip them to it, or "
+                "declare a wider range that you know without the data"
+            )
+        cells = np.searchsorted(self.edges, column, side="right") - 1
+        return np.minimum(cells, len(self.edges) - 2).astype(np.int64)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"edges": self.edges.tolist()}
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteAxis:
+    """A list of distinct points (k, d); values must be one of them exactly."""
+
+    points: FloatArray
+
+    def __post_init__(self) -> None:
+        points = np.array(self.points, dtype=np.float64)
+        if points.ndim == 1:
+            points = points[:, None]
+        if points.ndim != 2 or 0 in points.shape or not np.isfinite(points).all():
+            raise InvalidParameter("points: expected a non-empty (k, d) array of finite numbers")
+        if len(np.unique(points, axis=0)) != len(points):
+            raise InvalidParameter("points: a point is listed twice")
+        object.__setattr__(self, "points", points)
+
+    @property
+    def dim(self) -> int:
+        """Columns of a point."""
+        return int(self.points.shape[1])
+
+    def locate(self, values: FloatArray, *, name: str) -> IntArray:
+        """Cells (n,) of values (n, d); InvalidData where a value is none of the points."""
+        cells = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), _CHUNK):
+            rows = values[start : start + _CHUNK]
+            same = (rows[:, None, :] == self.points[None]).all(axis=2)
+            if not same.any(axis=1).all():
+                raise InvalidData(f"{name} hold something else than the {len(self.points)} public points")
+            cells[start : start + len(rows)] = same.argmax(axis=1)
+        return cells
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"points": self.points.tolist()}
+
+
+Axis = IntervalAxis | FiniteAxis
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CellMeasure:
+    """A public probability law on finitely many cells.
+
+    Args:
+        axes: how columns are cut; their columns are concatenated.
+        weights: (n,) probabilities of all cells, at least 0; scaled to sum to 1.
+
+    Raises:
+        InvalidParameter: no axes, weights of another number than cells, negative or all zero.
+
+    Example:
+        >>> doses = CellMeasure.finite([0.0, 0.5, 1.0])
+        >>> age = CellMeasure.beta(2, 5, low=20, high=80, cells=6)
+        >>> both = CellMeasure.product(doses, age)
+        >>> both.size, both.dim, both.locate([[0.5, 80.0]]).tolist()
+        (18, 2, [11])
+    """
+
+    axes: tuple[Axis, ...]
+    weights: FloatArray
+
+    def __post_init__(self) -> None:
+        if not self.axes:
+            raise InvalidParameter("a measure needs at least one axis")
+        weights = np.array(self.weights, dtype=np.float64)
+        if weights.shape != (math.prod(self.shape),):
+            raise InvalidParameter(f"weights: expected {math.prod(self.shape)} of them, one a cell")
+        if not np.isfinite(weights).all() or (weights < 0.0).any() or weights.sum() <= 0.0:
+            raise InvalidParameter("weights: expected finite numbers of at least 0, some above 0")
+        object.__setattr__(self, "weights", weights / weights.sum())
+
+    # -- laws -------------------------------------------------------------------------------------
+
+    @classmethod
+    def uniform(cls, *, low: float, high: float, cells: int) -> Self:
+        """Equal bins of one column, all equally likely."""
+        return cls((_bins(low, high, cells),), np.ones(cells))
+
+    @classmethod
+    def beta(cls, a: float, b: float, *, low: float, high: float, cells: int) -> Self:
+        """Equal bins of one column whose position in [low, high] has the Beta(a, b) law."""
+        if not (a > 0.0 and b > 0.0):
+            raise InvalidParameter("beta: expected a > 0 and b > 0")
+        cumulative = betainc(a, b, np.linspace(0.0, 1.0, cells + 1))
+        return cls((_bins(low, high, cells),), np.diff(cumulative))
+
+    @classmethod
+    def arcsine_mixture(cls, *, low: float, high: float, cells: int, share: float = 0.5) -> Self:
+        """Uniform, with `share` of the arcsine law Beta(1/2, 1/2): more at the ends, where estimates are
+        weakest.
+        """
+        if not 0.0 <= share <= 1.0:
+            raise InvalidParameter(f"share is {share:g}, expected a number in [0, 1]")
+        arcsine = np.diff(betainc(0.5, 0.5, np.linspace(0.0, 1.0, cells + 1)))
+        return cls((_bins(low, high, cells),), (1.0 - share) / cells + share * arcsine)
+
+    @classmethod
+    def histogram(cls, edges: Sequence[float], weights: Sequence[float]) -> Self:
+        """One column with given bins and their public weights."""
+        return cls((IntervalAxis(np.asarray(edges, dtype=np.float64)),), np.asarray(weights))
+
+    @classmethod
+    def finite(cls, points: ArrayLike, weights: ArrayLike | None = None) -> Self:
+        """A list of points (k,) or (k, d), equally likely by default."""
+        axis = FiniteAxis(np.asarray(points, dtype=np.float64))
+        return cls((axis,), np.ones(len(axis.points)) if weights is None else np.asarray(weights))
+
+    @classmethod
+    def product(cls, *measures: "CellMeasure") -> Self:
+        """Independent columns side by side."""
+        weights = np.ones(1)
+        for measure in measures:
+            weights = np.multiply.outer(weights, measure.weights).ravel()
+        return cls(tuple(axis for measure in measures for axis in measure.axes), weights)
+
+    def with_weights(self, weights: ArrayLike) -> "CellMeasure":
+        """The same cells under another law (n,)."""
+        return CellMeasure(self.axes, np.asarray(weights, dtype=np.float64))
+
+    # -- cells ------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along every axis."""
+        return tuple(len(axis.points) for axis in self.axes)
+
+    @property
+    def size(self) -> int:
+        """Number n of cells."""
+        return len(self.weights)
+
+    @property
+    def dim(self) -> int:
+        """Number of columns."""
+        return sum(axis.dim for axis in self.axes)
+
+    @property
+    def points(self) -> FloatArray:
+        """(n, d) representative point of every cell."""
+        grids = np.meshgrid(*(np.arange(count) for count in self.shape), indexing="ij")
+        return np.concatenate(
+            [axis.points[grid.ravel()] for axis, grid in zip(self.axes, grids, strict=True)], axis=1
+        )
+
+    def locate(self, values: ArrayLike, *, name: str = "values") -> IntArray:
+        """Cells (n,) of values (n, d), or of (n,) where there is one column.
+
+        Raises:
+            InvalidData: not numbers, another shape, or off the public range. No value is named.
+        """
+        try:
+            rows = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidData(f"{name} hold something else than numbers") from None
+        if rows.ndim == 1 and self.dim == 1:
+            rows = rows[:, None]
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise InvalidData(f"{name}: expected shape (n, {self.dim}), got {rows.shape}")
+        cells = np.zeros(len(rows), dtype=np.int64)
+        column = 0
+        for axis in self.axes:
+            here = axis.locate(rows[:, column : column + axis.dim], name=name)
+            cells = cells * len(axis.points) + here
+            column += axis.dim
+        return cells
+
+    def cells_at(self, uniforms: FloatArray) -> IntArray:
+        """Cells (n,) drawn from the law by uniform numbers (n,) in (0, 1)."""
+        cells = np.searchsorted(np.cumsum(self.weights), uniforms, side="right")
+        last = int(np.flatnonzero(self.weights)[-1])  # cumulative weights may round to below 1
+        return np.minimum(cells, last).astype(np.int64)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"axes": [axis.to_config() for axis in self.axes], "weights": self.weights.tolist()}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Rebuild a measure from `to_config()`; weights come back bit for bit.
+
+        Raises:
+            InvalidParameter: not the configuration of a measure.
+        """
+        try:
+            axes = tuple(
+                IntervalAxis(np.asarray(axis["edges"]))
+                if "edges" in axis
+                else FiniteAxis(np.asarray(axis["points"]))
+                for axis in config["axes"]
+            )
+            weights = np.asarray(config["weights"], dtype=np.float64)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidParameter("expected the configuration of a CellMeasure") from error
+        measure = cls(axes, weights)
+        object.__setattr__(measure, "weights", weights)  # not divided by their rounded sum again
+        return measure
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CellMeasure) and self.to_config() == other.to_config()
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.weights.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"CellMeasure(shape={self.shape}, dim={self.dim})"
+
+
+def _bins(low: float, high: float, cells: int) -> IntervalAxis:
+    if isinstance(cells, bool) or cells < 1:
+        raise InvalidParameter("cells: expected at least one")
+    return IntervalAxis(np.linspace(low, high, cells + 1))

@@ -1,0 +1,160 @@
+r"""Private choice of one of n candidates by their scores: permute-and-flip, and the exponential mechanism.
+
+Scores are integers. What counts is their **range sensitivity** R: between two neighbouring inputs the
+changes of all scores lie in one interval of length R (a change that all scores share moves nothing).
+
+| function | law | privacy |
+|---|---|---|
+| `permute_and_flip` | visit candidates in random order, take x with chance exp(-epsilon gap_x/R) | epsilon |
+| `exponential_law` | P(x) proportional to exp(epsilon score_x/R) | epsilon |
+
+gap_x is the distance to the best score. Permute-and-flip (McKenna, Sheldon 2020) is never worse than the
+exponential mechanism; it is the noisy maximum with exponential noise of scale R/epsilon (Ding et al. 2021).
+**Why R is enough.** Adding a constant to all scores changes no gap, so shift the second input's scores
+until all lie in [0, R]. Then with q_x the chances and P(x) = q_x int_0^1 prod_{y != x} (1 - t q_y) dt,
+the proof for monotone scores applies: it needs no more than changes of one sign of size at most R.
+
+The sampler is exact: gaps, R and epsilon (as the rational number its float64 is) meet in integers, and
+every comparison of a uniform number with exp(-rational) is decided by unbiased coins (Canonne, Kamath,
+Steinke 2020, Algorithm 1). No float decides anything.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidData
+from dpbandits.privacy import _checks
+from dpbandits.privacy.row_mechanisms.exact_sampling import Words, secure_words, uniform_below
+
+__all__ = [
+    "exponential_law",
+    "largest_log_ratio",
+    "permute_and_flip",
+    "permute_and_flip_law",
+]
+
+_WORD_BITS = 64
+_VANISHED = 700.0
+"""Exponents above this underflow in float64: such candidates have no chance that a float could hold."""
+
+
+def permute_and_flip(
+    scores: Sequence[int], *, sensitivity: int, epsilon: float, words: Words = secure_words
+) -> int:
+    """Index of the chosen candidate; epsilon-DP where scores have range sensitivity `sensitivity`.
+
+    Args:
+        scores: integers of any size, one a candidate.
+        sensitivity: R, at least 1: the largest spread of the changes of scores between neighbours.
+        epsilon: above 0.
+        words: random words; the operating system's by default.
+
+    Raises:
+        InvalidData: no candidates.
+        InvalidParameter: sensitivity or epsilon out of range.
+
+    Example:
+        >>> permute_and_flip([0, 10**9, 3], sensitivity=1, epsilon=1.0)
+        1
+    """
+    values = [int(score) for score in scores]
+    if not values:
+        raise InvalidData("scores: expected at least one candidate")
+    rate = Fraction(_checks.number(epsilon, name="epsilon")) / _checks.integer(
+        sensitivity, name="sensitivity"
+    )
+    best = max(values)
+    order = list(range(len(values)))
+    while True:
+        for place in range(len(order)):  # Fisher-Yates as far as it is needed
+            other = place + int(uniform_below(len(order) - place, 1, words)[0])
+            order[place], order[other] = order[other], order[place]
+            chosen = order[place]
+            if _flip(rate * (best - values[chosen]), words):
+                return chosen
+
+
+def permute_and_flip_law(scores: FloatArray, *, sensitivity: float, epsilon: float) -> FloatArray:
+    """(n,) probabilities of permute-and-flip, or (B, n) for scores (B, n).
+
+    P(x) = q_x int_0^1 prod_{y != x} (1 - t q_y) dt, q = exp(-epsilon gap/R): the candidate's place in the
+    order is uniform, and everyone before it has failed. The integrand is a polynomial of degree n - 1,
+    which Gauss-Legendre quadrature with n/2 nodes integrates exactly.
+
+    Example:
+        >>> permute_and_flip_law(np.array([1.0, 1.0, 0.0]), sensitivity=1.0, epsilon=50.0).round(6)
+        array([0.5, 0.5, 0. ])
+    """
+    chances = np.exp(-_exponents(scores, sensitivity=sensitivity, epsilon=epsilon))
+    n = chances.shape[-1]
+    nodes, weights = np.polynomial.legendre.leggauss(n // 2 + 1)
+    places = 0.5 * (nodes + 1.0)
+    # all factors are above zero: nodes lie inside (0, 1)
+    failures = 1.0 - places * chances[..., None]  # (..., n, q)
+    product = failures.prod(axis=-2, keepdims=True)
+    law: FloatArray = chances * ((product / failures) @ (0.5 * weights))
+    return law
+
+
+def exponential_law(scores: FloatArray, *, sensitivity: float, epsilon: float) -> FloatArray:
+    """(n,) probabilities of the exponential mechanism, or (B, n) for scores (B, n).
+
+    With `sensitivity` the range sensitivity R the exponent is epsilon score/R. Where R is bounded by twice
+    the largest change of one score, as in papers, this is their epsilon score/(2 max change).
+    """
+    chances = np.exp(-_exponents(scores, sensitivity=sensitivity, epsilon=epsilon))
+    law: FloatArray = chances / chances.sum(axis=-1, keepdims=True)
+    return law
+
+
+def largest_log_ratio(law: FloatArray, other: FloatArray) -> float:
+    """Largest |log(law/other)| over candidates: what a pure epsilon bounds. (..., n) each."""
+    if np.shape(law) != np.shape(other):
+        raise InvalidData("two laws over the same candidates are needed")
+    possible = (law > 0.0) & (other > 0.0)
+    if not np.array_equal(law > 0.0, other > 0.0):
+        return math.inf
+    return float(np.max(np.abs(np.log(law[possible]) - np.log(other[possible])), initial=0.0))
+
+
+def _exponents(scores: FloatArray, *, sensitivity: float, epsilon: float) -> FloatArray:
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim == 0 or values.shape[-1] == 0 or not np.isfinite(values).all():
+        raise InvalidData("scores: expected finite numbers, one a candidate")
+    rate = _checks.number(epsilon, name="epsilon") / _checks.number(sensitivity, name="sensitivity")
+    gaps = values.max(axis=-1, keepdims=True) - values
+    return np.asarray(np.minimum(rate * gaps, _VANISHED))
+
+
+def _flip(exponent: Fraction, words: Words) -> bool:
+    """True with probability exp(-exponent), exactly; exponent >= 0."""
+    whole, part = divmod(exponent, 1)
+    for _ in range(whole):
+        if not _flip_small(Fraction(1), words):
+            return False
+    return _flip_small(part, words)
+
+
+def _flip_small(exponent: Fraction, words: Words) -> bool:
+    """True with probability exp(-exponent) for 0 <= exponent <= 1: the parity of a run of coins."""
+    count = 1
+    while _coin(exponent / count, words):
+        count += 1
+    return count % 2 == 1
+
+
+def _coin(chance: Fraction, words: Words) -> bool:
+    """True with probability `chance`, by comparing binary digits, 64 at a time."""
+    remainder, whole = chance.numerator, chance.denominator
+    if remainder >= whole:
+        return True
+    while remainder:
+        digit, remainder = divmod(remainder << _WORD_BITS, whole)
+        word = int(words(1)[0])
+        if word != digit:
+            return word < digit
+    return False

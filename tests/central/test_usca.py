@@ -1,0 +1,337 @@
+import numpy as np
+import pytest
+
+from dpbandits.central.context_laws import ContextLaw
+from dpbandits.central.public_policy import PublicPolicy
+from dpbandits.central.usca import USCA, NothingToLearn
+from dpbandits.errors import (
+    BudgetExceeded,
+    ContributionExceeded,
+    CorruptState,
+    ForkedState,
+    HorizonExceeded,
+    IncompatibleState,
+    InvalidData,
+    InvalidParameter,
+)
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
+from dpbandits.state import MemoryLedger
+
+T = 4000
+
+
+def build(**changes):
+    arguments = {
+        "kernel": SquaredExponential(lengthscale=0.4),
+        "actions": CellMeasure.uniform(low=0, high=1, cells=7),
+        "contexts": CellMeasure.uniform(low=0, high=1, cells=6),
+        "reward_range": (0.0, 1.0),
+        "horizon": T,
+        "privacy": JointDP(epsilon=3.0, delta=1e-6),
+        "release_epsilon": 1.0,
+        "answer_epsilon": 0.5,
+        "unit_ids": False,
+        "noise": SimulatedNoise(3),
+    }
+    return USCA(**(arguments | changes))
+
+
+def rows(n=T, seed=0, usca=None):
+    rng = np.random.default_rng(seed)
+    contexts = rng.random(n)
+    cells = (usca or build()).explore(0, n)
+    actions = (cells + 0.5) / 7
+    means = 1.0 - (actions - contexts) ** 2
+    return contexts, cells, np.clip(means - 0.2 * rng.random(n), 0.0, 1.0)
+
+
+def test_learns_answers_and_releases():
+    usca = build()
+    usca.learn(*rows())
+    policy = usca.release()
+    grid = (np.arange(6) + 0.5) / 6
+    chosen = (policy.choose(grid) + 0.5) / 7
+    assert np.abs(chosen - grid).max() < 0.25
+    mean, sd = policy.predict(grid)
+    truth = 0.9 - ((np.arange(7) + 0.5) / 7 - grid[:, None]) ** 2
+    assert np.abs(mean - truth).max() < 0.2
+    assert (sd > 0).all()
+    assert np.mean(np.abs(mean - truth) < 3.0 * sd) > 0.75
+    assert abs(usca.answer([0.9]).action[0] - 0.9) < 0.35
+
+
+def test_answers_are_counted_and_refused_beyond_the_promise():
+    ledger = MemoryLedger()
+    ledger.open_account("survey", epsilon=3.0, delta=1e-6)
+    usca = build(ledger=ledger, account="survey")
+    usca.learn(*rows(1000))
+    assert usca.remaining_answers == 4  # (3 - 1)/0.5
+    for number in range(1, 5):
+        assert usca.answer([0.5]).number == number
+        assert float(ledger.balance("survey").spent_epsilon) == 0.5 * number
+    with pytest.raises(BudgetExceeded):
+        usca.answer([0.5])
+    usca.release()
+    usca.release()
+    balance = ledger.balance("survey")
+    assert (float(balance.spent_epsilon), float(balance.spent_delta)) == (3.0, 1e-6)
+    assert usca.diagnostics()["answers_left"] == 0
+
+
+def test_an_account_that_cannot_pay_gives_nothing():
+    ledger = MemoryLedger()
+    ledger.open_account("survey", epsilon=0.6)
+    usca = build(ledger=ledger, account="survey", privacy=JointDP(epsilon=2.0), release_epsilon=None)
+    usca.learn(*rows(100))
+    usca.answer([0.5])
+    for call in (lambda: usca.answer([0.5]), usca.release):
+        with pytest.raises(BudgetExceeded):
+            call()
+    assert usca.diagnostics()["answers_given"] == 1
+
+
+def test_any_split_into_shards_gives_the_same_bits(tmp_path):
+    contexts, actions, rewards = rows()
+    whole = build()
+    whole.learn(contexts, actions, rewards)
+    split = build()
+    order = np.random.default_rng(5).permutation(T)
+    for part in np.array_split(order, 5):
+        shard = split.shard()
+        shard.learn(contexts[part], actions[part], rewards[part])
+        shard.save(tmp_path / "shard")
+        split.merge(split.shard().load_sums(tmp_path / "shard"))
+    assert np.array_equal(whole._shard.cells.sums, split._shard.cells.sums)
+    for context in (0.1, 0.6):
+        assert whole.answer([context]).index == split.answer([context]).index
+    first, second = whole.release(), split.release()
+    assert first.mean.tobytes() == second.mean.tobytes()
+    assert first.sd.tobytes() == second.sd.tobytes()
+
+
+def test_a_restored_run_goes_on_as_an_uninterrupted_one(tmp_path):
+    contexts, actions, rewards = rows()
+    whole = build()
+    whole.learn(contexts, actions, rewards)
+    first = build()
+    first.learn(contexts[:1500], actions[:1500], rewards[:1500])
+    first.save(tmp_path / "state")
+    second = USCA.load(tmp_path / "state")
+    second.learn(contexts[1500:], actions[1500:], rewards[1500:])
+    assert [whole.answer([0.3]).index for _ in range(3)] == [second.answer([0.3]).index for _ in range(3)]
+    third = USCA.load(tmp_path / "state")  # written by the third answer
+    assert third.remaining_answers == 1
+    assert third.release().mean.tobytes() == whole.release().mean.tobytes()
+    assert USCA.load(tmp_path / "state").release().mean.tobytes() == whole.release().mean.tobytes()
+
+
+def test_secure_release_is_drawn_once_and_survives_a_restart(tmp_path):
+    usca = build(noise=SecureNoise(certificate="near_gaussian"))
+    usca.learn(*rows(500))
+    usca.save(tmp_path / "state")
+    released = usca.release().mean
+    assert np.array_equal(usca.release().mean, released)
+    assert np.array_equal(USCA.load(tmp_path / "state").release().mean, released)
+
+
+def test_only_one_copy_goes_on(tmp_path):
+    ledger = MemoryLedger()
+    ledger.open_account("survey", epsilon=3.0, delta=1e-6)
+    usca = build(ledger=ledger, account="survey")
+    usca.learn(*rows(500))
+    usca.save(tmp_path / "state")
+    (tmp_path / "copy").write_bytes((tmp_path / "state").read_bytes())
+    usca.answer([0.5])
+    with pytest.raises(ForkedState):
+        USCA.load(tmp_path / "copy", ledger=ledger, account="survey").answer([0.5])
+
+
+def test_units_are_counted_over_calls_and_shards():
+    usca = build(unit_ids=True, privacy=JointDP(epsilon=3.0, delta=1e-6, rounds_per_user=2))
+    contexts, actions, rewards = rows(6)
+    usca.learn(contexts[:2], actions[:2], rewards[:2], units=["ann", "bob"])
+    shard = usca.shard()
+    shard.learn(contexts[2:4], actions[2:4], rewards[2:4], units=["ann", "cyd"])
+    usca.merge(shard)
+    before = usca._shard.cells.sums.copy()
+    with pytest.raises(ContributionExceeded) as caught:
+        usca.learn(contexts[4:5], actions[4:5], rewards[4:5], units=["ann"])
+    assert "ann" not in str(caught.value)
+    shard = usca.shard()
+    shard.learn(contexts[4:5], actions[4:5], rewards[4:5], units=["ann"])
+    with pytest.raises(ContributionExceeded):
+        usca.merge(shard)
+    with pytest.raises(ContributionExceeded):
+        usca.learn(contexts[:3], actions[:3], rewards[:3], units=["dan"] * 3)
+    with pytest.raises(InvalidData):
+        usca.learn(contexts[:1], actions[:1], rewards[:1])
+    assert np.array_equal(usca._shard.cells.sums, before)
+    with pytest.raises(InvalidData):
+        build().learn(contexts[:1], actions[:1], rewards[:1], units=["ann"])
+
+
+def test_logged_rows_are_weighted_by_public_propensities():
+    """Actions drawn from another known law: the same function is learned, where plain sums would be wrong."""
+    rng = np.random.default_rng(2)
+    n = 20_000
+    contexts = rng.random(n)
+    strata = (contexts > 0.5).astype(int)
+    design = np.array([[4, 4, 2, 1, 1, 1, 1], [1, 1, 1, 1, 2, 4, 4]]) / 14.0
+    actions = (design[strata].cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1)
+    rewards = np.clip(0.5 + 0.3 * ((actions + 0.5) / 7 - 0.5) * (1 - 2 * contexts), 0, 1)
+    chances = design[strata, actions]
+    options = {"horizon": n, "privacy": JointDP(epsilon=50.0, delta=1e-6), "release_epsilon": 50.0}
+    usca = build(**(options | {"answer_epsilon": None, "reward_range": (-1.5, 2.5)}))
+    usca.learn(contexts, actions, rewards, propensities=chances)
+    mean, _ = usca.release().predict((np.arange(6) + 0.5) / 6)
+    truth = 0.5 + 0.3 * ((np.arange(7) + 0.5) / 7 - 0.5) * (1 - 2 * (np.arange(6)[:, None] + 0.5) / 6)
+    assert np.abs(mean - truth).max() < 0.06
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"contexts": [1.5]}, InvalidData),
+        ({"contexts": [np.nan]}, InvalidData),
+        ({"actions": [7]}, InvalidData),
+        ({"actions": [-1]}, InvalidData),
+        ({"actions": [1.2]}, InvalidData),
+        ({"rewards": [1.1]}, InvalidData),
+        ({"rewards": [np.nan]}, InvalidData),
+        ({"rewards": [0.5, 0.5]}, InvalidData),
+        ({"propensities": [0.0]}, InvalidData),
+        ({"propensities": [1.01]}, InvalidData),
+        ({"propensities": [np.nan]}, InvalidData),
+        ({"propensities": ["often"]}, InvalidData),
+        ({"propensities": [0.5, 0.5]}, InvalidData),
+    ],
+)
+def test_bad_rows_are_refused_and_change_nothing(change, error):
+    usca = build()
+    row = {"contexts": [0.123456], "actions": [3], "rewards": [0.654321]} | change
+    with pytest.raises(error) as caught:
+        usca.learn(row.pop("contexts"), row.pop("actions"), row.pop("rewards"), **row)
+    for secret in ("0.123456", "0.654321", "1.5", "1.1"):
+        assert secret not in str(caught.value)
+    assert not usca._shard.cells.sums.any()
+    assert usca._shard.cells.rounds == 0
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+def test_more_rows_than_the_horizon_are_refused():
+    usca = build(horizon=10)
+    usca.learn(*rows(8))
+    with pytest.raises(HorizonExceeded):
+        usca.learn(*rows(3))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"horizon": 0},
+        {"horizon": 2**25},
+        {"release_epsilon": 3.5},
+        {"release_epsilon": -1.0},
+        {"release_epsilon": None},
+        {"answer_epsilon": 2.5},
+        {"answer_epsilon": 0.0},
+        {"reference": 2.0},
+        {"actions": np.linspace(0, 1, 5)},
+        {"contexts": "uniform"},
+        {"privacy": JointDP(epsilon=3.0)},
+    ],
+)
+def test_bad_parameters_are_refused(change):
+    with pytest.raises(InvalidParameter):
+        build(**change)
+
+
+def test_too_little_data_is_said_before_any_is_touched():
+    with pytest.warns(NothingToLearn, match=r"expected error .* random"):
+        build(horizon=50, privacy=JointDP(epsilon=0.1), release_epsilon=None, answer_epsilon=None)
+
+
+def test_the_guarantee_names_everything_and_comes_back():
+    law = ContextLaw.from_private_histogram(
+        np.full(50, 0.2),
+        cells=CellMeasure.uniform(low=0, high=1, cells=6),
+        epsilon=0.5,
+        noise=SimulatedNoise(1),
+    )
+    usca = build(contexts=law)
+    guarantee = usca.guarantee
+    assert [record.releases for record in guarantee.mechanisms] == [1, 3, 1]
+    assert guarantee.status == "simulated"
+    assert guarantee.certificate.delta_at(3.0) <= 1e-6
+    assert Guarantee.from_json(guarantee.to_json()) == guarantee
+    pure = build(privacy=JointDP(epsilon=1.0), release_epsilon=None, noise=SecureNoise())
+    assert pure.guarantee.certificate.epsilon == 1.0
+    assert pure.guarantee.status == "enforced"
+    assert "declared as public knowledge" in pure.guarantee.explain().replace("\n", " ")
+
+
+def test_context_laws_say_where_they_come_from():
+    cells = CellMeasure.uniform(low=0, high=1, cells=6)
+    generated = ContextLaw.from_generator(lambda n, rng: rng.beta(2, 5, n), cells=cells, draws=50_000)
+    sample = ContextLaw.from_public_sample([0.1, 0.1, 0.9], cells=cells)
+    assert generated.measure.weights[0] < generated.measure.weights[1]
+    assert (generated.source, sample.source) == ("generator", "public sample")
+    assert ContextLaw.from_config(sample.to_config()) == sample
+    with pytest.raises(InvalidParameter):
+        ContextLaw(cells, "rumour")
+    with pytest.raises(InvalidParameter):
+        ContextLaw(cells, "known", epsilon=1.0)
+
+
+def test_public_policy_is_a_file_that_anyone_can_use(tmp_path):
+    usca = build()
+    usca.learn(*rows(500))
+    policy = usca.release()
+    policy.save(tmp_path / "policy")
+    again = PublicPolicy.load(tmp_path / "policy")
+    assert again.mean.tobytes() == policy.mean.tobytes()
+    assert again.guarantee == policy.guarantee
+    assert np.array_equal(again.predict_mean([0.2]), policy.predict([0.2])[0])
+    with pytest.raises(InvalidData):
+        again.choose([1.2])
+    (tmp_path / "policy" / "mean.npy").write_bytes(b"torn")
+    with pytest.raises(CorruptState):
+        PublicPolicy.load(tmp_path / "policy")
+
+
+def test_foreign_shards_and_files_are_refused(tmp_path):
+    usca, other = build(), build()
+    with pytest.raises(IncompatibleState):
+        usca.merge(other.shard())
+    usca.shard().save(tmp_path / "shard")
+    with pytest.raises(IncompatibleState):
+        other.shard().load_sums(tmp_path / "shard")
+    with pytest.raises(IncompatibleState):
+        USCA.load(tmp_path / "shard")
+
+
+def test_reprs_and_diagnostics_hold_no_data():
+    usca = build()
+    usca.learn([0.5] * 3, [3] * 3, [0.987654321] * 3)
+    shown = repr(usca) + repr(usca.shard()) + repr(usca._shard.cells) + str(usca.diagnostics())
+    assert "987" not in shown
+    assert str(int(usca._shard.cells.sums.max())) not in shown
+
+
+def test_exploration_is_public_and_keyed_by_the_row():
+    usca = build()
+    assert np.array_equal(usca.explore(0, 100)[40:50], usca.explore(40, 50))
+    assert np.array_equal(build().explore(0, 9), usca.explore(0, 9))
+
+
+def test_configuration_builds_the_same_object():
+    usca = build()
+    again = USCA.from_config(usca.to_config())
+    assert again.to_config() == usca.to_config()
+    assert np.array_equal(again.uses.caps, usca.uses.caps)
+    with pytest.raises(InvalidParameter):
+        USCA.from_config({"policy": "other"})
