@@ -489,7 +489,7 @@ def test_explain_says_what_is_not_hidden():
     assert "What an attacker may still learn" in text
     assert "One person has one row" in text
     assert "released once (name a ledger account" in text
-    assert "NOT covered" in text
+    assert "this promise says nothing of them" in text
 
 
 def test_explain_for_other_mechanisms():

@@ -101,7 +101,7 @@ def release_guarantee(
                 sees=(
                     "the released positions and the noised answers"
                     if answers is not None
-                    else "the released positions (the answers, which are exact, are NOT covered)"
+                    else "the released positions (exact answers come on top, and this promise says nothing of them)"
                 ),
                 protected=True,
             ),
@@ -137,10 +137,12 @@ def _enforced(*, status: Status, witnessed: bool, budgeted: bool) -> list[str]:
         "Rows are scaled by the declared public bounds only, and rows outside are refused or clipped.",
         "Noise is drawn once, is durable before the release leaves, and publishing again gives the same "
         "release.",
-        "Rows are shuffled by random numbers of the operating system before they get their numbers.",
         "Each row is answered at most once, and an answer is durable before it is given.",
     ]
     if status == "enforced":
+        texts.append(
+            "Rows are shuffled by random numbers of the operating system before they get their numbers."
+        )
         texts.append(
             "The noise is drawn from exactly the stated law, on integers, from secure random numbers."
         )

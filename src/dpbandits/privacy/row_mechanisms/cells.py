@@ -131,7 +131,7 @@ class RandomisedResponse(RowMechanism):
     def describe(self) -> str:
         """The law in words."""
         keep = self.keep_words / 2**64
-        return f"the true one of {self.cells} public cells with probability {keep:.6g}, else another"
+        return f"randomised response (the true one of {self.cells} cells with probability {keep:.6g})"
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready public description."""

@@ -133,9 +133,10 @@ class GaussianRows(RowMechanism):
         projected = (
             ""
             if self.projection is None
-            else f" after a public projection to {self.released_dim} coordinates"
+            else f", after a public projection to {self.released_dim} coordinates"
         )
-        return f"Gaussian integers with sigma = {self._calibrated[0]:.6g}, times {self.step:g}{projected}"
+        sigma = self._calibrated[0]
+        return f"discrete Gaussian (sigma {sigma:.6g} lattice steps of {self.step:.6g}{projected})"
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready public description."""

@@ -110,7 +110,7 @@ class L2Laplace(RowMechanism):
 
     def describe(self) -> str:
         """The law in words."""
-        return f"integer vectors k with P(k) proportional to exp(-{self.rate:.6g} |k|), times {self.step:g}"
+        return f"L2-Laplace (P(k) proportional to exp(-{self.rate:.6g} |k|), lattice step {self.step:.6g})"
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready public description."""
