@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from dpbandits import __version__
-from dpbandits.cli import local, outsourced
+from dpbandits.cli import local, outsourced, study
 from dpbandits.cli.calibrate import calibrate
 from dpbandits.cli.console import error_console
 from dpbandits.cli.guarantee import guarantee
@@ -27,6 +27,7 @@ app.command()(run)
 app.add_typer(calibrate, name="calibrate")
 app.command()(guarantee)
 app.add_typer(local.app, name="local")
+app.add_typer(study.app, name="study")
 outsourced.register(app)
 
 
