@@ -33,7 +33,7 @@ holds for them exactly, in any order of summation and over any number of shards.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -188,7 +188,7 @@ class GramVectorMechanism:
             block = q[:, start:stop]
             if len(self.ranges) > 1:
                 block = block[block.any(axis=1)]
-            parts.append((block.T @ block)[np.triu_indices(stop - start)])
+            parts.append((block.T @ block)[_triangle(stop - start)])
         return np.concatenate([*parts, vector]).astype(np.int64)
 
     def to_coordinates(self, sums: IntArray) -> FloatArray:
@@ -208,7 +208,7 @@ class GramVectorMechanism:
         entries = coordinates[..., : self.gram_size] / self._weights[: self.gram_size]
         position = 0
         for start, stop in self.ranges:
-            rows, columns = np.triu_indices(stop - start)
+            rows, columns = _triangle(stop - start)
             block = entries[..., position : position + len(rows)]
             gram[..., start + rows, start + columns] = block
             gram[..., start + columns, start + rows] = block
@@ -238,7 +238,7 @@ class GramVectorMechanism:
             return np.ones(self.n_features)
         parts = []
         for start, stop in self.ranges:
-            rows, columns = np.triu_indices(stop - start)
+            rows, columns = _triangle(stop - start)
             parts.append(np.where(rows == columns, 1.0, math.sqrt(2.0)))
         return np.concatenate([*parts, np.full(self.n_features, math.sqrt(self.ratio))])
 
@@ -251,6 +251,14 @@ class GramVectorMechanism:
             "rounds_per_user": self.rounds_per_user,
             "vector_only": self.vector_only,
         }
+
+
+@lru_cache(maxsize=64)
+def _triangle(size: int) -> tuple[IntArray, IntArray]:
+    """Rows and columns of an upper triangle, diagonal included; kept, as every round needs them."""
+    rows, columns = np.triu_indices(size)
+    rows.flags.writeable = columns.flags.writeable = False
+    return rows, columns
 
 
 def quantise_features(phi: FloatArray) -> FloatArray:

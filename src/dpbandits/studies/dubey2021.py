@@ -197,7 +197,7 @@ def run_item(
     progress: Callable[[int, int], None] | None = None,
     of: Sequence[Cell] | None = None,
 ) -> tuple[CellResult, ...]:
-    """Run the cells of an item (or the cells `of`), resuming from `out`/dubey2021-ITEM.jsonl.
+    """Run the cells of an item (or the cells `of`), resuming from `out`/dubey2021.jsonl.
 
     Raises:
         InvalidParameter: unknown item or column, or tuning seeds.
@@ -209,7 +209,7 @@ def run_item(
         for cell in wanted
         for s in seeds
     ]
-    path = None if out is None else out / f"dubey2021-{item}.jsonl"
+    path = None if out is None else out / "dubey2021.jsonl"  # items share cells
     records = run_tasks(tasks, path=path, jobs=jobs, progress=progress)
     results = []
     for start, cell in zip(range(0, len(records), reps), wanted, strict=True):
