@@ -227,3 +227,16 @@ def test_impossible_parameters_are_refused() -> None:
     ):
         with pytest.raises(InvalidParameter):
             build()
+
+
+@every_case
+def test_scores_of_a_set_do_not_depend_on_the_rest_of_its_batch(features, domain):
+    """To the last bit: a tie that breaks would tell one user about another's decision set."""
+    rng = np.random.default_rng(8)
+    n = 5
+    for _ in range(100):
+        weights = rng.standard_normal((4, features.n_features))
+        sets, others = (domain.sample(4 * n, rng).reshape(4, n, domain.dim) for _ in range(2))
+        others[2] = sets[2]
+        alike = features.project_each(others, weights)[2] == features.project_each(sets, weights)[2]
+        assert alike.all()

@@ -1,6 +1,7 @@
 """The statement that a trusted server makes about block release, part by part."""
 
 from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.certificates import NearGaussianDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer, Status
 from dpbandits.privacy.prefix_sums import BlockRelease
@@ -21,6 +22,14 @@ THEOREM = (
     "computed from releases, public coins and their own user's decision set, which gives joint "
     "differential privacy by the billboard lemma."
 )
+
+NEAR_GAUSSIAN_THEOREM = (
+    " The scale rests on a closer certificate: all draws together are within the stated total variation of "
+    "rounded real-valued Gaussian noise, whose stream of releases is a Gaussian matrix mechanism on an "
+    "adaptive stream (Denisov et al. 2022; Smith, Thakurta 2022). Its delta, and 1 + e to the epsilon times "
+    "that distance, add up to at most the promised delta."
+)
+"""Follows `THEOREM` where the certificate is `NearGaussianDP`."""
 
 SIMULATED_THEOREM = (
     "With real-valued Gaussian noise from a secret source the stream of releases would be a Gaussian matrix "
@@ -96,11 +105,15 @@ def release_guarantee(
     if status not in ("enforced", "simulated"):
         raise InvalidParameter(f"status is {status!r}: block release is enforced or simulated")
     rounds = "1 round" if privacy.rounds_per_user == 1 else f"{privacy.rounds_per_user} rounds"
-    secure = status == "enforced"
+    reaches = "" if public_decision_sets else "Each decision reaches its own user only. "
     unchecked = [
-        "Domain, reward range, horizon, blocks, kernel, features, public decision sets and every other "
-        "parameter were chosen without looking at the private data.",
-        "Each decision reaches its own user only; all of one person's rounds carry that person's one id.",
+        "Domain, reward range, horizon, blocks, kernel, features, public decision sets, data given to "
+        "warm_start and every other parameter were chosen without looking at the private data.",
+        "Users come in the same order, whatever one of them brings. A refused ask takes no round, and all "
+        "who follow move up: check decision sets and their bounds before a user's turn, or repair and ask again.",
+        f"{reaches}All of one person's rounds carry that person's one id." if user_ids else reaches.strip(),
+        "Nothing else is computed from the same people's data, a fresh start of this policy included; or its "
+        "promise is added to this one (an account of a ledger does so).",
         "The server, its memory, its saved state and the operating system's random numbers are out of the "
         "attacker's reach, and so are response times.",
     ]
@@ -109,9 +122,10 @@ def release_guarantee(
         "turned into integers before they are summed, and the bound is checked on the integers.",
         "A round belongs to the block of its ask. A reward that is missing, refused, abandoned or late "
         "contributes nothing, and moves nobody else to another block.",
-        "Noise is drawn once per release, stored with it, and never drawn again, also after a restart.",
-        "Every random choice made in public comes from coins keyed by (seed, purpose, round); no private "
-        "data can shift anybody else's coins.",
+        "Noise is drawn once per release and never drawn again. From the first save on it is stored with its "
+        "release before anything is computed from them, and a restart goes on from there.",
+        "Every random choice made in public comes from coins keyed by (seed, purpose, round); nothing that "
+        "is accepted from one user can shift anybody else's coins.",
     ]
     contribution = f"No user id takes part in more than {rounds}: one more ask is refused."
     if user_ids:
@@ -137,9 +151,9 @@ def release_guarantee(
         mechanisms=(record,),
         assumptions=(
             *(Assumption(text=text, enforced=True) for text in enforced),
-            *(Assumption(text=text, enforced=False) for text in unchecked),
+            *(Assumption(text=text, enforced=False) for text in unchecked if text),
         ),
-        theorem=THEOREM if secure else SIMULATED_THEOREM,
+        theorem=_theorem(record, status),
         status="broken" if broken_by else status,
         certificate=None if broken_by else record.certificate,
         attack=broken_by,
@@ -158,3 +172,9 @@ _REWARD_NEIGHBOURS = (
 def _reward_unit(privacy: JointDP) -> str:
     rounds = "1 round" if privacy.rounds_per_user == 1 else f"{privacy.rounds_per_user} rounds"
     return f"one user: the rewards of at most {rounds}"
+
+
+def _theorem(record: MechanismRecord, status: Status) -> str:
+    if status != "enforced":
+        return SIMULATED_THEOREM
+    return THEOREM + NEAR_GAUSSIAN_THEOREM if isinstance(record.certificate, NearGaussianDP) else THEOREM

@@ -287,14 +287,10 @@ class ArmFeatures:
         arms, others, lead = self._split(X)
         matrix = _as_rows_of_weights(weights, lead, self.n_features)
         per_arm = matrix.reshape(len(matrix), self.n_arms, self.base.n_features)
-        n = lead[1]
-        out = np.empty(len(arms))
-        for arm in range(self.n_arms):
-            chosen = np.flatnonzero(arms == arm)
-            if chosen.size:
-                own = per_arm[chosen // n, arm]
-                out[chosen] = self.base.project_each(others[chosen][:, None, :], own)[:, 0]
-        return out.reshape(lead)
+        # Every row stays in its place: grouped by arm, the last bit of one set's scores would depend on
+        # how many rows of other people's sets name the same arm.
+        own = per_arm[np.arange(len(arms)) // lead[1], arms]
+        return self.base.project_each(others[:, None, :], own)[:, 0].reshape(lead)
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""
