@@ -1,0 +1,266 @@
+r"""USCA as printed: Pavlovic2025, Algorithm 1, for a few hundred rounds.
+
+*Differentially Private Kernelized Contextual Bandits*, AISTATS 2025. T users get uniformly random actions; an
+approximating set Z of pairs, drawn like theirs but without looking at them, stands in for the covariance:
+
+    V = (T/|Z|) sum_{z in Z} phi(z) phi(z)^T + tau I
+    eq. (4)  f-hat(w) = phi(w)^T V^-1 sum_i y_i phi(w_i)
+    eq. (5)  sigma-bar(w)^2 = phi(w)^T V^-1 phi(w)
+
+The answer at a context is drawn by the exponential mechanism, P(x) ~ exp(epsilon f-hat/(2 Delta)) with
+Delta = 2 B sup sigma-bar^2: replacing one (context, reward) moves every score by at most that.
+
+The proof is sound for every fixed Z; the high-probability conditions in it concern accuracy only. What
+keeps it from being used is cost, |Z| = T ceil(T/gamma_T) pairs and a kernel matrix over them, and a
+calibration that is 2 to 5 times larger than needed. `dpbandits.central.USCA` is what we recommend.
+
+Computed by the kernel trick, s = T/|Z|: V^-1 = (I - s Phi_Z^T (s K_ZZ + tau I)^-1 Phi_Z)/tau. Repeated pairs
+of Z are merged, their weights added up: nothing changes, and K_ZZ has at most as many rows as there are cells.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import cho_factor, cho_solve
+
+from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits.domains import RewardRange
+from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpbandits.models._kernel import Kernel
+from dpbandits.models.eigenfeatures import EigenFeatures
+from dpbandits.models.measures import CellMeasure
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy.certificates import PureDP
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer
+from dpbandits.privacy.noise import NoiseSource, SecureNoise
+from dpbandits.privacy.row_mechanisms.base import words_of
+from dpbandits.privacy.selection import exponential_law
+
+__all__ = ["ApproximatingSet", "CovarianceEstimator", "PublishedUSCA"]
+
+_STREAM = 7_500
+
+
+@dataclass(frozen=True, eq=False)
+class ApproximatingSet:
+    """Distinct pairs and how often each was drawn.
+
+    Attributes:
+        points: (m, d) pairs (action, context).
+        counts: (m,).
+    """
+
+    points: FloatArray
+    counts: FloatArray
+
+    @classmethod
+    def drawn(cls, measure: CellMeasure, size: int, *, seed: Seed) -> "ApproximatingSet":
+        """`size` pairs from the public law, by public coins."""
+        cells = measure.cells_at(
+            PublicCoins(seed).uniform("pavlovic2025/approximating-set", 0, size, 1)[:, 0]
+        )
+        counts = np.bincount(cells, minlength=measure.size)
+        used = counts > 0
+        return cls(measure.points[used], counts[used].astype(np.float64))
+
+    @property
+    def size(self) -> int:
+        """|Z|, repetitions counted."""
+        return int(self.counts.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceEstimator:
+    """Eqs. (4) and (5), by the kernel trick.
+
+    Args:
+        kernel: k(w, w) <= 1.
+        approximating: Z.
+        rounds: T.
+        ridge: tau.
+    """
+
+    kernel: Kernel
+    approximating: ApproximatingSet
+    rounds: int
+    ridge: float
+
+    @cached_property
+    def _solver(self) -> tuple[FloatArray, tuple[FloatArray, bool]]:
+        """sqrt(s counts), and the factor of D K_ZZ D + tau I."""
+        root = np.sqrt(self.rounds / self.approximating.size * self.approximating.counts)
+        gram = root[:, None] * self.kernel(self.approximating.points) * root
+        gram[np.diag_indices_from(gram)] += self.ridge
+        factor, lower = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+        return np.asarray(root, dtype=np.float64), (np.asarray(factor), bool(lower))
+
+    def covariance(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """phi(w)^T V^-1 phi(v) for all pairs, (n, k)."""
+        root, factor = self._solver
+        one = root[:, None] * self.kernel(self.approximating.points, left)
+        other = root[:, None] * self.kernel(self.approximating.points, right)
+        inner = one.T @ cho_solve(factor, other, check_finite=False)
+        return np.asarray((self.kernel(left, right) - inner) / self.ridge)
+
+    def estimate(self, points: FloatArray, data: FloatArray, rewards: FloatArray) -> FloatArray:
+        """f-hat (n,) at points (n, d) from data (T, d) and rewards (T,): eq. (4)."""
+        return np.asarray(self.covariance(points, data) @ rewards)
+
+    def deviation(self, points: FloatArray) -> FloatArray:
+        """sigma-bar (n,): eq. (5)."""
+        root, factor = self._solver
+        cross = root[:, None] * self.kernel(self.approximating.points, points)
+        inner = np.einsum("ij,ij->j", cross, cho_solve(factor, cross, check_finite=False))
+        squares = (self.kernel.diagonal(points) - inner) / self.ridge
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
+    def in_features(self, features: EigenFeatures) -> tuple[FloatArray, FloatArray]:
+        """The same by an explicit feature map over cells: (phi (n, m), V^-1 (m, m)), for checking."""
+        phi = features.feature_map()
+        cells = CellMeasure.product(*features.measures)
+        chosen = phi[cells.locate(self.approximating.points)]
+        scale = self.rounds / self.approximating.size * self.approximating.counts
+        gram = chosen.T @ (scale[:, None] * chosen) + self.ridge * np.eye(phi.shape[1])
+        return phi, np.linalg.inv(gram)
+
+
+class PublishedUSCA:
+    """Algorithm 1 on finite actions and a context generator, for comparison.
+
+    Args:
+        kernel: over (action, context) columns, k(w, w) <= 1.
+        actions: finite actions; played uniformly whatever their weights.
+        contexts: cells and law that the context generator has.
+        reward_range: public (low, high); rewards are centred, B is half the width.
+        horizon: T.
+        privacy: pure; delta must be 0, one answer a promise.
+        ridge: tau; 1 in the paper.
+        seed: of exploration and of Z.
+        noise: default `SecureNoise()`.
+
+    Raises:
+        InvalidParameter: delta above 0, or a kernel variance above 1.
+
+    References:
+        Pavlovic2025, Algorithm 1, eqs. (4), (5), Theorem 4.1.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel,
+        actions: CellMeasure,
+        contexts: CellMeasure,
+        reward_range: RewardRange | tuple[float, float],
+        horizon: int,
+        privacy: JointDP,
+        ridge: float = 1.0,
+        seed: Seed = 0,
+        noise: NoiseSource | None = None,
+    ) -> None:
+        if privacy.delta > 0.0 or privacy.rounds_per_user != 1:
+            raise InvalidParameter("the paper's promise is pure, for users of one round: delta = 0")
+        if kernel.max_variance > 1.0 or horizon < 1 or not ridge > 0.0:
+            raise InvalidParameter("the paper needs k(w, w) <= 1, horizon >= 1 and ridge > 0")
+        self.actions = actions.with_weights(np.ones(actions.size))
+        self.contexts = contexts
+        self.reward_range = RewardRange.of(reward_range)
+        self.horizon = horizon
+        self.privacy = privacy
+        self._noise = SecureNoise() if noise is None else noise
+        self._measure = CellMeasure.product(self.actions, contexts)
+        features = EigenFeatures(kernel=kernel, measures=(self.actions, contexts))
+        self.information_gain = features.information_gain(horizon, ridge)
+        size = horizon * math.ceil(horizon / max(1.0, self.information_gain))
+        self.estimator = CovarianceEstimator(
+            kernel, ApproximatingSet.drawn(self._measure, size, seed=seed), horizon, ridge
+        )
+        self._seed = seed
+        self._cells: IntArray = np.zeros(0, dtype=np.int64)
+        self._rewards: FloatArray = np.zeros(0)
+        self._answered = False
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """Delta = 2 B sup sigma-bar^2, over all cells."""
+        largest = float(self.estimator.deviation(self._measure.points).max()) ** 2
+        return self.reward_range.width * largest
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Pure epsilon for one answer."""
+        return Guarantee(
+            definition=self.privacy,
+            observers=(
+                Observer(who="the server", sees="every context, action and reward", protected=False),
+                Observer(who="everyone else", sees="the answer", protected=True),
+            ),
+            mechanisms=(
+                MechanismRecord(
+                    name="one answer",
+                    law="exponential mechanism",
+                    scale=2.0 * self.sensitivity / self.privacy.epsilon,
+                    sensitivity=self.sensitivity,
+                    certificate=PureDP(self.privacy.epsilon),
+                    releases=1,
+                    unit="in reward units",
+                ),
+            ),
+            assumptions=(
+                Assumption(text="Rewards are bounded, and one answer is given.", enforced=True),
+                Assumption(text="Z, kernel and ridge do not depend on private data.", enforced=True),
+                Assumption(
+                    text="Scores and chances are floats: their rounding is not part of the paper's proof.",
+                    enforced=False,
+                ),
+            ),
+            theorem="Pavlovic2025, Theorem 4.1: the exponential mechanism at 2 B sup sigma-bar^2.",
+            status=self._noise.status,
+            certificate=PureDP(self.privacy.epsilon),
+        )
+
+    def explore(self, start: int, stop: int) -> IntArray:
+        """Uniform actions (cell numbers) of rounds start..stop-1."""
+        return self.actions.cells_at(
+            PublicCoins(self._seed).uniform("pavlovic2025/explore", start, stop, 1)[:, 0]
+        )
+
+    def learn(self, contexts: ArrayLike, actions: IntArray, rewards: ArrayLike) -> None:
+        """Add rounds: contexts (n, d), actions (n,) cell numbers, rewards (n,)."""
+        cells = self.contexts.locate(contexts, name="contexts")
+        values = self.reward_range.validate(rewards, clip=False)
+        if not cells.shape == values.shape == np.shape(actions):
+            raise InvalidData("contexts, actions and rewards differ in length")
+        if len(self._cells) + len(cells) > self.horizon:
+            raise InvalidData(f"more rounds than the horizon {self.horizon}")
+        self._cells = np.concatenate([self._cells, np.asarray(actions) * self.contexts.size + cells])
+        self._rewards = np.concatenate([self._rewards, values - self.reward_range.middle])
+
+    def unsafe_scores(self, context: int) -> FloatArray:
+        """(A,) raw scores at a context cell: for studies."""
+        points = self._measure.points
+        here = points[context :: self.contexts.size]
+        return self.estimator.estimate(here, points[self._cells], self._rewards)
+
+    def unsafe_law(self, context: int) -> FloatArray:
+        """(A,) probabilities of the answer at a context cell: for studies."""
+        return exponential_law(
+            self.unsafe_scores(context),
+            sensitivity=2.0 * self.sensitivity,
+            epsilon=self.privacy.epsilon,
+        )
+
+    def answer(self, context: ArrayLike) -> int:
+        """An action (cell number) for one context, once."""
+        if self._answered:
+            raise BudgetExceeded("the paper's promise covers one answer: it was given")
+        cell = int(self.contexts.locate(np.atleast_2d(np.asarray(context)), name="context")[0])
+        law = self.unsafe_law(cell)
+        word = int(words_of(self._noise, stream=_STREAM)(1)[0])
+        self._answered = True
+        index = int(np.searchsorted(np.cumsum(law), (word >> 11) * 2.0**-53, side="right"))
+        return min(index, len(law) - 1)
