@@ -1,15 +1,12 @@
 """Attacks on released tables: on the published transformation they win outright, on ours they do not.
 
-- `recover_rows`: knows d + 1 (or more) rows in general position and which released rows they are; solves for
-the
-  linear map and inverts it. Kharkovskii2020's Z = X_c A is linear in the centred rows, so this returns every
-  row, to rounding.
+- `recover_rows`: knows d + 1 (or more) rows in general position and which released rows they are; solves
+  for the linear map and inverts it. Kharkovskii2020's Z = X_c A is linear in the centred rows, so this
+  returns every row, to rounding.
 - `distinguish_by_column_space`: knows the whole table up to one row's candidates; a candidate is accepted
-when
-  Z lies in its column space.
+  when Z lies in its column space.
 - `likelihood_attack`: the strongest test between two positions of one row, for mechanisms with noise on
-rows. By
-  the Neyman-Pearson lemma no other test is better, so its success rate is what epsilon must bound.
+  rows. By the Neyman-Pearson lemma no other test is better, so its success rate is what epsilon must bound.
 """
 
 import math

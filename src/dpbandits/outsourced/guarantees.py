@@ -101,7 +101,10 @@ def release_guarantee(
                 sees=(
                     "the released positions and the noised answers"
                     if answers is not None
-                    else "the released positions (exact answers come on top, and this promise says nothing of them)"
+                    else (
+                        "the released positions (exact answers come on top, and this promise says "
+                        "nothing of them)"
+                    )
                 ),
                 protected=True,
             ),
