@@ -67,6 +67,7 @@ def test_no_canary_is_seen(case, caplog, tmp_path):
     attempt(policy.tell, decision.id, 1.0 + CANARY_REWARD)
     attempt(policy.tell, decision.id, [CANARY_REWARD, CANARY_REWARD])
     policy.tell(decision.id, CANARY_REWARD)
+    early = visible_text(policy, decision, decision, ())  # while the canary is still in memory as it came
     attempt(policy.tell, decision.id, CANARY_REWARD)
     attempt(policy.ask, outside, user="x")
     attempt(policy.ask, broken, user="x")
@@ -78,7 +79,7 @@ def test_no_canary_is_seen(case, caplog, tmp_path):
     drive(policy, 1, 25)
     batch = policy.ask_batch(np.stack([canary_set()]), users=["someone-else"])
     policy.save(tmp_path / "state")
-    text = visible_text(policy, decision, batch, errors) + caplog.text
+    text = early + visible_text(policy, decision, batch, errors) + caplog.text
     assert CANARY_USER not in text
     for number in (CANARY_REWARD, CANARY_FEATURE, 1.0 + CANARY_REWARD, 1.0 + CANARY_FEATURE):
         for trace in traces(number):

@@ -124,6 +124,19 @@ def test_the_budget_is_charged_once_and_before_the_first_answer(case, tmp_path):
 
 
 @private
+def test_a_state_saved_before_the_first_ask_is_paid_for(case, tmp_path):
+    ledger = MemoryLedger()
+    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    case.make(ledger=ledger, account="people").save(tmp_path / "policy.state")
+    assert ledger.balance("people").remaining_epsilon == 0
+    policy = case.make(ledger=ledger, account="people")
+    with pytest.raises(BudgetExceeded):
+        policy.save(tmp_path / "unpaid.state")
+    assert not (tmp_path / "unpaid.state").exists()
+    drive(type(policy).load(tmp_path / "policy.state", ledger=ledger, account="people"), 0, 3)
+
+
+@private
 def test_a_failed_save_is_tried_again_with_the_same_noise(case, tmp_path, monkeypatch):
     policy = case.make()
     policy.save(tmp_path / "policy.state")

@@ -110,7 +110,7 @@ def release_guarantee(
         "Domain, reward range, horizon, blocks, kernel, features, public decision sets, data given to "
         "warm_start and every other parameter were chosen without looking at the private data.",
         "Users come in the same order, whatever one of them brings. A refused ask takes no round, and all "
-        "who follow move up: check decision sets and their bounds before a user's turn, or repair and ask again.",
+        "who follow move up: check decision sets before a user's turn, or repair them and ask again.",
         f"{reaches}All of one person's rounds carry that person's one id." if user_ids else reaches.strip(),
         "Nothing else is computed from the same people's data, a fresh start of this policy included; or its "
         "promise is added to this one (an account of a ledger does so).",

@@ -259,7 +259,7 @@ class BasePolicy(ABC):
     # -- budget and durability ------------------------------------------------------------------
 
     def _charge(self) -> None:
-        """Spend the whole guarantee once, before the first answer."""
+        """Spend the whole guarantee once, before the first answer and before the first save."""
         if self._charged or self._ledger is None or self._account is None:
             return
         promised = self.guarantee
@@ -275,6 +275,7 @@ class BasePolicy(ABC):
         a failure nothing more is released until a `save`, here or at another path, succeeds.
         """
         with self._turn:
+            self._charge()  # whoever loads the state need not know the account
             self._store = StateStore(path, ledger=self._ledger)
             self._commit()
 
