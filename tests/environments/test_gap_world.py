@@ -109,3 +109,19 @@ def test_candidates_that_do_not_exist_are_refused():
 def test_bad_parameters_are_refused(changed):
     with pytest.raises(InvalidParameter):
         dubey2021_figure1(**{"seed": 0, **changed})
+
+
+def test_a_crowd_stands_in_one_place_and_keeps_the_gap():
+    world = dubey2021_figure1(seed=4, horizon=200, crowd=0.7)
+    plain = dubey2021_figure1(seed=4, horizon=200)
+    means = world.mean_rewards(0, 200)
+    assert ((means >= 0.8).sum(axis=1) == 1).all()
+    assert ((means <= 0.6).sum(axis=1) == 24).all()
+    sets = world.decision_sets(0, 200)
+    assert world.domain.contains(sets).all()
+    moved = (sets != plain.decision_sets(0, 200)).any(axis=2)
+    assert 0.55 < moved.mean() < 0.75
+    crowd = sets[moved]
+    assert np.ptp(crowd, axis=0).max() <= 2 * 0.3
+    with pytest.raises(InvalidParameter):
+        dubey2021_figure1(seed=4, crowd=1.0)

@@ -24,6 +24,7 @@ class DubeyItem(StrEnum):
     figure1 = "figure1"
     figure2 = "figure2"
     table1 = "table1"
+    robustness = "robustness"
 
 
 @app.callback()
@@ -48,7 +49,7 @@ def dubey2021_command(
         list[str] | None, typer.Option("--column", help="Only these columns; repeat the option.")
     ] = None,
 ) -> None:
-    """Figure 1 (epsilon), Figure 2 (delta) or Table 1 (test functions) of Dubey2021.
+    """Figures 1 (epsilon) and 2 (delta), Table 1 (test functions) of Dubey2021, and worlds to be robust in.
 
     Regret summed over the horizon, with standard errors over seeds. Started again with the same --out,
     it runs only what is missing.
@@ -62,7 +63,7 @@ def dubey2021_command(
             seed=seed,
             jobs=jobs,
             out=out,
-            columns=dubey2021.COLUMNS if columns is None else columns,
+            columns=columns,
             progress=lambda done, total: bar.update(running, completed=done, total=total),
         )
     if out is not None:

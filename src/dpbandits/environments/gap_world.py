@@ -26,6 +26,7 @@ __all__ = ["GapCandidates", "KernelSections", "dubey2021_figure1"]
 # other: below, rejection sampling of candidates is slow.
 LEAST_GOOD_SHARE = 0.02
 LEAST_BAD_SHARE = 0.2
+CROWD_RADIUS = 0.3
 _DESIGN_POINTS = 4096  # a share of 0.02 is then 82 points
 _MOST_FUNCTIONS = 1_000
 _FIRST_PROPOSALS = 64
@@ -61,7 +62,9 @@ class KernelSections:
 class GapCandidates:
     """One candidate with f >= high in a random place among others with f <= low.
 
-    Both kinds are uniform on their part of the disc of `radius` around the origin, by rejection.
+    Both kinds are uniform on their part of the disc of `radius` around the origin, by rejection. With
+    `crowd` above 0, that share of the bad candidates stands within `CROWD_RADIUS` of one place: a skewed
+    law, unlike what public decision sets expect.
     """
 
     mean: KernelSections
@@ -69,10 +72,13 @@ class GapCandidates:
     n_candidates: int
     high: float
     low: float
+    crowd: float = 0.0
 
     def __call__(self, coins: PublicCoins, start: int, stop: int, /) -> FloatArray:
         """Decision sets of rounds start..stop-1, (B, n, 2)."""
         bad = self._draw(coins, "bad", start, stop, self.n_candidates - 1)
+        if self.crowd > 0.0:
+            bad = self._crowded(coins, start, stop, bad)
         good = self._draw(coins, "good", start, stop, 1)
         place = coins.uniform("environment/gap/place", start, stop, 1) * self.n_candidates
         is_good = np.arange(self.n_candidates) == place.astype(np.int64)
@@ -80,6 +86,16 @@ class GapCandidates:
         points[~is_good] = bad.reshape(-1, 2)
         points[is_good] = good[:, 0]
         return points
+
+    def _crowded(self, coins: PublicCoins, start: int, stop: int, bad: FloatArray) -> FloatArray:
+        """`bad` (B, k, 2) with about a share `crowd` moved to one place, where f <= low holds there."""
+        count = bad.shape[1]
+        unit = coins.uniform("environment/gap/crowd", start, stop, 3 * count).reshape(-1, count, 3)
+        design = _disc_design(self.radius - CROWD_RADIUS)
+        place = design[np.argmin(self.mean(design))]
+        points = place + _on_disc(unit[..., :2], CROWD_RADIUS)
+        moved = (unit[..., 2] < self.crowd) & (self.mean(points) <= self.low)
+        return np.where(moved[..., None], points, bad)
 
     def _draw(self, coins: PublicCoins, kind: str, start: int, stop: int, wanted: int) -> FloatArray:
         """(B, wanted, 2) points of one kind: each round takes the first accepted of its own proposals."""
@@ -117,6 +133,7 @@ def dubey2021_figure1(
     lengthscale: float = 1.0,
     high: float = 0.8,
     low: float = 0.6,
+    crowd: float = 0.0,
 ) -> FunctionBandit:
     """A random function, and decision sets with one good and otherwise bad candidates.
 
@@ -127,6 +144,8 @@ def dubey2021_figure1(
     {f <= low}; the good one stands in a random place. Rewards are Bernoulli(f). The domain is the
     disc. Another seed is another function: build it with this constructor, or with
     `reseeded` for other candidates of the same function.
+
+    `crowd` is the share of bad candidates that stand in one place (see `GapCandidates`); 0 in the figure.
 
     With the defaults, over 200 functions: regret of a uniformly random policy in T = 1024 rounds 611
     on average (standard deviation 57 between functions).
@@ -147,6 +166,8 @@ def dubey2021_figure1(
     ):
         if not (math.isfinite(value) and value > 0):
             raise InvalidParameter(f"{name} is {value}, expected a positive number")
+    if not (0.0 <= crowd < 1.0 and (crowd == 0.0 or radius > 2 * CROWD_RADIUS)):
+        raise InvalidParameter(f"crowd is {crowd}, expected a share in [0, 1) on a disc wider than a crowd")
     if not 0.0 < low < high < 1.0:
         raise InvalidParameter(f"low and high are {low} and {high}, expected 0 < low < high < 1")
     mean = _draw_function(
@@ -162,7 +183,9 @@ def dubey2021_figure1(
         name="dubey2021-figure1",
         domain=Ball(centre=[0.0, 0.0], radius=radius),
         mean=mean,
-        candidates=GapCandidates(mean=mean, radius=radius, n_candidates=n_candidates, high=high, low=low),
+        candidates=GapCandidates(
+            mean=mean, radius=radius, n_candidates=n_candidates, high=high, low=low, crowd=crowd
+        ),
         n_candidates=n_candidates,
         horizon=horizon,
         seed=seed,

@@ -29,14 +29,21 @@ from dpbandits.evaluation import report_seeds, run
 from dpbandits.policy import Policy
 from dpbandits.privacy.definitions import JointDP, LargeDelta
 from dpbandits.privacy.noise import SimulatedNoise
+from dpbandits.privacy.prefix_sums import square_root_toeplitz
 from dpbandits.studies.dubey2021_local import local_settings, simulate_local
-from dpbandits.studies.dubey2021_worlds import TABLE_WORLDS, block_features, tree_features, world
+from dpbandits.studies.dubey2021_worlds import (
+    ROBUSTNESS_WORLDS,
+    TABLE_WORLDS,
+    block_features,
+    tree_features,
+    world,
+)
 from dpbandits.studies.runner import Record, Task, run_tasks
 
 __all__ = ["COLUMNS", "ITEMS", "Cell", "Item", "cells", "run_item", "world"]
 
-Item = Literal["figure1", "figure2", "table1"]
-ITEMS: tuple[Item, ...] = ("figure1", "figure2", "table1")
+Item = Literal["figure1", "figure2", "table1", "robustness"]
+ITEMS: tuple[Item, ...] = ("figure1", "figure2", "table1", "robustness")
 
 EPSILONS = (0.5, 1.0, 10.0)
 FIGURE1_DELTA = 1e-5
@@ -48,7 +55,12 @@ TREE, PRINTED = "tree, right noise", "tree, printed Lemma 2"
 BLOCKS, PUBLIC = "block release", "block release, public sets"
 LOCAL = "local"
 OPEN, RANDOM = "non-private", "random"
+SIMPLE, TRUSTING = "block release, simple form", "block release, Gram from the public law"
 COLUMNS = (TREE, PRINTED, BLOCKS, PUBLIC, LOCAL, OPEN, RANDOM)
+ROBUSTNESS_COLUMNS = (BLOCKS, SIMPLE, TRUSTING, OPEN, RANDOM)
+
+SIMPLE_BLOCK = 32
+"""Rounds in a block of the simple form: equal blocks, square-root factor, the last prefix sum alone."""
 
 
 def make_policy(column: str, name: str, promise: JointDP | None, seed: Seed) -> Policy:
@@ -79,6 +91,19 @@ def make_policy(column: str, name: str, promise: JointDP | None, seed: Seed) -> 
             **private,
             features=block_features(name),
             decision_sets="private" if column == BLOCKS else "public",
+        )
+    if column == TRUSTING:
+        return BlockGPUCB(**private, features=block_features(name), public_law_spread=0.0)
+    if column == SIMPLE:
+        ends = tuple(range(SIMPLE_BLOCK, environment.horizon, SIMPLE_BLOCK))
+        return BlockGPUCB(
+            **private,
+            features=block_features(name),
+            blocks=ends,
+            factor=square_root_toeplitz(len(ends)),
+            regression="prefix",
+            prior_variance=0.3,
+            thompson_scale=0.0,
         )
     raise InvalidParameter(f"column {column!r}: expected one of {COLUMNS}")
 
@@ -129,8 +154,10 @@ class Cell:
         return None if self.epsilon is None else JointDP(epsilon=self.epsilon, delta=self.delta or 0.0)
 
 
-def cells(item: Item, *, columns: Sequence[str] = COLUMNS) -> tuple[Cell, ...]:
-    """The cells of a figure or table."""
+def cells(item: Item, *, columns: Sequence[str] | None = None) -> tuple[Cell, ...]:
+    """The cells of a figure or table, by default in all of its columns."""
+    if columns is None:
+        columns = ROBUSTNESS_COLUMNS if item == "robustness" else COLUMNS
     if item == "figure1":
         promises = [(epsilon, FIGURE1_DELTA) for epsilon in EPSILONS]
         names: Sequence[str] = ("figure1",)
@@ -140,6 +167,9 @@ def cells(item: Item, *, columns: Sequence[str] = COLUMNS) -> tuple[Cell, ...]:
     elif item == "table1":
         promises = list(TABLE_PROMISES)
         names = TABLE_WORLDS
+    elif item == "robustness":
+        promises = list(TABLE_PROMISES)
+        names = ROBUSTNESS_WORLDS
     else:
         raise InvalidParameter(f"item {item!r}: expected one of {ITEMS}")
     found = []
@@ -193,7 +223,7 @@ def run_item(
     seed: Seed = 1_000_000,
     jobs: int = 1,
     out: Path | None = None,
-    columns: Sequence[str] = COLUMNS,
+    columns: Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
     of: Sequence[Cell] | None = None,
 ) -> tuple[CellResult, ...]:

@@ -9,7 +9,9 @@ from dpbandits.studies.dubey2021 import (
     PRINTED,
     PUBLIC,
     RANDOM,
+    SIMPLE,
     TREE,
+    TRUSTING,
     CellResult,
     Item,
 )
@@ -25,6 +27,8 @@ COLOURS = {
     LOCAL: "green",
     OPEN: "black",
     RANDOM: "grey",
+    SIMPLE: "amber",
+    TRUSTING: "pink",
 }
 
 
@@ -35,7 +39,7 @@ def verdict(result: CellResult) -> str:
     between the two levels are not given, and the table's candidate sets are not stated: no cell's
     number can be set beside ours as the same quantity.
     """
-    if result.cell.column in (BLOCKS, PUBLIC, OPEN, RANDOM):
+    if result.cell.column in (BLOCKS, PUBLIC, SIMPLE, TRUSTING, OPEN, RANDOM):
         return "not in the paper"
     if result.cell.world.startswith("figure1"):
         return "cannot be compared: curves, functions not given"

@@ -19,15 +19,22 @@ from dpbandits.models.features import Features, MercerFeatures
 from dpbandits.models.fourier_features import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 
-__all__ = ["TABLE_WORLDS", "WORLDS", "block_features", "tree_features", "world"]
+__all__ = ["ROBUSTNESS_WORLDS", "TABLE_WORLDS", "WORLDS", "block_features", "tree_features", "world"]
 
 WORLDS: dict[str, Callable[..., FunctionBandit]] = {
     "figure1": dubey2021_figure1,
     "figure1-4096": partial(dubey2021_figure1, horizon=4096),
+    "figure1-skewed": partial(dubey2021_figure1, crowd=0.7),
+    "figure1-five": partial(dubey2021_figure1, n_candidates=5),
+    "figure1-wrong-lengthscale": partial(dubey2021_figure1, lengthscale=0.8),
     "camelback": camelback,
     "styblinski-tang-20": styblinski_tang_20,
     "michalewicz-10": michalewicz_10,
 }
+ROBUSTNESS_WORLDS = ("figure1", "figure1-skewed", "figure1-five", "figure1-wrong-lengthscale")
+"""The figure's world, and three that policies are not told about: their kernel has lengthscale 1, and the
+public decision sets are 25 uniform points."""
+
 TABLE_WORLDS = ("camelback", "styblinski-tang-20", "michalewicz-10")
 
 QFF_NODES = 8
