@@ -1,6 +1,12 @@
 """Settings every test shares."""
 
+import os
+
 from hypothesis import settings
+
+# Help texts are compared as plain text; CI services and pytest wrappers set these, and typer obeys.
+for name in ("FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS"):
+    os.environ.pop(name, None)
 
 # The same examples on every run and machine; no deadline, as CI machines stall.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=50)

@@ -294,7 +294,7 @@ def _non_private(
     environment: Environment,
     seed: Seed,
     *,
-    noise_seed: Seed | None = None,  # noqa: ARG001  # there is no noise
+    noise_seed: Seed | None = None,  # there is no noise
 ) -> Policy:
     return non_private_policy(_table(environment), seed)
 
