@@ -15,7 +15,7 @@ keeps it from being used is cost, |Z| = T ceil(T/gamma_T) pairs and a kernel mat
 calibration that is 2 to 5 times larger than needed. `dpbandits.central.USCA` is what we recommend.
 
 Computed by the kernel trick, s = T/|Z|: V^-1 = (I - s Phi_Z^T (s K_ZZ + tau I)^-1 Phi_Z)/tau. Repeated pairs
-of Z are merged, their weights added up: nothing changes, and K_ZZ has at most as many rows as there are cells.
+of Z are merged, their weights added up: nothing changes, and K_ZZ has at most as many rows as cells.
 """
 
 import math
@@ -92,11 +92,11 @@ class CovarianceEstimator:
     @cached_property
     def _solver(self) -> tuple[FloatArray, tuple[FloatArray, bool]]:
         """sqrt(s counts), and the factor of D K_ZZ D + tau I."""
-        root = np.sqrt(self.rounds / self.approximating.size * self.approximating.counts)
+        root: FloatArray = np.sqrt(self.rounds / self.approximating.size * self.approximating.counts)
         gram = root[:, None] * self.kernel(self.approximating.points) * root
         gram[np.diag_indices_from(gram)] += self.ridge
         factor, lower = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-        return np.asarray(root, dtype=np.float64), (np.asarray(factor), bool(lower))
+        return root, (np.asarray(factor, dtype=np.float64), bool(lower))
 
     def covariance(self, left: FloatArray, right: FloatArray) -> FloatArray:
         """phi(w)^T V^-1 phi(v) for all pairs, (n, k)."""
@@ -125,7 +125,7 @@ class CovarianceEstimator:
         chosen = phi[cells.locate(self.approximating.points)]
         scale = self.rounds / self.approximating.size * self.approximating.counts
         gram = chosen.T @ (scale[:, None] * chosen) + self.ridge * np.eye(phi.shape[1])
-        return phi, np.linalg.inv(gram)
+        return phi, np.asarray(np.linalg.inv(gram), dtype=np.float64)
 
 
 class PublishedUSCA:
