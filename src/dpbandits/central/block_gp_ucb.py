@@ -24,20 +24,18 @@ import numpy as np
 
 from dpbandits import domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.central.configuration import parsed
 from dpbandits.central.guarantees import block_release_guarantee
-from dpbandits.models.public_sets import PublicSets, uniform_decision_sets
 from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.models import features as feature_models
-from dpbandits.models import kernels
 from dpbandits.models.features import Features, mercer_or_given
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.models.public_sets import PublicSets
 from dpbandits.policy import BasePolicy, best_choice, uniform_choice
 from dpbandits.privacy import definitions
-from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.mechanisms import GramVectorMechanism
@@ -53,8 +51,6 @@ THOMPSON_SCALE = 0.25
 PRIOR_VARIANCE = 0.2
 """Prior variance of a feature weight, in squared widths of the reward range; chosen on tuning seeds."""
 
-PUBLIC_SETS = 400
-PUBLIC_CANDIDATES = 25
 LONGEST_HORIZON = 1 << 22
 """What int64 sums hold: the horizon when none is given."""
 
@@ -161,7 +157,7 @@ class BlockGPUCB(BasePolicy):
                     f"{name}: expected a finite number of at least {floor:g}, got {value!r}"
                 )
         if horizon is not None:
-            definitions.warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
+            definitions.warn_if_delta_large(privacy.delta, horizon)
         self.open_ended = horizon is None
         self.privacy = privacy
         self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features)
@@ -194,6 +190,11 @@ class BlockGPUCB(BasePolicy):
             delta=privacy.delta,
             max_rounds=rounds,
         )
+        if self._release.factor.n_blocks != len(self.blocks):
+            raise InvalidParameter(
+                f"factor mixes {self._release.factor.n_blocks} blocks and the schedule has {len(self.blocks)}"
+            )
+        self.features(domain.sample(1, np.random.Generator(np.random.Philox(seed))))  # fits the domain, or fails
         size = self._release.mechanism.size
         self._raw_sums = np.zeros((0, size), dtype=np.int64)  # secret
         self._released = np.zeros((0, size), dtype=np.int64)
@@ -225,7 +226,12 @@ class BlockGPUCB(BasePolicy):
     @property
     def released(self) -> IntArray:
         """(blocks released, D) what has been released, in units of `prefix_sums.RELEASE_UNIT`."""
-        return self._released.copy()
+        return self._released[: self._blocks_out].copy()
+
+    @property
+    def _blocks_out(self) -> int:
+        """Releases that are durable; one whose saving failed has not left and is not shown."""
+        return len(self._released) - (not self._durable)
 
     # -- releasing ------------------------------------------------------------------------------
 
@@ -257,28 +263,27 @@ class BlockGPUCB(BasePolicy):
             features = self.features(actions)
             gram = (stop - start) * self._expected_gram(block)
         sums = self._release.mechanism.encode(features, self.reward_range.to_centred(rewards))
-        self._raw_sums = np.vstack([self._raw_sums, sums])
-        self._released = np.vstack([self._released, self._release.release(block, self._raw_sums)])
-        self._grams = np.concatenate([self._grams, gram[None]])
+        raw_sums = np.vstack([self._raw_sums, sums])
+        released = np.vstack([self._released, self._release.release(block, raw_sums)])
+        grams = np.concatenate([self._grams, gram[None]])
         self._durable = False
+        self._raw_sums, self._released, self._grams = raw_sums, released, grams
         self._book.close(stop)
 
     def _expected_gram(self, block: int) -> FloatArray:
         """(m, m) mean of phi phi^T when people bring the public sets and the present posterior answers."""
         if self._public_sets is None:
-            sets = self.public_decision_sets
-            if sets is None:
-                sets = uniform_decision_sets(
-                    self.domain, n_sets=PUBLIC_SETS, n_candidates=PUBLIC_CANDIDATES, seed=self.seed
-                )
-            self._public_sets = PublicSets(self.features, sets)
+            self._public_sets = PublicSets.of(
+                self.features, self.domain, self.public_decision_sets, seed=self.seed
+            )
         if self._posterior is None:
             return self._public_sets.mean_gram_uniform()
         normals = self._coins.normal(
             f"public sets/{block}", 0, len(self._public_sets), self.features.n_features
         )
-        weights = self._posterior.sample_weights(normals, scale=self.thompson_scale)
-        return self._public_sets.mean_gram_of_best(weights)
+        return self._public_sets.mean_gram_of_best(
+            self._posterior.sample_weights(normals, scale=self.thompson_scale)
+        )
 
     # -- post-processing of releases ------------------------------------------------------------
 
@@ -335,7 +340,7 @@ class BlockGPUCB(BasePolicy):
         return {
             **super().diagnostics(),
             "blocks": list(self.blocks),
-            "blocks_released": len(self._released),
+            "blocks_released": self._blocks_out,
             "gram_noise_sd": self._release.gram_noise_sd,
             "vector_noise_sd": self._release.vector_noise_sd,
             "prefix_noise_factor": [float(np.sqrt(value)) for value in variances],
@@ -365,19 +370,7 @@ class BlockGPUCB(BasePolicy):
 
     @classmethod
     def _parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
-        parameters = super()._parameters(config)
-        if "kernel" in parameters:
-            parameters["kernel"] = kernels.from_config(parameters["kernel"])
-        if "features" in parameters:
-            parameters["features"] = feature_models.from_config(parameters["features"])
-        if "factor" in parameters:
-            parameters["factor"] = Factor.from_config(parameters["factor"])
-        if "noise" in parameters:
-            parameters["noise"] = noise_sources.from_config(parameters["noise"])
-        parameters["privacy"] = definitions.from_config(parameters["privacy"])
-        if not isinstance(parameters["privacy"], JointDP):
-            raise InvalidParameter("config: central policies promise JointDP")
-        return parameters
+        return parsed(super()._parameters(config))
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         phi = self.features(points)

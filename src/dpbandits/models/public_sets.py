@@ -5,7 +5,7 @@ They are public draws answered by released policies, so they cost no privacy; wh
 they cost utility only.
 """
 
-from typing import Any
+from typing import Self
 
 import numpy as np
 
@@ -16,7 +16,10 @@ from dpbandits.models.features import Features
 
 __all__ = ["PublicSets", "uniform_decision_sets"]
 
-_CHUNK = 4096
+PUBLIC_SETS = 400
+"""Sets that are drawn when none are declared: the mean of phi phi^T is then known to about 5%."""
+
+PUBLIC_CANDIDATES = 25
 
 
 def uniform_decision_sets(domain: Domain, *, n_sets: int, n_candidates: int, seed: Seed) -> FloatArray:
@@ -65,9 +68,11 @@ class PublicSets:
         gram: FloatArray = chosen.T @ chosen / len(chosen)
         return gram
 
-    @staticmethod
-    def parse(value: Any, domain: Domain, *, n_candidates: int, seed: Seed, n_sets: int) -> FloatArray:
-        """Declared public sets, validated, or uniform ones where `value` is None."""
-        if value is None:
-            return uniform_decision_sets(domain, n_sets=n_sets, n_candidates=n_candidates, seed=seed)
-        return domain.validate(value, name="public_decision_sets")
+    @classmethod
+    def of(cls, features: Features, domain: Domain, sets: FloatArray | None, *, seed: Seed) -> Self:
+        """Declared sets (S, n, d), or `PUBLIC_SETS` uniform ones of `PUBLIC_CANDIDATES` where None."""
+        if sets is None:
+            sets = uniform_decision_sets(
+                domain, n_sets=PUBLIC_SETS, n_candidates=PUBLIC_CANDIDATES, seed=seed
+            )
+        return cls(features, sets)

@@ -29,15 +29,14 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from dpbandits import domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.central.configuration import parsed
 from dpbandits.central.published.printed import Formula, printed_scale
 from dpbandits.central.published.statement import tree_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
 from dpbandits.policy import BasePolicy, best_choice
 from dpbandits.privacy import definitions
-from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.mechanisms import GramVectorMechanism
@@ -305,14 +304,7 @@ class Dubey2021(BasePolicy):
 
     @classmethod
     def _parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
-        parameters = super()._parameters(config)
-        parameters["features"] = feature_models.from_config(parameters["features"])
-        parameters["privacy"] = definitions.from_config(parameters["privacy"])
-        if "noise" in parameters:
-            parameters["noise"] = noise_sources.from_config(parameters["noise"])
-        if not isinstance(parameters["privacy"], JointDP):
-            raise InvalidParameter("config: central policies promise JointDP")
-        return parameters
+        return parsed(super()._parameters(config))
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         position = self._noise.position if isinstance(self._noise, SimulatedNoise) else 0
