@@ -9,7 +9,8 @@ import pytest
 from dpbandits.domains import Box
 from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local import gp_ucb
-from dpbandits.local.gp_ucb import GPUCBClient, GPUCBServer, GPUCBSpec, PublishedWeights
+from dpbandits.local.gp_spec import GPUCBSpec, PublishedWeights
+from dpbandits.local.gp_ucb import GPUCBClient, GPUCBServer
 from dpbandits.local.published.dubey2021_local import Dubey2021LocalServer
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.fourier_features import QuadratureFourierFeatures

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from dpbandits.local.client import Client
     from dpbandits.local.crowd import ContextWorld, SimulationResult, simulate
     from dpbandits.local.elimination import EliminationConstants, EliminationRule
-    from dpbandits.local.gp_ucb import GPUCBClient, GPUCBServer, GPUCBSpec, PublishedWeights
+    from dpbandits.local.gp_spec import GPUCBSpec, PublishedWeights
+    from dpbandits.local.gp_ucb import GPUCBClient, GPUCBServer
     from dpbandits.local.guarantees import report_guarantee
     from dpbandits.local.outbox import FileOutbox, MemoryOutbox, Outbox
     from dpbandits.local.reports import PublishedPolicy
@@ -65,12 +66,12 @@ _MODULES = {
     "FileOutbox": "outbox",
     "GPUCBClient": "gp_ucb",
     "GPUCBServer": "gp_ucb",
-    "GPUCBSpec": "gp_ucb",
+    "GPUCBSpec": "gp_spec",
     "MemoryOutbox": "outbox",
     "Outbox": "outbox",
     "PartitionBanditSpec": "spec",
     "PublishedPolicy": "reports",
-    "PublishedWeights": "gp_ucb",
+    "PublishedWeights": "gp_spec",
     "Server": "server",
     "SimulationResult": "crowd",
     "TreeConstants": "tree",

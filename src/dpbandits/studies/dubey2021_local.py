@@ -8,7 +8,8 @@ import numpy as np
 from dpbandits._typing import Seed
 from dpbandits.central.schedule import default_blocks
 from dpbandits.errors import InvalidParameter
-from dpbandits.local.gp_ucb import GPUCBServer, GPUCBSpec
+from dpbandits.local.gp_spec import GPUCBSpec
+from dpbandits.local.gp_ucb import GPUCBServer
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise

@@ -17,7 +17,8 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.local.gp_ucb import GPUCBServer, GPUCBSpec, PublishedWeights
+from dpbandits.local.gp_spec import GPUCBSpec, PublishedWeights
+from dpbandits.local.gp_ucb import GPUCBServer
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 
