@@ -11,7 +11,7 @@ objective is in standard deviations over the table (evaluation, not a release).
 
 The paper's loan objective, the return on investment, cannot be computed from this table: it needs what was
 paid over a loan's whole life, and these loans were issued in the last months before the table was taken, so
-nearly all are still running (`paid_total` is a fraction of the loan and `loan_status` is mostly "Current").
+95% are still running (`paid_total` is a fraction of the loan, `loan_status` mostly "Current").
 The paper's property table (private, Singapore) is not public: houses in Ames stand in, and any other table
 can be named by path (`world_from_file`).
 """
