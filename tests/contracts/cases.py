@@ -5,6 +5,7 @@ A policy that is not here fails `test_registry.py`: a new policy gets a case, an
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dpbandits.central.published import Dubey2021
 from dpbandits.models.fourier_features import QuadratureFourierFeatures
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy import JointDP, SimulatedNoise
+from dpbandits.privacy.prefix_sums import identity
 
 HORIZON = 64
 BLOCKS = (8, 20, 40)
@@ -96,6 +98,9 @@ CASES = (
     Case("dubey2021", _tree, learns=True, private=True, counts_users=True, blocks=False),
     Case("block", _block, learns=True, private=True, counts_users=True),
     Case(
+        "block, own factor", partial(_block, factor=identity(3)), learns=True, private=True, counts_users=True
+    ),
+    Case(
         "block, public sets",
         lambda **changes: _block(**({"decision_sets": "public"} | changes)),
         learns=True,
@@ -126,7 +131,10 @@ CASES = (
 every_policy = pytest.mark.parametrize("case", CASES, ids=repr)
 learning = pytest.mark.parametrize("case", [case for case in CASES if case.learns], ids=repr)
 not_learning = pytest.mark.parametrize("case", [case for case in CASES if not case.learns], ids=repr)
-private = pytest.mark.parametrize("case", [case for case in CASES if case.private and case.blocks], ids=repr)
+private = pytest.mark.parametrize("case", [case for case in CASES if case.private], ids=repr)
+releasing_in_blocks = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.private and case.blocks], ids=repr
+)
 counting_users = pytest.mark.parametrize("case", [case for case in CASES if case.counts_users], ids=repr)
 
 

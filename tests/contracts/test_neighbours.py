@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from contracts.cases import BLOCKS, HORIZON, decision_set, every_policy, private, reward_of
+from contracts.cases import BLOCKS, HORIZON, decision_set, every_policy, releasing_in_blocks, reward_of
 from contracts.driving import ask, drive
 from dpbandits.policy import PublicCoins, Receipt
 
@@ -69,7 +69,7 @@ def forced(case, missing=(), late=(), reward=None):
     return policy, receipts
 
 
-@private
+@releasing_in_blocks
 def test_a_missing_or_late_reward_moves_its_own_block_only(case):
     whole, _ = forced(case)
     missing, _ = forced(case, missing=(TARGET,))
@@ -81,7 +81,7 @@ def test_a_missing_or_late_reward_moves_its_own_block_only(case):
     np.testing.assert_array_equal(missing._raw_sums[1:], whole._raw_sums[1:])
 
 
-@private
+@releasing_in_blocks
 @pytest.mark.parametrize("change", [{"missing": (TARGET,)}, {"reward": 0.0}, {"reward": 1.0}])
 def test_one_user_moves_all_releases_by_at_most_the_sensitivity(case, change):
     whole, _ = forced(case)
@@ -90,7 +90,7 @@ def test_one_user_moves_all_releases_by_at_most_the_sensitivity(case, change):
     assert 0.0 < moved <= whole._release.sensitivity
 
 
-@private
+@releasing_in_blocks
 def test_an_abandoned_decision_counts_like_a_missing_reward(case):
     missing, _ = forced(case, missing=(TARGET,))
     abandoned = case.make()
@@ -103,7 +103,7 @@ def test_an_abandoned_decision_counts_like_a_missing_reward(case):
     np.testing.assert_array_equal(missing._released, abandoned._released)
 
 
-@private
+@releasing_in_blocks
 def test_nothing_is_released_before_its_block_is_over(case):
     policy = case.make()
     for block, end in enumerate(BLOCKS):
@@ -113,7 +113,7 @@ def test_nothing_is_released_before_its_block_is_over(case):
         assert len(policy.released) == block + 1
 
 
-@private
+@releasing_in_blocks
 def test_a_reporting_delay_waits_for_rewards(case):
     policy = case.make(reporting_delay=4)
     waiting = [ask(policy, t) for t in range(BLOCKS[0] + 4)]

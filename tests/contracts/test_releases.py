@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from contracts.cases import BLOCKS, HORIZON, decision_set, private, reward_of
+from contracts.cases import BLOCKS, HORIZON, decision_set, releasing_in_blocks, reward_of
 from contracts.driving import ask, drive
 from dpbandits.errors import ContributionExceeded
 from dpbandits.privacy import JointDP
@@ -24,7 +24,7 @@ def tell_otherwise(policy, start, stop):
     return chosen
 
 
-@private
+@releasing_in_blocks
 def test_answers_depend_on_releases_alone(case, monkeypatch):
     """With the same releases, whatever they were computed from, all answers are the same."""
     points, seen = decision_set(77), []
@@ -41,7 +41,7 @@ def test_answers_depend_on_releases_alone(case, monkeypatch):
     assert seen[0] == seen[1]
 
 
-@private
+@releasing_in_blocks
 def test_every_release_carries_its_own_noise(case):
     policy = case.make()
     drive(policy, 0, HORIZON)
@@ -54,7 +54,7 @@ def test_every_release_carries_its_own_noise(case):
     assert np.abs(np.corrcoef(noise)[np.triu_indices(len(BLOCKS), 1)]).max() < 0.99
 
 
-@private
+@releasing_in_blocks
 def test_all_rounds_of_a_user_together_move_releases_by_at_most_the_sensitivity(case):
     rounds, runs = 3, []
     for reward in (0.0, 1.0):
@@ -85,7 +85,7 @@ def shown(policy):
     return "\n".join(shown).replace(policy._lineage, "LINEAGE").replace(policy._lineage[:8], "LINEAGE")
 
 
-@private
+@releasing_in_blocks
 def test_before_a_release_nothing_that_is_shown_depends_on_anybody(case):
     one, other = case.make(), case.make()
     drive(one, 0, BLOCKS[0] - 1)

@@ -49,7 +49,7 @@ def test_estimate_is_mean_and_standard_error():
         (613.47, 3040.0, "613 ± 3040"),
         (-0.00076, 0.0019, "-0.0008 ± 0.0019"),
         (0.5, 0.0, "0.5 ± 0"),
-        (0.5, math.nan, "0.5 ± nan"),
+        (0.5, math.nan, "0.5"),
     ],
 )
 def test_estimates_are_printed_to_two_digits_of_their_error(mean, error, text):

@@ -53,17 +53,23 @@ class Durable:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the state to `path`, and keep it current there at every spending from now on."""
-        if self._uncommitted is not None:
-            self.commit()
         self._store = StateStore(path, ledger=self._ledger)
         self.commit()
 
     def commit(self) -> None:
-        """Make the present state durable, if a path is known; a failed commit is repeated as it was."""
+        """Make the present state durable, if a path is known.
+
+        A state that an earlier attempt failed to write goes first, unchanged, as the ledger may have
+        witnessed it; it may be older than the present one, which is written in any case.
+        """
         if self._store is None:
             return
-        if self._uncommitted is None:
-            self._uncommitted = self._describe(self.lineage, self.position + 1)
-        self._store.commit(self._uncommitted)
-        self.position = self._uncommitted.position
+        if self._uncommitted is not None:
+            self._write(self._store, self._uncommitted)
+        self._write(self._store, self._describe(self.lineage, self.position + 1))
+
+    def _write(self, store: StateStore, state: State) -> None:
+        self._uncommitted = state
+        store.commit(state)
+        self.position = state.position
         self._uncommitted = None

@@ -32,7 +32,7 @@ def gaussian(
 
     `sigma` belongs to real-valued Gaussian noise (Gaussian differential privacy, exact). `sigma_discrete`
     belongs to discrete Gaussian noise (zero-concentrated differential privacy, tight conversion): it is what
-    an enforced guarantee of this library rests on.
+    the enforced guarantees of this library rest on unless they say otherwise.
     """
     values = calibrate_gaussian(epsilon, delta, sensitivity, releases)
     if as_json:

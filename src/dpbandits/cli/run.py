@@ -1,6 +1,7 @@
 """`dpbandits run`: the main job. A private policy decides about a table of people, in the open."""
 
 import json
+import shlex
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -122,8 +123,8 @@ def _make(make: "partial[TableBandit]", horizon: int, seed: Seed) -> TableBandit
 def _command(data: str, policy: PolicyName, result: TableStudyResult, seed: int, noise: Noise) -> str:
     """The command that repeats this run (bit for bit with simulated noise)."""
     return (
-        f"dpbandits run --data {data} --policy {policy.value} --epsilon {result.epsilon:g} "
-        f"--delta {result.delta:g} --horizon {result.horizon} --reps {result.reps} --seed {seed} "
+        f"dpbandits run --data {shlex.quote(data)} --policy {policy.value} --epsilon {result.epsilon!r} "
+        f"--delta {result.delta!r} --horizon {result.horizon} --reps {result.reps} --seed {seed} "
         f"--noise {noise.value}"
     )
 

@@ -317,13 +317,18 @@ class BasePolicy(ABC):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], **runtime: Any) -> Self:
-        """Build the policy that `to_config` described; `runtime` passes noise=, ledger=, account=."""
+        """Build the policy that `to_config` described.
+
+        Args:
+            config: from `to_config`.
+            **runtime: what a configuration does not hold (ledger=, account=), or replaces in it (noise=).
+        """
         parameters = dict(config)
         kind = parameters.pop("policy", None)
         if kind != cls.kind:
             raise InvalidParameter(f"config: expected policy {cls.kind!r}, got {kind!r}")
         try:
-            return cls(**cls._parameters(parameters), **runtime)
+            return cls(**(cls._parameters(parameters) | runtime))
         except (TypeError, KeyError) as error:
             raise InvalidParameter(f"config: not a configuration of {cls.kind}: {error}") from error
 
@@ -348,15 +353,29 @@ class BasePolicy(ABC):
         }
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, ledger: Ledger | None = None, **runtime: Any) -> Self:
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        ledger: Ledger | None = None,
+        adopt: bool = False,
+        **runtime: Any,
+    ) -> Self:
         """Take up a saved policy where it stood.
+
+        Args:
+            path: where it was saved.
+            ledger: the witness, which must have seen this lineage before.
+            adopt: let the ledger take on a state that was saved without one; that no other copy has gone
+                on is then yours to know.
+            **runtime: as in `from_config`.
 
         Raises:
             ForkedState: the ledger has seen this lineage go further than this copy.
             CorruptState, IncompatibleState: the file is torn, or another object's or version's.
         """
         store = StateStore(path, ledger=ledger)
-        state = store.load()
+        state = store.load(adopt=adopt)
         if state.kind != cls.kind or state.version != cls.state_version:
             raise IncompatibleState(
                 f"expected state of {cls.kind} version {cls.state_version}, got {state.kind!r} version "

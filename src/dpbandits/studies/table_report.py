@@ -21,16 +21,15 @@ _CURVE_POINTS = 200
 def headline(result: TableStudyResult) -> str:
     """How many people, and what nobody can learn, in one sentence."""
     percent = percent_up(result.guarantee.membership_bound())
+    people = f"Each run of the private policy decided about {result.horizon:,} people"
     if result.guarantee.status != "enforced":
         return (
-            f"{result.horizon:,} people were decided about with simulated noise, which protects nobody: with "
-            "secret noise no observer could tell one person's data from any other's in more than "
-            f"{percent:.1f}% of guesses."
+            f"{people} with simulated noise, which protects nobody: with secret noise no observer of a run "
+            f"could tell one person's data from any other's in more than {percent:.1f}% of guesses."
         )
     return (
-        f"{result.horizon:,} people were decided about, and whoever sees all releases and everybody else's "
-        f"decisions cannot tell one person's data from any other's in more than {percent:.1f}% of guesses "
-        "(blind guessing: 50%)."
+        f"{people}, and whoever sees all its releases and everybody else's decisions cannot tell one "
+        f"person's data from any other's in more than {percent:.1f}% of guesses (blind guessing: 50%)."
     )
 
 

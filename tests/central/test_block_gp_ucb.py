@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.central import BlockGPUCB
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.prefix_sums import square_root_toeplitz
+
+ARGUMENTS = {
+    "kernel": dpb.kernels.SquaredExponential(lengthscale=0.4),
+    "n_features": 6,
+    "domain": dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0]),
+    "reward_range": (0.0, 1.0),
+    "horizon": 64,
+    "blocks": (8, 20, 40),
+    "privacy": dpb.JointDP(epsilon=4.0, delta=1e-6),
+    "noise": dpb.SimulatedNoise(3),
+}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kernel": None},
+        {"features": object()},
+        {"blocks": (8, 8)},
+        {"blocks": (0, 8)},
+        {"blocks": (8, 65)},
+        {"blocks": ()},
+        {"blocks": (8.5,)},
+        {"factor": square_root_toeplitz(2)},
+        {"decision_sets": "secret"},
+        {"regression": "ridge"},
+        {"public_law_spread": -1.0},
+        {"prior_variance": 0.0},
+        {"thompson_scale": np.nan},
+        {"reporting_delay": -1},
+        {"horizon": 0},
+        {"horizon": 2.5},
+        {"reward_range": (1.0, 0.0)},
+        {"seed": -1},
+        {"account": "people"},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_arguments_that_do_not_fit_are_refused_at_once(wrong):
+    with pytest.raises(InvalidParameter):
+        BlockGPUCB(**(ARGUMENTS | wrong))
+
+
+def test_features_of_another_domain_are_refused_at_once():
+    line = dpb.features.MercerFeatures(
+        kernel=dpb.kernels.SquaredExponential(lengthscale=0.4),
+        domain=dpb.Box(low=[0.0], high=[1.0]),
+        n_features=4,
+    )
+    with pytest.raises(dpb.errors.DPBanditsError):
+        BlockGPUCB(**(ARGUMENTS | {"kernel": None, "features": line}))
+
+
+def test_noise_can_replace_the_configured_one():
+    config = BlockGPUCB(**ARGUMENTS).to_config()
+    assert BlockGPUCB.from_config(config).guarantee.status == "simulated"
+    assert BlockGPUCB.from_config(config, noise=dpb.SecureNoise()).guarantee.status == "enforced"
+
+
+def test_a_state_saved_alone_can_be_given_a_ledger(tmp_path):
+    policy = BlockGPUCB(**ARGUMENTS)
+    policy.save(tmp_path / "policy.state")
+    ledger = dpb.MemoryLedger()
+    with pytest.raises(dpb.errors.IncompatibleState):
+        BlockGPUCB.load(tmp_path / "policy.state", ledger=ledger)
+    adopted = BlockGPUCB.load(tmp_path / "policy.state", ledger=ledger, adopt=True)
+    assert repr(adopted) == repr(policy)
+
+
+def test_the_same_data_under_less_noise_is_known_better():
+    points = np.random.default_rng(0).random((50, 2))
+
+    def spread_after_learning(epsilon):
+        policy = BlockGPUCB(**(ARGUMENTS | {"privacy": dpb.JointDP(epsilon=epsilon, delta=1e-6)}))
+        sets = np.random.default_rng(1).random((50, 4, 2))
+        for start, stop in ((0, 8), (8, 20), (20, 40), (40, 41)):
+            users = [f"u{t}" for t in range(start, stop)]
+            batch = policy.ask_batch(sets[start:stop], users=users)
+            policy.tell_batch(batch.ids, np.full(len(batch), 0.5))
+        return policy.predict(points)[1].mean()
+
+    assert spread_after_learning(30.0) < spread_after_learning(1.0)
