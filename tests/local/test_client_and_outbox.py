@@ -229,3 +229,16 @@ def test_guarantee_holds_together_and_names_the_promise(spec):
     assert (guarantee.status, guarantee.epsilon, guarantee.delta) == ("enforced", 1.0, 0.0)
     assert "the server" in guarantee.explain()
     assert Client(spec_of(arms="user")).guarantee.epsilon == 1.0
+
+
+def test_the_automatic_report_has_the_smaller_variance_and_is_the_same_everywhere():
+    spec = spec_of(epsilon=4.0)
+    names = [spec.mechanism_for(bins).name for bins in (1, 16, 32, 200, 1024)]
+    assert names == ["krr", "krr", "krr", "signed", "signed"]
+    for bins in (16, 200):
+        chosen = spec.mechanism_for(bins)
+        for name in ("signed", "krr"):
+            other = spec_of(epsilon=4.0, mechanism=name).mechanism_for(bins)
+            share = np.full(bins, 1 / bins)
+            assert chosen.signed_variance(share)[0] <= other.signed_variance(share)[0]
+    assert {spec_of(epsilon=0.5).mechanism_for(bins).name for bins in (16, 200)} == {"signed"}

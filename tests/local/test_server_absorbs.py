@@ -41,6 +41,7 @@ def run(spec, n_batches=40, size=60):
     "change",
     [
         {},
+        {"mechanism": "signed"},
         {"policy": "eliminate", "epsilon": 8.0},
         {"arms": "user"},
         {"mechanism": "hadamard"},

@@ -33,6 +33,7 @@ class Policy(StrEnum):
 class Mechanism(StrEnum):
     """Reports of the device."""
 
+    auto = "auto"
     signed = "signed"
     laplace = "laplace"
     oue = "oue"
@@ -69,8 +70,8 @@ def simulate_command(
     ] = "ma",
     policy: Annotated[Policy, typer.Option(help="Learning rule; ma2025 is the published one.")] = Policy.tree,
     mechanism: Annotated[
-        Mechanism, typer.Option(help="Private report; ma2025 always uses its own Laplace noise.")
-    ] = Mechanism.signed,
+        Mechanism, typer.Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
+    ] = Mechanism.auto,
     reps: Annotated[int, typer.Option(min=1, help="Independent crowds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="First seed; crowd r uses seed + r.")] = 1_000_000,
     out: Annotated[Path | None, typer.Option(help="Folder for curves (CSV) and pictures (PNG).")] = None,

@@ -7,6 +7,8 @@ from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, 
 
 __all__ = ["report_guarantee"]
 
+_NAMES = {"auto": "signed ternary or k-ary"}
+
 
 def report_guarantee(spec: PartitionBanditSpec) -> Guarantee:
     """The guarantee of one report under the spec.
@@ -33,7 +35,8 @@ def report_guarantee(spec: PartitionBanditSpec) -> Guarantee:
         mechanisms=(
             MechanismRecord(
                 name=f"one report ({spec.mechanism})",
-                law=f"{spec.mechanism} randomised report over (cell, sign), hiding {hidden}; its",
+                law=f"{_NAMES.get(spec.mechanism, spec.mechanism)} randomised report over (cell, sign), "
+                f"hiding {hidden}; its",
                 scale=spec.epsilon,
                 sensitivity=spec.epsilon,
                 certificate=PureDP(epsilon=exact),

@@ -25,6 +25,8 @@ FORMAT_VERSION = 1
 
 _POLICIES = ("tree", "eliminate", "ma2025")
 
+_AUTOMATIC = ("signed", "krr")
+
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionBanditSpec:
@@ -35,7 +37,8 @@ class PartitionBanditSpec:
         n_arms: number of arms.
         epsilon: every report is epsilon-locally private.
         reward_range: public bounds of rewards; devices clip to them.
-        mechanism: name of the report, see `dpbandits.privacy.frequency`.
+        mechanism: name of the report, see `dpbandits.privacy.frequency`; or `auto`: the signed report or
+            k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
         policy: `tree` (recommended), `eliminate`, or `ma2025` (as published).
         arms: `server`: the published policy names one arm a bin, which is public, so a report hides
             the bin and the reward. `user`: it gives probabilities, the device draws, and a report
@@ -64,7 +67,7 @@ class PartitionBanditSpec:
     n_arms: int
     epsilon: float
     reward_range: RewardRange = field(default_factory=lambda: RewardRange(0.0, 1.0))
-    mechanism: str = "signed"
+    mechanism: str = "auto"
     policy: PolicyName = "tree"
     arms: ArmChoice = "server"
     reports_per_version: int = 100
@@ -87,8 +90,8 @@ class PartitionBanditSpec:
             raise InvalidParameter(f"policy: expected one of {_POLICIES}")
         if self.arms not in ("server", "user"):
             raise InvalidParameter("arms: expected 'server' or 'user'")
-        if self.mechanism not in MECHANISMS:
-            raise InvalidParameter(f"mechanism: expected one of {sorted(MECHANISMS)}")
+        if self.mechanism not in MECHANISMS and self.mechanism != "auto":
+            raise InvalidParameter(f"mechanism: expected 'auto' or one of {sorted(MECHANISMS)}")
         if self.tie not in ("first", "keyed"):
             raise InvalidParameter("tie: expected 'first' or 'keyed'")
         if self.policy == "ma2025" and self.n_users is None:
@@ -110,7 +113,11 @@ class PartitionBanditSpec:
 
     def mechanism_for(self, n_leaves: int) -> ReportMechanism:
         """The mechanism of a version with this many bins."""
-        return mechanism(self.mechanism, n_cells=self.n_cells(n_leaves), epsilon=self.epsilon)
+        n_cells = self.n_cells(n_leaves)
+        if self.mechanism != "auto":
+            return mechanism(self.mechanism, n_cells=n_cells, epsilon=self.epsilon)
+        signed, response = (mechanism(name, n_cells=n_cells, epsilon=self.epsilon) for name in _AUTOMATIC)
+        return response if _mean_variance(response) < _mean_variance(signed) else signed
 
     @property
     def digest(self) -> bytes:
@@ -164,3 +171,9 @@ class PartitionBanditSpec:
 
     def __hash__(self) -> int:
         return hash(self.to_json())
+
+
+def _mean_variance(report: ReportMechanism) -> float:
+    """Variance of a cell's signed estimate per report, cells holding equal shares: public."""
+    share = 1.0 / report.n_cells
+    return share * report.moments.signed_own + (1.0 - share) * report.moments.signed_other

@@ -69,6 +69,7 @@ class Case:
 
 
 CASES: dict[str, Case] = {
+    "tree-auto": Case(mechanism="auto"),
     "tree-signed": Case(),
     "tree-laplace": Case(mechanism="laplace", constants={"rival": 0.15}),
     "tree-oue": Case(mechanism="oue"),
@@ -259,9 +260,9 @@ def _speed(options: argparse.Namespace) -> None:
     for name, case, epsilon, n_users in (
         ("ma", "eliminate-signed", 1.0, 160_000),
         ("ma", "eliminate-signed", 8.0, 160_000),
-        ("ma", "tree-signed", 1.0, 160_000),
-        ("ma", "tree-signed", 8.0, 160_000),
-        ("radial-3d", "tree-signed", 1.0, 600_000),
+        ("ma", "tree-auto", 1.0, 160_000),
+        ("ma", "tree-auto", 8.0, 160_000),
+        ("radial-3d", "tree-auto", 1.0, 600_000),
     ):
         started = time.process_time()
         outcomes(CASES[case], name, epsilon=epsilon, n_users=n_users, seeds=[options.seed])
@@ -270,7 +271,7 @@ def _speed(options: argparse.Namespace) -> None:
             json.dumps({"case": case, "world": name, "epsilon": epsilon, "n_users": n_users, "cpu": seconds})
         )
 
-    for mechanism in ("signed", "oue", "hadamard", "krr", "laplace"):
+    for mechanism in ("auto", "signed", "oue", "hadamard", "krr", "laplace"):
         _emit(json.dumps(report_speed(mechanism, n_bins=16, n_reports=100_000)))
 
 
@@ -318,7 +319,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="dpbandits.studies.ma2025_local", description=__doc__)
     commands = parser.add_subparsers(required=True)
     table = commands.add_parser("table", help="average regret on report seeds")
-    table.add_argument("--cases", nargs="+", choices=sorted(CASES), default=["tree-signed"])
+    table.add_argument("--cases", nargs="+", choices=sorted(CASES), default=["tree-auto"])
     table.add_argument("--worlds", nargs="+", default=list(REPORT_WORLDS))
     table.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 2.0, 4.0])
     table.add_argument("--users", type=int, default=40_000)
@@ -327,7 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     table.add_argument("--out", type=Path, default=None, help="JSON lines, continued where they stop")
     table.set_defaults(run=_table)
     tune = commands.add_parser("tune", help="try the grid on tuning worlds and seeds")
-    tune.add_argument("--case", choices=sorted(CASES), default="tree-signed")
+    tune.add_argument("--case", choices=sorted(CASES), default="tree-auto")
     tune.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 2.0, 4.0])
     tune.add_argument("--users", type=int, default=40_000)
     tune.add_argument("--reps", type=int, default=12)
