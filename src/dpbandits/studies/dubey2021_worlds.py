@@ -40,6 +40,9 @@ TABLE_WORLDS = ("camelback", "styblinski-tang-20", "michalewicz-10")
 QFF_NODES = 8
 """m = 64 for the paper's features of the first figure's kernel."""
 
+BLOCK_FEATURES = 40
+"""Of block release in ten and twenty dimensions."""
+
 TREE_FEATURES = 64
 """m of the tree elsewhere; a tensor grid does not exist in ten dimensions."""
 
@@ -59,7 +62,7 @@ def block_features(name: str) -> Features:
         return _mercer(domain, lengthscale=1.0, n_features=20)
     if name == "camelback":
         return _mercer(domain, lengthscale=0.8, n_features=24)
-    return additive_features(cast(Box, domain), lengthscale=0.3, per_column=4)
+    return additive_features(cast(Box, domain), lengthscale=0.3, per_column=BLOCK_FEATURES // domain.dim)
 
 
 @lru_cache(maxsize=16)
