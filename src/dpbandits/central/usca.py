@@ -236,6 +236,11 @@ class USCA:
                 )
 
     @property
+    def unsafe_rules(self) -> RowRules:
+        """How rows are turned into numbers: public itself, and for studies that redo it on raw data."""
+        return self._rules
+
+    @property
     def remaining_answers(self) -> int:
         """How many answers the promise still covers."""
         return self.uses.budget.answers - self._answered

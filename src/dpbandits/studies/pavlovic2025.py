@@ -1,9 +1,9 @@
 """Pavlovic2025's questions on fresh functions: what error at what epsilon, and how it falls with T.
 
-`python -m dpbandits.studies.pavlovic2025 table --setting "SE .2 in 1+1"` prints the mean error, over 30 worlds and
-the law of contexts, of five ways to choose, for T = 1e3 ... 1e6 and epsilon = .1, .5, 1, 5. The ridge of each
-comes from the rule that is fixed before data; `--hindsight` adds the best ridge and caps in hindsight,
-as a bound. Errors of answers are exact expectations over their law, not draws.
+`python -m dpbandits.studies.pavlovic2025 table --setting "SE .2 in 1+1"` prints the mean error, over 30
+worlds and the law of contexts, of five ways to choose, for T = 1e3 ... 1e6 and epsilon = .1, .5, 1, 5. The
+ridge of each comes from the rule that is fixed before data; `--hindsight` adds the best ridge and caps in
+hindsight, as a bound. Errors of answers are exact expectations over their law, not draws.
 `lemmas` prints what the approximating set costs at T that the printed form can do.
 """
 
@@ -282,8 +282,8 @@ def lemma_table(
     """What standing in for the covariance costs: Lemmas 4.3 and 4.4, measured.
 
     For each T: the gap sup |f_Z - f_D| between the estimators with the covariance of Z and of the data,
-    beside sup |f_D - f|; and the largest |eigenvalue - 1| of V^-1/2 V' V^-1/2, V the population covariance, V'
-    that of Z and that of the data. Means over worlds, with standard errors.
+    beside sup |f_D - f|; and the largest |eigenvalue - 1| of V^-1/2 V' V^-1/2, V the population covariance,
+    V' that of Z and that of the data. Means over worlds, with standard errors.
     """
     setting = rkhs_setting(name)
     features = EigenFeatures(
