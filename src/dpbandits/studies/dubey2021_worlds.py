@@ -40,8 +40,8 @@ TABLE_WORLDS = ("camelback", "styblinski-tang-20", "michalewicz-10")
 QFF_NODES = 8
 """m = 64 for the paper's features of the first figure's kernel."""
 
-BLOCK_FEATURES = 40
-"""Of block release in ten and twenty dimensions."""
+FEATURES_PER_COLUMN = 4
+"""Of block release in ten and twenty dimensions: level, slope, curvature and one more of every column."""
 
 TREE_FEATURES = 64
 """m of the tree elsewhere; a tensor grid does not exist in ten dimensions."""
@@ -62,7 +62,7 @@ def block_features(name: str) -> Features:
         return _mercer(domain, lengthscale=1.0, n_features=20)
     if name == "camelback":
         return _mercer(domain, lengthscale=0.8, n_features=24)
-    return additive_features(cast(Box, domain), lengthscale=0.3, per_column=BLOCK_FEATURES // domain.dim)
+    return additive_features(cast(Box, domain), lengthscale=0.3, per_column=FEATURES_PER_COLUMN)
 
 
 @lru_cache(maxsize=16)
@@ -77,7 +77,9 @@ def tree_features(name: str) -> Features:
         return QuadratureFourierFeatures(
             kernel=SquaredExponential(lengthscale=0.8), dim=domain.dim, nodes=QFF_NODES
         )
-    return additive_features(cast(Box, domain), lengthscale=0.3, per_column=TREE_FEATURES // domain.dim)
+    return additive_features(
+        cast(Box, domain), lengthscale=0.3, per_column=max(FEATURES_PER_COLUMN, TREE_FEATURES // domain.dim)
+    )
 
 
 def _mercer(domain: Domain, *, lengthscale: float, n_features: int) -> MercerFeatures:
