@@ -31,6 +31,7 @@ class FunctionRelease:
         noise: where noise comes from.
         epsilon, delta: of this release.
         rounds_per_user: rows of one user.
+        draws: draws of noise in all releases that share the promise; default those of this one.
     """
 
     plan: Plan
@@ -38,6 +39,7 @@ class FunctionRelease:
     epsilon: float
     delta: float
     rounds_per_user: int = 1
+    draws: int | None = None
 
     @cached_property
     def _integers(self) -> tuple[FloatArray, float]:
@@ -55,7 +57,7 @@ class FunctionRelease:
     @cached_property
     def calibration(self) -> tuple[float, Certificate]:
         """Noise scale in lattice units, and what it certifies."""
-        draws = self._integers[0].shape[1]
+        draws = self._integers[0].shape[1] if self.draws is None else self.draws
         return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta, draws=draws)
 
     def release(self, sums: IntArray) -> IntArray:

@@ -30,19 +30,18 @@ from dpbandits.central.context_laws import ContextLaw
 from dpbandits.central.durable import Durable
 from dpbandits.central.population import CoefficientPosterior
 from dpbandits.central.public_policy import PublicPolicy
+from dpbandits.central.usca_config import arguments_of
 from dpbandits.central.usca_guarantee import usca_guarantee
 from dpbandits.central.usca_plan import ExpectedError, clip_loss
 from dpbandits.central.usca_shard import RowRules, Shard
 from dpbandits.central.usca_uses import Budget, Uses
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, CorruptState, IncompatibleState, InvalidParameter
-from dpbandits.models import kernels
 from dpbandits.models._kernel import Kernel
 from dpbandits.models.eigenfeatures import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy import _checks, definitions
-from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
@@ -366,18 +365,9 @@ class USCA:
     @classmethod
     def from_config(cls, config: dict[str, Any], **runtime: Any) -> "USCA":
         """Build what `to_config` described; `runtime` passes noise=, ledger=, account=."""
-        arguments = dict(config)
-        if arguments.pop("policy", None) != cls.kind:
-            raise InvalidParameter(f"config: expected policy {cls.kind!r}")
         try:
-            arguments["kernel"] = kernels.from_config(arguments["kernel"])
-            arguments["actions"] = CellMeasure.from_config(arguments["actions"])
-            arguments["contexts"] = ContextLaw.from_config(arguments["contexts"])
-            arguments["reward_range"] = RewardRange.from_config(arguments["reward_range"])
-            arguments["privacy"] = definitions.from_config(arguments["privacy"])
-            arguments["noise"] = noise_sources.from_config(arguments["noise"])
-            return cls(**{**arguments, **runtime})
-        except (TypeError, KeyError) as error:
+            return cls(**{**arguments_of(config, cls.kind), **runtime})
+        except TypeError as error:
             raise InvalidParameter(f"config: not a configuration of {cls.kind}") from error
 
     def save(self, path: str | PathLike[str]) -> None:

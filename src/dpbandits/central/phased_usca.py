@@ -1,0 +1,452 @@
+r"""PhasedUSCA: decide for everyone from the start, learning in a few growing phases.
+
+Time is cut into phases, fixed in advance. In each, a public coin says for every round whether it explores (an
+action from the public law) or acts (the best action by all releases so far). At a phase's end the function
+that its exploring rounds show is released with noise; releases of all phases are combined coefficient by
+coefficient, which is post-processing. The first phase explores always, later ones at a public rate.
+
+Privacy: (epsilon, delta)-joint DP. A round enters the statistic of one phase only, so a user of one round is
+in one release: phases compose in parallel. A user of k rounds may spread them; every release is calibrated to
+k rounds, and since squares add up (sum r_j^2 <= k^2 where sum r_j <= k), all releases together cost no more
+than k rounds in one of them. A round belongs to the phase of its ask, whatever becomes of its reward.
+
+Not in Pavlovic2025, which explores for all T rounds and answers afterwards: this bounds cumulative regret.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.central.cell_sums import MOST_ROUNDS, CellSums, integer_caps
+from dpbandits.central.context_laws import ContextLaw
+from dpbandits.central.durable import Durable
+from dpbandits.central.function_release import FunctionRelease
+from dpbandits.central.population import CoefficientPosterior
+from dpbandits.central.public_policy import PublicPolicy
+from dpbandits.central.usca_config import arguments_of
+from dpbandits.central.usca_guarantee import usca_guarantee
+from dpbandits.central.usca_plan import expected_error, plan_release
+from dpbandits.domains import RewardRange
+from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter
+from dpbandits.models._kernel import Kernel
+from dpbandits.models.eigenfeatures import DEFAULT_TOLERANCE, EigenFeatures
+from dpbandits.models.measures import CellMeasure
+from dpbandits.policy.bookkeeping import RoundBook
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
+from dpbandits.privacy import _checks, definitions
+from dpbandits.privacy import noise as noise_sources
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from dpbandits.state import State, StateStore
+from dpbandits.state.ledger import Ledger
+
+__all__ = ["PhasedUSCA", "growing_phases"]
+
+FIRST_SHARE = 1 / 32
+"""The first phase's share of the horizon."""
+
+GROWTH = 4.0
+"""Each phase is so many times as long as the one before."""
+
+LEAST_EXPLORATION = 0.01
+MOST_EXPLORATION = 0.5
+"""Later phases explore at a rate between these: the loss still expected, as a share of a random action's."""
+
+_PROBE = 2.0**38
+
+
+def growing_phases(horizon: int) -> tuple[int, ...]:
+    """Ends of the default phases; after the last one nothing is learned any more.
+
+    Example:
+        >>> growing_phases(32_000)
+        (1000, 5000, 21000)
+    """
+    length, ends = max(1.0, FIRST_SHARE * horizon), []
+    end = length
+    while end < 0.9 * horizon:
+        ends.append(round(end))
+        length *= GROWTH
+        end += length
+    return tuple(ends) or (max(1, horizon // 2),)
+
+
+class PhasedUSCA:
+    """Kernel bandit on public actions and contexts that releases once a phase.
+
+    Args:
+        kernel, actions, contexts, reward_range, reference, clip, tolerance, seed, noise: see `USCA`.
+        horizon: rounds in all.
+        privacy: epsilon, delta above 0, `rounds_per_user`.
+        phases: increasing ends of phases; default `growing_phases`.
+        exploration: rate of every phase; by default 1, then what is still expected to be lost.
+        user_ids: whether asks name their user.
+        ledger, account: charged once, before the first answer.
+
+    Raises:
+        InvalidParameter: arguments that do not fit together.
+
+    Example:
+        >>> from dpbandits.models.kernels import SquaredExponential
+        >>> policy = PhasedUSCA(
+        ...     kernel=SquaredExponential(lengthscale=0.3), actions=CellMeasure.finite([0.0, 0.5, 1.0]),
+        ...     contexts=CellMeasure.uniform(low=0, high=1, cells=16), reward_range=(0, 1), horizon=5000,
+        ...     privacy=JointDP(epsilon=1.0, delta=1e-6))
+        >>> decision = policy.ask([0.3], user="u-17")
+        >>> policy.tell(decision.id, 0.7).value
+        'counted'
+    """
+
+    kind = "central.PhasedUSCA"
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel,
+        actions: CellMeasure,
+        contexts: ContextLaw | CellMeasure,
+        reward_range: RewardRange | tuple[float, float],
+        horizon: int,
+        privacy: JointDP,
+        phases: Sequence[int] | None = None,
+        exploration: Sequence[float] | None = None,
+        reference: float | None = None,
+        user_ids: bool = True,
+        clip: bool = False,
+        tolerance: float = DEFAULT_TOLERANCE,
+        seed: Seed = 0,
+        noise: NoiseSource | None = None,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+    ) -> None:
+        self.horizon = _checks.integer(horizon, name="horizon")
+        self.contexts = ContextLaw.of(contexts)
+        if self.contexts.epsilon > 0.0:
+            raise InvalidParameter(
+                "contexts: a private histogram spends on people before they come; use a public law"
+            )
+        if self.horizon > MOST_ROUNDS or not privacy.delta > 0.0:
+            raise InvalidParameter(f"expected horizon <= {MOST_ROUNDS} and delta > 0")
+        self.kernel, self.actions, self.privacy, self.seed = kernel, actions, privacy, seed
+        self.tolerance, self.user_ids, self.clip = tolerance, user_ids, clip
+        self.phases = growing_phases(self.horizon) if phases is None else tuple(int(end) for end in phases)
+        if not self.phases or list(self.phases) != sorted({*self.phases}) or not 0 < self.phases[0]:
+            raise InvalidParameter("phases: expected increasing round indices above 0")
+        if self.phases[-1] > self.horizon:
+            raise InvalidParameter("phases: the last one ends after the horizon")
+        definitions.warn_if_delta_large(privacy.delta, -(-self.horizon // privacy.rounds_per_user))
+        self.reward_range = RewardRange.of(reward_range)
+        self.reference = self.reward_range.middle if reference is None else float(reference)
+        if not self.reward_range.low <= self.reference <= self.reward_range.high:
+            raise InvalidParameter("reference: expected a reward inside the reward range")
+        self._noise = SecureNoise(certificate="near_gaussian") if noise is None else noise
+        self._coins = PublicCoins(seed)
+        self.features = EigenFeatures(
+            kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tolerance
+        )
+        self._releases: list[FunctionRelease] = []
+        self.exploration = self._plan(exploration)
+        self._released = np.zeros((0, self.features.n_features), dtype=np.int64)
+        self._durable = Durable(self._state, ledger=ledger, account=account)
+        self._book = self._new_book()
+        self._policy: PublicPolicy | None = None
+        self._charged = self._pending_commit = False
+
+    def _plan(self, given: Sequence[float] | None) -> tuple[float, ...]:
+        """Calibrate every phase to its own number of exploring rounds, which public coins fix."""
+        if given is not None and (
+            len(given) != len(self.phases) or not all(0.0 < rate <= 1.0 for rate in given)
+        ):
+            raise InvalidParameter("exploration: expected one rate in (0, 1] a phase")
+        draws = self.features.n_features * len(self.phases)
+        scale, _ = self._noise.gaussian_scale(_PROBE, self.privacy.epsilon, self.privacy.delta, draws=draws)
+        rates: list[float] = []
+        for number, (start, stop) in enumerate(zip((0, *self.phases), self.phases, strict=False)):
+            if given is not None:
+                rates.append(float(given[number]))
+            elif number == 0:
+                rates.append(1.0)
+            else:
+                share = expected_error(self._releases[-1].plan, release=True).share
+                rates.append(min(MOST_EXPLORATION, max(LEAST_EXPLORATION, share)))
+            explored = int((self._explore_coins(start, stop) < rates[-1]).sum())
+            plan = plan_release(
+                self.features,
+                n_actions=self.actions.size,
+                rounds=max(1, explored),
+                noise_multiplier=scale / _PROBE,
+                rounds_per_user=self.privacy.rounds_per_user,
+            )
+            self._releases.append(
+                FunctionRelease(
+                    plan,
+                    self._noise,
+                    self.privacy.epsilon,
+                    self.privacy.delta,
+                    self.privacy.rounds_per_user,
+                    draws,
+                )
+            )
+        return tuple(rates)
+
+    def _new_book(self) -> RoundBook:
+        return RoundBook(
+            dim=3,  # action cell, context cell, whether the round explored
+            horizon=self.horizon,
+            rounds_per_user=self.privacy.rounds_per_user,
+            user_ids=self.user_ids,
+            lineage=self._durable.lineage,
+        )
+
+    def __repr__(self) -> str:
+        return f"PhasedUSCA(lineage={self._durable.lineage[:8]!r}, asked={self._book.asked})"
+
+    # -- what is promised ---------------------------------------------------------------------------
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """(epsilon, delta)-joint DP; the same before, during and after the run."""
+        largest = max(self._releases, key=lambda release: release.sensitivity)
+        found = usca_guarantee(
+            self.privacy,
+            contexts=self.contexts,
+            status=self._noise.status,
+            unit_ids=self.user_ids,
+            witnessed=self._durable.witnessed,
+            answers=None,
+            release=replace(largest.record(), releases=len(self.phases)),
+            release_epsilon=self.privacy.epsilon,
+        )
+        note = (
+            "Every phase has a release of its own, calibrated like the largest one shown. A round enters one "
+            "phase only; releases of different phases compose in parallel over users of one round, and in "
+            "squares over users who spread theirs, so all of them together keep the same promise."
+        )
+        return replace(found, notes=(*found.notes, note))
+
+    @property
+    def batch_boundaries(self) -> tuple[int, ...]:
+        """Round indices at which releases are made: ask in batches between them."""
+        return self.phases
+
+    @property
+    def released(self) -> int:
+        """How many phases have been released."""
+        return len(self._released)
+
+    # -- asking and telling -------------------------------------------------------------------------
+
+    def ask(self, context: ArrayLike, *, user: object | None = None) -> Decision:
+        """Choose an action for one context (d,)."""
+        rows = np.atleast_2d(np.asarray(context))
+        return self.ask_batch(rows, users=None if user is None else [user])[0]
+
+    def ask_batch(self, contexts: ArrayLike, *, users: Sequence[object] | None = None) -> DecisionBatch:
+        """Choose actions for contexts (B, d), all by what is released now.
+
+        `propensities` are those of the explored rounds' actions given the coin, and 1 for rounds that act.
+        """
+        cells = self.contexts.measure.locate(contexts, name="contexts")
+        digests = self._book.check_open(len(cells), users)
+        if not self._charged:
+            self._durable.charge("run", epsilon=self.privacy.epsilon, delta=self.privacy.delta)
+            self._charged = True
+        self._prepare()
+        start = self._book.asked
+        explores = self._explores(start, start + len(cells))
+        drawn = self.actions.cells_at(
+            self._coins.uniform("phased/action", start, start + len(cells), 1)[:, 0]
+        )
+        chosen = drawn
+        if self._policy is not None:
+            chosen = np.where(explores, drawn, self._policy.choose(self.contexts.measure.points[cells]))
+        rows = np.column_stack([chosen, cells, explores]).astype(np.float64)
+        propensities = np.where(explores, self.actions.weights[chosen], 1.0)
+        ids = self._book.open(digests, rows)
+        return DecisionBatch(ids, chosen.astype(np.int64), self.actions.points[chosen], propensities)
+
+    def tell(self, decision_id: str, reward: float) -> Receipt:
+        """Give a decision its reward."""
+        return self.tell_batch([decision_id], np.array([reward]))[0]
+
+    def tell_batch(self, decision_ids: Sequence[str], rewards: ArrayLike) -> tuple[Receipt, ...]:
+        """Rewards (B,) of several decisions; all are checked before any is taken."""
+        rounds = self._book.rounds_of(decision_ids)
+        values = self.reward_range.validate(rewards, clip=self.clip)
+        if values.shape != rounds.shape:
+            raise InvalidData(
+                f"rewards: expected shape {rounds.shape}, one a decision id, got {values.shape}"
+            )
+        counted = self._book.settle(rounds, values)
+        return tuple(Receipt.COUNTED if flag else Receipt.LATE for flag in counted)
+
+    def abandon(self, decision_id: str) -> None:
+        """Say that a decision will never have a reward: it contributes nothing."""
+        self._book.abandon(decision_id)
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Ids of decisions whose reward can still be told."""
+        return self._book.pending
+
+    @property
+    def public_policy(self) -> PublicPolicy | None:
+        """What is released by now, for anyone; None before the first release."""
+        return self._policy
+
+    def _explore_coins(self, start: int, stop: int) -> FloatArray:
+        return self._coins.uniform("phased/explore", start, stop, 1)[:, 0]
+
+    def _explores(self, start: int, stop: int) -> BoolArray:
+        """Which rounds explore; after the last phase, none."""
+        rates = np.array([*self.exploration, 0.0])
+        phase = np.searchsorted(self.phases, np.arange(start, stop), side="right")
+        return np.asarray(self._explore_coins(start, stop) < rates[phase])
+
+    # -- releasing ----------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Release every phase that has ended; each is durable before it is used."""
+        if self._pending_commit:
+            self._make_durable()
+        while self.released < len(self.phases) and self._book.asked >= self.phases[self.released]:
+            self._release_phase(self.released)
+            self._make_durable()
+
+    def _make_durable(self) -> None:
+        self._durable.commit()
+        self._pending_commit = False
+        self._policy = self._fit()
+
+    def _release_phase(self, phase: int) -> None:
+        """Where raw data meets noise: the phase's explored and told rounds, summed in integers, released."""
+        start, stop = (0, *self.phases)[phase], self.phases[phase]
+        rows, rewards = self._book.told(start, stop)
+        explored = rows[:, 2] > 0.0
+        cells: IntArray = (rows[:, 0] * self.contexts.measure.size + rows[:, 1]).astype(np.int64)
+        mechanism = self._releases[phase]
+        sums = CellSums(integer_caps(mechanism.plan.caps)[None])
+        sums.add(cells[explored], (rewards[explored] - self.reference) / self._bound)
+        self._released = np.vstack([self._released, mechanism.release(sums.sums[0])])
+        self._pending_commit = True
+        self._book.close(stop)
+
+    @property
+    def _bound(self) -> float:
+        return max(self.reward_range.high - self.reference, self.reference - self.reward_range.low)
+
+    def _fit(self) -> PublicPolicy | None:
+        if not self.released:
+            return None
+        posterior = CoefficientPosterior.prior(self.features.eigenvalues)
+        for mechanism, released in zip(self._releases, self._released, strict=False):
+            posterior = mechanism.update(posterior, released)
+        mean, sd = posterior.tables(self.features, self.actions.size)
+        return PublicPolicy(
+            actions=self.actions,
+            contexts=self.contexts.measure,
+            mean=self.reference + self._bound * mean,
+            sd=self._bound * sd,
+            guarantee=self.guarantee,
+        )
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Public numbers and released quantities."""
+        return {
+            "policy": self.kind,
+            "rounds_asked": self._book.asked,
+            "phases": list(self.phases),
+            "exploration": list(self.exploration),
+            "phases_released": self.released,
+        }
+
+    # -- configuration and state ----------------------------------------------------------------------
+
+    def to_config(self) -> dict[str, Any]:
+        """Everything public that builds this policy anew."""
+        return {
+            "policy": self.kind,
+            "kernel": self.kernel.to_config(),
+            "actions": self.actions.to_config(),
+            "contexts": self.contexts.to_config(),
+            "reward_range": self.reward_range.to_config(),
+            "horizon": self.horizon,
+            "privacy": self.privacy.to_config(),
+            "phases": list(self.phases),
+            "exploration": list(self.exploration),
+            "reference": self.reference,
+            "user_ids": self.user_ids,
+            "clip": self.clip,
+            "tolerance": self.tolerance,
+            "seed": self.seed,
+            "noise": self._noise.to_config(),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], **runtime: Any) -> "PhasedUSCA":
+        """Build what `to_config` described; `runtime` passes noise=, ledger=, account=."""
+        try:
+            return cls(**{**arguments_of(config, cls.kind), **runtime})
+        except TypeError as error:
+            raise InvalidParameter(f"config: not a configuration of {cls.kind}") from error
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the whole state, mode 0600, and keep it current at every release from now on."""
+        self._durable.save(path)
+
+    def _state(self, lineage: str, position: int) -> State:
+        noise = self._noise
+        arrays = {
+            **self._book.state_arrays(),
+            "released": self._released,
+            "noise_position": np.array(noise.position if isinstance(noise, SimulatedNoise) else 0),
+        }
+        return State(
+            kind=self.kind,
+            version=1,
+            lineage=lineage,
+            position=position,
+            public={"config": self.to_config()},
+            arrays={name: array.copy() for name, array in arrays.items()},
+        )
+
+    @classmethod
+    def load(
+        cls, path: str | PathLike[str], *, ledger: Ledger | None = None, account: str | None = None
+    ) -> "PhasedUSCA":
+        """Take up a saved state where it stood; raises as `USCA.load` does."""
+        store = StateStore(path, ledger=ledger)
+        state = store.load()
+        if state.kind != cls.kind or state.version != 1:
+            raise IncompatibleState(f"expected state of {cls.kind} version 1")
+        try:
+            config = dict(state.public["config"])
+            noise = noise_sources.from_config(config["noise"])
+            if isinstance(noise, SimulatedNoise):
+                noise = noise.at(int(state.arrays["noise_position"]))
+            policy = cls.from_config(config, noise=noise)
+            released = state.arrays["released"]
+        except (KeyError, InvalidParameter) as error:
+            raise CorruptState("the saved configuration cannot be read") from error
+        if released.ndim != 2 or released.shape[1] != policy.features.n_features:
+            raise CorruptState("the saved releases contradict the saved configuration")
+        policy._durable = Durable(
+            policy._state,
+            ledger=ledger,
+            account=account,
+            lineage=state.lineage,
+            position=state.position,
+            store=store,
+        )
+        policy._book = policy._new_book()
+        policy._book.restore(state.arrays)
+        policy._released = released
+        policy._policy = policy._fit()
+        return policy

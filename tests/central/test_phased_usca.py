@@ -1,0 +1,218 @@
+import numpy as np
+import pytest
+
+from dpbandits.central.context_laws import ContextLaw
+from dpbandits.central.phased_usca import PhasedUSCA, growing_phases
+from dpbandits.environments.rkhs import rkhs_setting
+from dpbandits.errors import (
+    AlreadyTold,
+    ContributionExceeded,
+    ForkedState,
+    HorizonExceeded,
+    InvalidData,
+    InvalidParameter,
+)
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.noise import SimulatedNoise
+from dpbandits.state import MemoryLedger
+
+T = 3000
+
+
+def build(**changes):
+    arguments = {
+        "kernel": SquaredExponential(lengthscale=0.4),
+        "actions": CellMeasure.uniform(low=0, high=1, cells=7),
+        "contexts": CellMeasure.uniform(low=0, high=1, cells=6),
+        "reward_range": (0.0, 1.0),
+        "horizon": T,
+        "privacy": JointDP(epsilon=2.0, delta=1e-6),
+        "phases": (300, 1200),
+        "user_ids": False,
+        "noise": SimulatedNoise(3),
+        "seed": 5,
+    }
+    return PhasedUSCA(**(arguments | changes))
+
+
+def drive(policy, start, stop, *, change=None):
+    """Rounds start..stop-1 in small batches; `change` replaces (context, reward) of one round."""
+    chosen = []
+    for low in range(start, stop, 50):
+        rounds = np.arange(low, min(low + 50, stop))
+        contexts = np.array([np.random.default_rng(t).random() for t in rounds])
+        if change is not None:
+            contexts[rounds == change[0]] = change[1]
+        batch = policy.ask_batch(contexts)
+        rewards = 1.0 - (batch.actions[:, 0] - contexts) ** 2
+        if change is not None:
+            rewards[rounds == change[0]] = change[2]
+        policy.tell_batch(batch.ids, rewards)
+        chosen.append(batch.indices)
+    return np.concatenate(chosen)
+
+
+def test_regret_falls_well_below_a_random_action():
+    setting = rkhs_setting("SE .5 in 1+1")
+    horizon, losses, randoms = 20_000, [], []
+    for seed in range(4):
+        world = setting.world(seed)
+        policy = PhasedUSCA(
+            kernel=setting.kernel,
+            actions=setting.actions,
+            contexts=setting.contexts,
+            reward_range=setting.reward_range,
+            horizon=horizon,
+            privacy=JointDP(epsilon=1.0, delta=1e-6),
+            user_ids=False,
+            noise=SimulatedNoise(seed),
+            seed=seed,
+        )
+        cells, loss = world.contexts(0, horizon), np.zeros(horizon)
+        for start, stop in zip((0, *policy.phases), (*policy.phases, horizon), strict=True):
+            batch = policy.ask_batch(setting.contexts.points[cells[start:stop]])
+            policy.tell_batch(batch.ids, world.rewards(start, stop, batch.indices))
+            loss[start:stop] = world.means.max(axis=0)[cells[start:stop]]
+            loss[start:stop] -= world.means[batch.indices, cells[start:stop]]
+        losses.append(loss.mean())
+        randoms.append(world.random_loss)
+    assert np.mean(losses) < 0.2 * np.mean(randoms)
+
+
+def test_one_user_moves_nobody_elses_choice_except_through_one_release():
+    changed = (100, 0.95, 0.0)
+    one, other = build(), build()
+    first, second = drive(one, 0, 1200), drive(other, 0, 1200, change=changed)
+    explored = one._explores(0, 1200)
+    assert np.array_equal(first[explored], second[explored])
+    assert np.array_equal(first[:300], second[:300])
+    difference = (one._released - other._released).astype(float)
+    mechanism = one._releases[0]
+    assert 0.0 < np.linalg.norm(difference[0]) <= mechanism.sensitivity
+    one.ask([0.5])
+    other.ask([0.5])
+    assert np.array_equal(one._released[1], other._released[1])  # same noise, other people
+
+
+def test_a_round_that_acts_contributes_nothing():
+    one, other = build(), build()
+    drive(one, 0, 1200)
+    acting = int(np.flatnonzero(~one._explores(300, 1200))[0]) + 300
+    drive(other, 0, 1200, change=(acting, 0.01, 0.0))
+    one.ask([0.5])
+    other.ask([0.5])
+    assert np.array_equal(one._released, other._released)
+
+
+def test_missing_rewards_shift_nobody():
+    one, other = build(), build()
+    drive(one, 0, 300)
+    for low in range(0, 300, 50):
+        rounds = np.arange(low, low + 50)
+        contexts = np.array([np.random.default_rng(t).random() for t in rounds])
+        batch = other.ask_batch(contexts)
+        rewards = 1.0 - (batch.actions[:, 0] - contexts) ** 2
+        kept = rounds != 120
+        other.tell_batch([i for i, k in zip(batch.ids, kept, strict=True) if k], rewards[kept])
+        if low == 100:
+            other.abandon(batch.ids[20])
+    one.ask([0.5])
+    other.ask([0.5])
+    distance = np.linalg.norm((one._released - other._released).astype(float))
+    assert 0.0 < distance <= one._releases[0].sensitivity / 2 * (1 + 1e-9)
+
+
+def test_restored_runs_go_on_bit_for_bit(tmp_path):
+    whole, first = build(), build()
+    expected = drive(whole, 0, 1500)
+    begun = drive(first, 0, 700)
+    first.save(tmp_path / "state")
+    second = PhasedUSCA.load(tmp_path / "state")
+    assert np.array_equal(np.concatenate([begun, drive(second, 700, 1500)]), expected)
+    third = PhasedUSCA.load(tmp_path / "state")  # written at the second release
+    assert np.array_equal(third._released, whole._released)
+    assert third.public_policy.mean.tobytes() == whole.public_policy.mean.tobytes()
+
+
+def test_charged_once_and_forks_are_refused(tmp_path):
+    ledger = MemoryLedger()
+    ledger.open_account("survey", epsilon=2.0, delta=1e-6)
+    policy = build(ledger=ledger, account="survey")
+    drive(policy, 0, 200)
+    policy.save(tmp_path / "state")
+    (tmp_path / "copy").write_bytes((tmp_path / "state").read_bytes())
+    drive(policy, 200, 400)
+    assert float(ledger.balance("survey").spent_epsilon) == 2.0
+    with pytest.raises(ForkedState):
+        drive(PhasedUSCA.load(tmp_path / "copy", ledger=ledger, account="survey"), 200, 400)
+
+
+def test_users_horizon_and_order_are_enforced():
+    policy = build(user_ids=True, horizon=4, phases=(2,))
+    decision = policy.ask([0.5], user="ann")
+    with pytest.raises(ContributionExceeded):
+        policy.ask([0.5], user="ann")
+    with pytest.raises(InvalidData):
+        policy.ask([1.5], user="bob")
+    with pytest.raises(InvalidData):
+        policy.tell(decision.id, 1.5)
+    policy.tell(decision.id, 0.5)
+    with pytest.raises(AlreadyTold):
+        policy.tell(decision.id, 0.5)
+    late = policy.ask([0.5], user="bob")
+    policy.ask([0.5], user="cyd")
+    assert policy.released == 1
+    assert policy.tell(late.id, 0.5).value == "late"
+    policy.ask([0.5], user="dan")
+    with pytest.raises(HorizonExceeded):
+        policy.ask([0.5], user="eve")
+
+
+def test_propensities_and_guarantee_are_stated():
+    policy = build()
+    batch = policy.ask_batch(np.full(10, 0.3))
+    np.testing.assert_allclose(batch.propensities, 1 / 7)
+    guarantee = policy.guarantee
+    assert guarantee.mechanisms[0].releases == 2
+    assert guarantee.certificate.delta_at(2.0) <= 1e-6
+    assert "compose in parallel" in guarantee.explain().replace("\n", " ")
+    assert "0.3" not in repr(policy) + str(policy.diagnostics())
+
+
+def test_several_rounds_a_user_multiply_the_noise():
+    single, double = build(), build(privacy=JointDP(epsilon=2.0, delta=1e-6, rounds_per_user=2))
+    ratio = double._releases[0].sensitivity / single._releases[0].sensitivity
+    assert double._releases[0].rounds_per_user == 2
+    assert ratio > 1.2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"phases": (300, 300)},
+        {"phases": (0, 300)},
+        {"phases": (T + 1,)},
+        {"phases": ()},
+        {"exploration": (1.0,)},
+        {"exploration": (1.0, 0.0)},
+        {"privacy": JointDP(epsilon=1.0)},
+        {"reference": 1.5},
+        {
+            "contexts": ContextLaw.from_private_histogram(
+                [0.1], cells=CellMeasure.uniform(low=0, high=1, cells=6), epsilon=1, noise=SimulatedNoise(0)
+            )
+        },
+    ],
+)
+def test_bad_parameters_are_refused(change):
+    with pytest.raises(InvalidParameter):
+        build(**change)
+
+
+def test_default_phases_grow_and_leave_time_to_use_them():
+    phases = growing_phases(100_000)
+    assert np.all(np.diff(np.diff((0, *phases))) > 0)
+    assert phases[-1] < 90_000
+    assert growing_phases(3) == (1,)
