@@ -6,7 +6,7 @@
 """
 
 from dpbandits.central.block_gp_ucb import BlockGPUCB
-from dpbandits.models.public_sets import uniform_decision_sets
 from dpbandits.central.schedule import default_blocks, growing_blocks
+from dpbandits.models.public_sets import uniform_decision_sets
 
 __all__ = ["BlockGPUCB", "default_blocks", "growing_blocks", "uniform_decision_sets"]
