@@ -1,0 +1,128 @@
+import csv
+import io
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from dpbandits.central.public_policy import PublicPolicy
+from dpbandits.cli.usca import register
+from dpbandits.errors import BudgetExceeded, ContributionExceeded, InvalidData, InvalidParameter
+
+app = typer.Typer()
+register(app)
+N = 3000
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def tables(tmp_path):
+    rng = np.random.default_rng(0)
+    age, frailty, arm = rng.uniform(18, 90, N), rng.random(N), rng.integers(3, size=N)
+    names = np.array(["diet", "drug", "watch"])
+    better = np.where(age > 54, 1, 0)
+    reward = np.clip(0.4 + 0.4 * (arm == better) - 0.1 * frailty + 0.1 * rng.standard_normal(N), 0, 1)
+    dose = rng.uniform(0, 5, N)
+    effect = np.clip(1 - 0.15 * (dose - age / 20) ** 2, 0, 1)
+    for path, rows in (("log.csv", slice(0, 2000)), ("held.csv", slice(2000, N))):
+        with (tmp_path / path).open("w", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["person", "age", "frailty", "arm", "code", "reward", "chance", "dose", "effect"])
+            for i in range(N)[rows]:
+                values = (age[i], frailty[i], names[arm[i]], arm[i], reward[i], 1 / 3, dose[i], effect[i])
+                writer.writerow([f"p{i}", *values])
+    return tmp_path
+
+
+def learn(tables, *extra, out="policy", bounds="18:90,0:1,0:1", action="arm", reward="reward", unit=True):
+    arguments = ["learn", tables / "log.csv", "--context", "age,frailty", "--action", action]
+    arguments += ["--reward", reward, "--bounds", bounds, "--epsilon", "4", "--out", tables / out]
+    return call(*arguments, *(["--unit", "person"] if unit else []), *extra)
+
+
+def test_learn_predict_evaluate_with_named_arms(tables):
+    done = learn(tables, "--propensity", "chance")
+    assert done.exit_code == 0, done.output
+    text = done.output.replace("\n", " ")
+    assert "joint differential privacy at epsilon = 4" in text
+    assert "counted on the protected people, with noise" in text
+    (tables / "new.csv").write_text("age,frailty\n25,0.5\n80,0.5\n")
+    done = call("predict", tables / "policy", tables / "new.csv", "--every-action")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["action"] for row in rows] == ["diet", "drug"]
+    assert float(rows[0]["mean:diet"]) > float(rows[0]["mean:drug"])
+    done = call("evaluate", tables / "policy", tables / "held.csv", "--propensity", "chance", "--draws", "50")
+    assert done.exit_code == 0, done.output
+    values = dict(line.split(": ") for line in done.stdout.splitlines() if "[" in line)
+    policy, drug = (float(values[name].split()[0]) for name in ("policy", "always drug"))
+    assert policy > drug + 0.1
+    assert "not a private release" in done.stdout
+
+
+def test_integers_are_arms_and_numbers_are_doses(tables):
+    assert learn(tables, "--uniform-contexts", action="code").exit_code == 0
+    done = learn(tables, action="dose", reward="effect", bounds="18:90,0:1,0:5,0:1", out="doses")
+    assert done.exit_code == 0, done.output
+    policy = PublicPolicy.load(tables / "doses")
+    chosen = policy.actions.points[policy.choose([[30.0, 0.5], [85.0, 0.5]]), 0]
+    assert abs(chosen[0] - 1.5) < 1.0
+    assert abs(chosen[1] - 4.25) < 1.0
+    done = call("evaluate", tables / "doses", tables / "held.csv", "--draws", "20")
+    assert done.exit_code == 0, done.output
+
+
+def test_one_row_per_unit_is_stated_as_unchecked(tables):
+    done = learn(tables, "--one-row-per-unit", unit=False)
+    assert done.exit_code == 0
+    assert "rows carry no unit id" in done.output.replace("\n", " ")
+
+
+def test_repeated_units_are_refused_unless_charged(tables):
+    text = (tables / "log.csv").read_text().replace("\np1,", "\np0,")
+    (tables / "log.csv").write_text(text)
+    done = learn(tables)
+    assert isinstance(done.exception, ContributionExceeded)
+    assert "p0" not in str(done.exception)
+    assert not (tables / "policy").exists()
+    assert learn(tables, "--rows-per-unit", "2").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("extra", "unit", "error"),
+    [
+        ([], False, InvalidParameter),
+        (["--one-row-per-unit"], True, InvalidParameter),
+        (["--one-row-per-unit", "--rows-per-unit", "2"], False, InvalidParameter),
+        (["--bounds", "18:90,0:1"], True, InvalidParameter),
+        (["--bounds", "18:60,0:1,0:1"], True, InvalidData),
+        (["--bounds", "18:90,0:1,0:0.5"], True, InvalidData),
+        (["--bounds", "90:18,0:1,0:1"], True, InvalidParameter),
+        (["--arms", "diet,drug"], True, InvalidData),
+        (["--propensity", "dose"], True, InvalidData),
+        (["--propensity", "age"], True, InvalidParameter),
+        (["--delta", "0"], True, InvalidParameter),
+        (["--lengthscale", "0"], True, InvalidParameter),
+        (["--ledger", "x.sqlite"], True, InvalidParameter),
+    ],
+)
+def test_bad_arguments_and_rows_are_refused(tables, extra, unit, error):
+    done = learn(tables, *extra, unit=unit)
+    assert isinstance(done.exception, error)
+    assert not (tables / "policy").exists()
+
+
+def test_the_ledger_pays_once_for_all_of_it(tables):
+    pay = ["--ledger", tables / "book.sqlite", "--population", "town", "--budget", "5,0.00001"]
+    assert learn(tables, *pay).exit_code == 0
+    assert isinstance(learn(tables, *pay, out="again").exception, BudgetExceeded)
+
+
+def test_too_few_rows_are_warned_of(tables):
+    lines = (tables / "log.csv").read_text().splitlines()[:40]
+    (tables / "log.csv").write_text("\n".join(lines) + "\n")
+    done = learn(tables, "--epsilon", "0.1")
+    assert "expected error" in done.output
