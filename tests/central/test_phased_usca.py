@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from dpbandits.central.context_laws import ContextLaw
-from dpbandits.central.phased_usca import PhasedUSCA, growing_phases
+from dpbandits.central.phase_schedule import growing_phases
+from dpbandits.central.phased_usca import PhasedUSCA
 from dpbandits.environments.rkhs import rkhs_setting
 from dpbandits.errors import (
     AlreadyTold,
@@ -30,6 +31,7 @@ def build(**changes):
         "horizon": T,
         "privacy": JointDP(epsilon=2.0, delta=1e-6),
         "phases": (300, 1200),
+        "exploration": (1.0, 0.3),
         "user_ids": False,
         "noise": SimulatedNoise(3),
         "seed": 5,
@@ -150,7 +152,7 @@ def test_charged_once_and_forks_are_refused(tmp_path):
 
 
 def test_users_horizon_and_order_are_enforced():
-    policy = build(user_ids=True, horizon=4, phases=(2,))
+    policy = build(user_ids=True, horizon=4, phases=(2,), exploration=(1.0,))
     decision = policy.ask([0.5], user="ann")
     with pytest.raises(ContributionExceeded):
         policy.ask([0.5], user="ann")
@@ -178,7 +180,8 @@ def test_propensities_and_guarantee_are_stated():
     assert guarantee.mechanisms[0].releases == 2
     assert guarantee.certificate.delta_at(2.0) <= 1e-6
     assert "compose in parallel" in guarantee.explain().replace("\n", " ")
-    assert "0.3" not in repr(policy) + str(policy.diagnostics())
+    policy.tell(batch.ids[0], 0.987654)
+    assert "987654" not in repr(policy) + str(policy.diagnostics())
 
 
 def test_several_rounds_a_user_multiply_the_noise():
@@ -196,7 +199,8 @@ def test_several_rounds_a_user_multiply_the_noise():
         {"phases": (T + 1,)},
         {"phases": ()},
         {"exploration": (1.0,)},
-        {"exploration": (1.0, 0.0)},
+        {"exploration": (0.0, 1.0)},
+        {"exploration": (1.0, 1.5)},
         {"privacy": JointDP(epsilon=1.0)},
         {"reference": 1.5},
         {
@@ -212,7 +216,18 @@ def test_bad_parameters_are_refused(change):
 
 
 def test_default_phases_grow_and_leave_time_to_use_them():
-    phases = growing_phases(100_000)
+    phases = growing_phases(100_000, 1000)
     assert np.all(np.diff(np.diff((0, *phases))) > 0)
-    assert phases[-1] < 90_000
-    assert growing_phases(3) == (1,)
+    assert phases[-1] <= 50_000
+    assert growing_phases(3, 1) == (1,)
+    with pytest.raises(InvalidParameter):
+        growing_phases(10, 11)
+
+
+def test_the_schedule_explores_more_where_more_is_to_be_gained():
+    strong, weak = (
+        build(phases=None, exploration=None, privacy=JointDP(epsilon=e, delta=1e-6)) for e in (0.2, 20.0)
+    )
+    assert strong.phases[0] > weak.phases[0]
+    assert strong.exploration[0] == 1.0
+    assert all(0.0 <= rate <= 0.2 for rate in strong.exploration[1:])

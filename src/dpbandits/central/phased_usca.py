@@ -15,22 +15,24 @@ Not in Pavlovic2025, which explores for all T rounds and answers afterwards: thi
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits._typing import BoolArray, IntArray, Seed
 from dpbandits.central.cell_sums import MOST_ROUNDS, CellSums, integer_caps
 from dpbandits.central.context_laws import ContextLaw
 from dpbandits.central.durable import Durable
 from dpbandits.central.function_release import FunctionRelease
+from dpbandits.central.phase_schedule import PhaseCosts
 from dpbandits.central.population import CoefficientPosterior
 from dpbandits.central.public_policy import PublicPolicy
 from dpbandits.central.usca_config import arguments_of
 from dpbandits.central.usca_guarantee import usca_guarantee
-from dpbandits.central.usca_plan import expected_error, plan_release
+from dpbandits.central.usca_plan import plan_release
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter
 from dpbandits.models._kernel import Kernel
@@ -47,35 +49,9 @@ from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.state import State, StateStore
 from dpbandits.state.ledger import Ledger
 
-__all__ = ["PhasedUSCA", "growing_phases"]
-
-FIRST_SHARE = 1 / 32
-"""The first phase's share of the horizon."""
-
-GROWTH = 4.0
-"""Each phase is so many times as long as the one before."""
-
-LEAST_EXPLORATION = 0.01
-MOST_EXPLORATION = 0.5
-"""Later phases explore at a rate between these: the loss still expected, as a share of a random action's."""
+__all__ = ["PhasedUSCA"]
 
 _PROBE = 2.0**38
-
-
-def growing_phases(horizon: int) -> tuple[int, ...]:
-    """Ends of the default phases; after the last one nothing is learned any more.
-
-    Example:
-        >>> growing_phases(32_000)
-        (1000, 5000, 21000)
-    """
-    length, ends = max(1.0, FIRST_SHARE * horizon), []
-    end = length
-    while end < 0.9 * horizon:
-        ends.append(round(end))
-        length *= GROWTH
-        end += length
-    return tuple(ends) or (max(1, horizon // 2),)
 
 
 class PhasedUSCA:
@@ -85,8 +61,8 @@ class PhasedUSCA:
         kernel, actions, contexts, reward_range, reference, clip, tolerance, seed, noise: see `USCA`.
         horizon: rounds in all.
         privacy: epsilon, delta above 0, `rounds_per_user`.
-        phases: increasing ends of phases; default `growing_phases`.
-        exploration: rate of every phase; by default 1, then what is still expected to be lost.
+        phases: increasing ends of phases; by default growing ones, see `dpbandits.central.phase_schedule`.
+        exploration: rate of every phase; by default 1, then what is expected to pay off.
         user_ids: whether asks name their user.
         ledger, account: charged once, before the first answer.
 
@@ -136,11 +112,12 @@ class PhasedUSCA:
             raise InvalidParameter(f"expected horizon <= {MOST_ROUNDS} and delta > 0")
         self.kernel, self.actions, self.privacy, self.seed = kernel, actions, privacy, seed
         self.tolerance, self.user_ids, self.clip = tolerance, user_ids, clip
-        self.phases = growing_phases(self.horizon) if phases is None else tuple(int(end) for end in phases)
-        if not self.phases or list(self.phases) != sorted({*self.phases}) or not 0 < self.phases[0]:
-            raise InvalidParameter("phases: expected increasing round indices above 0")
-        if self.phases[-1] > self.horizon:
-            raise InvalidParameter("phases: the last one ends after the horizon")
+        if phases is not None:
+            phases = tuple(int(end) for end in phases)
+            if not phases or list(phases) != sorted({*phases}) or not 0 < phases[0]:
+                raise InvalidParameter("phases: expected increasing round indices above 0")
+            if phases[-1] > self.horizon:
+                raise InvalidParameter("phases: the last one ends after the horizon")
         definitions.warn_if_delta_large(privacy.delta, -(-self.horizon // privacy.rounds_per_user))
         self.reward_range = RewardRange.of(reward_range)
         self.reference = self.reward_range.middle if reference is None else float(reference)
@@ -151,50 +128,52 @@ class PhasedUSCA:
         self.features = EigenFeatures(
             kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tolerance
         )
-        self._releases: list[FunctionRelease] = []
-        self.exploration = self._plan(exploration)
+        self.phases, self.exploration = self._schedule(phases, exploration)
+        self._releases = self._calibrated()
         self._released = np.zeros((0, self.features.n_features), dtype=np.int64)
         self._durable = Durable(self._state, ledger=ledger, account=account)
         self._book = self._new_book()
         self._policy: PublicPolicy | None = None
         self._charged = self._pending_commit = False
 
-    def _plan(self, given: Sequence[float] | None) -> tuple[float, ...]:
-        """Calibrate every phase to its own number of exploring rounds, which public coins fix."""
-        if given is not None and (
-            len(given) != len(self.phases) or not all(0.0 < rate <= 1.0 for rate in given)
-        ):
-            raise InvalidParameter("exploration: expected one rate in (0, 1] a phase")
+    def _multiplier(self, draws: int) -> float:
+        """Noise per sensitivity where all releases together take so many draws."""
+        epsilon, delta = self.privacy.epsilon, self.privacy.delta
+        return self._noise.gaussian_scale(_PROBE, epsilon, delta, draws=draws)[0] / _PROBE
+
+    def _schedule(
+        self, phases: Sequence[int] | None, exploration: Sequence[float] | None
+    ) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Phases and rates: as given, or by the rule that is fixed before data."""
+        costs = PhaseCosts(
+            self.features,
+            n_actions=self.actions.size,
+            noise_multiplier=self._multiplier(self.features.n_features),
+            rounds_per_user=self.privacy.rounds_per_user,
+        )
+        ends = costs.phases(self.horizon) if phases is None else tuple(phases)
+        if exploration is None:
+            return ends, costs.rates(ends, self.horizon)
+        rates = tuple(float(rate) for rate in exploration)
+        if len(rates) != len(ends) or not all(0.0 <= rate <= 1.0 for rate in rates) or not rates[0] > 0.0:
+            raise InvalidParameter("exploration: expected one rate in [0, 1] a phase, the first above 0")
+        return ends, rates
+
+    def _calibrated(self) -> list[FunctionRelease]:
+        """Every phase, calibrated to its own number of exploring rounds, which public coins fix."""
         draws = self.features.n_features * len(self.phases)
-        scale, _ = self._noise.gaussian_scale(_PROBE, self.privacy.epsilon, self.privacy.delta, draws=draws)
-        rates: list[float] = []
-        for number, (start, stop) in enumerate(zip((0, *self.phases), self.phases, strict=False)):
-            if given is not None:
-                rates.append(float(given[number]))
-            elif number == 0:
-                rates.append(1.0)
-            else:
-                share = expected_error(self._releases[-1].plan, release=True).share
-                rates.append(min(MOST_EXPLORATION, max(LEAST_EXPLORATION, share)))
-            explored = int((self._explore_coins(start, stop) < rates[-1]).sum())
+        multiplier, releases = self._multiplier(draws), []
+        for start, stop in pairwise((0, *self.phases)):
             plan = plan_release(
                 self.features,
                 n_actions=self.actions.size,
-                rounds=max(1, explored),
-                noise_multiplier=scale / _PROBE,
+                rounds=max(1, int(self._explores(start, stop).sum())),
+                noise_multiplier=multiplier,
                 rounds_per_user=self.privacy.rounds_per_user,
             )
-            self._releases.append(
-                FunctionRelease(
-                    plan,
-                    self._noise,
-                    self.privacy.epsilon,
-                    self.privacy.delta,
-                    self.privacy.rounds_per_user,
-                    draws,
-                )
-            )
-        return tuple(rates)
+            promise = (self.privacy.epsilon, self.privacy.delta, self.privacy.rounds_per_user)
+            releases.append(FunctionRelease(plan, self._noise, *promise, draws))
+        return releases
 
     def _new_book(self) -> RoundBook:
         return RoundBook(
@@ -301,14 +280,12 @@ class PhasedUSCA:
         """What is released by now, for anyone; None before the first release."""
         return self._policy
 
-    def _explore_coins(self, start: int, stop: int) -> FloatArray:
-        return self._coins.uniform("phased/explore", start, stop, 1)[:, 0]
-
     def _explores(self, start: int, stop: int) -> BoolArray:
         """Which rounds explore; after the last phase, none."""
         rates = np.array([*self.exploration, 0.0])
         phase = np.searchsorted(self.phases, np.arange(start, stop), side="right")
-        return np.asarray(self._explore_coins(start, stop) < rates[phase])
+        coins = self._coins.uniform("phased/explore", start, stop, 1)[:, 0]
+        return np.asarray(coins < rates[phase])
 
     # -- releasing ----------------------------------------------------------------------------------
 

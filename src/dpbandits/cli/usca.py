@@ -219,7 +219,7 @@ def evaluate(
     draws: Annotated[int, typer.Option(min=2, help="Bootstrap draws.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
 ) -> None:
-    """Value of the policy, of every constant action and of random choice, with 95% intervals. Not a release."""
+    """Value of the policy, of every constant action and of random choice, with 95% intervals."""
     held, names, columns, labels = _opened(policy)
     action, reward = columns["action"], columns["reward"]
     kinds: dict[str, type] = {**dict.fromkeys(names, float), action: str, reward: float}
