@@ -94,7 +94,8 @@ class ContextLaw:
         """Counts of the protected people's contexts (n, d), with discrete Laplace noise on each cell.
 
         Replacing what one user brings in k rounds moves counts by at most 2 k in all: noise of rate
-        epsilon/(2 k) is epsilon-DP. Negative counts become zero, and every cell keeps a little mass.
+        epsilon/(2 k) is epsilon-DP. Negative counts become zero, and every cell keeps a little mass. A `USCA`
+        counts epsilon in its total; a ledger is charged for it by the caller, as there is none here.
 
         Raises:
             InvalidData: contexts off the public range.

@@ -15,6 +15,11 @@ Known functions, new candidates every round:
 - `camelback(seed=)`, `styblinski_tang_20(seed=)`, `michalewicz_10(seed=)`: test functions.
 - `FunctionBandit`: any function with any law of candidates.
 
+Public cells of actions and contexts, for `central.USCA`:
+
+- `rkhs_setting(name).world(seed)`: functions made of kernel sections; `DoseFinding(seed=)`: a made-up clinic.
+- `rand_hie(outcome=)`, `star()`: randomised experiments on real people, one row a person (`LoggedTrial`).
+
 >>> world = dubey2021_figure1(seed=7, horizon=100)
 >>> world.decision_sets(0, 10).shape
 (10, 25, 2)
@@ -24,6 +29,7 @@ True
 """
 
 from dpbandits.environments.datasets import available, cps_income, load
+from dpbandits.environments.dose_finding import DoseFinding
 from dpbandits.environments.functions import (
     FunctionBandit,
     UniformCandidates,
@@ -33,14 +39,20 @@ from dpbandits.environments.functions import (
 )
 from dpbandits.environments.gap_world import dubey2021_figure1
 from dpbandits.environments.protocol import Environment
+from dpbandits.environments.randomised_trials import LoggedTrial, rand_hie, star
+from dpbandits.environments.rkhs import RKHSSetting, RKHSWorld, rkhs_setting
 from dpbandits.environments.synthetic import synthetic_income
 from dpbandits.environments.table_files import table_from_toml
 from dpbandits.environments.tables import BestArm, TableBandit
 
 __all__ = [
     "BestArm",
+    "DoseFinding",
     "Environment",
     "FunctionBandit",
+    "LoggedTrial",
+    "RKHSSetting",
+    "RKHSWorld",
     "TableBandit",
     "UniformCandidates",
     "available",
@@ -49,6 +61,9 @@ __all__ = [
     "dubey2021_figure1",
     "load",
     "michalewicz_10",
+    "rand_hie",
+    "rkhs_setting",
+    "star",
     "styblinski_tang_20",
     "synthetic_income",
     "table_from_toml",

@@ -5,9 +5,12 @@
 - `summarise(*repetitions, reference="non-private")`: means, standard errors, uplift over random, and the
   share of the non-private uplift that is kept, paired over seeds -> `Summary`; print it, or `to_rows()`.
 - `report_seeds(first, reps)`: seeds from `FIRST_REPORT_SEED` on are reported, those below choose constants.
+- `policy_value(law, actions=, rewards=, propensities=)`, `value_difference`: what a policy would have
+  earned, from a randomised log, with intervals over whole clusters -> `PolicyValue`.
 - `Estimate.of(values)`, `share_kept(policy, reference, uniform)`: the same arithmetic on plain numbers.
 """
 
+from dpbandits.evaluation.policy_value import PolicyValue, policy_value, value_difference
 from dpbandits.evaluation.runner import BANNER, Repetitions, RunResult, repeat, run
 from dpbandits.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 from dpbandits.evaluation.summary import Estimate, Share, Summary, SummaryRow, share_kept, summarise
@@ -16,14 +19,17 @@ __all__ = [
     "BANNER",
     "FIRST_REPORT_SEED",
     "Estimate",
+    "PolicyValue",
     "Repetitions",
     "RunResult",
     "Share",
     "Summary",
     "SummaryRow",
+    "policy_value",
     "repeat",
     "report_seeds",
     "run",
     "share_kept",
     "summarise",
+    "value_difference",
 ]

@@ -32,7 +32,8 @@ class PolicyValue:
     Attributes:
         estimate: mean reward.
         standard_error: over bootstrap draws of clusters.
-        low, high: percentile interval.
+        low: lower end of the percentile interval.
+        high: its upper end.
         level: its nominal coverage.
         method: how it was estimated.
         clusters: how many there were.

@@ -5,6 +5,7 @@ how noisy; whatever it computes from released statistics is post-processing of t
 
 - `kernels`: covariance functions, combined with `*` and `+`.
 - `features`: finite feature maps of a kernel, with norm at most one.
+- `measures`: public laws on cells; `eigenfeatures`: a kernel's eigenfunctions under them.
 - `noisy_regression`: regression on feature weights from a noisy Gram matrix and a noisy vector.
 - `gaussian_process`: exact, pooled and feature-space Gaussian process regression on clean data.
 - `partition`: adaptive dyadic bins; `posterior_tree`: a posterior over arms in them.
@@ -17,15 +18,26 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dpbandits.models import (
+        eigenfeatures,
         features,
         gaussian_process,
         kernels,
+        measures,
         noisy_regression,
         partition,
         posterior_tree,
     )
 
-__all__ = ["features", "gaussian_process", "kernels", "noisy_regression", "partition", "posterior_tree"]
+__all__ = [
+    "eigenfeatures",
+    "features",
+    "gaussian_process",
+    "kernels",
+    "measures",
+    "noisy_regression",
+    "partition",
+    "posterior_tree",
+]
 
 
 def __getattr__(name: str) -> object:

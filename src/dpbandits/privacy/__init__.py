@@ -12,6 +12,8 @@ promise; a guarantee says all of it in words.
 - `guarantee`: `Guarantee`: the whole of it, in prose and in JSON.
 - `prefix_sums`: `BlockRelease` and `TreeRelease`: noisy sums over blocks or rounds, the place where raw
   data meets noise; the factors, the tree, what each costs and the rule that chooses.
+- `selection`: `permute_and_flip`, the private choice of one of n; `mixed`: `PureBeside`, a pure loss beside
+  another certificate.
 - `frequency`: local mechanisms, one private report a user.
 
 Names load on first use: devices import `frequency` with NumPy alone.
