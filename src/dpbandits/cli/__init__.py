@@ -5,6 +5,7 @@
 - `guarantee CONFIG`: the statement of a policy before any data.
 - `study PAPER ITEM`: a paper's figures and tables, its own numbers beside ours.
 - `local simulate`: people who decide on their own device, and a server that sees reports only.
+- `learn`, `predict`, `evaluate`: a randomised log in, a public policy out, and what it is worth.
 - `curate`, `answer`, `optimise`: release a table once, and let a stranger optimise over it.
 
 Each command's file holds its own options and printing; what is computed lives in the layers below.

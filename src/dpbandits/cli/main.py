@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from dpbandits import __version__
-from dpbandits.cli import local, outsourced, study
+from dpbandits.cli import local, outsourced, study, usca
 from dpbandits.cli.calibrate import calibrate
 from dpbandits.cli.console import error_console
 from dpbandits.cli.guarantee import guarantee
@@ -29,6 +29,7 @@ app.command()(guarantee)
 app.add_typer(local.app, name="local")
 app.add_typer(study.app, name="study")
 outsourced.register(app)
+usca.register(app)
 
 
 def _show_version(value: bool) -> None:  # noqa: FBT001  # typer's callback signature
