@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from dpbandits.central.clipping import clipping_bound, unsafe_clipping_bias
 from dpbandits.central.context_laws import ContextLaw
 from dpbandits.central.public_policy import PublicPolicy
 from dpbandits.central.usca import USCA, NothingToLearn
@@ -185,7 +186,14 @@ def test_logged_rows_are_weighted_by_public_propensities():
     rewards = np.clip(0.5 + 0.3 * ((actions + 0.5) / 7 - 0.5) * (1 - 2 * contexts), 0, 1)
     chances = design[strata, actions]
     options = {"horizon": n, "privacy": JointDP(epsilon=50.0, delta=1e-6), "release_epsilon": 50.0}
-    usca = build(**(options | {"answer_epsilon": None, "reward_range": (-1.5, 2.5)}))
+    usca = build(**(options | {"answer_epsilon": None, "bound": 2.0}))
+    table = design[((np.arange(6) + 0.5) / 6 > 0.5).astype(int)].T
+    assert clipping_bound(usca, table).max() == 0.0
+    assert unsafe_clipping_bias(usca, contexts, actions, rewards, propensities=chances).share == 0.0
+    narrow = build(**(options | {"answer_epsilon": None}))
+    extremes = (rewards > 0.5).astype(float)
+    cut = unsafe_clipping_bias(narrow, contexts, actions, extremes, propensities=chances)
+    assert 0.0 < cut.absolute <= clipping_bound(narrow, table).max() * 2.0
     usca.learn(contexts, actions, rewards, propensities=chances)
     mean, _ = usca.release().predict((np.arange(6) + 0.5) / 6)
     truth = 0.5 + 0.3 * ((np.arange(7) + 0.5) / 7 - 0.5) * (1 - 2 * (np.arange(6)[:, None] + 0.5) / 6)
@@ -240,6 +248,9 @@ def test_more_rows_than_the_horizon_are_refused():
         {"answer_epsilon": 2.5},
         {"answer_epsilon": 0.0},
         {"reference": 2.0},
+        {"bound": 0.0},
+        {"ridge": -1.0},
+        {"contexts": CellMeasure.uniform(low=0, high=1, cells=20_000)},
         {"actions": np.linspace(0, 1, 5)},
         {"contexts": "uniform"},
         {"privacy": JointDP(epsilon=3.0)},
@@ -335,3 +346,47 @@ def test_configuration_builds_the_same_object():
     assert np.array_equal(again.uses.caps, usca.uses.caps)
     with pytest.raises(InvalidParameter):
         USCA.from_config({"policy": "other"})
+
+
+def test_clipping_needs_a_planned_use_and_a_full_table():
+    usca = build()
+    with pytest.raises(InvalidData):
+        clipping_bound(usca, np.full((7, 5), 1 / 7))
+    with pytest.raises(InvalidParameter):
+        clipping_bound(build(answer_epsilon=None, release_epsilon=3.0), np.full((7, 6), 1 / 7), use="answers")
+    bound = clipping_bound(usca, np.full((7, 6), 1 / 7), use="answers")
+    caps = usca.uses.answers.caps.reshape(7, 6)
+    np.testing.assert_allclose(bound, 0.5 * (1.0 - caps), atol=2e-6)
+
+
+def full_disk(*_):
+    raise OSError("no space left")
+
+
+def test_a_release_that_could_not_be_saved_does_not_leave_and_is_not_drawn_again(tmp_path, monkeypatch):
+    usca = build(noise=SecureNoise())
+    usca.learn(*rows(500))
+    usca.save(tmp_path / "state")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbandits.central.durable.StateStore.commit", full_disk)
+        with pytest.raises(OSError, match="no space"):
+            usca.release()
+    drawn = usca._released.copy()
+    policy = usca.release()
+    assert np.array_equal(usca._released, drawn)
+    assert np.array_equal(USCA.load(tmp_path / "state").release().mean, policy.mean)
+
+
+def test_an_answer_that_could_not_be_saved_does_not_leave_and_is_spent(tmp_path, monkeypatch):
+    ledger = MemoryLedger()
+    ledger.open_account("survey", epsilon=3.0, delta=1e-6)
+    usca = build(ledger=ledger, account="survey")
+    usca.save(tmp_path / "state")
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbandits.central.durable.StateStore.commit", full_disk)
+        with pytest.raises(OSError, match="no space"):
+            usca.answer([0.5])
+    assert usca.answer([0.5]).number == 2
+    assert float(ledger.balance("survey").spent_epsilon) == 1.0
+    assert USCA.load(tmp_path / "state", ledger=ledger, account="survey").remaining_answers == 2

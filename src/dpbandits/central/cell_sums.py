@@ -14,6 +14,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter
 
 __all__ = [
+    "MOST_CELLS",
     "MOST_ROUNDS",
     "REWARD_UNIT",
     "WEIGHT_BITS",
@@ -35,7 +36,9 @@ MOST_ROUNDS = 2**24
 
 _LIMB_BITS = 16
 _LIMBS = 3
-_MOST_CELLS = 2**17
+MOST_CELLS = 2**17
+"""Products over more cells would not be exact."""
+
 _CHUNK = 1 << 18
 
 
@@ -66,8 +69,8 @@ def exact_products(weights: FloatArray, sums: IntArray) -> IntArray:
         >>> exact_products(np.array([[3.0, -1.0]]), np.array([2**40 + 1, 5])).tolist()
         [3298534883326]
     """
-    if weights.shape[1] != len(sums) or len(sums) > _MOST_CELLS:
-        raise InvalidParameter(f"expected one weight a cell and at most {_MOST_CELLS} cells")
+    if weights.shape[1] != len(sums) or len(sums) > MOST_CELLS:
+        raise InvalidParameter(f"expected one weight a cell and at most {MOST_CELLS} cells")
     if len(sums) and int(np.abs(sums).max()) >= 2 ** (_LIMB_BITS * _LIMBS - 1):
         raise InvalidData("cell sums are too large to be multiplied exactly")
     low = (1 << _LIMB_BITS) - 1

@@ -91,6 +91,8 @@ class USCA:
             is left of epsilon where delta > 0, else none.
         answer_epsilon: of each answer; by default all that the release leaves, for one answer.
         reference: public guess of the mean reward, which predictions shrink to; default the middle.
+        bound: rewards less the reference, times their weights, are cut at +-bound; default the largest
+            distance a reward can have. With weights well above 1, a larger bound trades bias for noise.
         ridge, release_ridge: tau, instead of the rule's choice.
         unit_ids: whether rows name their unit.
         clip: clip rewards into the range instead of refusing those outside.
@@ -135,6 +137,7 @@ class USCA:
         release_epsilon: float | None = None,
         answer_epsilon: float | None = None,
         reference: float | None = None,
+        bound: float | None = None,
         ridge: float | None = None,
         release_ridge: float | None = None,
         unit_ids: bool = True,
@@ -182,11 +185,13 @@ class USCA:
         centre = span.middle if reference is None else float(reference)
         if not span.low <= centre <= span.high:
             raise InvalidParameter("reference: expected a reward inside the reward range")
+        widest = max(span.high - centre, centre - span.low)
         self._rules = RowRules(
             actions=actions,
             contexts=self.contexts.measure,
             reward_range=span,
             reference=centre,
+            bound=widest if bound is None else _checks.number(bound, name="bound"),
             clip=clip,
             horizon=rows,
             rounds_per_user=privacy.rounds_per_user,
@@ -353,6 +358,7 @@ class USCA:
             "release_epsilon": self.uses.budget.release_epsilon,
             "answer_epsilon": self.uses.budget.answer_epsilon if self.uses.budget.answers else None,
             "reference": rules.reference,
+            "bound": rules.bound,
             "ridge": self.ridge,
             "release_ridge": self.release_ridge,
             "unit_ids": rules.unit_ids,

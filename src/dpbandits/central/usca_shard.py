@@ -42,6 +42,7 @@ class RowRules:
         actions, contexts: public cells and, for actions, the law they were drawn from.
         reward_range: public (low, high).
         reference: rewards are counted from here.
+        bound: B, the largest weight times distance from the reference that is kept.
         clip: move rewards outside the range to it.
         horizon: rows in all.
         rounds_per_user: rows one unit may have.
@@ -53,16 +54,12 @@ class RowRules:
     contexts: CellMeasure
     reward_range: RewardRange
     reference: float
+    bound: float
     clip: bool
     horizon: int
     rounds_per_user: int
     unit_ids: bool
     caps: IntArray
-
-    @property
-    def bound(self) -> float:
-        """B: largest distance of a reward from the reference."""
-        return max(self.reward_range.high - self.reference, self.reference - self.reward_range.low)
 
     def action_cells(self, actions: ArrayLike) -> IntArray:
         """Cells (n,) of actions: integers are cell numbers, anything else points (n, d)."""
