@@ -95,7 +95,7 @@ def map_of(environment: dpb.environments.FunctionBandit, n_features: int) -> dpb
 
 
 def whole_run(
-    horizon: int, *, n_features: int, batched: bool = True, secure: bool = False
+    horizon: int, *, n_features: int, batched: bool = True, secure: bool = False, regression: str = "blocks"
 ) -> Callable[[], object]:
     environment = world(horizon)
 
@@ -106,6 +106,7 @@ def whole_run(
             reward_range=environment.reward_range,
             horizon=horizon,
             privacy=PRIVACY,
+            regression=regression,
             noise=dpb.SecureNoise() if secure else dpb.SimulatedNoise(0),
         )
         return dpb.evaluation.run(policy, environment, boundaries=None if batched else range(1, horizon))
@@ -172,6 +173,13 @@ BENCHMARKS = (
     Benchmark("secure release, m = 15", 1, "release", lambda: secure_release(15)),
     Benchmark("block release, m = 100", 1, RUN, lambda: whole_run(10_000, n_features=100), memory=True),
     Benchmark("block release, m = 500", 1, RUN, lambda: whole_run(10_000, n_features=500), memory=True),
+    Benchmark(
+        "the same, prefix regression, m = 500",
+        1,
+        RUN,
+        lambda: whole_run(10_000, n_features=500, regression="prefix"),
+        memory=True,
+    ),
     Benchmark(
         "the same, secure noise, m = 100", 1, RUN, lambda: whole_run(10_000, n_features=100, secure=True)
     ),
