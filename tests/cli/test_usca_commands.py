@@ -106,6 +106,7 @@ def test_repeated_units_are_refused_unless_charged(tables):
         (["--propensity", "age"], True, InvalidParameter),
         (["--delta", "0"], True, InvalidParameter),
         (["--lengthscale", "0"], True, InvalidParameter),
+        (["--bound", "0"], True, InvalidParameter),
         (["--ledger", "x.sqlite"], True, InvalidParameter),
     ],
 )

@@ -82,6 +82,10 @@ def learn(
         bool,
         typer.Option("--uniform-contexts", help="Spend nothing on the law of contexts: call it uniform."),
     ] = False,
+    bound: Annotated[
+        float | None,
+        typer.Option(help="Largest weighted distance of a reward from the range's middle that is kept."),
+    ] = None,
     lengthscale: Annotated[float, typer.Option(help="Of the kernel, as a share of each range.")] = 0.3,
     clip: Annotated[
         bool, typer.Option("--clip", help="Move contexts and rewards outside to their bounds.")
@@ -148,6 +152,7 @@ def learn(
         "reward_range": limits[-1],
         "horizon": len(rewards),
         "privacy": promise,
+        "bound": bound,
         "unit_ids": unit is not None,
     }
     log: dict[str, Any] = {
