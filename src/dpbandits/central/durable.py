@@ -1,14 +1,22 @@
 """Budget and durability of an object that is no ask/tell policy: charge first, commit, then let it leave."""
 
+import os
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import update_wrapper
 from os import PathLike
+from typing import Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
 
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import ForkedState, InvalidParameter, ProtocolError
 from dpbandits.state import State, StateStore
 from dpbandits.state.ledger import Ledger
 
-__all__ = ["Durable"]
+__all__ = ["Durable", "in_turn"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class Durable:
@@ -39,6 +47,25 @@ class Durable:
         self._uncommitted: State | None = None
         self.lineage = uuid.uuid4().hex if lineage is None else lineage
         self.position = position
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+
+    def __reduce__(self) -> NoReturn:
+        raise ProtocolError(
+            "this object cannot be copied or pickled: two copies would release twice, and its memory holds "
+            "raw data. Use save and load to move it, to_config and from_config to build another"
+        )
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One thread at a time, and only in the process that built or loaded the object."""
+        if os.getpid() != self._process:
+            raise ForkedState(
+                "this process was forked from the one that holds the object: build or load it after the "
+                "fork, in one process"
+            )
+        with self._lock:
+            yield
 
     @property
     def witnessed(self) -> bool:
@@ -73,3 +100,21 @@ class Durable:
         store.commit(state)
         self.position = state.position
         self._uncommitted = None
+
+
+class _Held(Protocol):
+    _durable: Durable
+
+
+_H = TypeVar("_H", bound=_Held)
+
+
+def in_turn(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_H, _P], _R]:
+    """Method decorator: whatever learns, draws or saves does so one call at a time, in one process."""
+
+    def guarded(self: _H, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
+        with self._durable.turn():
+            return method(self, *arguments, **options)
+
+    update_wrapper(guarded, method)
+    return guarded

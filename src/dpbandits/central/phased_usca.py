@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from os import PathLike
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from dpbandits._typing import BoolArray, IntArray, Seed
 from dpbandits.central.cell_sums import MOST_ROUNDS, CellSums, integer_caps
 from dpbandits.central.context_laws import ContextLaw
-from dpbandits.central.durable import Durable
+from dpbandits.central.durable import Durable, in_turn
 from dpbandits.central.function_release import FunctionRelease
 from dpbandits.central.phase_schedule import PhaseCosts
 from dpbandits.central.population import CoefficientPosterior
@@ -184,6 +184,9 @@ class PhasedUSCA:
             lineage=self._durable.lineage,
         )
 
+    def __reduce__(self) -> NoReturn:
+        self._durable.__reduce__()
+
     def __repr__(self) -> str:
         return f"PhasedUSCA(lineage={self._durable.lineage[:8]!r}, asked={self._book.asked})"
 
@@ -222,11 +225,13 @@ class PhasedUSCA:
 
     # -- asking and telling -------------------------------------------------------------------------
 
+    @in_turn
     def ask(self, context: ArrayLike, *, user: object | None = None) -> Decision:
         """Choose an action for one context (d,)."""
         rows = np.atleast_2d(np.asarray(context))
         return self.ask_batch(rows, users=None if user is None else [user])[0]
 
+    @in_turn
     def ask_batch(self, contexts: ArrayLike, *, users: Sequence[object] | None = None) -> DecisionBatch:
         """Choose actions for contexts (B, d), all by what is released now.
 
@@ -251,10 +256,12 @@ class PhasedUSCA:
         ids = self._book.open(digests, rows)
         return DecisionBatch(ids, chosen.astype(np.int64), self.actions.points[chosen], propensities)
 
+    @in_turn
     def tell(self, decision_id: str, reward: float) -> Receipt:
         """Give a decision its reward."""
         return self.tell_batch([decision_id], np.array([reward]))[0]
 
+    @in_turn
     def tell_batch(self, decision_ids: Sequence[str], rewards: ArrayLike) -> tuple[Receipt, ...]:
         """Rewards (B,) of several decisions; all are checked before any is taken."""
         rounds = self._book.rounds_of(decision_ids)
@@ -266,6 +273,7 @@ class PhasedUSCA:
         counted = self._book.settle(rounds, values)
         return tuple(Receipt.COUNTED if flag else Receipt.LATE for flag in counted)
 
+    @in_turn
     def abandon(self, decision_id: str) -> None:
         """Say that a decision will never have a reward: it contributes nothing."""
         self._book.abandon(decision_id)
@@ -374,6 +382,7 @@ class PhasedUSCA:
         except TypeError as error:
             raise InvalidParameter(f"config: not a configuration of {cls.kind}") from error
 
+    @in_turn
     def save(self, path: str | PathLike[str]) -> None:
         """Write the whole state, mode 0600, and keep it current at every release from now on."""
         self._durable.save(path)

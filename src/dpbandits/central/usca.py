@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.cell_sums import MOST_ROUNDS
 from dpbandits.central.context_laws import ContextLaw
-from dpbandits.central.durable import Durable
+from dpbandits.central.durable import Durable, in_turn
 from dpbandits.central.population import CoefficientPosterior
 from dpbandits.central.public_policy import PublicPolicy
 from dpbandits.central.usca_config import arguments_of
@@ -204,6 +204,9 @@ class USCA:
         self._released: IntArray | None = None
         self._warn()
 
+    def __reduce__(self) -> NoReturn:
+        self._durable.__reduce__()
+
     def __repr__(self) -> str:
         return f"USCA(lineage={self._durable.lineage[:8]!r}, answered={self._answered})"
 
@@ -269,6 +272,7 @@ class USCA:
         uniforms = PublicCoins(self.seed).uniform("usca/explore", start, stop, 1)[:, 0]
         return self.actions.cells_at(uniforms)
 
+    @in_turn
     def learn(
         self,
         contexts: ArrayLike,
@@ -285,12 +289,14 @@ class USCA:
         """An empty shard: learn elsewhere, then `merge`."""
         return self._shard.fresh()
 
+    @in_turn
     def merge(self, shard: Shard) -> None:
         """Take over what a shard learned."""
         self._shard.merge(shard)
 
     # -- answering and releasing --------------------------------------------------------------------
 
+    @in_turn
     def answer(self, context: ArrayLike) -> Answer:
         """The best action at one context (d,), drawn by permute-and-flip; spends `answer_epsilon`.
 
@@ -316,6 +322,7 @@ class USCA:
         self._durable.commit()
         return Answer(index, self.actions.points[index], number)
 
+    @in_turn
     def release(self) -> PublicPolicy:
         """The whole function, once; every call gives the same policy.
 
@@ -376,6 +383,7 @@ class USCA:
         except TypeError as error:
             raise InvalidParameter(f"config: not a configuration of {cls.kind}") from error
 
+    @in_turn
     def save(self, path: str | PathLike[str]) -> None:
         """Write the whole state, mode 0600, and keep it current at every answer and release from now on."""
         self._durable.save(path)
