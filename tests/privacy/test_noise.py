@@ -4,9 +4,12 @@ Statistical tests of secure noise cannot fix a seed; each states its false-alarm
 """
 
 import copy
+import json
 import math
 import multiprocessing
+import os
 import pickle
+import signal
 import threading
 
 import numpy as np
@@ -153,6 +156,60 @@ class TestSecure:
         theirs = queue.get()
         child.join()
         assert not set(theirs) & set(source.integer_gaussian(1e12, 8).tolist())
+
+    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    def test_a_child_forked_while_the_pool_is_in_use_neither_waits_nor_repeats(self):
+        """At the fork another thread of the parent holds the lock, and is not there in the child to free it."""
+        sources = [SecureNoise() for _ in range(3)]  # equal, and yet not one source
+        for source in sources:
+            source.prepare(1e12, 8)
+        for source in sources:
+            source._lock.acquire()
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                signal.alarm(20)  # a child that waits for ever is killed, and writes nothing
+                draws = [source.integer_gaussian(1e12, 8).tolist() for source in sources]
+                os.write(writing, json.dumps(draws).encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            theirs = json.loads(pipe.read() or "[]")
+        os.waitpid(child, 0)
+        assert len(theirs) == 3, "the child waited for a lock that nobody holds"
+        for source, drawn in zip(sources, theirs, strict=True):
+            source._lock.release()
+            assert not set(drawn) & set(source.integer_gaussian(1e12, 8).tolist())
+
+    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    def test_a_process_that_is_not_the_one_that_prepared_draws_its_own(self, monkeypatch):
+        """Forks that Python does not see are recognised by the process id."""
+        source = SecureNoise()
+        source.prepare(1e12, 8)
+        prepared = {value for block in source._prepared[1e12] for value in block.tolist()}
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        source._lock.acquire()
+        assert not prepared & set(source.integer_gaussian(1e12, 8).tolist())
+
+    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+    def test_children_of_one_parent_draw_from_different_randomness(self):
+        """The sampler's own generator is seeded anew in every process (by chance equal: below 1e-20)."""
+        SecureNoise().integer_gaussian(1e12, 4)  # whatever the library keeps is there before the forks
+        context = multiprocessing.get_context("fork")
+        queue = context.SimpleQueue()
+        children = [
+            context.Process(target=lambda: queue.put(SecureNoise().integer_gaussian(1e12, 4).tolist()))
+            for _ in range(3)
+        ]
+        for child in children:
+            child.start()
+        drawn = [queue.get() for _ in children]
+        for child in children:
+            child.join()
+        drawn.append(SecureNoise().integer_gaussian(1e12, 4).tolist())
+        assert len({value for draws in drawn for value in draws}) == 16
 
     def test_threads_never_share_draws(self):
         source, collected = SecureNoise(), []

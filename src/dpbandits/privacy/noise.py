@@ -22,6 +22,7 @@ has the status `simulated`.
 import math
 import os
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -115,9 +116,8 @@ class SecureNoise:
         if certificate not in ("concentrated", "near_gaussian"):
             raise InvalidParameter("certificate: expected concentrated or near_gaussian")
         self._certificate = certificate
-        self._lock = threading.Lock()
-        self._prepared: dict[float, list[IntArray]] = {}
-        self._process = os.getpid()
+        self._start_empty()
+        _SOURCES[id(self)] = self
 
     @property
     def status(self) -> Literal["enforced", "simulated"]:
@@ -147,8 +147,8 @@ class SecureNoise:
         """Fresh discrete Gaussian noise (size,), prepared draws first; nothing is handed out twice."""
         scale, missing = _check_sigma(sigma), _check_size(size)
         parts: list[IntArray] = []
+        self._own()
         with self._lock:
-            self._forget_after_fork()
             pool = self._prepared.get(scale, [])
             while pool and missing:
                 block = pool.pop()
@@ -163,23 +163,30 @@ class SecureNoise:
     def prepare(self, sigma: float, size: int) -> None:
         """Draw ahead until `size` draws of scale `sigma` are waiting; may run in another thread."""
         scale, wanted = _check_sigma(sigma), _check_size(size)
+        self._own()
         with self._lock:
-            self._forget_after_fork()
             waiting = sum(len(block) for block in self._prepared.get(scale, []))
         block = _discrete_gaussian(scale, max(0, wanted - waiting))
         with self._lock:
-            self._forget_after_fork()
             self._prepared.setdefault(scale, []).append(block)
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description; holds no noise."""
         return {"kind": "SecureNoise", "certificate": self._certificate}
 
-    def _forget_after_fork(self) -> None:
-        """A forked child must not use the noise that its parent will use."""
+    def _start_empty(self) -> None:
+        """No prepared noise, and a lock that nobody holds."""
+        self._lock = threading.Lock()
+        self._prepared: dict[float, list[IntArray]] = {}
+        self._process = os.getpid()
+
+    def _own(self) -> None:
+        """For forks that Python does not see, such as a library's own: the child starts empty here.
+
+        Two threads of the child may both do it: each then has a pool of its own, and nothing is shared.
+        """
         if self._process != os.getpid():
-            self._prepared.clear()
-            self._process = os.getpid()
+            self._start_empty()
 
     def __repr__(self) -> str:
         chosen = "" if self._certificate == "concentrated" else f"certificate={self._certificate!r}"
@@ -194,6 +201,19 @@ class SecureNoise:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and transfers to other processes start without prepared noise."""
         return from_config, (self.to_config(),)
+
+
+# By identity: equal sources are not the same source.
+_SOURCES: "weakref.WeakValueDictionary[int, SecureNoise]" = weakref.WeakValueDictionary()
+
+
+def _after_fork_in_child() -> None:
+    """The parent will use the noise that it prepared, and a thread that is not here may hold its lock."""
+    for source in list(_SOURCES.values()):
+        source._start_empty()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class SimulatedNoise:
