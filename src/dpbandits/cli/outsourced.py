@@ -16,7 +16,7 @@ import typer
 
 from dpbandits.cli.console import error_console, progress_bar
 from dpbandits.domains import Range, Schema
-from dpbandits.environments.table_files import _read as read_table_file
+from dpbandits.environments.table_files import read_table_file
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced import AnswerLaplace, Command, Curator, Modeler, PipeAnswers, Release, serve

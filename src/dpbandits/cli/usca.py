@@ -22,7 +22,7 @@ from dpbandits.central.context_laws import ContextLaw
 from dpbandits.central.public_policy import PublicPolicy
 from dpbandits.central.usca import USCA
 from dpbandits.cli.console import error_console
-from dpbandits.environments.table_files import _read as read_table_file
+from dpbandits.environments.table_files import read_table_file
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.evaluation import BANNER
 from dpbandits.evaluation.policy_value import policy_value

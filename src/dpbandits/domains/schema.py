@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.domains._tables import read_table
 from dpbandits.domains.box import Box
 from dpbandits.domains.columns import Categories, Range, column_from_config
 from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain
+from dpbandits.domains.tables import read_table
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["Schema"]

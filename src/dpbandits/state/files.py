@@ -11,6 +11,8 @@ from typing import BinaryIO
 
 from dpbandits.errors import CorruptState, StateError
 
+__all__ = ["locked", "open_regular", "replace_durably", "sync_directory", "write_durably"]
+
 # A directory's fsync is refused with these by file systems that have no such notion.
 _NO_DIRECTORY_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 

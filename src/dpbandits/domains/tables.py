@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from dpbandits.errors import InvalidData, MissingExtra
 
+__all__ = ["FrameTable", "MappingTable", "Table", "read_table"]
+
 
 class Table(Protocol):
     """Named columns of equal length."""
