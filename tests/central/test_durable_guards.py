@@ -49,6 +49,18 @@ def test_a_forked_child_cannot_answer():
     parent.answer([0.5])
 
 
+def test_a_copy_that_was_overtaken_is_not_saved_elsewhere(tmp_path):
+    first = usca()
+    first.save(tmp_path / "state")
+    second = USCA.load(tmp_path / "state")
+    first.answer([0.5])
+    with pytest.raises(ForkedState):
+        second.answer([0.5])
+    with pytest.raises(ForkedState):
+        second.save(tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_threads_share_one_budget():
     policy = usca()
     total = policy.remaining_answers

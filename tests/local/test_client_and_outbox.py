@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from dpbandits.domains import Box
-from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidData, ProtocolError, StateError
+from dpbandits.errors import (
+    BudgetExceeded,
+    CorruptState,
+    IncompatibleState,
+    InvalidData,
+    ProtocolError,
+    StateError,
+)
 from dpbandits.local import Client, FileOutbox, MemoryOutbox, PartitionBanditSpec, PublishedPolicy, Server
 from dpbandits.local.reports import HEADER_BYTES
 from dpbandits.state import MemoryLedger
@@ -112,6 +119,73 @@ def test_the_report_is_stored_before_it_is_returned(spec, policy):
         client.privatize([0.1, 0.0], arm, 1.0)
     # the budget is gone and nothing left the device: never the other way round
     assert ledger.balance("local-reports").remaining_epsilon == 0
+
+
+def test_a_report_that_could_not_be_stored_is_stored_by_the_next_call(spec, policy):
+    class FullOnce(MemoryOutbox):
+        offered = ()
+
+        def put(self, key, report):
+            self.offered = (*self.offered, (key, report))
+            if len(self.offered) == 1:
+                raise OSError("no space")
+            super().put(key, report)
+
+    ledger, outbox = MemoryLedger(), FullOnce()
+    client = Client(spec, ledger=ledger, outbox=outbox, budget=3.0)
+    arm = client.choose(policy, [0.1, 0.0])
+    with pytest.raises(OSError, match="no space"):
+        client.privatize([0.1, 0.0], arm, 1.0)
+    report = client.privatize([0.1, 0.0], arm, 0.0)
+    first, second = outbox.offered
+    assert first == second == (report[9:HEADER_BYTES].hex(), report)
+    assert ledger.balance("local-reports").spent_epsilon == 1
+
+
+def test_a_ledger_that_fails_after_writing_is_asked_for_the_same_charge(spec, policy):
+    class Interrupted(MemoryLedger):
+        interrupted = False
+
+        def charge(self, *arguments, **amounts):
+            balance = super().charge(*arguments, **amounts)
+            if not self.interrupted:
+                self.interrupted = True
+                raise StateError("the ledger could not be used")
+            return balance
+
+    ledger = Interrupted()
+    client = Client(spec, ledger=ledger, budget=3.0)
+    arm = client.choose(policy, [0.1, 0.0])
+    with pytest.raises(StateError):
+        client.privatize([0.1, 0.0], arm, 1.0)
+    client.privatize([0.1, 0.0], arm, 1.0)
+    assert ledger.balance("local-reports").spent_epsilon == 1
+
+
+def test_stored_reports_that_were_changed_are_refused(tmp_path):
+    outbox = FileOutbox(tmp_path)
+    outbox.put("ab12", b"a report of some bytes")
+    path = tmp_path / "ab12.report"
+    whole = path.read_bytes()
+    for damaged in [
+        b"",
+        *(whole[:cut] for cut in range(len(whole))),
+        *(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))),
+    ]:
+        path.write_bytes(damaged)
+        for read in (outbox.pending, lambda: outbox.get("ab12")):
+            with pytest.raises(CorruptState):
+                read()
+    outbox.remove("ab12")
+    assert outbox.pending() == {}
+
+
+def test_what_a_crash_left_unfinished_is_removed(tmp_path):
+    FileOutbox(tmp_path).put("ab12", b"whole")
+    (tmp_path / "cd34.unfinished").write_bytes(b"torn")
+    outbox = FileOutbox(tmp_path)
+    assert outbox.pending() == {"ab12": b"whole"}
+    assert {path.name for path in tmp_path.iterdir()} == {"ab12.report", ".lock"}
 
 
 def test_a_sent_report_is_not_drawn_again(spec, policy):

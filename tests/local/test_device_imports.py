@@ -33,7 +33,7 @@ DEVICE = textwrap.dedent(
 
 def test_the_client_runs_with_everything_else_blocked(tmp_path):
     from dpbandits.domains import Box
-    from dpbandits.local import PartitionBanditSpec, Server
+    from dpbandits.local import FileOutbox, PartitionBanditSpec, Server
 
     spec = PartitionBanditSpec(domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=1.0)
     server = Server(spec)
@@ -49,8 +49,7 @@ def test_the_client_runs_with_everything_else_blocked(tmp_path):
     report = bytes.fromhex(done.stdout)
     assert server.absorb([report]).accepted == 1
     # what the device stored is what it would send again
-    stored = [path.read_bytes() for path in (tmp_path / "outbox").iterdir()]
-    assert stored == [report]
+    assert list(FileOutbox(tmp_path / "outbox").pending().values()) == [report]
 
 
 def test_the_block_would_catch_a_stray_import(tmp_path):

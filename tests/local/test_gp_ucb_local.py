@@ -8,7 +8,7 @@ import pytest
 
 from dpbandits.domains import Box
 from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter, ProtocolError
-from dpbandits.local import gp_ucb
+from dpbandits.local import MemoryOutbox, gp_ucb
 from dpbandits.local.gp_spec import GPUCBSpec, PublishedWeights
 from dpbandits.local.gp_ucb import GPUCBClient, GPUCBServer
 from dpbandits.local.published.dubey2021_local import Dubey2021LocalServer
@@ -60,6 +60,25 @@ def test_another_report_needs_budget():
     client.choose(policy, np.array([[0.2]]))
     with pytest.raises(BudgetExceeded):
         client.privatize(reward=1.0)
+
+
+def test_a_report_that_could_not_be_stored_is_stored_by_the_next_call():
+    class FullOnce(MemoryOutbox):
+        offered = ()
+
+        def put(self, key, report):
+            self.offered = (*self.offered, (key, report))
+            if len(self.offered) == 1:
+                raise OSError("no space")
+            super().put(key, report)
+
+    outbox = FullOnce()
+    client = GPUCBClient(spec(noise=SecureNoise()), outbox=outbox)  # its budget covers one report
+    client.choose(GPUCBServer(spec()).publish(), np.array([[0.2]]))
+    with pytest.raises(OSError, match="no space"):
+        client.privatize(reward=1.0)
+    report = client.privatize(reward=0.0)
+    assert outbox.offered == ((report[9:17].hex(), report),) * 2
 
 
 def test_privatize_needs_a_choice():

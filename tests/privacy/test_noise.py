@@ -159,7 +159,7 @@ class TestSecure:
 
     @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
     def test_a_child_forked_while_the_pool_is_in_use_neither_waits_nor_repeats(self):
-        """At the fork another thread of the parent holds the lock, and is not there in the child to free it."""
+        """At the fork a thread of the parent holds the lock, and is not there in the child to free it."""
         sources = [SecureNoise() for _ in range(3)]  # equal, and yet not one source
         for source in sources:
             source.prepare(1e12, 8)

@@ -45,6 +45,7 @@ class Durable:
         self._account = account
         self._store = store
         self._uncommitted: State | None = None
+        self._forked = False
         self.lineage = uuid.uuid4().hex if lineage is None else lineage
         self.position = position
         self._lock = threading.RLock()
@@ -91,13 +92,21 @@ class Durable:
         """
         if self._store is None:
             return
+        if self._forked:
+            raise ForkedState(
+                "another copy of this object has gone on: load the state where that copy keeps it"
+            )
         if self._uncommitted is not None:
             self._write(self._store, self._uncommitted)
         self._write(self._store, self._describe(self.lineage, self.position + 1))
 
     def _write(self, store: StateStore, state: State) -> None:
         self._uncommitted = state
-        store.commit(state)
+        try:
+            store.commit(state)
+        except ForkedState:
+            self._forked = True
+            raise
         self.position = state.position
         self._uncommitted = None
 

@@ -35,7 +35,9 @@ class _Decision:
     leaf: int
     arm: int
     mechanism: ReportMechanism
-    key: str | None = None
+    nonce: bytes | None = None
+    report: bytes | None = None
+    kept: bool = False
 
 
 class Client:
@@ -130,11 +132,20 @@ class Client:
         decision = self._decision
         if decision is None:
             raise ProtocolError("privatize: choose an arm first")
-        if decision.key is not None:
-            stored = self._outbox.get(decision.key)
+        if decision.kept and decision.nonce is not None:
+            stored = self._outbox.get(decision.nonce.hex())
             if stored is None:
                 raise ProtocolError("privatize: this choice was reported and sent; choose again")
             return stored
+        if decision.nonce is None or decision.report is None:
+            decision.nonce, decision.report = self._draw(decision, context, arm, reward)
+        # Where storing fails, the next call stores these bytes: one choice is paid and drawn once.
+        self._outbox.put(decision.nonce.hex(), decision.report)
+        decision.kept = True
+        return decision.report
+
+    def _draw(self, decision: _Decision, context: ArrayLike, arm: int, reward: float) -> tuple[bytes, bytes]:
+        """Where the user's data meets randomness: nonce and report, after the ledger was charged."""
         unit = self._unit(context)
         if (
             self._known is None
@@ -143,19 +154,13 @@ class Client:
         ):
             raise ProtocolError("privatize: context and arm are not those of the last choice")
         positive = self._coin(reward)
-        nonce = os.urandom(NONCE_BYTES)
-        key = nonce.hex()
-        self._ledger.charge(self._account, charge_id=key, epsilon=self.spec.epsilon)
+        if decision.nonce is None:  # a ledger that failed may have written the charge: the id stays
+            decision.nonce = os.urandom(NONCE_BYTES)
+        nonce = decision.nonce
+        self._ledger.charge(self._account, charge_id=nonce.hex(), epsilon=self.spec.epsilon)
         cell = decision.leaf if self.spec.arms == "server" else decision.leaf * self.spec.n_arms + arm
-        report = pack(
-            digest=self.spec.digest,
-            version=decision.version,
-            nonce=nonce,
-            payload=decision.mechanism.encode(cell, positive=positive),
-        )
-        self._outbox.put(key, report)
-        decision.key = key
-        return report
+        payload = decision.mechanism.encode(cell, positive=positive)
+        return nonce, pack(digest=self.spec.digest, version=decision.version, nonce=nonce, payload=payload)
 
     def unsent(self) -> list[bytes]:
         """Reports stored and not yet marked as sent: after a crash, send these again."""

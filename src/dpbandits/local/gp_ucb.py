@@ -83,6 +83,8 @@ class GPUCBClient:
         self._outbox: Outbox = MemoryOutbox() if outbox is None else outbox
         self._ledger.open_account("local-reports", epsilon=spec.privacy.epsilon, delta=spec.privacy.delta)
         self._chosen: tuple[int, FloatArray] | None = None
+        self._nonce: bytes | None = None
+        self._report: bytes | None = None
         self._key: str | None = None
 
     def __repr__(self) -> str:
@@ -116,23 +118,31 @@ class GPUCBClient:
             if stored is not None:
                 return stored
             raise ProtocolError("privatize: this device has reported, and the report was sent")
+        if self._nonce is None or self._report is None:
+            self._nonce, self._report = self._draw(reward)
+        report = self._report
+        self._outbox.put(self._nonce.hex(), report)  # where it fails, the next call stores these bytes
+        self._key = self._nonce.hex()
+        self._chosen = self._nonce = self._report = None
+        return report
+
+    def _draw(self, reward: float) -> tuple[bytes, bytes]:
+        """Where the user's data meets noise: nonce and report, after the ledger was charged."""
         if self._chosen is None:
             raise ProtocolError("privatize: choose a row first")
         version, row = self._chosen
         raw = self.spec.contribution(row[None], np.array([reward]))
-        nonce = os.urandom(_NONCE_BYTES)
+        if self._nonce is None:  # a ledger that failed may have written the charge: the id stays
+            self._nonce = os.urandom(_NONCE_BYTES)
         self._ledger.charge(
             "local-reports",
-            charge_id=nonce.hex(),
+            charge_id=self._nonce.hex(),
             epsilon=self.spec.privacy.epsilon,
             delta=self.spec.privacy.delta,
         )
         noisy = self.spec.release.release(0, raw)
-        head = bytes([_FORMAT]) + self.spec.digest + version.to_bytes(4, "little") + nonce
-        report = head + noisy.astype("<i8").tobytes()
-        self._outbox.put(nonce.hex(), report)
-        self._key, self._chosen = nonce.hex(), None
-        return report
+        head = bytes([_FORMAT]) + self.spec.digest + version.to_bytes(4, "little") + self._nonce
+        return self._nonce, head + noisy.astype("<i8").tobytes()
 
     def sent(self) -> None:
         """Forget the report: the server has it."""

@@ -1,16 +1,20 @@
 """Where a device keeps its reports until the server has them: a retry sends the same bytes."""
 
-import os
-import tempfile
+import hashlib
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from dpbandits.errors import StateError
+from dpbandits.errors import CorruptState, StateError
+from dpbandits.state.files import locked, replace_durably, write_durably
 
 __all__ = ["FileOutbox", "MemoryOutbox", "Outbox"]
 
 _SUFFIX = ".report"
+_UNFINISHED = ".unfinished"
+_MAGIC = b"dpbandits report 1\n"
+_HEADER_BYTES = len(_MAGIC) + hashlib.sha256().digest_size
 
 
 class Outbox(Protocol):
@@ -59,6 +63,9 @@ class MemoryOutbox:
 class FileOutbox:
     """One file a report in a folder of mode 0700; durable before `put` returns.
 
+    A file holds a checksum before the report: what a failing disk has changed is refused, never sent.
+    Processes may share the folder.
+
     Args:
         folder: made where it does not exist.
 
@@ -72,41 +79,59 @@ class FileOutbox:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StateError(f"the outbox folder cannot be made: {error.strerror}") from None
+        with locked(self._lock):  # nobody else is writing: what is unfinished will stay so
+            for unfinished in self._folder.glob(f"*{_UNFINISHED}"):
+                unfinished.unlink(missing_ok=True)
 
     def put(self, key: str, report: bytes) -> None:
         """Write beside, flush to disk, then rename: a crash leaves the whole report or none."""
-        descriptor, temporary = tempfile.mkstemp(dir=self._folder)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(report)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(self._path(key))
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        path = self._path(key)
+        temporary = path.with_name(f"{key}{_UNFINISHED}")
+        with locked(self._lock):
+            try:
+                write_durably(temporary, _MAGIC + _digest(report) + report)
+                replace_durably(temporary, path)
+            except BaseException:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise
 
     def get(self, key: str) -> bytes | None:
-        """See `Outbox.get`."""
-        path = self._path(key)
-        return path.read_bytes() if path.exists() else None
+        """See `Outbox.get`.
+
+        Raises:
+            CorruptState: the stored report was changed; `remove` it, its budget is spent.
+        """
+        try:
+            data = self._path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+        digest, report = data[len(_MAGIC) : _HEADER_BYTES], data[_HEADER_BYTES:]
+        if data[: len(_MAGIC)] != _MAGIC or digest != _digest(report):
+            raise CorruptState(
+                f"the stored report {key} is damaged and cannot be sent: remove it; its budget is spent"
+            )
+        return report
 
     def pending(self) -> dict[str, bytes]:
-        """See `Outbox.pending`."""
-        return {
-            path.name.removesuffix(_SUFFIX): path.read_bytes() for path in self._folder.glob(f"*{_SUFFIX}")
-        }
+        """See `Outbox.pending`; raises as `get` does."""
+        keys = [path.name.removesuffix(_SUFFIX) for path in self._folder.glob(f"*{_SUFFIX}")]
+        found = ((key, self.get(key)) for key in sorted(keys))
+        return {key: report for key, report in found if report is not None}  # or another process sent it
 
     def remove(self, key: str) -> None:
         """See `Outbox.remove`."""
         self._path(key).unlink(missing_ok=True)
 
+    @property
+    def _lock(self) -> Path:
+        return self._folder / ".lock"
+
     def _path(self, key: str) -> Path:
         if not key.isalnum():
             raise StateError("outbox keys are letters and digits")
         return self._folder / f"{key}{_SUFFIX}"
+
+
+def _digest(report: bytes) -> bytes:
+    return hashlib.sha256(report).digest()
