@@ -13,7 +13,7 @@ from scipy.special import ndtr, roots_hermitenorm
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.models.partition import DyadicPartition
 
-__all__ = ["arm_posterior", "bin_masses", "probability_best"]
+__all__ = ["arm_posterior", "bin_masses", "probability_best", "tree_levels"]
 
 _NODES, _WEIGHTS = roots_hermitenorm(24)
 _WEIGHTS = _WEIGHTS / math.sqrt(2.0 * math.pi)
@@ -87,7 +87,7 @@ def bin_masses(
     seen = (reports > 0) & (variance > 0)
     precision = np.where(seen, reports**2 / np.where(seen, variance, 1.0), 0.0)
     moment = np.where(seen, count * reports / np.where(seen, variance, 1.0), 0.0)
-    levels = _levels(partition)
+    levels = tree_levels(partition)
     # Spread of the split below each node: from the mass that the node would have without data.
     spread = (_SHARE_SD * 0.5 ** partition.depth.astype(np.float64)) ** 2
 
@@ -123,7 +123,7 @@ def _inverse(precision: FloatArray) -> FloatArray:
     return np.asarray(1.0 / np.maximum(precision, 1.0 / _VAGUE_VARIANCE))
 
 
-def _levels(partition: DyadicPartition) -> list[IntArray]:
+def tree_levels(partition: DyadicPartition) -> list[IntArray]:
     """Inner nodes by depth, the root first."""
     inner = np.flatnonzero(partition.left >= 0)
     order = inner[np.argsort(partition.depth[inner], kind="stable")]
