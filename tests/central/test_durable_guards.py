@@ -14,9 +14,10 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise
+from dpbandits.state import MemoryLedger
 
 
-def usca():
+def usca(ledger=None):
     return USCA(
         kernel=SquaredExponential(lengthscale=0.4),
         actions=CellMeasure.uniform(low=0, high=1, cells=5),
@@ -27,6 +28,7 @@ def usca():
         answer_epsilon=0.5,
         unit_ids=False,
         noise=SecureNoise(),
+        ledger=ledger,
     )
 
 
@@ -49,16 +51,19 @@ def test_a_forked_child_cannot_answer():
     parent.answer([0.5])
 
 
-def test_a_copy_that_was_overtaken_is_not_saved_elsewhere(tmp_path):
-    first = usca()
-    first.save(tmp_path / "state")
-    second = USCA.load(tmp_path / "state")
+@pytest.mark.parametrize("ledger", [None, MemoryLedger()], ids=["alone", "witnessed"])
+def test_of_two_copies_one_answers(tmp_path, ledger):
+    """An answer is not part of the state, so the two states after it would be equal by themselves."""
+    usca(ledger=ledger).save(tmp_path / "state")
+    first, second = (USCA.load(tmp_path / "state", ledger=ledger) for _ in range(2))
     first.answer([0.5])
-    with pytest.raises(ForkedState):
-        second.answer([0.5])
+    for _ in range(2):
+        with pytest.raises(ForkedState):
+            second.answer([0.5])
     with pytest.raises(ForkedState):
         second.save(tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
+    first.answer([0.5])
 
 
 def test_threads_share_one_budget():

@@ -1,10 +1,12 @@
 """Budget and durability of an object that is no ask/tell policy: charge first, commit, then let it leave."""
 
 import os
+import secrets
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import update_wrapper
 from os import PathLike
 from typing import Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
@@ -98,7 +100,11 @@ class Durable:
             )
         if self._uncommitted is not None:
             self._write(self._store, self._uncommitted)
-        self._write(self._store, self._describe(self.lineage, self.position + 1))
+        present = self._describe(self.lineage, self.position + 1)
+        # What was drawn is not always part of a state (an answer is not). Two copies that draw under one
+        # number must differ all the same, or the second would pass for a repetition of the first.
+        mark = {"commit": secrets.token_hex(16)}
+        self._write(self._store, replace(present, secret={**present.secret, **mark}))
 
     def _write(self, store: StateStore, state: State) -> None:
         self._uncommitted = state
