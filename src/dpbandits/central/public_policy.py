@@ -7,15 +7,16 @@ in it is computed from a private release; using it, copying it and publishing it
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.state.npy import from_npy
 
 __all__ = ["PublicPolicy"]
 
@@ -90,8 +91,8 @@ class PublicPolicy:
             "contexts": self.contexts.to_config(),
             "guarantee": json.loads(self.guarantee.to_json()),
         }
-        np.save(folder / "mean.npy", self._mean.T, allow_pickle=False)
-        np.save(folder / "sd.npy", self._sd.T, allow_pickle=False)
+        np.save(folder / "mean.npy", np.ascontiguousarray(self._mean.T), allow_pickle=False)
+        np.save(folder / "sd.npy", np.ascontiguousarray(self._sd.T), allow_pickle=False)
         (folder / "guarantee.txt").write_text(self.guarantee.explain() + "\n", "utf-8")
         (folder / "policy.json").write_text(json.dumps(config) + "\n", "utf-8")
 
@@ -104,19 +105,18 @@ class PublicPolicy:
             CorruptState: damaged, or written in another format.
         """
         folder = Path(directory)
-        try:
-            config: dict[str, Any] = json.loads((folder / "policy.json").read_text("utf-8"))
+        with reading("a public policy", CorruptState):
+            text = (folder / "policy.json").read_text("utf-8")
+            config = json_object(text, "a public policy", CorruptState)
             if config["format"] != _FORMAT:
                 raise CorruptState("the policy was written in another version of the format")
             return cls(
                 actions=CellMeasure.from_config(config["actions"]),
                 contexts=CellMeasure.from_config(config["contexts"]),
-                mean=np.load(folder / "mean.npy", allow_pickle=False),
-                sd=np.load(folder / "sd.npy", allow_pickle=False),
+                mean=from_npy((folder / "mean.npy").read_bytes(), name="mean"),
+                sd=from_npy((folder / "sd.npy").read_bytes(), name="sd"),
                 guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CorruptState("the directory does not hold a public policy, or it is damaged") from error
 
     def __repr__(self) -> str:
         return f"PublicPolicy(actions={self.actions.size}, contexts={self.contexts.size})"

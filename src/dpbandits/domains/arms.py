@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains._points import as_points, count, require_finite
 from dpbandits.domains.protocol import registered
@@ -99,6 +100,7 @@ class Arms:
         return {"type": "Arms", "names": list(self.names)}
 
     @classmethod
+    @reading("the configuration of arms")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Rebuild arms from `to_config()`."""
         return cls(config["names"] if "names" in config else config["n_arms"])

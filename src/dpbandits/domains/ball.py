@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains._points import as_points, public_array, require_finite
 from dpbandits.domains.box import Box
@@ -95,6 +96,7 @@ class Ball:
         return {"type": "Ball", "centre": self.centre.tolist(), "radius": self.radius}
 
     @classmethod
+    @reading("the configuration of a ball")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Rebuild a ball from `to_config()`."""
         return cls(centre=config["centre"], radius=config["radius"])

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains._points import as_points, count, public_array, require_finite
 from dpbandits.domains.protocol import registered
@@ -137,6 +138,7 @@ class Box:
         return {"type": "Box", "low": self.low.tolist(), "high": self.high.tolist()}
 
     @classmethod
+    @reading("the configuration of a box")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Rebuild a box from `to_config()`."""
         return cls(low=config["low"], high=config["high"])

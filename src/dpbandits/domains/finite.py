@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains._points import as_points, count, public_array, require_finite
 from dpbandits.domains.protocol import registered
@@ -115,6 +116,7 @@ class Finite:
         return {"type": "Finite", "points": self.points.tolist()}
 
     @classmethod
+    @reading("the configuration of a finite domain")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Rebuild a finite domain from `to_config()`."""
         return cls(points=config["points"])

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains._points import as_points, count
 from dpbandits.domains.protocol import Domain, from_config, registered
@@ -100,6 +101,7 @@ class Product:
         return {"type": "Product", "parts": [part.to_config() for part in self.parts]}
 
     @classmethod
+    @reading("the configuration of a product of domains")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Rebuild a product from `to_config()`."""
         return cls(*(from_config(part) for part in config["parts"]))

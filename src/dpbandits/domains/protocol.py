@@ -6,6 +6,7 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._reading import config_type
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.errors import InvalidParameter
 
@@ -66,11 +67,8 @@ def from_config(config: Mapping[str, Any]) -> Domain:
     Raises:
         InvalidParameter: the configuration names no known domain or its fields do not fit.
     """
-    kind = config.get("type")
-    cls = _KINDS.get(kind) if isinstance(kind, str) else None
+    kind = config_type(config)
+    cls = None if kind is None else _KINDS.get(kind)
     if cls is None:
         raise InvalidParameter(f"a domain's configuration needs a 'type' out of {sorted(_KINDS)}")
-    try:
-        return cls.from_config(config)
-    except KeyError as missing:
-        raise InvalidParameter(f"the configuration of a {kind} lacks the field {missing}") from None
+    return cls.from_config(config)

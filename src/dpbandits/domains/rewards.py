@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.domains._points import as_numbers, require_finite
 from dpbandits.errors import InvalidData, InvalidParameter
@@ -41,8 +42,11 @@ class RewardRange:
                 value, (int, float, np.integer, np.floating)
             ):
                 raise InvalidParameter(f"{bound} is a {type(value).__name__}, expected a number")
-            # + 0.0: -0.0 becomes 0.0, so that equal ranges have equal configurations
-            object.__setattr__(self, bound, float(value) + 0.0)
+            try:
+                # + 0.0: -0.0 becomes 0.0, so that equal ranges have equal configurations
+                object.__setattr__(self, bound, float(value) + 0.0)
+            except OverflowError:
+                raise InvalidParameter(f"{bound} is beyond the largest float") from None
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
             raise InvalidParameter(f"a reward range needs finite low < high, not ({self.low}, {self.high})")
         if not np.isfinite(self.high - self.low):
@@ -103,6 +107,7 @@ class RewardRange:
         return {"low": self.low, "high": self.high}
 
     @classmethod
+    @reading("the configuration of a reward range")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Rebuild a range from `to_config()`."""
         return cls(low=config["low"], high=config["high"])

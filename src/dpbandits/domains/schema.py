@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.domains.box import Box
 from dpbandits.domains.columns import Categories, Range, column_from_config
@@ -116,6 +117,7 @@ class Schema:
         return {"type": "Schema", "columns": columns}
 
     @classmethod
+    @reading("the configuration of a schema")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Rebuild a schema from `to_config()`."""
         if config.get("type") != "Schema" or not isinstance(config.get("columns"), list):

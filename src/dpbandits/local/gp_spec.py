@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -9,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from dpbandits import domains
+from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import IncompatibleState, InvalidParameter
@@ -60,7 +62,15 @@ class GPUCBSpec:
         object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
         if self.privacy.rounds_per_user != 1:
             raise InvalidParameter("a device sends one report: rounds_per_user must be 1")
-        if not (self.prior_variance > 0.0 and self.thompson_scale >= 0.0 and self.n_candidates >= 1):
+        numbers = (self.prior_variance, self.thompson_scale, self.n_candidates)
+        kinds = isinstance(self.n_candidates, int) and isinstance(self.report_gram, bool)
+        if not (
+            kinds
+            and all(isinstance(value, int | float) and math.isfinite(value) for value in numbers)
+            and self.prior_variance > 0.0
+            and self.thompson_scale >= 0.0
+            and self.n_candidates >= 1
+        ):
             raise InvalidParameter("expected prior_variance > 0, thompson_scale >= 0 and n_candidates >= 1")
 
     @cached_property
@@ -120,18 +130,19 @@ class GPUCBSpec:
     @classmethod
     def from_config(cls, config: dict[str, Any], *, noise: NoiseSource | None = None) -> Self:
         """The spec that `to_config` described."""
-        fields = {key: value for key, value in config.items() if key != "spec"}
-        privacy = definitions.from_config(fields["privacy"])
-        if config.get("spec") != "GPUCBSpec" or not isinstance(privacy, JointDP):
-            raise InvalidParameter("expected the configuration of a GPUCBSpec")
-        fields |= {
-            "domain": domains.from_config(fields["domain"]),
-            "features": feature_models.from_config(fields["features"]),
-            "reward_range": RewardRange.from_config(fields["reward_range"]),
-            "privacy": privacy,
-            "noise": SecureNoise() if noise is None else noise,
-        }
-        return cls(**fields)
+        with reading("the configuration of a GPUCBSpec"):
+            fields = {key: value for key, value in config.items() if key != "spec"}
+            privacy = definitions.from_config(fields["privacy"])
+            if config["spec"] != "GPUCBSpec" or not isinstance(privacy, JointDP):
+                raise InvalidParameter("expected the configuration of a GPUCBSpec")
+            fields |= {
+                "domain": domains.from_config(fields["domain"]),
+                "features": feature_models.from_config(fields["features"]),
+                "reward_range": RewardRange.from_config(fields["reward_range"]),
+                "privacy": privacy,
+                "noise": SecureNoise() if noise is None else noise,
+            }
+            return cls(**fields)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -149,6 +160,16 @@ class PublishedWeights:
     mean: FloatArray
     factor: FloatArray
     radius: float | None = None
+
+    def __post_init__(self) -> None:
+        m = len(self.mean) if self.mean.ndim == 1 else -1
+        numbers = [self.mean, self.factor, np.asarray(0.0 if self.radius is None else self.radius)]
+        if self.factor.shape != (m, m) or numbers[2].ndim or numbers[2].dtype.kind not in "iuf":
+            raise IncompatibleState("a published policy has a mean (m,), a factor (m, m) and one radius")
+        if not all(np.isfinite(part).all() and np.abs(part).max(initial=0.0) < 1e100 for part in numbers):
+            raise IncompatibleState("a published policy holds numbers that no server computes")
+        if type(self.version) is not int or not 0 <= self.version < 1 << 32:
+            raise IncompatibleState("a published policy has a version from 0 to 2^32 - 1")
 
     def scores(self, phi: FloatArray, *, thompson_scale: float, normals: FloatArray | None) -> FloatArray:
         """Scores (..., n) of rows with features phi (..., n, m); normals (..., m) for a Thompson draw."""
@@ -174,9 +195,11 @@ class PublishedWeights:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read `to_json()`."""
-        try:
-            fields = json.loads(text)
-            mean, factor = np.array(fields["mean"], dtype=float), np.array(fields["factor"], dtype=float)
-            return cls(version=int(fields["version"]), mean=mean, factor=factor, radius=fields["radius"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise IncompatibleState("the text is not a published policy") from error
+        fields = json_object(text, "a published policy", IncompatibleState)
+        with reading("a published policy", IncompatibleState):
+            return cls(
+                version=fields["version"],
+                mean=np.array(fields["mean"], dtype=np.float64),
+                factor=np.array(fields["factor"], dtype=np.float64),
+                radius=fields["radius"],
+            )

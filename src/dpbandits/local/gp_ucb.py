@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import InvalidData, ProtocolError
+from dpbandits.errors import IncompatibleState, InvalidData, ProtocolError
 from dpbandits.local.gp_spec import GPUCBSpec, PublishedWeights
 from dpbandits.local.nonces import NonceSet
 from dpbandits.local.outbox import MemoryOutbox, Outbox
@@ -95,6 +95,8 @@ class GPUCBClient:
         rows = self.spec.domain.validate(candidates)
         if rows.ndim != 2:
             raise InvalidData(f"candidates: expected shape (n, {self.spec.domain.dim})")
+        if len(policy.mean) != self.spec.features.n_features:
+            raise IncompatibleState("the policy belongs to another spec: ask the server for both again")
         phi = self.spec.features(rows)
         rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
         if policy.version == 0:

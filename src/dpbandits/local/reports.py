@@ -14,10 +14,11 @@ about it; it lets the server drop repeated sendings.
 
 import json
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
+from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import IncompatibleState
 from dpbandits.local.spec import PartitionBanditSpec
@@ -95,8 +96,8 @@ class PublishedPolicy:
         Raises:
             IncompatibleState: anything else.
         """
-        try:
-            config: dict[str, Any] = json.loads(text)
+        config = json_object(text, "the JSON of a PublishedPolicy", IncompatibleState)
+        with reading("the JSON of a PublishedPolicy", IncompatibleState):
             if config["kind"] != "PublishedPolicy" or config["spec"] != spec.digest.hex():
                 raise IncompatibleState("the policy belongs to another spec: ask the server for both again")
             arms, weights = config["arms"], config["weights"]
@@ -106,8 +107,6 @@ class PublishedPolicy:
                 arms=None if arms is None else np.array(arms, dtype=np.int64),
                 weights=None if weights is None else np.array(weights, dtype=np.float64),
             )
-        except (KeyError, TypeError, ValueError, OverflowError):
-            raise IncompatibleState("expected the JSON of a PublishedPolicy") from None
         policy.check(spec)
         return policy
 

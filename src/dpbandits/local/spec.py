@@ -7,8 +7,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
+from dpbandits._reading import json_object, reading
 from dpbandits.domains import Box
 from dpbandits.domains._points import count
 from dpbandits.domains.rewards import RewardRange
@@ -155,19 +156,17 @@ class PartitionBanditSpec:
         Raises:
             IncompatibleState: not a spec, or one of another format version.
         """
-        try:
-            config: dict[str, Any] = json.loads(text)
-            kind, version = config.pop("kind"), config.pop("format")
-        except (ValueError, KeyError, AttributeError, TypeError):
-            raise IncompatibleState("expected the JSON of a PartitionBanditSpec") from None
+        config = json_object(text, "the JSON of a PartitionBanditSpec", IncompatibleState)
+        kind, version = config.pop("kind", None), config.pop("format", None)
         if kind != "PartitionBanditSpec" or version != FORMAT_VERSION:
             raise IncompatibleState(
                 f"expected a PartitionBanditSpec of format {FORMAT_VERSION}: ask the server for it again"
             )
-        config["domain"] = Box.from_config(config["domain"])
-        low, high = config["reward_range"]
-        config["reward_range"] = RewardRange(low, high)
-        return cls(**config)
+        with reading("the JSON of a PartitionBanditSpec", IncompatibleState):
+            config["domain"] = Box.from_config(config["domain"])
+            low, high = config["reward_range"]
+            config["reward_range"] = RewardRange(low, high)
+            return cls(**config)
 
     def __hash__(self) -> int:
         return hash(self.to_json())

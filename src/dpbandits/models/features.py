@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import domains
+from dpbandits._reading import config_type, reading
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Domain
+from dpbandits.domains._points import count
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.models._kernel import BLOCK_ELEMENTS, Kernel
@@ -47,6 +49,9 @@ _ELSEWHERE = {
     "AdditiveFeatures": "additive",
 }
 """Feature maps that live in modules of their own, imported when a configuration names them."""
+
+MOST_LANDMARKS = 1 << 12
+"""Landmarks, and so features, at most: their kernel matrix (128 MiB) is factorised."""
 
 PRODUCT_ELEMENTS = 1 << 19
 """Kernel entries held at a time when they are multiplied by a wide matrix (4 MiB)."""
@@ -125,9 +130,11 @@ class MercerFeatures:
         n_landmarks: int | None = None,
         seed: Seed = 0,
     ) -> None:
-        if n_features < 1:
-            raise InvalidParameter(f"n_features is {n_features}: ask for at least one")
-        size = 2 * n_features if n_landmarks is None else n_landmarks
+        count(n_features, name="n_features", minimum=1)
+        count(seed, name="seed", minimum=0)
+        size = 2 * n_features if n_landmarks is None else count(n_landmarks, name="n_landmarks", minimum=1)
+        if size > MOST_LANDMARKS:
+            raise InvalidParameter(f"expected at most {MOST_LANDMARKS} landmarks: their matrix is factorised")
         if size < n_features:
             raise InvalidParameter(
                 f"{size} landmarks cannot carry {n_features} features: pass at least as many"
@@ -332,32 +339,30 @@ def mercer_or_given(
     raise InvalidParameter("pass either a kernel (with n_features) or features")
 
 
+@reading("the configuration of features")
 def from_config(config: Mapping[str, Any]) -> Features:
     """The features that `to_config` described, rebuilt from kernel, domain, sizes and seed.
 
     Raises:
         InvalidParameter: unknown type, or a field is missing.
     """
-    kind = config.get("type")
-    try:
-        if kind in _ELSEWHERE:
-            module = import_module(f"dpbandits.models.{_ELSEWHERE[kind]}")
-            elsewhere: Features = module.from_config(config)
-            return elsewhere
-        if kind == "MercerFeatures":
-            return MercerFeatures(
-                kernel=kernels.from_config(config["kernel"]),
-                domain=domains.from_config(config["domain"]),
-                n_features=config["n_features"],
-                n_landmarks=config["n_landmarks"],
-                seed=config["seed"],
-            )
-        if kind == "ArmFeatures":
-            return ArmFeatures(
-                base=from_config(config["base"]), arm_column=config["arm_column"], n_arms=config["n_arms"]
-            )
-    except KeyError as missing:
-        raise InvalidParameter(f"the configuration of {kind} lacks the field {missing}") from None
+    kind = config_type(config)
+    if kind in _ELSEWHERE:
+        module = import_module(f"dpbandits.models.{_ELSEWHERE[kind]}")
+        elsewhere: Features = module.from_config(config)
+        return elsewhere
+    if kind == "MercerFeatures":
+        return MercerFeatures(
+            kernel=kernels.from_config(config["kernel"]),
+            domain=domains.from_config(config["domain"]),
+            n_features=config["n_features"],
+            n_landmarks=config["n_landmarks"],
+            seed=config["seed"],
+        )
+    if kind == "ArmFeatures":
+        return ArmFeatures(
+            base=from_config(config["base"]), arm_column=config["arm_column"], n_arms=config["n_arms"]
+        )
     known = ", ".join(("MercerFeatures", "ArmFeatures", *_ELSEWHERE))
     raise InvalidParameter(f"features type {kind!r} is unknown: expected one of {known}")
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, Seed
+from dpbandits.domains._points import count
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.models.features import NORM_BOUND, Supports
@@ -27,6 +28,12 @@ __all__ = ["QuadratureFourierFeatures", "RandomFourierFeatures", "quadrature_err
 
 MOST_FEATURES = 1 << 14
 """A tensor grid grows like nodes^d: above this many features it is a mistake."""
+
+MOST_NODES = 128
+"""Nodes a dimension: Gauss-Hermite weights beyond are below the smallest float."""
+
+MOST_DIMENSIONS = 512
+"""Columns of a point."""
 
 
 class _Fourier:
@@ -97,9 +104,10 @@ class QuadratureFourierFeatures(_Fourier):
 
     def __init__(self, *, kernel: SquaredExponential, dim: int, nodes: int) -> None:
         lengthscales = _lengthscales(kernel, dim)
-        if nodes < 1 or nodes**dim > MOST_FEATURES:
+        count(nodes, name="nodes", minimum=1)
+        if nodes > MOST_NODES or dim * math.log(nodes) > math.log(MOST_FEATURES) + 1e-9:
             raise InvalidParameter(
-                f"{nodes} nodes in each of {dim} dimensions: expected 1 to {MOST_FEATURES} features in all"
+                f"expected 1 to {MOST_NODES} nodes a dimension, and 1 to {MOST_FEATURES} features in all"
             )
         self.kernel, self.dim, self.nodes = kernel, dim, nodes
         points, weights = np.polynomial.hermite.hermgauss(nodes)
@@ -143,8 +151,10 @@ class RandomFourierFeatures(_Fourier):
 
     def __init__(self, *, kernel: SquaredExponential, dim: int, n_frequencies: int, seed: Seed = 0) -> None:
         lengthscales = _lengthscales(kernel, dim)
-        if not 1 <= n_frequencies <= MOST_FEATURES:
-            raise InvalidParameter(f"n_frequencies is {n_frequencies}: expected 1 to {MOST_FEATURES}")
+        count(n_frequencies, name="n_frequencies", minimum=1)
+        count(seed, name="seed", minimum=0)
+        if n_frequencies > MOST_FEATURES:
+            raise InvalidParameter(f"expected at most {MOST_FEATURES} frequencies")
         self.kernel, self.dim, self.n_frequencies, self.seed = kernel, dim, n_frequencies, seed
         rng = np.random.Generator(np.random.Philox(seed))
         frequencies = rng.standard_normal((n_frequencies, dim)) / lengthscales
@@ -187,8 +197,8 @@ def quadrature_error_bound(*, nodes: int, dim: int, radius: float, lengthscale: 
 def _lengthscales(kernel: SquaredExponential, dim: int) -> FloatArray:
     if getattr(kernel, "columns", ()) is not None or type(kernel) is not SquaredExponential:
         raise InvalidParameter("Fourier features are of a SquaredExponential kernel on all columns")
-    if dim < 1:
-        raise InvalidParameter(f"dim is {dim}: expected at least 1")
+    if count(dim, name="dim", minimum=1) > MOST_DIMENSIONS:
+        raise InvalidParameter(f"dim is beyond {MOST_DIMENSIONS}: no Fourier features cover that")
     lengthscale = np.asarray(kernel.lengthscale, dtype=np.float64)
     if lengthscale.ndim == 1 and len(lengthscale) != dim:
         raise InvalidParameter(f"{len(lengthscale)} lengthscales for {dim} dimensions")

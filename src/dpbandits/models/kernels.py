@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models._kernel import Kernel, Product, RowEvaluator, Scaled, Sum
@@ -250,6 +251,7 @@ class Indicator(Kernel):
         return fill
 
 
+@reading("the configuration of a kernel")
 def from_config(config: Mapping[str, Any]) -> Kernel:
     """The kernel that `to_config` described.
 
@@ -272,10 +274,7 @@ def from_config(config: Mapping[str, Any]) -> Kernel:
     }
     if kind not in builders:
         raise InvalidParameter(f"kernel type {kind!r} is unknown: expected one of {sorted(builders)}")
-    try:
-        return builders[kind](**parameters)
-    except TypeError as error:
-        raise InvalidParameter(f"the configuration of kernel {kind!r} does not fit it: {error}") from error
+    return builders[kind](**parameters)
 
 
 def _stationary_config(kernel: _Stationary) -> dict[str, Any]:

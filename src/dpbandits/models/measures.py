@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc
 
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
@@ -248,22 +249,20 @@ class CellMeasure:
         return {"axes": [axis.to_config() for axis in self.axes], "weights": self.weights.tolist()}
 
     @classmethod
+    @reading("the configuration of a measure")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Rebuild a measure from `to_config()`; weights come back bit for bit.
 
         Raises:
             InvalidParameter: not the configuration of a measure.
         """
-        try:
-            axes = tuple(
-                IntervalAxis(np.asarray(axis["edges"]))
-                if "edges" in axis
-                else FiniteAxis(np.asarray(axis["points"]))
-                for axis in config["axes"]
-            )
-            weights = np.asarray(config["weights"], dtype=np.float64)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidParameter("expected the configuration of a CellMeasure") from error
+        axes = tuple(
+            IntervalAxis(np.asarray(axis["edges"]))
+            if "edges" in axis
+            else FiniteAxis(np.asarray(axis["points"]))
+            for axis in config["axes"]
+        )
+        weights = np.asarray(config["weights"], dtype=np.float64)
         measure = cls(axes, weights)
         object.__setattr__(measure, "weights", weights)  # not divided by their rounded sum again
         return measure

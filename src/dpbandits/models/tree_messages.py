@@ -31,15 +31,15 @@ class Gaussians(NamedTuple):
     precision: FloatArray
     moment: FloatArray
 
-    def __add__(self, other: object) -> "Gaussians":
+    def __add__(self, other: object) -> "Gaussians":  # type: ignore[override]
         """The product of the likelihoods."""
         if not isinstance(other, Gaussians):
             return NotImplemented
         return Gaussians(self.precision + other.precision, self.moment + other.moment)
 
-    def at(self, index: object) -> "Gaussians":
-        """The likelihoods at an index."""
-        return Gaussians(self.precision[index], self.moment[index])  # type: ignore[index]
+    def at(self, rows: IntArray) -> "Gaussians":
+        """The likelihoods of some rows."""
+        return Gaussians(self.precision[rows], self.moment[rows])
 
     @classmethod
     def silent(cls, shape: tuple[int, ...]) -> "Gaussians":

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
 from dpbandits.models import kernels
@@ -274,16 +275,17 @@ class Modeler:
         Raises:
             InvalidParameter: not such a configuration, or made for another release.
         """
-        fields = dict(config)
+        with reading("the configuration of an outsourced.Modeler"):
+            return cls._from_fields(dict(config), release)
+
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any], release: Release) -> "Modeler":
         if fields.pop("type", None) != "outsourced.Modeler" or fields.pop("version", None) != 1:
             raise InvalidParameter("expected the configuration of an outsourced.Modeler, version 1")
         if fields.pop("release", None) != release.release_id:
             raise InvalidParameter("this configuration was made for another release")
         kernel = fields.pop("kernel", None)
-        try:
-            return cls(release, kernel=None if kernel is None else kernels.from_config(kernel), **fields)
-        except TypeError as error:
-            raise InvalidParameter("the configuration has missing or unknown fields") from error
+        return cls(release, kernel=None if kernel is None else kernels.from_config(kernel), **fields)
 
     @classmethod
     def replay(

@@ -22,13 +22,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter, MissingExtra, ProtocolError
+from dpbandits.privacy import _checks
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.row_mechanisms import GaussianLaw, NoiseLaw
 from dpbandits.privacy.row_mechanisms.noise_laws import from_config as law_from_config
+from dpbandits.state.npy import from_npy
 
-__all__ = ["Release"]
+__all__ = ["Release", "check_target"]
 
 KIND = "dpbandits.row-release"
 SCHEMA_VERSION = 1
@@ -62,6 +65,17 @@ class Release:
     cap: int | None
 
     def __post_init__(self) -> None:
+        mappings = (self.mechanism, self.transform, self.answers)
+        if not all(isinstance(part, Mapping) for part in mappings) or not (
+            self.cap is None or (type(self.cap) is int and self.cap >= 0)
+        ):
+            raise InvalidParameter(
+                "a release's mechanism, transform and answers are mappings, its cap a count or None"
+            )
+        deviation = _checks.number(self.answers.get("sd", 0.0), name="sd of answers", exclusive=False)
+        half_width = _checks.number(self.half_width, name="half_width")
+        if not (deviation < 1e100 and 1e-100 < half_width < 1e100):
+            raise InvalidParameter("half_width and the deviation of answers are beyond any table's scale")
         if (
             self.inputs.ndim != 2
             or self.inputs.shape[1] != self.law.dim
@@ -149,14 +163,8 @@ class Release:
             MissingExtra: parquet without pyarrow.
         """
         target = Path(directory)
-        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-            try:
-                same = Release.read(target).release_id == self.release_id
-            except (OSError, CorruptState, IncompatibleState):
-                same = False
-            if same:
-                return
-            raise ProtocolError("the directory exists and holds something else: name a new one")
+        if check_target(target, file_format=file_format, release_id=self.release_id):
+            return
         data = _npy(self.inputs) if file_format == "npy" else _parquet(self.inputs)
         name = f"inputs.{file_format}"
         body = {
@@ -195,20 +203,17 @@ class Release:
         path = folder / "release.json"
         if path.stat().st_size > _LARGEST_JSON:
             raise CorruptState("release.json is too large to be one")
-        try:
-            body = json.loads(path.read_text("utf-8"))
-        except (UnicodeDecodeError, json.JSONDecodeError):
-            raise CorruptState("release.json is not JSON") from None
-        if not isinstance(body, dict) or body.get("kind") != KIND:
+        with reading("a release.json", CorruptState):
+            body = json_object(path.read_text("utf-8"), "a release.json", CorruptState)
+        if body.get("kind") != KIND:
             raise IncompatibleState("release.json does not describe a row release")
         if body.get("schema_version") != SCHEMA_VERSION:
             raise IncompatibleState(
-                f"the release has schema version {body.get('schema_version')!r}, this library reads "
-                f"{SCHEMA_VERSION}"
+                f"the release has another schema version, this library reads {SCHEMA_VERSION}"
             )
         if body.get("sha256") != _digest({key: value for key, value in body.items() if key != "sha256"}):
             raise CorruptState("release.json does not match its SHA-256: fetch the release again")
-        try:
+        with reading("a release", CorruptState):
             data = (folder / _plain_name(body["inputs"]["file"])).read_bytes()
             if hashlib.sha256(data).hexdigest() != body["inputs"]["sha256"]:
                 raise CorruptState("the inputs do not match their SHA-256: fetch the release again")
@@ -226,10 +231,35 @@ class Release:
                 answers=body["answers"],
                 cap=body["cap"],
             )
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, CorruptState):
-                raise
-            raise CorruptState("release.json lacks a field or holds one of the wrong kind") from None
+
+
+def check_target(directory: str | os.PathLike[str], *, file_format: str, release_id: str) -> bool:
+    """Whether the directory holds this release already; an error where it could not be written there.
+
+    Raises:
+        InvalidParameter: another format.
+        ProtocolError: the directory exists and holds something else, or cannot be made.
+        MissingExtra: parquet without pyarrow.
+    """
+    if file_format not in ("npy", "parquet"):
+        raise InvalidParameter(f"format {file_format!r}: expected npy or parquet")
+    if file_format == "parquet":
+        _pyarrow()
+    target = Path(directory)
+    if target.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
+        try:
+            same = Release.read(target).release_id == release_id
+        except (OSError, CorruptState, IncompatibleState):
+            same = False
+        if same:
+            return True
+        raise ProtocolError("the directory exists and holds something else: name a new one")
+    above = target.absolute().parent
+    while not above.exists():
+        above = above.parent
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise ProtocolError("the release directory cannot be made at this path: name another one")
+    return False
 
 
 def _digest(body: Mapping[str, Any]) -> str:
@@ -250,7 +280,7 @@ def _npy(inputs: FloatArray) -> bytes:
 
 
 def _from_npy(data: bytes) -> FloatArray:
-    return np.asarray(np.load(io.BytesIO(data), allow_pickle=False), dtype=np.float64)
+    return np.asarray(from_npy(data, name="inputs"), dtype=np.float64)
 
 
 def _parquet(inputs: FloatArray) -> bytes:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import domains
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
 from dpbandits.errors import (
@@ -323,14 +324,12 @@ class BasePolicy(ABC):
             config: from `to_config`.
             **runtime: what a configuration does not hold (ledger=, account=), or replaces in it (noise=).
         """
-        parameters = dict(config)
-        kind = parameters.pop("policy", None)
-        if kind != cls.kind:
-            raise InvalidParameter(f"config: expected policy {cls.kind!r}, got {kind!r}")
-        try:
+        with reading(f"a configuration of {cls.kind}"):
+            parameters = dict(config)
+            kind = parameters.pop("policy", None)
+            if kind != cls.kind:
+                raise InvalidParameter(f"config: expected policy {cls.kind!r}, got another one's")
             return cls(**(cls._parameters(parameters) | runtime))
-        except (TypeError, KeyError) as error:
-            raise InvalidParameter(f"config: not a configuration of {cls.kind}: {error}") from error
 
     @classmethod
     def _parameters(cls, config: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,10 @@ def number(value: object, *, name: str, minimum: float = 0.0, exclusive: bool = 
     """`value` as a finite float above `minimum` (or at it, when not `exclusive`)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InvalidParameter(f"{name} is a {type(value).__name__}, expected a number")
-    result = float(value)
+    try:
+        result = float(value)
+    except OverflowError:
+        raise InvalidParameter(f"{name} is beyond the largest float") from None
     inside = result > minimum if exclusive else result >= minimum
     if not (math.isfinite(result) and inside):
         bound = "above" if exclusive else "at least"

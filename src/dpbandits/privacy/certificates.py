@@ -33,6 +33,7 @@ from typing import Any
 
 from scipy.special import ndtr
 
+from dpbandits._reading import reading
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import _checks
 from dpbandits.privacy._divergences import coins_permitted, concentrated_delta, gaussian_delta
@@ -287,6 +288,7 @@ class NearGaussianDP(Certificate):
         return {"kind": "NearGaussianDP", "mu": self.mu, "distance": self.distance}
 
 
+@reading("the configuration of a certificate")
 def from_config(config: Mapping[str, Any]) -> Certificate:
     """Rebuild a certificate from its `to_config()`.
 
@@ -306,10 +308,7 @@ def from_config(config: Mapping[str, Any]) -> Certificate:
     }
     if kind not in kinds:
         raise InvalidParameter(f"expected a certificate of kind {', '.join(str(name) for name in kinds)}")
-    try:
-        return kinds[kind](**arguments)
-    except TypeError as error:
-        raise InvalidParameter(f"{kind}: the configuration has missing or unknown fields") from error
+    return kinds[kind](**arguments)
 
 
 def membership_bound(epsilon: float, delta: float = 0.0) -> float:

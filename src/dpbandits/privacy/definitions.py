@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dpbandits._reading import reading
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import _checks
 
@@ -283,6 +284,7 @@ _KINDS: dict[str, type[JointDP] | type[LocalDP] | type[RowDP] | type[NoPrivacy]]
 }
 
 
+@reading("the configuration of a definition")
 def from_config(config: Mapping[str, Any]) -> Definition:
     """Rebuild a definition from its `to_config()`.
 
@@ -293,7 +295,4 @@ def from_config(config: Mapping[str, Any]) -> Definition:
     kind = _KINDS.get(arguments.pop("kind", ""))
     if kind is None:
         raise InvalidParameter(f"expected a definition of kind {', '.join(_KINDS)}")
-    try:
-        return kind(**arguments)
-    except TypeError as error:
-        raise InvalidParameter(f"{kind.__name__}: the configuration has missing or unknown fields") from error
+    return kind(**arguments)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from dpbandits._reading import json_object, reading
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import certificates, definitions
 from dpbandits.privacy.certificates import Certificate, membership_bound, rounded_up
@@ -281,11 +282,10 @@ class Guarantee:
         Raises:
             InvalidParameter: not such a text, of another format version, or contradictory.
         """
-        try:
-            fields = json.loads(text)
-            version = fields.pop("format")
-            if version != _FORMAT:
-                raise InvalidParameter(f"a guarantee of format {version}, expected {_FORMAT}")
+        fields = json_object(text, "the JSON form of a guarantee")
+        with reading("the JSON form of a guarantee"):
+            if fields.pop("format") != _FORMAT:
+                raise InvalidParameter(f"a guarantee of another format, expected {_FORMAT}")
             certificate = fields["certificate"]
             fields["definition"] = definitions.from_config(fields["definition"])
             fields["epsilon"] = math.inf if fields["epsilon"] is None else fields["epsilon"]
@@ -293,9 +293,9 @@ class Guarantee:
             fields["observers"] = tuple(Observer(**observer) for observer in fields["observers"])
             fields["mechanisms"] = tuple(_record_from_config(record) for record in fields["mechanisms"])
             fields["assumptions"] = tuple(Assumption(**assumption) for assumption in fields["assumptions"])
-            return cls(**fields)
-        except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
-            raise InvalidParameter("the text is not the JSON form of a Guarantee") from error
+            guarantee = cls(**fields)
+            guarantee.explain()  # every field is of the kind that its prose needs
+            return guarantee
 
 
 _HEADLINES = {

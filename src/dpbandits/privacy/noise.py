@@ -28,6 +28,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from dpbandits._reading import reading
 from dpbandits._typing import IntArray, Seed
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import _checks
@@ -297,6 +298,7 @@ class SimulatedNoise:
         return hash((SimulatedNoise, self._seed))
 
 
+@reading("the configuration of a noise source")
 def from_config(config: Mapping[str, Any]) -> NoiseSource:
     """A fresh source of the kind that `to_config()` described.
 

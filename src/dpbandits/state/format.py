@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter
-from dpbandits.state._npy import read_npy, to_npy
 from dpbandits.state.container import State
 from dpbandits.state.files import open_regular, replace_durably, write_durably
+from dpbandits.state.npy import read_npy, to_npy
 
 __all__ = ["Identity", "State", "decode", "encode", "read_identity", "read_state", "write_state"]
 

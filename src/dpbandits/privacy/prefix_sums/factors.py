@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import _checks
@@ -100,6 +101,7 @@ class Factor:
         return {"matrix": self.matrix.tolist()}
 
     @classmethod
+    @reading("the configuration of a factor")
     def from_config(cls, config: Mapping[str, Any]) -> "Factor":
         """Rebuild a factor from `to_config()`."""
         return cls(np.array(config["matrix"]))

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import _checks
@@ -239,6 +240,7 @@ class CellLaw(NoiseLaw):
         return self.width**2 / 12.0, 2.0 * self.half_width**2 / 3.0
 
 
+@reading("the configuration of a noise law")
 def from_config(config: Mapping[str, Any]) -> NoiseLaw:
     """Rebuild a law from its `to_config()`.
 
@@ -254,10 +256,7 @@ def from_config(config: Mapping[str, Any]) -> NoiseLaw:
     law = laws.get(arguments.pop("type", None))
     if law is None:
         raise InvalidParameter(f"expected a noise law of type {', '.join(str(name) for name in laws)}")
-    try:
-        return law(**arguments)
-    except TypeError as error:
-        raise InvalidParameter(f"{law.__name__}: the configuration has missing or unknown fields") from error
+    return law(**arguments)
 
 
 def _squared_distances(released: FloatArray, positions: FloatArray) -> FloatArray:

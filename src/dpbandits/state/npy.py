@@ -35,6 +35,15 @@ def to_npy(array: NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
+def from_npy(data: bytes, *, name: str) -> NDArray[Any]:
+    """The array of a whole .npy file.
+
+    Raises:
+        CorruptState: the bytes are no numeric array, or not in C order.
+    """
+    return read_npy(io.BytesIO(data), len(data), hashlib.sha256(data).hexdigest(), name=name)
+
+
 def read_npy(file: BinaryIO, n_bytes: int, digest: str, *, name: str) -> NDArray[Any]:
     """The array in the next `n_bytes` bytes of `file`, whose SHA-256 must be `digest`.
 
@@ -43,7 +52,7 @@ def read_npy(file: BinaryIO, n_bytes: int, digest: str, *, name: str) -> NDArray
     Raises:
         CorruptState: the bytes are no numeric array of that size and digest.
     """
-    refused = CorruptState(f"array {name!r} in the state file is damaged: restore the file from a backup")
+    refused = CorruptState(f"array {name!r} is damaged or not numeric: restore its file from a backup")
     head = file.read(min(n_bytes, _MAX_HEADER))
     parsed = _parse(head)
     if parsed is None:

@@ -1,0 +1,71 @@
+"""Reading what somebody else wrote: one clear error, whatever is wrong with it.
+
+A configuration is plain JSON values from a file or a network. Code that reads it may assume nothing of its
+types; instead of a check a field, `reading` turns what Python raises on a wrong type into one error.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from dpbandits.errors import DPBanditsError, InvalidData, InvalidParameter
+
+__all__ = ["json_object", "reading"]
+
+_MISFITS = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError)
+
+LARGEST_TEXT = 1 << 24
+"""Characters of JSON that are read: a policy of a thousand bins and a hundred arms has a tenth of this."""
+
+
+@contextmanager
+def reading(what: str, error: type[DPBanditsError] = InvalidParameter) -> Iterator[None]:
+    """Turn whatever a malformed value makes Python raise into `error`; errors about state pass.
+
+    The message names the kind of exception, never a value: what is read may be damaged private state.
+
+    Example:
+        >>> with reading("a box"):
+        ...     dict(low=0)["high"]
+        Traceback (most recent call last):
+        dpbandits.errors.InvalidParameter: not a box: a field is missing or of the wrong kind (KeyError)
+    """
+    try:
+        yield
+    except (InvalidParameter, InvalidData) as unfit:
+        if isinstance(unfit, error):
+            raise
+        raise error(f"not {what}: {unfit}") from None
+    except DPBanditsError:
+        raise
+    except _MISFITS as misfit:
+        raise error(
+            f"not {what}: a field is missing or of the wrong kind ({type(misfit).__name__})"
+        ) from None
+
+
+def json_object(text: str, what: str, error: type[DPBanditsError] = InvalidParameter) -> dict[str, Any]:
+    """The JSON object in `text`; numbers are finite, its size bounded.
+
+    Raises:
+        error: anything else.
+    """
+    if len(text) > LARGEST_TEXT:
+        raise error(f"not {what}: the text is longer than {LARGEST_TEXT} characters")
+    with reading(what, error):
+        value = json.loads(text, parse_constant=_refuse)
+        if not isinstance(value, dict):
+            raise TypeError
+    fields: dict[str, Any] = value
+    return fields
+
+
+def _refuse(_: str) -> NoReturn:
+    raise ValueError
+
+
+def config_type(config: object, field: str = "type") -> str | None:
+    """The label of a configuration, or None where it is no mapping or its label is no text."""
+    label = config.get(field) if isinstance(config, Mapping) else None
+    return label if isinstance(label, str) else None
