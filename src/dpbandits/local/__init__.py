@@ -9,6 +9,7 @@ On the device (NumPy and the standard library are enough):
 On the server:
 
 - `Server`: `absorb` bytes, `publish` policies, `replay` from bytes; it has no way in for raw data.
+- `DurableServer`: the same, with every report on disk before it is confirmed.
 - `TreeRule`, `EliminationRule` and, as published, `dpbandits.local.published.ma2025.Ma2025Rule`.
 - `simulate`: whole crowds at once, for studies.
 
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dpbandits.local.client import Client
     from dpbandits.local.crowd import ContextWorld, SimulationResult, simulate
+    from dpbandits.local.durable_server import DurableServer, Recorded
     from dpbandits.local.elimination import EliminationConstants, EliminationRule
     from dpbandits.local.gp_spec import GPUCBSpec, PublishedWeights
     from dpbandits.local.gp_ucb import GPUCBClient, GPUCBServer
@@ -38,6 +40,7 @@ __all__ = [
     "Absorbed",
     "Client",
     "ContextWorld",
+    "DurableServer",
     "EliminationConstants",
     "EliminationRule",
     "FileOutbox",
@@ -49,6 +52,7 @@ __all__ = [
     "PartitionBanditSpec",
     "PublishedPolicy",
     "PublishedWeights",
+    "Recorded",
     "Server",
     "SimulationResult",
     "TreeConstants",
@@ -61,6 +65,7 @@ _MODULES = {
     "Absorbed": "server",
     "Client": "client",
     "ContextWorld": "crowd",
+    "DurableServer": "durable_server",
     "EliminationConstants": "elimination",
     "EliminationRule": "elimination",
     "FileOutbox": "outbox",
@@ -72,6 +77,7 @@ _MODULES = {
     "PartitionBanditSpec": "spec",
     "PublishedPolicy": "reports",
     "PublishedWeights": "gp_spec",
+    "Recorded": "durable_server",
     "Server": "server",
     "SimulationResult": "crowd",
     "TreeConstants": "tree",

@@ -1,0 +1,208 @@
+"""A server that goes on after its process has ended: same reports, same versions, refusals of anything else.
+
+What kills, full disks and torn writes do to it is tested in tests/faults.
+"""
+
+import copy
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from dpbandits.domains import Box
+from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, ProtocolError, StateError
+from dpbandits.local import (
+    Client,
+    DurableServer,
+    GPUCBClient,
+    GPUCBServer,
+    GPUCBSpec,
+    PartitionBanditSpec,
+    Server,
+)
+from dpbandits.models.features import MercerFeatures
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.privacy import JointDP, SimulatedNoise
+
+SPEC = PartitionBanditSpec(
+    domain=Box(low=[0], high=[1]), n_arms=2, epsilon=2.0, reports_per_version=6, seed=5
+)
+
+
+def opened(folder, spec=SPEC):
+    return DurableServer(Server(spec), folder, spec_digest=spec.digest)
+
+
+def report_of(policy, x):
+    client = Client(SPEC)
+    return client.privatize([x], client.choose(policy, [x]), reward=float(x > 0.5))
+
+
+def serve(server, n_batches, start=0):
+    """Batches of three reports, a publication after each; what was confirmed and published."""
+    seen = []
+    for batch in range(start, start + n_batches):
+        policy = server.publish()
+        reports = [report_of(policy, x) for x in np.random.default_rng(batch).random(3)]
+        seen.append((policy.to_json(SPEC), reports, server.absorb(reports)))
+    return seen
+
+
+def test_a_new_process_goes_on_where_the_old_one_stopped(tmp_path):
+    with opened(tmp_path) as first:
+        seen = serve(first, 5)
+        now, totals = first.publish().to_json(SPEC), first.server.totals
+    with opened(tmp_path) as second:
+        assert second.server.totals == totals
+        assert second.publish().to_json(SPEC) == now
+        for _, reports, _ in seen[-2:]:  # still in the window: repeated sendings are known
+            assert second.absorb(reports).repeated == 3
+        serve(second, 4, start=5)
+        after, totals = second.publish().to_json(SPEC), second.server.totals
+    replayed = opened(tmp_path)
+    assert replayed.publish().to_json(SPEC) == after
+    assert replayed.server.totals == totals
+    assert totals.accepted == 27
+
+
+def test_it_is_the_plain_server(tmp_path):
+    plain, durable = Server(SPEC), opened(tmp_path)
+    for batch in range(8):
+        policy = plain.publish()
+        assert durable.publish().to_json(SPEC) == policy.to_json(SPEC)
+        reports = [report_of(policy, x) for x in np.random.default_rng(batch).random(3)]
+        junk = [b"", b"\x00" * 40, None, reports[0]]
+        assert plain.absorb([*reports, *junk]) == durable.absorb([*reports, *junk])
+
+
+def test_gaussian_process_servers_go_on_too(tmp_path):
+    features = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=SPEC.domain, n_features=4)
+    spec = GPUCBSpec(
+        domain=SPEC.domain,
+        features=features,
+        reward_range=(0, 1),
+        privacy=JointDP(epsilon=4.0, delta=1e-6),
+        noise=SimulatedNoise(1),
+        n_candidates=3,
+    )
+
+    def server():
+        return DurableServer(GPUCBServer(spec), tmp_path, spec_digest=spec.digest)
+
+    with server() as first:
+        for user in range(12):
+            if user % 4 == 0:
+                policy = first.publish()
+            client = GPUCBClient(spec)
+            client.choose(policy, np.random.default_rng(user).random((3, 1)))
+            assert first.absorb([client.privatize(reward=0.5)]) == 1
+    with server() as second:
+        assert second.server.n_reports == 12
+        mean = second.publish().mean
+    assert server().publish().version == 4
+    assert np.abs(mean).max() > 0.0
+
+
+def test_only_one_server_uses_a_folder(tmp_path):
+    with opened(tmp_path) as first:
+        with pytest.raises(StateError, match="another server"):
+            opened(tmp_path)
+        first.publish()
+    with pytest.raises(ProtocolError, match="closed"):
+        first.publish()
+    opened(tmp_path).close()
+
+
+def test_another_specs_log_is_refused(tmp_path):
+    opened(tmp_path).close()
+    other = PartitionBanditSpec(domain=Box(low=[0], high=[1]), n_arms=3, epsilon=2.0)
+    with pytest.raises(IncompatibleState):
+        opened(tmp_path, other)
+
+
+def test_versions_that_come_out_otherwise_are_refused(tmp_path):
+    with opened(tmp_path) as server:
+        serve(server, 3)
+    changed = PartitionBanditSpec(
+        domain=Box(low=[0], high=[1]), n_arms=2, epsilon=2.0, reports_per_version=6, seed=6
+    )
+    with pytest.raises(IncompatibleState, match="comes out otherwise"):
+        DurableServer(Server(changed), tmp_path, spec_digest=SPEC.digest)
+
+
+def test_every_change_of_what_was_confirmed_is_refused(tmp_path):
+    with opened(tmp_path / "server") as server:
+        serve(server, 2)
+    for name in ("reports.log", "reports.end"):
+        path = tmp_path / "server" / name
+        whole = path.read_bytes()
+        damaged = [whole[:cut] for cut in range(0, len(whole), 7)]
+        damaged += [whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :] for at in range(0, len(whole), 3)]
+        for data in damaged:
+            path.write_bytes(data)
+            with pytest.raises((CorruptState, IncompatibleState)):
+                opened(tmp_path / "server")
+        path.unlink()
+        with pytest.raises(CorruptState):
+            opened(tmp_path / "server")
+        path.write_bytes(whole)
+    with opened(tmp_path / "server") as server:
+        assert server.server.totals.accepted == 6
+
+
+def test_a_full_disk_counts_nothing_and_the_batch_can_be_sent_again(tmp_path, monkeypatch):
+    server = opened(tmp_path)
+    policy = server.publish()
+    reports = [report_of(policy, x) for x in (0.1, 0.9)]
+    for name in ("write", "fsync", "replace"):
+        with monkeypatch.context() as failing:
+            failing.setattr(os, name, _full_disk)
+            with pytest.raises(OSError, match="no space"):
+                server.absorb(reports)
+    assert server.server.totals.accepted == 0
+    assert server.absorb(reports).accepted == 2
+    server.close()
+    assert opened(tmp_path).server.totals.accepted == 2
+
+
+def test_a_version_that_could_not_be_kept_is_kept_before_anything_follows(tmp_path, monkeypatch):
+    server = opened(tmp_path)
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "fsync", _full_disk)
+        with pytest.raises(OSError, match="no space"):
+            server.publish()
+    serve(server, 3)
+    now = server.publish().to_json(SPEC)
+    server.close()
+    assert opened(tmp_path).publish().to_json(SPEC) == now
+
+
+def _full_disk(*_arguments, **_options):
+    raise OSError("no space left on device")
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_it_cannot_be_copied(tmp_path, duplicate):
+    with pytest.raises(ProtocolError):
+        duplicate(opened(tmp_path))
+
+
+def test_a_forked_child_cannot_use_it(tmp_path, monkeypatch):
+    server = opened(tmp_path)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    for call in (server.publish, lambda: server.absorb([])):
+        with pytest.raises(ForkedState):
+            call()
+
+
+def test_files_are_private(tmp_path):
+    with opened(tmp_path / "server") as server:
+        serve(server, 1)
+    assert (tmp_path / "server").stat().st_mode & 0o777 == 0o700
+    assert {path.name for path in (tmp_path / "server").iterdir()} == {
+        "reports.log",
+        "reports.end",
+        "server.lock",
+    }
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in (tmp_path / "server").iterdir())
