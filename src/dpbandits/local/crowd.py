@@ -17,7 +17,7 @@ from dpbandits.local.spec import PartitionBanditSpec
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.frequency import FloatingLaplace, ReportMechanism
 
-__all__ = ["ContextWorld", "SimulationResult", "simulate"]
+__all__ = ["ContextWorld", "Crowd", "SimulationResult", "simulate"]
 
 
 class ContextWorld(Protocol):
@@ -86,55 +86,108 @@ def simulate(
     Raises:
         InvalidParameter: world and spec do not fit, or no user.
     """
-    if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
-        raise InvalidParameter("simulate: expected a world of the spec's dim and n_arms, and n_users >= 1")
-    people, noise = (np.random.default_rng([seed, channel]) for channel in (0, 1))
-    contexts, means = world.draw(n_users, people)
-    best = means.max(axis=1)
-    luck = people.random((n_users, 2))
-    coins, rule = PublicCoins(seed), rule_for(spec)
-    by_server = spec.arms == "server"
-    step = spec.reports_per_version
-    n_versions = -(-n_users // step)
-    regret, reward, users = np.zeros(n_versions), np.zeros(n_versions), np.zeros(n_versions, dtype=np.int64)
-    mechanisms: dict[int, ReportMechanism | FloatingLaplace] = {}
-    taken, pending = [], sorted(snapshots)
-    nodes = np.zeros(n_users, dtype=np.int64)  # everyone's leaf, moved down where a leaf is split
+    crowd = Crowd(spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots)
+    while crowd.running:
+        crowd.step()
+    return crowd.result()
 
-    for version in range(n_versions):
-        start, stop = version * step, min(n_users, (version + 1) * step)
+
+class Crowd:
+    """A simulated crowd that is run version by version: `simulate`, for those who do something in between.
+
+    Args:
+        spec: as for `simulate`.
+        world: as for `simulate`.
+        n_users: as for `simulate`.
+        seed: as for `simulate`.
+        floating: as for `simulate`.
+        snapshots: as for `simulate`.
+        rule: the learning rule, which may have learned before; None: a fresh one.
+    """
+
+    def __init__(
+        self,
+        spec: PartitionBanditSpec,
+        world: ContextWorld,
+        *,
+        n_users: int,
+        seed: int,
+        floating: bool = False,
+        snapshots: tuple[int, ...] = (),
+        rule: LearningRule | None = None,
+    ) -> None:
+        if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
+            raise InvalidParameter(
+                "simulate: expected a world of the spec's dim and n_arms, and n_users >= 1"
+            )
+        people, self._noise = (np.random.default_rng([seed, channel]) for channel in (0, 1))
+        self._contexts, self._means = world.draw(n_users, people)
+        self._best = self._means.max(axis=1)
+        self._luck = people.random((n_users, 2))
+        self.spec, self._floating = spec, floating
+        self._coins, self.rule = PublicCoins(seed), rule_for(spec) if rule is None else rule
+        self._n_versions = -(-n_users // spec.reports_per_version)
+        self._regret, self._reward = np.zeros(self._n_versions), np.zeros(self._n_versions)
+        self._users = np.zeros(self._n_versions, dtype=np.int64)
+        self._mechanisms: dict[int, ReportMechanism | FloatingLaplace] = {}
+        self._taken: list[tuple[int, tuple[int, ...], IntArray]] = []
+        self._pending = sorted(snapshots)
+        self._version = 0
+        # Everyone's leaf, moved down where a leaf is split.
+        self._nodes = self.rule.partition.locate(self._contexts)
+
+    @property
+    def running(self) -> bool:
+        """Whether users are left."""
+        return self._version < self._n_versions
+
+    @property
+    def seen(self) -> int:
+        """Users who have come."""
+        return min(len(self._best), self._version * self.spec.reports_per_version)
+
+    def result(self) -> SimulationResult:
+        """What happened so far."""
+        done = slice(0, self._version)
+        return SimulationResult(
+            regret=self._regret[done],
+            reward=self._reward[done],
+            users=self._users[done],
+            rule=self.rule,
+            snapshots=tuple(self._taken),
+        )
+
+    def step(self) -> None:
+        """One version: its users choose, report, and the rule learns."""
+        spec, rule, version, luck = self.spec, self.rule, self._version, self._luck
+        by_server = spec.arms == "server"
+        start, stop = self.seen, min(len(self._best), self.seen + spec.reports_per_version)
         partition = rule.partition
         leaves, n_leaves = partition.leaves, len(partition.leaves)
-        at = partition.rank[nodes[start:stop]]
+        at = partition.rank[self._nodes[start:stop]]
         arms = weights = None
         if by_server:
-            arms = rule.assign(public_normals(coins, version, partition, spec.n_arms))
+            arms = rule.assign(public_normals(self._coins, version, partition, spec.n_arms))
             chosen = arms[at]
         else:
             weights = rule.weights()
             chosen = (weights.cumsum(axis=1)[at] < luck[start:stop, 1:]).sum(axis=1).clip(max=spec.n_arms - 1)
-        mean = means[np.arange(start, stop), chosen]
-        regret[version] = (best[start:stop] - mean).sum()
-        reward[version] = mean.sum()
-        users[version] = stop - start
-        while pending and start >= pending[0]:
-            pending.pop(0)
+        mean = self._means[np.arange(start, stop), chosen]
+        self._regret[version] = (self._best[start:stop] - mean).sum()
+        self._reward[version] = mean.sum()
+        self._users[version] = stop - start
+        while self._pending and start >= self._pending[0]:
+            self._pending.pop(0)
             leading = rule.weights().argmax(axis=1)
-            taken.append((start, tuple(partition.splits), leading))
+            self._taken.append((start, tuple(partition.splits), leading))
 
         cells = at if by_server else at * spec.n_arms + chosen
         n_cells = spec.n_cells(n_leaves)
         positive = luck[start:stop, 0] < mean
         ones = np.bincount(cells[positive], minlength=n_cells)
         zeros = np.bincount(cells[~positive], minlength=n_cells)
-        if n_cells not in mechanisms:
-            mechanisms[n_cells] = (
-                FloatingLaplace(n_cells=n_cells, epsilon=spec.epsilon)
-                if floating
-                else spec.mechanism_for(n_leaves)
-            )
-        mechanism = mechanisms[n_cells]
-        signed, count = mechanism.simulated_estimate(ones, zeros, noise)
+        mechanism = self._mechanism(n_cells, n_leaves)
+        signed, count = mechanism.simulated_estimate(ones, zeros, self._noise)
         shape = (n_leaves,) if by_server else (n_leaves, spec.n_arms)
         rule.learn(
             CellSums(
@@ -147,9 +200,21 @@ def simulate(
                 moments=mechanism.moments,
             )
         )
-        n_nodes = rule.partition.n_nodes
         rule.refine()
-        if rule.partition.n_nodes > n_nodes:
-            later = stop + np.flatnonzero(rule.partition.left[nodes[stop:]] >= 0)
-            nodes[later] = rule.partition.locate(contexts[later])
-    return SimulationResult(regret=regret, reward=reward, users=users, rule=rule, snapshots=tuple(taken))
+        self._version += 1
+        self.relocate()
+
+    def relocate(self) -> None:
+        """Find the leaves of those still to come, where a leaf was split since."""
+        later = self.seen + np.flatnonzero(self.rule.partition.left[self._nodes[self.seen :]] >= 0)
+        if len(later):
+            self._nodes[later] = self.rule.partition.locate(self._contexts[later])
+
+    def _mechanism(self, n_cells: int, n_leaves: int) -> ReportMechanism | FloatingLaplace:
+        if n_cells not in self._mechanisms:
+            self._mechanisms[n_cells] = (
+                FloatingLaplace(n_cells=n_cells, epsilon=self.spec.epsilon)
+                if self._floating
+                else self.spec.mechanism_for(n_leaves)
+            )
+        return self._mechanisms[n_cells]

@@ -31,7 +31,7 @@ class Gaussians(NamedTuple):
     precision: FloatArray
     moment: FloatArray
 
-    def __add__(self, other: object) -> "Gaussians":  # type: ignore[override]
+    def __add__(self, other: object) -> "Gaussians":
         """The product of the likelihoods."""
         if not isinstance(other, Gaussians):
             return NotImplemented
