@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,7 @@ ARGUMENTS = {
         {"reward_range": (1.0, 0.0)},
         {"seed": -1},
         {"account": "people"},
+        {"public_decision_sets": np.full((5, 2), 0.5)},
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
@@ -87,3 +90,55 @@ def test_the_same_data_under_less_noise_is_known_better():
         return policy.predict(points)[1].mean()
 
     assert spread_after_learning(30.0) < spread_after_learning(1.0)
+
+
+def answered(policy, count):
+    rng = np.random.default_rng(0)
+    for t in range(count):
+        policy.tell(policy.ask(rng.random((3, 2)), user=t).id, 1.0)
+
+
+def test_a_fit_that_failed_is_tried_again(monkeypatch):
+    """It must not leave the policy answering from the release before for ever."""
+    policy = BlockGPUCB(**ARGUMENTS)
+    answered(policy, 8)
+    sets = np.random.default_rng(1).random((3, 2))
+    monkeypatch.setattr(policy, "_fit", lambda: 1 / 0)
+    for attempt in range(2):
+        with pytest.raises(ZeroDivisionError):
+            policy.ask(sets, user=f"late {attempt}")
+        assert len(policy.released) == 0  # a release that is not used is not shown
+    monkeypatch.undo()
+    policy.ask(sets, user="late 0")
+    assert policy._posterior is not None
+    assert len(policy.released) == 1
+
+
+def test_an_interrupt_after_the_release_still_closes_its_rounds(monkeypatch):
+    """Otherwise a late reward would be taken, and its teller told that it counts."""
+    policy = BlockGPUCB(**ARGUMENTS)
+    answered(policy, 7)
+    late = policy.ask(np.full((1, 2), 0.5), user="late")
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(policy._book, "close", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        policy.ask(np.full((1, 2), 0.5), user="next")
+    monkeypatch.undo()
+    first = policy._released.copy()
+    policy.ask(np.full((1, 2), 0.5), user="next")
+    assert np.array_equal(policy._released, first)  # the same release, no new noise
+    assert policy.tell(late.id, 1.0).value == "late"
+
+
+def test_delta_is_compared_with_the_number_of_users():
+    arguments = ARGUMENTS | {"horizon": 64, "privacy": dpb.JointDP(epsilon=4, delta=9e-4, rounds_per_user=1)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BlockGPUCB(**arguments)
+    arguments |= {"horizon": 2048, "privacy": dpb.JointDP(epsilon=4, delta=9e-4, rounds_per_user=2)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BlockGPUCB(**arguments)  # 1,024 users: 9e-4 is below one over their number

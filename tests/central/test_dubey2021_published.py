@@ -73,6 +73,97 @@ def test_without_noise_the_prefix_is_the_sum(rounds, horizon):
     assert 2 * half == pytest.approx(phi.T @ rewards, abs=1e-4)
 
 
+class Interrupted(Silence):
+    """Silent, and cut off once, while noise number `at` is drawn."""
+
+    at = 0
+
+    def integer_gaussian(self, sigma, size):
+        self.at -= 1
+        if self.at == 0:
+            raise KeyboardInterrupt
+        return super().integer_gaussian(sigma, size)
+
+
+@pytest.mark.parametrize("at", [1, 2, 4, 7, 8, 64])
+@pytest.mark.parametrize("horizon", [80, None])
+def test_an_interrupted_release_is_done_again_and_loses_nobody(at, horizon):
+    noise = Interrupted(0)
+    noise.at = at
+    p, rng, actions = policy(noise=noise, horizon=horizon), np.random.default_rng(0), []
+    cut = 0
+    for _ in range(66):
+        candidates = DOMAIN.sample(1, rng)
+        try:
+            decision = p.ask(candidates)
+        except KeyboardInterrupt:
+            cut += 1
+            decision = p.ask(candidates)
+        actions.append(decision.action)
+        p.tell(decision.id, 1.0)
+    assert cut == 1
+    p.ask(candidates)
+    released = (p._carried + p._nodes.sum(axis=0)) * RELEASE_UNIT
+    phi = FEATURES(np.array(actions))
+    assert p._mechanism.from_coordinates(released)[0] == pytest.approx(phi.T @ phi, abs=1e-4)
+
+
+def test_a_fit_that_failed_is_tried_again(monkeypatch):
+    p = policy(noise=Silence(0))
+    decision = p.ask(DOMAIN.sample(2, np.random.default_rng(0)))
+    p.tell(decision.id, 1.0)
+    before = p._weights.copy()
+    monkeypatch.setattr(p, "_fit", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        p.ask(DOMAIN.sample(2, np.random.default_rng(1)))
+    monkeypatch.undo()
+    p.ask(DOMAIN.sample(2, np.random.default_rng(1)))
+    assert not np.array_equal(p._weights, before)
+
+
+def test_the_radius_covers_the_function():
+    """Theorem 1: the function lies within the radius everywhere, but for a chance of alpha = .1.
+
+    30 functions of norm at most 1 in the span of the features, Bernoulli rewards. Were the chance of a
+    miss .1, more than 15 of 30 would miss with probability below 1e-8.
+    """
+    points = DOMAIN.sample(100, np.random.default_rng(9))
+    missed, slack = 0, []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        centre, share = DOMAIN.sample(1, rng), rng.uniform(0.2, 0.7)
+        weights = share * FEATURES(centre)[0]  # share k(centre, x), near enough to [0, 1]
+        p = policy(noise=SimulatedNoise(seed), horizon=61, privacy=JointDP(epsilon=40.0, delta=1e-3))
+        for _ in range(60):
+            decision = p.ask(DOMAIN.sample(4, rng))
+            chance = FEATURES(decision.action[None])[0] @ weights
+            p.tell(decision.id, float(rng.random() < chance))
+        p.ask(points[:2])
+        mean, half = p.predict(points)
+        error = np.abs(mean - np.clip(FEATURES(points) @ weights, 0.0, 1.0))
+        missed += bool((error > 2.0 * half).any())
+        slack.append((2.0 * half).mean() / error.mean())
+    assert missed <= 15
+    assert np.median(slack) < 100.0  # and the radius is not infinite
+
+
+def test_the_shift_is_twice_the_bound_on_the_noise():
+    """Lemma 3 at m = 16, T = 40 with silent noise: the smallest eigenvalue is the shift, and the noise
+    of a prefix exceeds its bound in none of 200 draws (alpha = .1 allows 20 of them)."""
+    p = policy(noise=Silence(0))
+    drive(p, 1)
+    m, levels = FEATURES.n_features, p.diagnostics()["levels"]
+    tail = math.sqrt(2.0 * math.log(2.0 * 40 / 0.1))
+    bound = math.sqrt(levels) * p.diagnostics()["node_noise_sd"] * (math.sqrt(2.0 * m) + tail)
+    smallest = np.linalg.eigvalsh(p._lower @ p._lower.T)[0]
+    assert smallest == pytest.approx(2.0 * bound, rel=1e-6)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        Z = rng.standard_normal((levels, m, m)) * p.diagnostics()["node_noise_sd"]
+        noise = (Z + np.swapaxes(Z, 1, 2)).sum(axis=0) / 2.0
+        assert np.linalg.norm(noise, 2) < bound
+
+
 def test_doubling_carries_finished_epochs_on():
     p = policy(noise=Silence(0), horizon=None)
     actions, rewards = drive(p, 70)
@@ -172,6 +263,27 @@ class TestPrintedConstants:
         assert guarantee.status == "broken"
         assert "likelihood-ratio" in guarantee.attack
         assert "really gives epsilon = 0.1" in guarantee.explain()
+
+    def test_what_was_broken_in_the_first_epoch_stays_broken(self):
+        """At epsilon = .072 Lemma 12 is too little for 64 rounds and enough for 1,024."""
+        p = policy(
+            horizon=None,
+            privacy=JointDP(epsilon=0.072, delta=1e-5),
+            paper_constants="lemma-12",
+            acknowledge_broken=True,
+        )
+        first = p.guarantee.explain()
+        p._epoch_release = p._release_of(5)
+        assert p.guarantee.status == "broken"
+        assert p.guarantee.explain() == first
+
+    @pytest.mark.parametrize("formula", FORMULAS)
+    def test_printed_scales_fall_shortest_in_the_smallest_tree(self, formula):
+        at = {"epsilon": 0.1, "delta": 1e-5}
+        ratios = [
+            printed_scale(formula, levels=k, **at) / correct_scale(levels=k, **at) for k in range(1, 23)
+        ]
+        assert (np.diff(ratios) > 0).all()
 
     @pytest.mark.parametrize("formula", FORMULAS)
     def test_over_noised_formulas_say_what_they_really_give(self, formula):

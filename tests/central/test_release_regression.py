@@ -7,6 +7,7 @@ from dpbandits.central import BlockGPUCB, default_blocks
 from dpbandits.central.regression import SPREADS, likely_spread
 from dpbandits.central.schedule import open_ended_blocks
 from dpbandits.domains import Box
+from dpbandits.errors import InvalidData
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.privacy.prefix_sums import identity
@@ -32,6 +33,12 @@ def test_where_noise_covers_everything_the_public_law_is_trusted():
     draws = rng.standard_normal((5, 8, 8)) * 500.0
     deviations = (draws + np.swapaxes(draws, 1, 2)) / 2
     assert likely_spread(deviations, noise, SIZES, supports=((0, 8),)) == SPREADS[0]
+
+
+def test_statistics_that_are_not_finite_are_named():
+    deviations = np.full((5, 2, 2), np.nan)
+    with pytest.raises(InvalidData, match="NaN"):
+        likely_spread(deviations, np.eye(5), SIZES, supports=((0, 2),))
 
 
 def test_supports_restrict_what_is_looked_at():

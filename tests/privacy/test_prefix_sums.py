@@ -90,6 +90,8 @@ class TestFactors:
             np.array([[1.0, 0.0], [0.1, 1.0]]),
             np.array([[1.0, 0.0], [0.0, 0.0]]),
             np.array([[np.nan, 0.0], [0.0, 1.0]]),
+            np.array([[1.0, 0.0], [0.0, 1e-13]]),
+            np.array([[1.0, 0.0], [0.0, 1e-320]]),
         ],
     )
     def test_refuses_what_is_no_factor(self, matrix):

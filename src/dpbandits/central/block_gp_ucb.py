@@ -157,7 +157,7 @@ class BlockGPUCB(BasePolicy):
                     f"{name}: expected a finite number of at least {floor:g}, got {value!r}"
                 )
         if horizon is not None:
-            definitions.warn_if_delta_large(privacy.delta, horizon)
+            definitions.warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
         self.open_ended = horizon is None
         self.privacy = privacy
         self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features)
@@ -173,6 +173,8 @@ class BlockGPUCB(BasePolicy):
             if public_decision_sets is None
             else domain.validate(public_decision_sets, name="public sets")
         )
+        if self.public_decision_sets is not None and self.public_decision_sets.ndim != 3:
+            raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
         self.public_law_spread = public_law_spread
         self.prior_variance = prior_variance
         self.thompson_scale = thompson_scale
@@ -247,9 +249,10 @@ class BlockGPUCB(BasePolicy):
         return block < len(self.blocks) and self._book.asked >= self.blocks[block] + self.reporting_delay
 
     def _make_durable(self) -> None:
+        self._book.close(self.blocks[len(self._released) - 1])
         self._commit()
-        self._durable = True
         self._posterior = self._fit()
+        self._durable = True  # last: a fit that failed is tried again, not passed over
 
     def _release_block(self, block: int) -> None:
         """Where raw data meets noise: encode the block, mix it with the earlier ones, add noise."""
@@ -266,9 +269,7 @@ class BlockGPUCB(BasePolicy):
         raw_sums = np.vstack([self._raw_sums, sums])
         released = np.vstack([self._released, self._release.release(block, raw_sums)])
         grams = np.concatenate([self._grams, gram[None]])
-        self._durable = False
-        self._raw_sums, self._released, self._grams = raw_sums, released, grams
-        self._book.close(stop)
+        self._raw_sums, self._released, self._grams, self._durable = raw_sums, released, grams, False
 
     def _expected_gram(self, block: int) -> FloatArray:
         """(m, m) mean of phi phi^T when people bring the public sets and the present posterior answers."""

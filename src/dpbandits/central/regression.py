@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidData
 from dpbandits.models.features import Supports
 from dpbandits.models.noisy_regression import (
     WeightPosterior,
@@ -123,7 +124,12 @@ def likely_spread(
         block_sizes: (k,).
         supports: ranges whose entries were released.
         spreads: candidates for c, increasing.
+
+    Raises:
+        InvalidData: deviations that are not finite.
     """
+    if not np.isfinite(deviations).all():
+        raise InvalidData("statistics contain NaN or infinite entries")
     columns = []
     for low, high in supports:
         rows, cols = np.triu_indices(high - low)

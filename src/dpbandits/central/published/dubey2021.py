@@ -165,7 +165,8 @@ class Dubey2021(BasePolicy):
         """(epsilon, delta)-joint DP; with `paper_constants`, what they really give."""
         return tree_guarantee(
             self.privacy,
-            self._epoch_release,
+            # Printed formulas fall shortest of the right scale in the smallest tree: the first epoch's.
+            self._epoch_release if self.paper_constants is None else self._release_of(0),
             status=self._noise.status,
             user_ids=self.user_ids,
             witnessed=self._ledger is not None,
@@ -178,45 +179,54 @@ class Dubey2021(BasePolicy):
     def _prepare(self) -> None:
         if not self._durable:
             self._make_durable()
-        asked = self._book.asked
-        if int(self._clock[1] + self._clock[2]) == asked:
+        if self._rounds_out == self._book.asked:
             return
-        while int(self._clock[1] + self._clock[2]) < asked:
-            self._release_round()
-        self._book.close(asked)
         self._durable = False
+        while self._rounds_out < self._book.asked:
+            self._release_round()
         self._make_durable()
 
+    @property
+    def _rounds_out(self) -> int:
+        """Rounds whose node has been released, over all epochs."""
+        return int(self._clock[1] + self._clock[2])
+
     def _make_durable(self) -> None:
+        self._book.close(self._rounds_out)
         self._commit()
-        self._durable = True
         self._fit()
+        self._durable = True
 
     def _release_round(self) -> None:
-        """Add one round to the open nodes, and release the node that it completes."""
-        start = int(self._clock[1])
-        t = int(self._clock[2]) + 1
-        actions, rewards = self._book.told(start + t - 1, start + t)
+        """Add one round to the open nodes, and release the node that it completes.
+
+        Nothing changes before the noise is there, and then everything at once: an interrupted release is
+        done again from the same sums.
+        """
+        epoch, start, before = (int(value) for value in self._clock)
+        t = before + 1
+        actions, rewards = self._book.told(start + before, start + t)
         # The mechanism bounds |z| by 1/2 and y/2 keeps that: sums of y phi are twice the released vector.
         halves = 0.5 * (rewards - self.reward_range.low) / self.reward_range.width
         own = self._mechanism.encode(self.features(actions), halves)
         level, _ = self._epoch_release.tree.node(t)
-        node = self._open[:level].sum(axis=0) + own
-        self._open[level] = node
-        self._open[:level] = 0
-        self._nodes[level] = self._epoch_release.release(node)
-        self._nodes[:level] = 0
-        self._clock[2] = t
+        opened, nodes = self._open.copy(), self._nodes.copy()
+        opened[level] = opened[:level].sum(axis=0) + own
+        nodes[level] = self._epoch_release.release(opened[level])
+        opened[:level] = nodes[:level] = 0
         if self.doubling and t == self._epoch_release.tree.n_blocks:
-            self._next_epoch()
+            self._next_epoch(epoch + 1, start + t, nodes)
+        else:
+            self._open, self._nodes, self._clock = opened, nodes, np.array([epoch, start, t])
 
-    def _next_epoch(self) -> None:
-        self._carried = self._carried + self._nodes.sum(axis=0)
-        self._carried_variance += self._epoch_release.noise_sd**2
-        self._clock = np.array([self._clock[0] + 1, self._clock[1] + self._clock[2], 0])
-        self._epoch_release = self._release_of(int(self._clock[0]))
-        shape = (self._epoch_release.tree.levels, self._mechanism.size)
-        self._open, self._nodes = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    def _next_epoch(self, epoch: int, start: int, nodes: IntArray) -> None:
+        """Carry the last sum of the epoch that ends, and begin another tree."""
+        release = self._release_of(epoch)
+        carried = self._carried + nodes.sum(axis=0)
+        variance = self._carried_variance + self._epoch_release.noise_sd**2
+        empty = np.zeros((release.tree.levels, self._mechanism.size), dtype=np.int64)
+        self._carried, self._carried_variance, self._epoch_release = carried, variance, release
+        self._open, self._nodes, self._clock = empty, empty.copy(), np.array([epoch, start, 0])
 
     # -- post-processing -------------------------------------------------------------------------------
 

@@ -12,9 +12,10 @@ from dpbandits.privacy.prefix_sums import TreeRelease
 __all__ = ["tree_guarantee"]
 
 ATTACK = (
-    "likelihood-ratio test on the stacked tree nodes between two neighbours (e_1, reward 1) and "
-    "(-e_1, reward 1), which sees the real epsilon stated below (dpbandits.privacy.prefix_sums.tree, "
-    "tests of attacks on adaptive streams)"
+    "likelihood-ratio test on the stacked tree nodes between two neighbours that the promise covers, "
+    "features e_1 and -e_1 with reward 1, which reaches the real epsilon stated below "
+    "(dpbandits.privacy.prefix_sums.tree, tests of attacks on adaptive streams). A feature map that "
+    "has no opposite vectors gives away less, by what its own vectors can move"
 )
 
 DOUBLING_NOTE = (
@@ -39,6 +40,10 @@ def tree_guarantee(
 
     With `paper_constants` it states the epsilon that the printed scale really gives at this delta; it
     is `broken`, with the attack named, where that is more than was promised.
+
+    Args:
+        release: with `paper_constants` and doubling that of the first epoch, where the printed scales fall
+            shortest; else the current one's.
     """
     notes = (DOUBLING_NOTE,) if doubling else ()
     if paper_constants is None:
@@ -59,7 +64,7 @@ def tree_guarantee(
         f"The noise scale is the printed formula {paper_constants!r} of Dubey2021, "
         f"{release.noise_sd:.6g} a node. "
         f"At delta = {privacy.delta:g} it really gives epsilon = {real:.4g}, where {privacy.epsilon:g} was "
-        "claimed.",
+        "claimed, for features and rewards of norm at most 1.",
     )
     return release_guarantee(
         privacy,

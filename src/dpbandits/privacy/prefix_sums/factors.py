@@ -23,6 +23,9 @@ from dpbandits.privacy import _checks
 
 __all__ = ["Factor", "identity", "optimised_factor", "square_root_toeplitz"]
 
+LARGEST_INVERSE = 1e12
+"""A block's noise in units of a release's: beyond, the blocks cannot be told from the releases."""
+
 OPTIMISER_STEPS = 400
 """Steps of the fixed-point iteration; the objective moves by less than 1e-6 of itself after 200."""
 
@@ -32,7 +35,8 @@ class Factor:
     """Lower-triangular mixing matrix R of the block sums.
 
     Args:
-        matrix: (K, K), lower triangular, diagonal not zero, every column of Euclidean norm at most 1.
+        matrix: (K, K), lower triangular, diagonal not zero, every column of Euclidean norm at most 1, no
+            entry of its inverse above `LARGEST_INVERSE`.
 
     Raises:
         InvalidParameter: anything else.
@@ -49,6 +53,10 @@ class Factor:
         norm = float(np.sqrt((matrix**2).sum(axis=0)).max())
         if norm > 1.0 + 1e-12:
             raise InvalidParameter(f"a column of the factor has norm {norm:g}, expected at most 1")
+        with np.errstate(over="ignore", invalid="ignore"):
+            inverse = solve_triangular(matrix, np.eye(len(matrix)), lower=True, check_finite=False)
+        if not (np.abs(inverse) <= LARGEST_INVERSE).all():
+            raise InvalidParameter("a factor this near to singular cannot be undone: enlarge its diagonal")
         matrix.setflags(write=False)
         object.__setattr__(self, "matrix", matrix)
 
