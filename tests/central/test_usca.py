@@ -263,7 +263,7 @@ def test_bad_parameters_are_refused(change):
 
 def test_too_little_data_is_said_before_any_is_touched():
     with pytest.warns(NothingToLearn, match=r"expected error .* random"):
-        build(horizon=50, privacy=JointDP(epsilon=0.1), release_epsilon=None, answer_epsilon=None)
+        build(horizon=20, privacy=JointDP(epsilon=0.05), release_epsilon=None, answer_epsilon=None)
 
 
 def test_the_guarantee_names_everything_and_comes_back():
