@@ -3,10 +3,12 @@
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.elimination import EliminationConstants, EliminationRule
+from dpbandits.local.explore import ExploreRule
 from dpbandits.local.learning import LearningRule
 from dpbandits.local.published.ma2025 import Ma2025Constants, Ma2025Rule
 from dpbandits.local.spec import PartitionBanditSpec
-from dpbandits.local.tree import TreeConstants, TreeRule
+from dpbandits.local.transfer_tree import TransferTree
+from dpbandits.local.tree import TreeConstants
 from dpbandits.models.partition import DyadicPartition
 from dpbandits.policy.coins import PublicCoins
 
@@ -23,13 +25,15 @@ def rule_for(spec: PartitionBanditSpec) -> LearningRule:
     given = dict(spec.constants)
     try:
         if spec.policy == "tree":
-            return TreeRule(
+            return TransferTree(
                 partition=partition, n_arms=n_arms, max_leaves=leaves, constants=TreeConstants(**given)
             )
         if spec.policy == "eliminate":
             return EliminationRule(
                 partition=partition, n_arms=n_arms, max_leaves=leaves, constants=EliminationConstants(**given)
             )
+        if spec.policy == "explore":
+            return ExploreRule(partition=partition, n_arms=n_arms, max_leaves=leaves, **_whole(given))
         return Ma2025Rule(
             partition=partition,
             n_arms=n_arms,
@@ -38,6 +42,13 @@ def rule_for(spec: PartitionBanditSpec) -> LearningRule:
         )
     except TypeError:
         raise InvalidParameter(f"constants: some are not constants of the policy {spec.policy!r}") from None
+
+
+def _whole(constants: dict[str, float]) -> dict[str, int]:
+    """Constants that count something."""
+    if any(value != int(value) for value in constants.values()):
+        raise InvalidParameter("constants: the policy 'explore' takes an integer depth")
+    return {name: int(value) for name, value in constants.items()}
 
 
 def public_normals(coins: PublicCoins, version: int, partition: DyadicPartition, n_arms: int) -> FloatArray:

@@ -19,12 +19,12 @@ from dpbandits.privacy.frequency import MECHANISMS, ReportMechanism, mechanism
 
 __all__ = ["ArmChoice", "PartitionBanditSpec", "PolicyName"]
 
-PolicyName = Literal["tree", "eliminate", "ma2025"]
+PolicyName = Literal["tree", "eliminate", "ma2025", "explore"]
 ArmChoice = Literal["server", "user"]
 
 FORMAT_VERSION = 1
 
-_POLICIES = ("tree", "eliminate", "ma2025")
+_POLICIES = ("tree", "eliminate", "ma2025", "explore")
 
 _AUTOMATIC = ("signed", "krr")
 
@@ -40,7 +40,8 @@ class PartitionBanditSpec:
         reward_range: public bounds of rewards; devices clip to them.
         mechanism: name of the report, see `dpbandits.privacy.frequency`; or `auto`: the signed report or
             k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
-        policy: `tree` (recommended), `eliminate`, or `ma2025` (as published).
+        policy: `tree` (recommended), `eliminate`, `ma2025` (as published), or `explore` (bins fixed, arms
+            random: what sources of other targets do).
         arms: `server`: the published policy names one arm a bin, which is public, so a report hides
             the bin and the reward. `user`: it gives probabilities, the device draws, and a report
             hides the arm as well.

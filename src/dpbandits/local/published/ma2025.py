@@ -122,10 +122,13 @@ class Ma2025Rule:
         spread = np.sqrt(np.maximum(np.maximum(count, users / self.constants.epsilon**2), 0.0))
         radius = np.where(known, self._log_term * spread / size, np.inf)
         mean = np.where(known, np.clip(self._reward[leaves] / np.where(known, count, 1.0), 0.0, 1.0), 0.5)
+        return mean, radius, self._tau(leaves)
+
+    def _tau(self, leaves: IntArray) -> FloatArray:
+        """(L, 1) how far a bin's mean reward may be from the rewards inside it."""
         dim = self.partition.dim
         bias = 2.0 * math.sqrt(dim) if self.constants.bias is None else self.constants.bias
-        tau = bias * 2.0 ** (-self.partition.depth[leaves] / dim)
-        return mean, radius, tau[:, None]
+        return np.asarray(bias * 2.0 ** (-self.partition.depth[leaves] / dim))[:, None]
 
     def refine(self) -> None:
         """Drop arms, then replace bins by their children."""

@@ -1,0 +1,124 @@
+"""Ma2025, Algorithm 3 (LDPMAB with auxiliary data): sources jump-start the tree of Algorithm 2.
+
+Sources m = 1..M are processed one after another, in any order, then the target, m = 0. Users of every one of
+them send U and V of the bins and arms that are active at that moment, with Laplace(4/epsilon_m) noise.
+In a bin, n_m being the users of crowd m since it became active,
+
+    weight (27)   lambda_m = min(1, epsilon_m^2 U_m/n_m), 0 before n_m >= floor(log2 n_e)^2,
+    estimate      f = sum_m lambda_m V_m / sum_m lambda_m U_m,
+    radius (28)   r = sqrt(2 log2 n_e) sqrt(sum_m lambda_m^2 max(U_m, n_m/epsilon_m^2))/|sum_m lambda_m U_m|,
+
+with n_e = max_m n_m min(1, epsilon_m)^2. These are the weights of least radius: max(U_m, n_m/epsilon_m^2) is
+V_m's variance up to a constant, and the best weight U_m/max(U_m, n_m/epsilon_m^2) is lambda_m.
+Elimination, splitting and the bias tau_s are those of Algorithm 2 (`dpbandits.local.published.ma2025`);
+depth is bounded by the largest, over all crowds, of the two bounds there with n_m (M + 1) for n.
+
+Where the paper leaves a constant open, in (28), in the start and in the depth, the form is that of the
+authors' public code; its noise, and its sums that are added again at every batch, are not taken over. A
+weight is at least 0 here: a noisy count below zero would otherwise give a negative one.
+
+Privacy: epsilon_m-LDP for one report a user of crowd m; see `dpbandits.local.published.ma2025`.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.local.learning import CellSums, grown
+from dpbandits.local.published.ma2025 import Ma2025Constants, Ma2025Rule
+from dpbandits.models.partition import DyadicPartition
+
+__all__ = ["Ma2025TransferConstants", "Ma2025TransferRule"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ma2025TransferConstants(Ma2025Constants):
+    """What the algorithm must know beforehand.
+
+    Attributes:
+        source_users: n_m of every source.
+        source_epsilons: epsilon_m of every source.
+    """
+
+    source_users: tuple[int, ...] = ()
+    source_epsilons: tuple[float, ...] = ()
+
+
+class Ma2025TransferRule(Ma2025Rule):
+    """State of Algorithm 3: arrays over nodes, arms and crowds.
+
+    Without sources it is Algorithm 2 but for cells whose noisy count is below zero, which say nothing here.
+
+    Args:
+        partition: the partition to grow; a fresh one.
+        n_arms: number of arms.
+        constants: see `Ma2025TransferConstants`.
+        max_leaves: no split beyond this many leaves.
+
+    Raises:
+        InvalidParameter: the two lists of sources differ in length.
+    """
+
+    def __init__(
+        self,
+        *,
+        partition: DyadicPartition,
+        n_arms: int,
+        constants: Ma2025TransferConstants,
+        max_leaves: int = 4096,
+    ) -> None:
+        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
+        if len(constants.source_users) != len(constants.source_epsilons):
+            raise InvalidParameter("expected as many source_epsilons as source_users")
+        sizes = np.array([constants.n_users, *constants.source_users], dtype=np.float64)
+        self._epsilons = np.array([constants.epsilon, *constants.source_epsilons])
+        effective = max(2.0, float((sizes * np.minimum(1.0, self._epsilons) ** 2).max()))
+        self._log_term = math.sqrt(2.0 * math.log2(effective))
+        self._warm_start = int(math.log2(effective)) ** 2
+        dim, pooled = partition.dim, 2.0 * sizes * len(sizes)
+        plain = np.log2(np.maximum(1.0, pooled)) * dim / (2.0 + dim)
+        private = np.log2(np.maximum(1.0, pooled * self._epsilons**2)) * dim / (2.0 + 2.0 * dim)
+        self._max_depth = int(np.minimum(plain, private)[sizes > 0].max(initial=0.0))
+        shape = (partition.n_nodes, n_arms, len(sizes))
+        self._crowd_count, self._crowd_reward = np.zeros(shape), np.zeros(shape)
+        self._crowd_users = np.zeros((partition.n_nodes, 1, len(sizes)))
+
+    def learn(self, sums: CellSums, *, crowd: int = 0) -> None:
+        """Add a version's U and V.
+
+        Args:
+            sums: of arms chosen by users.
+            crowd: 0 for the target, m for the m-th source.
+        """
+        if sums.arms is not None:
+            raise InvalidParameter("Algorithm 3 is for arms chosen by users")
+        leaves = sums.leaves
+        self._crowd_count[leaves, :, crowd] += sums.count
+        self._crowd_reward[leaves, :, crowd] += (sums.signed + sums.count) / 2.0
+        self._crowd_users[leaves, :, crowd] += sums.n
+
+    def intervals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Estimates f and radii r of the leaves' arms, (L, K) each, and the leaves' tau (L, 1)."""
+        leaves = self.partition.leaves
+        count, users = self._crowd_count[leaves], self._crowd_users[leaves]
+        begun = users >= self._warm_start
+        per_user = count / np.where(begun, users, 1.0)
+        weight = np.where(begun, np.clip(self._epsilons**2 * per_user, 0.0, 1.0), 0.0)
+        total = (weight * count).sum(axis=2)
+        known = total > 0.0
+        safe = np.where(known, total, 1.0)
+        spread = np.sqrt((weight**2 * np.maximum(count, users / self._epsilons**2)).sum(axis=2))
+        radius = np.where(known, self._log_term * spread / safe, np.inf)
+        mean = np.clip((weight * self._crowd_reward[leaves]).sum(axis=2) / safe, 0.0, 1.0)
+        return np.where(known, mean, 0.5), radius, self._tau(leaves)
+
+    def refine(self) -> None:
+        """Drop arms, then replace bins by their children."""
+        super().refine()
+        nodes = self.partition.n_nodes
+        self._crowd_count = grown(self._crowd_count, nodes)
+        self._crowd_reward = grown(self._crowd_reward, nodes)
+        self._crowd_users = grown(self._crowd_users, nodes)
