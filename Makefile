@@ -22,7 +22,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test test-slow lint format docs bench clean
+.PHONY: help run test test-slow test-optimised fuzz lint format docs bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +51,13 @@ docs: $(VENV)/.dev ## Build the documentation and run its code, warnings as erro
 	$(PY) -m sphinx --fail-on-warning --keep-going $(if $(JOBS),--jobs $(JOBS)) --builder html docs docs/_build/html
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --builder doctest --doctree-dir docs/_build/html/.doctrees \
 		docs docs/_build/doctest
+
+fuzz: $(VENV)/.dev ## Fuzz every parser, a million inputs each (ARGS go to `fuzz.run`)
+	$(INSTALL) '.[dev,fuzz]'
+	cd tests && $(abspath $(PY)) -m fuzz.run --out ../docs/_results/fuzzing.json $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
+
+test-optimised: $(VENV)/.dev ## Run the tests with asserts stripped from the library (python -O)
+	$(PY) -O -m pytest -W ignore::pytest.PytestConfigWarning $(ARGS)
 
 bench: $(VENV)/.dev ## Time what a step costs
 	$(PY) benchmarks/run.py $(ARGS)

@@ -16,6 +16,10 @@ from dpbandits.errors import InvalidData, InvalidParameter
 __all__ = ["Arms"]
 
 
+MOST_ARMS = 1 << 16
+"""Arms that are told apart; each has a name."""
+
+
 @registered("Arms")
 @dataclass(frozen=True, init=False, repr=False)
 class Arms:
@@ -48,6 +52,8 @@ class Arms:
                 raise InvalidParameter("names of arms must be distinct")
             names = tuple(str(arm) for arm in names)
         else:
+            if count(n_or_names, name="n_or_names", minimum=1) > MOST_ARMS:
+                raise InvalidParameter(f"n_or_names: expected at most {MOST_ARMS} arms")
             names = _default_names(count(n_or_names, name="n_or_names", minimum=1))
         object.__setattr__(self, "names", names)
 

@@ -28,6 +28,15 @@ _POLICIES = ("tree", "eliminate", "ma2025", "explore")
 
 _AUTOMATIC = ("signed", "krr")
 
+# What arithmetic and memory carry: the probabilities of being best take n_arms^2 numbers a bin.
+_COUNTS = {
+    "n_arms": (1, 256),
+    "reports_per_version": (1, 2**31),
+    "window": (0, 2**16),
+    "max_leaves": (1, 2**16),
+    "n_users": (1, 2**53),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionBanditSpec:
@@ -85,9 +94,17 @@ class PartitionBanditSpec:
             raise InvalidParameter(f"domain: expected a Box, got {type(self.domain).__name__}")
         if not isinstance(self.reward_range, RewardRange):
             object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
-        for name, least in (("n_arms", 1), ("reports_per_version", 1), ("window", 0), ("max_leaves", 1)):
-            count(getattr(self, name), name=name, minimum=least)
+        for name, (least, most) in _COUNTS.items():
+            value = getattr(self, name)
+            if (name != "n_users" or value is not None) and count(value, name=name, minimum=least) > most:
+                raise InvalidParameter(f"{name}: expected an integer from {least} to {most}")
         count(self.seed, name="seed", minimum=0)
+        if not isinstance(self.mechanism, str):
+            raise InvalidParameter("mechanism: expected a name")
+        if not isinstance(self.constants, Mapping) or not all(map(_is_constant, self.constants.items())):
+            raise InvalidParameter(
+                "constants: expected positive numbers under names of the policy's constants"
+            )
         if self.policy not in _POLICIES:
             raise InvalidParameter(f"policy: expected one of {_POLICIES}")
         if self.arms not in ("server", "user"):
@@ -171,6 +188,12 @@ class PartitionBanditSpec:
 
     def __hash__(self) -> int:
         return hash(self.to_json())
+
+
+def _is_constant(item: tuple[object, object]) -> bool:
+    name, value = item
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(name, str) and number and 0.0 < value <= 1e6  # type: ignore[operator]
 
 
 def _mean_variance(report: ReportMechanism) -> float:

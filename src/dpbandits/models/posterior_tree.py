@@ -18,6 +18,9 @@ __all__ = ["arm_posterior", "bin_masses", "probability_best", "tree_levels"]
 _NODES, _WEIGHTS = roots_hermitenorm(24)
 _WEIGHTS = _WEIGHTS / math.sqrt(2.0 * math.pi)
 
+# Numbers held at a time by `probability_best` (16 MiB).
+_MOST_ELEMENTS = 1 << 21
+
 # Standard deviation of a child's share of its parent's mass: that of a uniform share.
 _SHARE_SD = 1.0 / math.sqrt(12.0)
 
@@ -59,6 +62,10 @@ def probability_best(mean: FloatArray, variance: FloatArray) -> FloatArray:
     n_arms = mean.shape[1]
     if n_arms == 1:
         return np.ones_like(mean)
+    block = max(1, _MOST_ELEMENTS // (len(_NODES) * n_arms**2))
+    if len(mean) > block:
+        parts = [slice(start, start + block) for start in range(0, len(mean), block)]
+        return np.concatenate([probability_best(mean[part], variance[part]) for part in parts])
     deviation = np.sqrt(variance)
     points = mean[:, :, None] + deviation[:, :, None] * _NODES  # (b, k, q)
     below = ndtr(

@@ -1,0 +1,489 @@
+"""Every parser of the library as a function of bytes, with seeds that it accepts.
+
+A parser may return or raise a `DPBanditsError`; a target raises anything else that escaped. Files of a
+target live in a folder of its own, in memory where the system has such a place.
+"""
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+import dpbandits as dpb
+from dpbandits import domains
+from dpbandits.baselines import ConstantArm, Uniform
+from dpbandits.central import BlockGPUCB
+from dpbandits.central.published import Dubey2021
+from dpbandits.errors import DPBanditsError
+from dpbandits.local import (
+    Client,
+    GPUCBClient,
+    GPUCBServer,
+    GPUCBSpec,
+    PartitionBanditSpec,
+    PublishedPolicy,
+    Server,
+)
+from dpbandits.local.gp_spec import PublishedWeights
+from dpbandits.models import features, kernels, measures
+from dpbandits.models.features import ArmFeatures, MercerFeatures
+from dpbandits.models.fourier_features import QuadratureFourierFeatures, RandomFourierFeatures
+from dpbandits.outsourced import Modeler, Release
+from dpbandits.policy import BasePolicy
+from dpbandits.privacy import certificates, definitions, noise
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.row_mechanisms import noise_laws
+from dpbandits.state import State
+from dpbandits.state.format import FORMAT_VERSION, MAGIC, PREFIX, decode, encode
+
+__all__ = ["TARGETS", "Target", "target"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """One parser.
+
+    Args:
+        parse: takes any bytes; raises only for what a parser must never do.
+        seeds: inputs that it accepts.
+        form: whether mutations work on JSON or on bytes.
+    """
+
+    parse: Callable[[bytes], object]
+    seeds: tuple[bytes, ...]
+    form: Literal["json", "bytes"]
+
+    def __call__(self, data: bytes) -> bool:
+        """Whether the parser took the bytes; anything but its own errors comes through."""
+        try:
+            self.parse(data)
+        except DPBanditsError:
+            return False
+        return True
+
+
+BOX = dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0])
+ARM_ROWS = np.array([[0.0], [1.0], [2.0]])
+KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.5)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")
+
+
+def _folder() -> Path:
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - memory, not a known name
+    return Path(tempfile.mkdtemp(prefix="dpbandits-fuzz-", dir=place))
+
+
+def _any_json(build: Callable[[Any], object]) -> Callable[[bytes], object]:
+    """A parser of configurations: what is not JSON never reaches it."""
+
+    def parse(data: bytes) -> object:
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            return None
+        return build(value)
+
+    return parse
+
+
+# -- state ------------------------------------------------------------------------------------------
+
+_STATE = State(
+    kind="k",
+    version=1,
+    lineage="ab",
+    position=3,
+    public={"seed": 7},
+    secret={"count": 5},
+    arrays={"sums": np.arange(6.0).reshape(2, 3), "flags": np.array([True, False])},
+)
+
+
+def _state_file() -> Target:
+    return Target(parse=_decoded, seeds=(encode(_STATE)[0],), form="bytes")
+
+
+def _decoded(data: bytes) -> object:
+    return decode(io.BytesIO(data), len(data))
+
+
+def _header_of(data: bytes) -> bytes:
+    return data[PREFIX.size : PREFIX.size + PREFIX.unpack_from(data)[2]]
+
+
+def _forged(header: bytes, payload: bytes) -> bytes:
+    prefix = PREFIX.pack(MAGIC, FORMAT_VERSION, len(header), hashlib.sha256(header).digest())
+    return prefix + header + payload
+
+
+def _state_header() -> Target:
+    data = encode(_STATE)[0]
+    header = _header_of(data)
+    payload = data[PREFIX.size + len(header) :]
+    return Target(parse=lambda text: _decoded(_forged(text, payload)), seeds=(header,), form="json")
+
+
+def _state_array() -> Target:
+    fields = json.loads(_header_of(encode(_STATE)[0]))
+
+    def parse(npy: bytes) -> object:
+        entry = {"name": "x", "bytes": len(npy), "sha256": hashlib.sha256(npy).hexdigest()}
+        return _decoded(_forged(_json({**fields, "arrays": [entry]}), npy))
+
+    seeds = []
+    for array in (np.arange(6.0).reshape(2, 3), np.array([True, False]), np.zeros((0, 2), dtype=np.int64)):
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        seeds.append(buffer.getvalue())
+    return Target(parse=parse, seeds=tuple(seeds), form="bytes")
+
+
+def _saved_policies() -> tuple[BasePolicy, ...]:
+    common: dict[str, Any] = {"domain": BOX, "reward_range": (0.0, 1.0), "horizon": 8, "user_ids": False}
+    private = {**common, "privacy": dpb.JointDP(epsilon=1, delta=1e-6), "noise": noise.SimulatedNoise(0)}
+    small = QuadratureFourierFeatures(kernel=dpb.kernels.SquaredExponential(lengthscale=1.0), dim=2, nodes=2)
+    return (
+        Uniform(**common),
+        ConstantArm(arm=1, domain=domains.Arms(3), reward_range=(0.0, 1.0), horizon=8),
+        BlockGPUCB(**private, features=small, blocks=[2, 5]),
+        Dubey2021(**private, features=small),
+    )
+
+
+def _policy_state() -> Target:
+    """A whole saved policy whose header and arrays say what they like, its checksums right."""
+    path = _folder() / "policy.state"
+    seeds, kinds = [], {}
+    for policy in _saved_policies():
+        kinds[policy.kind] = type(policy)
+        for reward in (0.2, 0.9, 0.4):
+            rows = (
+                policy.domain.sample(3, np.random.default_rng(0))
+                if policy.kind != ConstantArm.kind
+                else ARM_ROWS
+            )
+            policy.tell(policy.ask(rows).id, reward)
+        policy.save(path)
+        data = path.read_bytes()
+        fields = json.loads(_header_of(data))
+        with io.BytesIO(data) as file:
+            state, _ = decode(file, len(data))
+        arrays = {
+            name: {"dtype": array.dtype.str, "shape": list(array.shape), "values": array.ravel().tolist()}
+            for name, array in state.arrays.items()
+        }
+        seeds.append(_json({**fields, "arrays": arrays}))
+        path.unlink()
+
+    def parse(data: bytes) -> object:
+        try:
+            fields = json.loads(data)
+            arrays = {
+                name: np.array(entry["values"], dtype=entry["dtype"]).reshape(entry["shape"])
+                for name, entry in fields["arrays"].items()
+            }
+            forged = encode(State(**{**fields, "arrays": arrays}))[0]
+        except (
+            DPBanditsError,
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ):
+            return None  # no such file can be written
+        path.write_bytes(forged)
+        kind = kinds.get(fields["kind"], BlockGPUCB)
+        policy = (
+            kind.load(path, noise=noise.SimulatedNoise(0))
+            if kind in (BlockGPUCB, Dubey2021)
+            else kind.load(path)
+        )
+        policy.predict(policy.domain.sample(2, np.random.default_rng(0)))
+        return repr(policy)
+
+    return Target(parse=parse, seeds=tuple(seeds), form="json")
+
+
+# -- configurations -----------------------------------------------------------------------------------
+
+
+def _configurations() -> Target:
+    """Domains, schemas, kernels, features, measures, definitions, certificates, noise, laws, by a label."""
+    readers: dict[str, Callable[[Any], object]] = {
+        "domain": domains.from_config,
+        "schema": dpb.Schema.from_config,
+        "kernel": kernels.from_config,
+        "features": features.from_config,
+        "cells": measures.CellMeasure.from_config,
+        "definition": definitions.from_config,
+        "certificate": certificates.from_config,
+        "noise": noise.from_config,
+        "law": noise_laws.from_config,
+    }
+    mercer = MercerFeatures(kernel=KERNEL, domain=BOX, n_features=3, n_landmarks=8, seed=0)
+    examples: list[tuple[str, Any]] = [
+        ("domain", BOX),
+        ("domain", domains.Ball(centre=[0.0, 0.0], radius=2.0)),
+        ("domain", domains.Finite(points=[[0.0], [1.0]])),
+        ("domain", domains.Product(BOX, domains.Arms(3))),
+        ("domain", domains.Arms(["a", "b"])),
+        ("schema", dpb.Schema(age=dpb.Range(16, 64), region=dpb.Categories(["n", "s"]))),
+        ("kernel", 0.5 * kernels.Matern(nu=1.5, lengthscale=(0.1, 0.2)) + kernels.Indicator(columns=(2,))),
+        ("features", mercer),
+        ("features", ArmFeatures(base=mercer, arm_column=2, n_arms=2)),
+        ("features", QuadratureFourierFeatures(kernel=KERNEL, dim=2, nodes=3)),
+        ("features", RandomFourierFeatures(kernel=KERNEL, dim=2, n_frequencies=3, seed=0)),
+        ("cells", measures.CellMeasure.uniform(low=0.0, high=1.0, cells=3)),
+        ("definition", dpb.JointDP(epsilon=1, delta=1e-6)),
+        ("definition", dpb.RowDP(epsilon=1, distance=1.0)),
+        ("certificate", certificates.GaussianDP(0.3)),
+        ("certificate", certificates.ZeroConcentratedDP(0.1)),
+        ("noise", noise.SimulatedNoise(3)),
+        ("noise", noise.SecureNoise()),
+        ("law", noise_laws.GaussianLaw(dim=2, deviation=0.5)),
+    ]
+
+    def build(value: Any) -> object:
+        if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
+            return None
+        reader = readers.get(value[0])
+        return None if reader is None or not isinstance(value[1], dict) else reader(value[1])
+
+    seeds = tuple(_json([label, part.to_config()]) for label, part in examples)
+    return Target(parse=_any_json(build), seeds=seeds, form="json")
+
+
+def _policy_configurations() -> Target:
+    policies = _saved_policies()
+    kinds = {policy.kind: type(policy) for policy in policies}
+
+    def build(value: Any) -> object:
+        if not isinstance(value, dict):
+            return None
+        name = value.get("policy")
+        kind = kinds.get(name, BlockGPUCB) if isinstance(name, str) else BlockGPUCB
+        return kind.from_config(value)
+
+    return Target(parse=_any_json(build), seeds=tuple(_json(p.to_config()) for p in policies), form="json")
+
+
+def _guarantee() -> Target:
+    texts = tuple(policy.guarantee.to_json().encode() for policy in _saved_policies())
+
+    def parse(data: bytes) -> object:
+        return repr(Guarantee.from_json(_text(data)))  # reading one explains it
+
+    return Target(parse=parse, seeds=texts, form="json")
+
+
+# -- local --------------------------------------------------------------------------------------------
+
+
+def _spec(**changes: Any) -> PartitionBanditSpec:
+    arguments: dict[str, Any] = {
+        "domain": BOX,
+        "n_arms": 3,
+        "epsilon": 2.0,
+        "reports_per_version": 4,
+        "max_leaves": 16,
+    }
+    return PartitionBanditSpec(**(arguments | changes))
+
+
+def _partition_spec() -> Target:
+    seeds = tuple(
+        spec.to_json().encode()
+        for spec in (_spec(), _spec(mechanism="oue", arms="user"), _spec(policy="ma2025", n_users=100))
+    )
+    return Target(
+        parse=lambda data: Server(PartitionBanditSpec.from_json(_text(data))), seeds=seeds, form="json"
+    )
+
+
+def _published_policy() -> Target:
+    spec = _spec(arms="user")
+    server = Server(spec)
+    client = Client(spec)
+    policy = PublishedPolicy(version=1, splits=(0, 1), weights=np.full((3, 3), 1.0 / 3.0))
+
+    def parse(data: bytes) -> object:
+        return client.choose(PublishedPolicy.from_json(_text(data), spec), [0.3, 0.6])
+
+    return Target(
+        parse=parse,
+        seeds=(server.publish().to_json(spec).encode(), policy.to_json(spec).encode()),
+        form="json",
+    )
+
+
+def _reports(mechanism: str) -> Target:
+    """One report, twice, cut and lengthened; the server's nonces grow with what it accepts."""
+    spec = _spec(mechanism=mechanism)
+    server, client = Server(spec), Client(spec, budget=100.0)
+    policy = server.publish()
+    seeds = []
+    for context in ([0.1, 0.2], [0.7, 0.8], [0.4, 0.9]):
+        arm = client.choose(policy, context)
+        seeds.append(client.privatize(context, arm, 1.0))
+
+    def parse(data: bytes) -> object:
+        return server.absorb([data, data, data[:-1], data + b"x"]).accepted
+
+    return Target(parse=parse, seeds=tuple(seeds), form="bytes")
+
+
+def _gp_spec() -> GPUCBSpec:
+    return GPUCBSpec(
+        domain=BOX,
+        features=QuadratureFourierFeatures(kernel=KERNEL, dim=2, nodes=2),
+        reward_range=dpb.RewardRange(0.0, 1.0),
+        privacy=dpb.JointDP(epsilon=1, delta=1e-6),
+    )
+
+
+def _gp_reports() -> Target:
+    spec = _gp_spec()
+    server, client = GPUCBServer(spec), GPUCBClient(spec)
+    client.choose(server.publish(), np.array([[0.1, 0.2], [0.7, 0.9]]))
+    report = client.privatize(reward=1.0)
+
+    def parse(data: bytes) -> object:
+        return server.absorb([data, data[:-1]])
+
+    return Target(parse=parse, seeds=(report,), form="bytes")
+
+
+def _published_weights() -> Target:
+    spec = _gp_spec()
+    m = spec.features.n_features
+    weights = PublishedWeights(version=1, mean=np.zeros(m), factor=np.eye(m))
+    client = GPUCBClient(spec)
+
+    def parse(data: bytes) -> object:
+        return client.choose(PublishedWeights.from_json(_text(data)), np.array([[0.1, 0.2], [0.7, 0.9]]))
+
+    return Target(parse=parse, seeds=(weights.to_json().encode(),), form="json")
+
+
+def _gp_configuration() -> Target:
+    return Target(parse=_any_json(_gp_from), seeds=(_json(_gp_spec().to_config()),), form="json")
+
+
+def _gp_from(value: Any) -> object:
+    return GPUCBSpec.from_config(value).release.sigma if isinstance(value, dict) else None
+
+
+# -- outsourced ---------------------------------------------------------------------------------------
+
+
+def _release() -> Target:
+    """`release.json` with a right hash, whatever it says."""
+    folder = _folder()
+    rows = np.linspace(-1.0, 1.0, 12).reshape(6, 2)
+    Release.public(rows, half_width=25.0).write(folder / "a")
+    body = json.loads((folder / "a" / "release.json").read_text())
+    target = folder / "a" / "release.json"
+
+    def build(value: Any) -> object:
+        if isinstance(value, dict):
+            bare = {key: field for key, field in value.items() if key != "sha256"}
+            try:
+                text = json.dumps(bare, sort_keys=True, separators=(",", ":"), allow_nan=False)
+                value = {**bare, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+            except ValueError:
+                pass
+        target.write_text(json.dumps(value))
+        release = Release.read(folder / "a")
+        return Modeler(release, kernel=KERNEL, horizon=2).ask()
+
+    return Target(parse=_any_json(build), seeds=(_json(body),), form="json")
+
+
+def _release_file() -> Target:
+    """`release.json` as any bytes."""
+    folder = _folder()
+    Release.public(np.zeros((3, 2)), half_width=25.0).write(folder / "a")
+    target = folder / "a" / "release.json"
+
+    def parse(data: bytes) -> object:
+        target.write_bytes(data)
+        return Release.read(folder / "a")
+
+    return Target(parse=parse, seeds=(target.read_bytes(),), form="json")
+
+
+def _release_inputs() -> Target:
+    """`inputs.npy` as any bytes, with a right hash."""
+    folder = _folder()
+    Release.public(np.zeros((3, 2)), half_width=25.0).write(folder / "a")
+    body = json.loads((folder / "a" / "release.json").read_text())
+    inputs = folder / "a" / "inputs.npy"
+
+    def parse(data: bytes) -> object:
+        inputs.write_bytes(data)
+        changed = {**body, "inputs": {**body["inputs"], "sha256": hashlib.sha256(data).hexdigest()}}
+        del changed["sha256"]
+        text = json.dumps(changed, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        changed["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        (folder / "a" / "release.json").write_text(json.dumps(changed))
+        return Release.read(folder / "a")
+
+    return Target(parse=parse, seeds=(inputs.read_bytes(),), form="bytes")
+
+
+def _modeler_configuration() -> Target:
+    release = Release.public(np.linspace(-1.0, 1.0, 12).reshape(6, 2), half_width=25.0)
+    config = Modeler(release, kernel=KERNEL, horizon=2).to_config()
+
+    def build(value: Any) -> object:
+        return Modeler.from_config(value, release).ask() if isinstance(value, dict) else None
+
+    return Target(parse=_any_json(build), seeds=(_json(config),), form="json")
+
+
+TARGETS: dict[str, Callable[[], Target]] = {
+    "state-file": _state_file,
+    "state-header": _state_header,
+    "state-array": _state_array,
+    "policy-state": _policy_state,
+    "configurations": _configurations,
+    "policy-configurations": _policy_configurations,
+    "guarantee": _guarantee,
+    "partition-spec": _partition_spec,
+    "published-policy": _published_policy,
+    "reports-signed": partial(_reports, "signed"),
+    "reports-krr": partial(_reports, "krr"),
+    "reports-oue": partial(_reports, "oue"),
+    "reports-hadamard": partial(_reports, "hadamard"),
+    "reports-laplace": partial(_reports, "laplace"),
+    "gp-reports": _gp_reports,
+    "published-weights": _published_weights,
+    "gp-configuration": _gp_configuration,
+    "release-file": _release_file,
+    "release": _release,
+    "release-inputs": _release_inputs,
+    "modeler-configuration": _modeler_configuration,
+}
+"""Parsers by name; each is built when it is asked for."""
+
+
+def target(name: str) -> Target:
+    """The parser of this name."""
+    return TARGETS[name]()
