@@ -41,7 +41,7 @@ nitpicky = True
 nitpick_ignore = [
     ("py:class", "dpbandits.environments.functions.CandidateLaw"),
     ("py:class", "dpbandits.environments.functions.MeanFunction"),
-    ("py:class", "dpbandits.outsourced.answers.Answering"),
+    ("py:class", "dpbandits.outsourced.pipe.Answering"),
 ]
 # Other libraries' inventories would need a network.
 nitpick_ignore_regex = [

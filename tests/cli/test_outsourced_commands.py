@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -12,8 +13,9 @@ import typer
 from typer.testing import CliRunner
 
 from dpbandits.cli.outsourced import register
-from dpbandits.errors import DPBanditsError
+from dpbandits.errors import DPBanditsError, ProtocolError
 from dpbandits.outsourced import Curator, Modeler, PipeAnswers, Release
+from dpbandits.state import SQLiteLedger
 
 PYTHON = [sys.executable, "-c", "from dpbandits.cli import main; main()"]
 
@@ -158,7 +160,7 @@ def test_one_clear_error_each(table):
     fails(curate(table, "--answer-bounds", "0:1"), "--answer-epsilon")
     fails(curate(table, "--population", "ward"), "ledger")
     assert curate(table).returncode == 0
-    fails(curate(table), "Curator.open")
+    fails(curate(table, "--cap", "9"), "finished release in this directory has other parameters")
     fails(optimise(table, "--steps", "500"), "150 rows")
     fails(optimise(table, answers="/no/such/program"), "could not be started")
     fails(optimise(table, answers=f"{sys.executable} -c 'print(3)'"), "protocol")
@@ -188,6 +190,26 @@ def test_a_ledger_on_the_command_line(table):
     assert optimise(table, "--steps", "3", answers=answers).returncode == 0
 
 
+def test_a_finished_release_is_written_again_and_paid_once(table):
+    """The release directory was lost, or could not be written: curate again gives the same release."""
+    book = ("--ledger", str(table / "book.db"), "--population", "ward", "--budget", "2")
+    (table / "release").write_text("in the way")
+    done = curate(table, *book)
+    assert done.returncode == 1
+    assert "something else" in done.stderr
+    ledger = SQLiteLedger(table / "book.db")
+    assert ledger.balance("ward").spent_epsilon == 0
+    (table / "release").unlink()
+    assert curate(table, *book).returncode == 0
+    first = Release.read(table / "release")
+    shutil.rmtree(table / "release")
+    done = curate(table, *book)
+    assert done.returncode == 0, done.stderr
+    assert (Release.read(table / "release").inputs == first.inputs).all()
+    assert ledger.balance("ward").spent_epsilon == 2
+    assert "made with a ledger" in invoke("answer", str(table / "secret"), text="").stderr
+
+
 def test_a_curator_that_refuses_is_reported(table):
     assert curate(table, "--cap", "2").returncode == 0
     held = Release.read(table / "release")
@@ -215,6 +237,101 @@ def test_bad_requests_get_an_error_line(table):
     assert [line["error"] for line in lines[1:6]] == ["InvalidData"] * 5
     assert lines[6]["error"] == "UnknownDecision"
     assert isinstance(lines[7]["answer"], float)
+
+
+def test_why_an_objective_failed_stays_with_the_curator(table):
+    """Exit status, missing number and no program are one reply; the reason is on the curator's own stream."""
+    assert curate(table, "--ids", "id", objective=()).returncode == 0
+    replies = []
+    for program, reason in (
+        ("import sys; sys.exit(7)", "exit status 7"),
+        ("print('none')", "no number"),
+        ("print('nan')", "NaN"),
+    ):
+        command = shlex.join([sys.executable, "-c", program])
+        done = invoke("answer", str(table / "secret"), "--command", command, text='{"ask": 3}\n')
+        assert done.returncode == 0
+        assert reason in done.stderr
+        replies.append(done.stdout.splitlines()[1])
+    command = ("--command", "/no/such/program")
+    done = invoke("answer", str(table / "secret"), *command, text='{"ask": 3}\n')
+    replies.append(done.stdout.splitlines()[1])
+    assert set(replies) == {'{"row": 3, "error": "ProtocolError", "message": "no answer was given"}'}
+    done = optimise(table, "--steps", "3", answers=answering(table, *command))
+    assert "the curator refused: no answer was given" in done.stderr
+
+
+def test_a_line_that_is_no_request_does_not_end_the_conversation(table):
+    """Nesting beyond Python's stack, bytes that are no UTF-8, 10 MB in a line: an error each, then answers."""
+    assert curate(table).returncode == 0
+    lines = [
+        b"[" * 60_000,
+        b'{"ask": ' * 6000,
+        b'\xff\xfe{"ask": 1}',
+        b'{"ask": 1' + b"0" * 10_000_000 + b"}",
+    ]
+    done = subprocess.run(
+        [*PYTHON, "answer", str(table / "secret")],
+        input=b"\n".join([*lines, b'{"ask": 5}', b'{"again": 5}', b'{"ask": 1.0}', b'{"ask": NaN}']),
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [reply.get("error") for reply in replies[1:5]] == ["InvalidData"] * 4
+    assert replies[5] == replies[6]
+    assert isinstance(replies[5]["answer"], float)
+    assert [reply.get("error") for reply in replies[7:]] == ["InvalidData"] * 2
+
+
+def test_a_modeler_that_hangs_up_is_no_error(table):
+    assert curate(table).returncode == 0
+    curator = subprocess.Popen(
+        [*PYTHON, "answer", str(table / "secret")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    curator.stdout.readline()
+    curator.stdout.close()
+    curator.stdin.write(b'{"ask": 5}\n{"ask": 6}\n')
+    curator.stdin.close()
+    errors = curator.stderr.read().decode()
+    curator.stderr.close()
+    assert curator.wait(timeout=60) == 0, errors
+    assert "Traceback" not in errors
+    assert "BrokenPipe" not in errors
+    assert Curator.open(table / "secret").answered[0][0] == 5  # durable before the reply was tried
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["[" * 60_000, "{", "\\xff", '{"row": 0, "answer": true}', '{"row": 0, "answer": 1' + "0" * 400 + "}"],
+)
+def test_a_curator_that_talks_nonsense_is_one_clear_error(table, reply):
+    assert curate(table).returncode == 0
+    held = Release.read(table / "release")
+    greeting = json.dumps({"release": held.release_id, "answered": 0, "cap": None})
+    script = table / "nonsense.py"
+    script.write_text(f"print({greeting!r}, flush=True); input(); print({reply!r}, flush=True); input()")
+    source = PipeAnswers(f"{sys.executable} {script}", release_id=held.release_id)
+    with source, pytest.raises(ProtocolError):
+        source.ask(0)
+    script.write_text(f"print({json.dumps({'release': held.release_id, 'cap': 'x'})!r}, flush=True)")
+    with pytest.raises(ProtocolError, match="greeting"):
+        PipeAnswers(f"{sys.executable} {script}", release_id=held.release_id)
+
+
+@pytest.mark.parametrize("damage", ["", '{"modeler', "\udcff\n", "[" * 60_000 + "\n", '{"modeler": 1}\n'])
+def test_a_damaged_log_of_choices(table, damage):
+    """Nothing or a torn first line: nothing was asked yet, begin. Anything else is refused."""
+    assert curate(table).returncode == 0
+    log = table / "log.jsonl"
+    log.write_bytes(damage.encode("utf-8", "surrogateescape"))
+    done = invoke("optimise", str(table / "release"), "--steps", "2", "--log", str(log), text="0.5\n0.25\n")
+    if damage.endswith("\n"):
+        assert done.returncode == 1
+        assert "not one that this command wrote" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+        assert len(log.read_text().splitlines()) == 3
 
 
 def test_help_names_every_option():

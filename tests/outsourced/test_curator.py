@@ -34,6 +34,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.outsourced import AnswerLaplace, AnswerLog, Command, Curator, PublicScaling, Release
+from dpbandits.privacy.definitions import LargeDelta
 from dpbandits.state import read_state
 
 SCHEMA = Schema(age=Range(20, 80), dose=Range(0, 10))
@@ -74,7 +75,7 @@ def test_publishing_again_gives_the_same_release(tmp_path):
 def test_rows_are_shuffled_and_answers_belong_to_their_rows():
     """With hardly any noise, every released row can be matched to its table row and its answer."""
     table = people()
-    curator = make(table, privacy=RowDP(epsilon=1e6, distance=1.0))
+    curator = make(table, privacy=RowDP(epsilon=500.0, distance=1e-3))
     release = curator.publish()
     points = PublicScaling(SCHEMA).to_public(table)
     gaps = np.linalg.norm(release.inputs[:, None] - points[None], axis=2)
@@ -91,7 +92,7 @@ def test_order_of_the_table_leaves_no_trace_in_the_order_of_rows():
     table = {"age": np.linspace(20, 80, 10), "dose": np.linspace(0, 10, 10), "effect": np.arange(10.0)}
     places = []
     for _ in range(200):
-        release = make(table, privacy=RowDP(epsilon=1e6, distance=1.0)).publish()
+        release = make(table, privacy=RowDP(epsilon=500.0, distance=1e-3)).publish()
         places.append(int(np.argmin(release.inputs[:, 0])))
     counts = np.bincount(places, minlength=10)
     assert ((counts - 20) ** 2 / 20).sum() < 9 + 6 * np.sqrt(18)
@@ -134,7 +135,7 @@ def test_damaged_releases_are_refused(tmp_path):
     refused(CorruptState, text=sound[:-10])
     refused(IncompatibleState, text=sound.replace('"schema_version": 1', '"schema_version": 2'))
     refused(IncompatibleState, text="{}")
-    refused(IncompatibleState, text="[]")
+    refused(CorruptState, text="[]")
     with pytest.raises(FileNotFoundError):
         Release.read(tmp_path / "nowhere")
     with pytest.raises(ProtocolError, match="something else"):
@@ -221,9 +222,12 @@ def test_answers_are_given_once_and_up_to_the_cap():
         curator.answer_again(8)
     with pytest.raises(HorizonExceeded):
         curator.answer(8)
-    for bad in (-1, 200, True):
+    for bad in (-1, 200, True, np.True_, 1.0, "1", None, [1], np.array([1]), 10**30):
         with pytest.raises(UnknownDecision):
             curator.answer(bad)
+        with pytest.raises(UnknownDecision):
+            curator.answer_again(bad)
+    assert curator.answer_again(np.int64(6)) == given[1]
     assert curator.answered == [(5, given[0]), (6, given[1]), (7, given[2])]
 
 
@@ -266,6 +270,20 @@ def test_a_failing_objective_loses_nothing():
         missing.answer(0)
 
 
+def test_an_objective_cannot_dress_its_error_as_ours():
+    """A refusal with the row's data in it, raised as one of our public errors, is not passed on."""
+
+    def evaluate(row):
+        raise AlreadyTold(f"raw {CANARY}")
+
+    curator = make(objective=evaluate)
+    curator.publish()
+    with pytest.raises(ProtocolError) as caught:
+        curator.answer(3)
+    assert type(caught.value) is ProtocolError
+    assert str(CANARY) not in str(caught.value)
+
+
 def test_commands(tmp_path):
     script = tmp_path / "evaluate.py"
     script.write_text(
@@ -286,8 +304,21 @@ def test_commands(tmp_path):
         Command("/no/such/program")(1)
     with pytest.raises(ProtocolError, match="TimeoutExpired"):
         Command(f"{sys.executable} -c 'import time; time.sleep(9)'", timeout=0.2)(1)
-    with pytest.raises(InvalidParameter):
-        Command(" ")
+    for bad in (" ", "'open"):
+        with pytest.raises(InvalidParameter):
+            Command(bad)
+    with pytest.raises(ProtocolError, match="no number"):
+        Command("cat")(os.devnull)  # bytes that are no number
+
+
+def test_a_command_does_not_read_the_questions():
+    """It gets the end of input at once: what the curator's process reads is for the curator alone."""
+    code = "import sys; print(len(sys.stdin.read()))"
+    script = f"from dpbandits.outsourced import Command; print(Command('{sys.executable} -c \"{code}\"')(1))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], input='{"ask": 1}\n', capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) == 0.0
 
 
 def test_noised_answers_carry_their_own_epsilon():
@@ -296,8 +327,9 @@ def test_noised_answers_carry_their_own_epsilon():
     release = curator.publish()
     assert release.guarantee.epsilon == 1.5
     assert curator.answer(0) not in people()["effect"]
-    text = release.guarantee.explain()
-    assert "answers differ by at most 2" in " ".join(text.split())
+    text = " ".join(release.guarantee.explain().split())
+    assert "answers differ by at most 2" in text
+    assert "answers u apart lose 0.5 (u + 3.05e-05)/(2 + 3.05e-05)" in text
 
 
 # -- the secret directory -----------------------------------------------------------------------------
@@ -400,7 +432,7 @@ def test_simulated_curators_repeat_and_say_so():
 
 def test_a_torn_line_was_never_given(tmp_path):
     path = tmp_path / "answers.log"
-    log = AnswerLog(path, "a1")
+    log = AnswerLog.create(path, "a1")
     log.append(3, 1.5)
     log.append(4, 2.5)
     whole = path.read_bytes()
@@ -408,14 +440,15 @@ def test_a_torn_line_was_never_given(tmp_path):
         path.write_bytes(whole[:-cut])
         assert AnswerLog(path, "a1").entries == [(3, 1.5)]
         assert path.read_bytes() == whole[: whole[:-1].rfind(b"\n") + 1]
-    path.write_bytes(b'{"log": "dpb')  # even the header can be torn
-    assert AnswerLog(path, "a1").entries == []
-    assert AnswerLog(path, "a1").entries == []
+    path.write_bytes(b'{"log": "dpb')  # the header was durable before: a torn one was damaged later
+    with pytest.raises(CorruptState, match="missing, empty or shorter"):
+        AnswerLog(path, "a1")
+    assert AnswerLog.create(path, "a1").entries == []  # before anything is drawn it may have died there
 
 
 def test_changed_logs_are_refused(tmp_path):
     path = tmp_path / "answers.log"
-    log = AnswerLog(path, "a1")
+    log = AnswerLog.create(path, "a1")
     for row in range(4):
         log.append(row, row / 3)
     lines = path.read_text().splitlines(keepends=True)
@@ -425,6 +458,8 @@ def test_changed_logs_are_refused(tmp_path):
         [lines[0], lines[1].replace("0.0", "0.5"), *lines[2:]],  # changed
         [*lines, lines[-1]],  # repeated
         [*lines[:2], "noise\n"],
+        [*lines[:2], "[" * 100_000 + "\n"],
+        [*lines[:2], "[1]\n"],
     ):
         path.write_text("".join(text))
         with pytest.raises(CorruptState, match="log of answers"):
@@ -444,7 +479,7 @@ def test_a_crash_around_the_log_never_gives_a_second_different_answer(tmp_path, 
     make(secret=tmp_path / "secret", answers=noise).publish()
     script = f"""
 import os
-import dpbandits.outsourced.answers as answers
+import dpbandits.outsourced.answer_log as answers
 from dpbandits.outsourced import Curator
 curator = Curator.open({str(tmp_path / "secret")!r})
 write = answers.AnswerLog._write
@@ -490,6 +525,42 @@ def test_explain_says_what_is_not_hidden():
     assert "One person has one row" in text
     assert "released once (name a ledger account" in text
     assert "this promise says nothing of them" in text
+    assert "loss is 1 (D + 1.08e-05)/(1 + 1.08e-05)" in text
+    assert "That there is a release at all says nothing private" in text
+
+
+def test_explain_claims_durability_only_where_there_is_a_disk(tmp_path):
+    memory, disk = words(make()), words(make(secret=tmp_path / "one"))
+    for text in (memory, disk):
+        assert "is not copied, pickled, used behind a fork or by two threads" in text
+    assert "durable" not in memory
+    assert "While the curator's process lives" in memory
+    assert "made again it would draw and answer anew" in memory
+    assert "an answer is durable before it is given" in disk
+    assert "nobody shortens its log of answers (attach a ledger" in disk
+    ledger = words(make(secret=tmp_path / "two", ledger=MemoryLedger()))
+    assert "a shortened log of answers before anything is evaluated" in ledger
+    assert "attach a ledger" not in ledger
+
+
+def test_explain_says_what_a_failing_objective_tells():
+    noise = AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0)
+    told = "whether there is one (the objective may fail"
+    assert told in words(make(objective=None, answers=noise))
+    assert told not in words(make(answers=noise))  # a column was checked before
+    assert told not in words(make(objective=None))  # exact answers are not covered at all
+
+
+def test_a_large_delta_is_said_and_warned_of():
+    privacy = RowDP(epsilon=1.0, delta=1e-3, distance=1.0)
+    table = people(1000)
+    with pytest.warns(LargeDelta, match="1/1000"):
+        release = make(table, privacy=privacy, mechanism="gaussian").publish()
+    assert "Delta is large: 0.001 is at least one over the 1000 rows" in " ".join(
+        release.guarantee.explain().split()
+    )
+    small = make(privacy=privacy, mechanism="gaussian")  # 200 rows: below one over
+    assert "Delta is large" not in words(small)
 
 
 def test_explain_for_other_mechanisms():
@@ -498,6 +569,15 @@ def test_explain_for_other_mechanisms():
     gaussian = words(make(privacy=RowDP(epsilon=1.0, delta=1e-6, distance=1.0), mechanism="gaussian"))
     assert "Distant rows lose more" in gaussian
     assert "delta = 1e-06" in gaussian
+    assert "zero-concentrated differential privacy with rho = ((D + 1.84e-05)/4.53" in gaussian
+    simulated = words(
+        make(
+            privacy=RowDP(epsilon=1.0, delta=1e-6, distance=1.0),
+            mechanism="gaussian",
+            noise=SimulatedNoise(1),
+        )
+    )
+    assert "Gaussian differential privacy with mu = (D + 1.84e-05)/4.22" in simulated
     both = make(
         privacy=RowDP(epsilon=1.0, delta=1e-6, distance=1.0),
         mechanism="gaussian",

@@ -213,6 +213,63 @@ def test_answer_noise():
     assert one != noise.privatise(np.array([1.0]), SimulatedNoise(1), position=2)
 
 
+def test_answers_that_do_not_fit_the_lattice_are_refused():
+    """2^50 steps are the most that float64 rounds exactly with the noise on top; nothing wraps around."""
+    for low, high in ((0.0, 1e12), (-1e12, 0.0), (1e12, 1e12 + 1)):
+        with pytest.raises(InvalidParameter, match="do not fit the lattice"):
+            AnswerLaplace(epsilon=1.0, distance=1e-3, low=low, high=high)
+    edge = 2.0**34 * (1 - 2.0**-40)  # just below 2^50 steps of 2^-16
+    noise = AnswerLaplace(epsilon=1.0, distance=1.0, low=-edge, high=edge)
+    assert abs(noise.privatise(np.array([1e300]), SimulatedNoise(1))[0] - edge) < 100
+    for epsilon in (1e-12, 1e9):
+        with pytest.raises(InvalidParameter, match="rate of lattice noise"):
+            AnswerLaplace(epsilon=epsilon, distance=1.0, low=0.0, high=1.0)
+        with pytest.raises(InvalidParameter, match="rate of lattice noise"):
+            L2Laplace(definition=RowDP(epsilon=epsilon, distance=1.0), dim=2)
+
+
+def test_a_projection_takes_only_rows_whose_float_errors_are_counted():
+    """Against exact rational products: two tables' errors together stay below the one step allowed."""
+    from fractions import Fraction
+
+    rng = np.random.default_rng(3)
+    dim, kept = 40, 6
+    projection = np.linalg.qr(rng.standard_normal((dim, kept)))[0].T
+    mechanism = GaussianRows(
+        definition=RowDP(epsilon=2.0, delta=1e-6, distance=1.0),
+        dim=dim,
+        noise=SimulatedNoise(2),
+        projection=tuple(map(tuple, projection)),
+    )
+    x = rng.standard_normal(dim)
+    x *= 0.999 * mechanism.longest_row / np.linalg.norm(x)
+    mechanism.privatise(x[None], SimulatedNoise(2))
+    product = (x[None] @ projection.T)[0]
+    exact = [sum(Fraction(p) * Fraction(v) for p, v in zip(row, x, strict=True)) for row in projection]
+    errors = [float(Fraction(got) - want) for got, want in zip(product, exact, strict=True)]
+    assert 2.0 * np.linalg.norm(errors) / mechanism.step < 0.5
+    with pytest.raises(InvalidData, match="too far out to be projected"):
+        mechanism.privatise(1.01 * x[None], SimulatedNoise(2))
+
+
+@pytest.mark.parametrize("cells", [2, 3, 1000, 2**31])
+def test_randomised_response_keeps_its_ratio_at_the_smallest_epsilon(cells):
+    """Both ratios, exactly; without the limit the true cell would be reported less often than others."""
+    from fractions import Fraction
+
+    def mechanism(epsilon):
+        return RandomisedResponse(
+            definition=RowDP(epsilon=epsilon, distance=1.0), dim=1, half_width=1.0, cells_per_dimension=cells
+        )
+
+    smallest = mechanism(1e-9)
+    keep = Fraction(smallest.keep_words, 2**64)
+    ratio = keep * (cells - 1) / (1 - keep)
+    assert 1 <= ratio <= 1 + Fraction(1e-9) + Fraction(1e-9) ** 2 / 2  # below e^epsilon
+    with pytest.raises(InvalidParameter, match="at least 1e-09"):
+        mechanism(9e-10)
+
+
 def test_rows_must_be_rows():
     mechanism = L2Laplace(definition=RowDP(epsilon=1.0, distance=1.0), dim=2)
     for bad in (np.zeros(3), np.zeros((3, 3)), np.array([[0.0, np.nan]]), np.array([[0.0, 1e300]])):

@@ -6,11 +6,10 @@ answers, with the release, rebuilds every choice; started again with the same lo
 """
 
 import json
-import math
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -19,7 +18,17 @@ from dpbandits.domains import Range, Schema
 from dpbandits.environments.table_files import read_table_file
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.outsourced import AnswerLaplace, Command, Curator, Modeler, PipeAnswers, Release, serve
+from dpbandits.outsourced import (
+    AnswerLaplace,
+    Command,
+    Curator,
+    Modeler,
+    PipeAnswers,
+    Release,
+    request_lines,
+    serve,
+)
+from dpbandits.outsourced.pipe import finite_number, parsed
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.state import SQLiteLedger
 
@@ -108,6 +117,7 @@ def curate(
         secret=secret,
         ledger=book,
         population=population,
+        resume=True,  # a release that was drawn and not written, or lost, is written again
     )
     release = curator.publish(out, file_format="parquet" if file_format == "parquet" else "npy")
     typer.echo(release.guarantee.explain())
@@ -128,8 +138,25 @@ def answer(
         objective=None if command is None else Command(command),
         ledger=None if ledger is None else SQLiteLedger(ledger),
     )
-    given = serve(curator, iter(sys.stdin), sys.stdout)
-    error_console().print(f"{given} answers given, {len(curator.answered)} in all")
+    console = error_console()
+    given = serve(
+        curator,
+        request_lines(sys.stdin.buffer),
+        sys.stdout,
+        report=lambda text: console.print(text, markup=False, soft_wrap=True),
+    )
+    console.print(f"{given} answers given, {len(curator.answered)} in all")
+    _leave_quietly(sys.stdout)
+
+
+def _leave_quietly(stream: TextIO) -> None:
+    """When the reader of `stream` is gone, what is left in its buffer is nobody's: not an error at exit."""
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def optimise(
@@ -188,9 +215,7 @@ def optimise(
 
 
 class _ChoiceLog:
-    """The modeler's own log: its configuration, then one answer a line. Every line is on disk before the "
-    "next ask.
-    """
+    """The modeler's own log: its configuration, then one answer a line, on disk before the next ask."""
 
     def __init__(self, path: Path | None, config: dict[str, Any]) -> None:
         self._path = path
@@ -202,21 +227,30 @@ class _ChoiceLog:
         if not self._path.exists():
             self._write({"modeler": self._config})
             return fresh
-        lines = self._path.read_text("utf-8").splitlines(keepends=True)
-        if lines and not lines[-1].endswith("\n"):  # a torn line was not yet used for a choice
-            lines.pop()
-            self._path.write_text("".join(lines), "utf-8")
+        lines = self._whole_lines(self._path)
+        if not lines:  # died before its first line was whole: nothing was asked yet
+            self._write({"modeler": self._config})
+            return fresh
         try:
             entries = [json.loads(line) for line in lines]
-            earlier = entries[0]["modeler"]
+            earlier = {**entries[0]["modeler"], "horizon": 0}
             pairs = [(int(entry["row"]), float(entry["answer"])) for entry in entries[1:]]
-        except (ValueError, KeyError, TypeError, IndexError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise CorruptState("the log of answers is not one that this command wrote") from None
-        if {**earlier, "horizon": 0} != {**self._config, "horizon": 0}:
+        if earlier != {**self._config, "horizon": 0}:
             raise InvalidParameter(
                 "the log was written with other options or for another release: name another log"
             )
         return Modeler.replay(self._config, release, pairs)
+
+    @staticmethod
+    def _whole_lines(path: Path) -> list[str]:
+        """Its lines; a torn last one was not yet used for a choice, and is cut off."""
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            os.truncate(path, len(whole))
+        return whole.decode("utf-8", errors="replace").splitlines()
 
     def append(self, row: int, value: float) -> None:
         if self._path is not None:
@@ -232,12 +266,11 @@ class _ChoiceLog:
 
 
 class _StandardStreams:
-    """Ask on standard output, read answers from standard input: replies of `dpbandits answer`, or bare "
-    "numbers.
-    """
+    """Ask on standard output, read answers from standard input: replies of `dpbandits answer`, or numbers."""
 
     def __init__(self, release_id: str) -> None:
         self._release_id = release_id
+        self._lines = request_lines(sys.stdin.buffer)
 
     def __enter__(self) -> "_StandardStreams":
         return self
@@ -252,28 +285,25 @@ class _StandardStreams:
             reply = self._exchange({"again": row})
         if "error" in reply:
             raise ProtocolError(f"the curator refused: {reply.get('message', reply['error'])}")
-        value = reply.get("answer")
-        if reply.get("row", row) != row or not isinstance(value, int | float) or not math.isfinite(value):
+        value = finite_number(reply.get("answer"))
+        if reply.get("row", row) != row or value is None:
             raise InvalidData(
                 "expected the answer of the row that was asked for: a number, or a reply's JSON line"
             )
-        return float(value)
+        return value
 
     def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
         print(json.dumps(request), flush=True)  # noqa: T201 - the protocol's channel
-        while True:
-            line = sys.stdin.readline()
-            if not line:
-                raise ProtocolError("standard input ended before the answer: start again with the same --log")
-            try:
-                reply = json.loads(line)
-            except ValueError:
-                raise InvalidData("an answer is a number, or a line of JSON") from None
+        for line in self._lines:
+            reply = parsed(line)
+            if reply is None:
+                raise InvalidData("an answer is a number, or a line of JSON")
             if isinstance(reply, dict) and "release" in reply:  # the curator's greeting
                 if reply["release"] != self._release_id:
                     raise ProtocolError("the curator's process answers for another release")
                 continue
             return reply if isinstance(reply, dict) else {"answer": reply}
+        raise ProtocolError("standard input ended before the answer: start again with the same --log")
 
 
 def _answer_noise(epsilon: float | None, bounds: str | None, distance: float | None) -> AnswerLaplace | None:

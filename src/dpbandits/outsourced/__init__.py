@@ -8,16 +8,18 @@ positions once, the modeler asks for answers row by row.
 - `Release`: what leaves, in memory and as a directory of two files.
 - `Modeler(release, kernel=, horizon=)`: `ask`, `tell`, `ask_batch`, `recommend`, `replay`.
 - `AnswerLaplace`: noise on answers, with an epsilon of its own.
-- `Command`: an objective that is a program; `serve` and `PipeAnswers`: the two ends of a pipe of ids
-  and answers.
+- `Command`: an objective that is a program; `serve` (of `request_lines`) and `PipeAnswers`: the two ends
+  of a pipe of ids and answers.
 - `PublicScaling`: the public coordinates, in which distances count.
 
 `outsourced.published.kharkovskii2020` holds the published transformation, which is not private.
 """
 
-from dpbandits.outsourced.answers import AnswerLog, Command, PipeAnswers, serve
+from dpbandits.outsourced.answer_log import AnswerLog
+from dpbandits.outsourced.commands import Command
 from dpbandits.outsourced.curator import Curator
 from dpbandits.outsourced.modeler import Modeler
+from dpbandits.outsourced.pipe import PipeAnswers, request_lines, serve
 from dpbandits.outsourced.release import Release
 from dpbandits.outsourced.scaling import PublicScaling
 from dpbandits.privacy.row_mechanisms import AnswerLaplace
@@ -31,5 +33,6 @@ __all__ = [
     "PipeAnswers",
     "PublicScaling",
     "Release",
+    "request_lines",
     "serve",
 ]

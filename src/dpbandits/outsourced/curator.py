@@ -4,57 +4,58 @@ In one place raw data meets noise: `_draw`. Everything else is order and durabil
 
 1. a plan (a random release id, no data) is committed to the secret directory;
 2. the ledger account of the population pays, under that id;
-3. noise and shuffle are drawn and committed, position 1 of the state;
-4. only then does a release leave, and it is always this one.
+3. the log of answers is made, empty, and witnessed;
+4. noise and shuffle are drawn and committed, position 1 of the state;
+5. only then does a release leave, and it is always this one.
 
 A crash between any two steps is finished by repeating the call: the id is the same, so it is paid once; what
-was
-drawn is never drawn again. Answers go through the log (`dpbandits.outsourced.answers`), and with a ledger its
-length and hash are witnessed, so that a restored copy of the directory cannot answer a row anew.
+was drawn is never drawn again. From step 4 on a missing log is an error. Answers go through the log
+(`dpbandits.outsourced.answer_log`), which says why no crash and, with a ledger, no copy of the directory can
+answer a row anew. A secret made with a ledger opens with it only.
+
+One process holds a curator, one thread at a time has its turn; it cannot be copied, pickled or used behind a
+fork. Several processes may open one directory: they take turns through a lock file.
 
 Layout of the secret directory (mode 700, files 600): `curator.state` (which released row is which table row,
-the
-objective's column, the released inputs; no raw inputs), `answers.log`, locks.
+the objective's column, the released inputs; no raw inputs), `answers.log`, locks.
 """
 
 import json
 import math
+import operator
 import os
 import secrets
-import stat
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import Schema
-from dpbandits.domains.tables import read_table
 from dpbandits.errors import (
     AlreadyTold,
-    DPBanditsError,
-    ForkedState,
     HorizonExceeded,
     IncompatibleState,
-    InvalidData,
     InvalidParameter,
     ProtocolError,
     UnknownDecision,
 )
-from dpbandits.outsourced.answers import AnswerLog, Command
+from dpbandits.outsourced.answer_log import AnswerLog
+from dpbandits.outsourced.commands import Command
 from dpbandits.outsourced.guarantees import release_guarantee
-from dpbandits.outsourced.release import Release
+from dpbandits.outsourced.release import Release, check_target
 from dpbandits.outsourced.scaling import PublicScaling
-from dpbandits.privacy.definitions import RowDP
+from dpbandits.outsourced.secret_side import objective_column, own_ids, permutation, secret_directory
+from dpbandits.outsourced.turns import Turns
+from dpbandits.privacy.definitions import RowDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.noise import from_config as noise_from_config
 from dpbandits.privacy.row_mechanisms import AnswerLaplace, RowMechanism, choose_row_mechanism
 from dpbandits.privacy.row_mechanisms.base import words_of
-from dpbandits.privacy.row_mechanisms.exact_sampling import Words
 from dpbandits.privacy.row_mechanisms.noise_laws import from_config as law_from_config
 from dpbandits.state import Ledger, State, StateStore
 from dpbandits.state.files import locked
@@ -62,7 +63,10 @@ from dpbandits.state.files import locked
 __all__ = ["Curator"]
 
 Objective = Callable[[object], float]
+_LOG = "answers.log"
+_LOCK = "answers.lock"
 _KIND = "outsourced.curator"
+_VERSION = 2
 
 
 class Curator:
@@ -80,8 +84,11 @@ class Curator:
         mechanism, projection, cells_per_dimension: see `choose_row_mechanism`.
         noise: `SecureNoise()`, or `SimulatedNoise(seed)` for studies.
         secret: directory for the secret side; None keeps everything in memory, for studies.
-        ledger: witness of the state and of answers, and where `population` has its account.
+        ledger: witness of the state and of answers, and where `population` has its account; needs a secret
+            directory, which then opens with this ledger only.
         population: account that pays for every release of these people; needs a ledger.
+        resume: take up a finished release of the same parameters in the secret directory, instead of
+            refusing; the table is then not looked at again.
 
     Raises:
         InvalidData: missing values, rows outside the bounds, constant columns, duplicate ids.
@@ -119,12 +126,19 @@ class Curator:
         secret: str | os.PathLike[str] | None = None,
         ledger: Ledger | None = None,
         population: str | None = None,
+        resume: bool = False,
     ) -> None:
         if population is not None and ledger is None:
             raise InvalidParameter("population names an account in a ledger: pass the ledger too")
+        if ledger is not None and secret is None:
+            raise InvalidParameter(
+                "a ledger witnesses a secret directory: pass secret too, or a restart would release and pay "
+                "again"
+            )
         scaling = PublicScaling(schema)
         self._points = scaling.to_public(table)
         n = len(self._points)
+        warn_if_delta_large(privacy.delta, n)
         if cap is not None and (isinstance(cap, bool) or not 1 <= cap <= n):
             raise InvalidParameter(f"cap is {cap!r}, expected an integer from 1 to the table's {n} rows")
         noise = SecureNoise() if noise is None else noise
@@ -145,11 +159,13 @@ class Curator:
             status=noise.status,
             answers=answers,
             cap=cap,
-            witnessed=ledger is not None and secret is not None,
+            witnessed=ledger is not None,
             budgeted=population is not None,
+            durable=secret is not None,
+            evaluated=not isinstance(objective, str),
         )
-        own_ids = None if ids is None else _own_ids(table, ids, n)
-        column = _objective_column(table, objective, n) if isinstance(objective, str) else None
+        names = None if ids is None else own_ids(table, ids, n)
+        column = objective_column(table, objective, n) if isinstance(objective, str) else None
         public = {
             "rows": n,
             "half_width": scaling.half_width,
@@ -161,6 +177,7 @@ class Curator:
             "noise": noise.to_config(),
             "cap": cap,
             "population": population,
+            "witnessed": ledger is not None,
             "charge": [
                 repr(privacy.epsilon + (0.0 if answers is None else answers.epsilon)),
                 repr(privacy.delta),
@@ -169,14 +186,15 @@ class Curator:
         self._mechanism: RowMechanism | None = chosen
         self._setup(
             public,
-            secret=None if secret is None else _secret_directory(secret, new=True),
+            secret=None if secret is None else secret_directory(secret, new=True),
             ledger=ledger,
             noise=noise,
             objective=None if isinstance(objective, str) else objective,
         )
-        self._own_ids: list[str] | None = own_ids
+        self._own_ids: list[str] | None = names
         self._column = column
-        self._plan()
+        with self._locked():
+            self._plan(resume=resume)
 
     @classmethod
     def open(
@@ -195,17 +213,20 @@ class Curator:
 
         Raises:
             FileNotFoundError: no curator there.
-            ProtocolError: the release was never finished: repeat the constructor with the table.
+            ProtocolError: the release was never finished: repeat the constructor with the table; or it was
+                made with a ledger, and none was passed.
+            CorruptState: the state is damaged, or the log of answers is missing or was changed.
             ForkedState: another copy of the directory has gone on.
         """
-        folder = _secret_directory(secret, new=False)
+        folder = secret_directory(secret, new=False)
         curator = cls.__new__(cls)
         curator._mechanism = None
         curator._own_ids = None
         curator._column = None
         curator._points = np.zeros((0, 0))
-        state = StateStore(folder / "curator.state", ledger).load()
-        if state.kind != _KIND or state.version != 1:
+        with locked(folder / _LOCK):
+            state = StateStore(folder / "curator.state", ledger).load()
+        if state.kind != _KIND or state.version != _VERSION:
             raise IncompatibleState("the directory's state was not written by this version of the curator")
         if state.position == 0:
             raise ProtocolError("this release was begun and not finished: repeat it with the table")
@@ -216,7 +237,8 @@ class Curator:
             noise=noise_from_config(state.public["noise"]),
             objective=objective,
         )
-        curator._restore(state)
+        with curator._locked():
+            curator._restore(state)
         return curator
 
     # -- the release -------------------------------------------------------------------------------
@@ -231,15 +253,25 @@ class Curator:
 
         Raises:
             BudgetExceeded: the population's account cannot pay; nothing was drawn.
+            ProtocolError: the directory holds something else; nothing was paid or drawn.
+            MissingExtra: parquet without pyarrow; nothing was paid or drawn.
         """
-        if self._release is None:
-            self._pay()
-            self._draw()
-        if self._release is None:
-            raise ProtocolError("nothing was drawn")  # _draw sets it
-        if directory is not None:
-            self._release.write(directory, file_format=file_format)
-        return self._release
+        with self._turns.turn():
+            if directory is not None:
+                check_target(directory, file_format=file_format, release_id=self._lineage)
+            if self._release is None:
+                with self._locked():
+                    earlier = self._load()
+                    if earlier is not None and earlier.position > 0:  # another process was faster
+                        self._restore(earlier)
+                    else:
+                        self._pay()
+                        self._draw()
+            if self._release is None:
+                raise ProtocolError("nothing was drawn")  # _restore and _draw set it
+            if directory is not None:
+                self._release.write(directory, file_format=file_format)
+            return self._release
 
     @property
     def release_id(self) -> str:
@@ -272,11 +304,11 @@ class Curator:
             UnknownDecision: no such row.
             AlreadyTold: the row was answered before (`answer_again`).
             HorizonExceeded: the cap is reached.
+            ForkedState: another copy of the secret directory has answered; nothing was evaluated.
         """
-        log = self._answer_log()
-        with self._locked():
-            log.refresh()
-            self._check_row(row)
+        with self._turns.turn(), self._locked():
+            log = self._settled_log()
+            row = self._checked_row(row)
             if log.get(row) is not None:
                 raise AlreadyTold(f"row {row} was answered before: each row is answered once")
             if self.cap is not None and len(log) >= self.cap:
@@ -286,22 +318,26 @@ class Curator:
             if noise is not None:
                 value = float(noise.privatise(np.array([value]), self._noise, position=len(log))[0])
             log.append(row, value)
-            self._witness(log)
-        return value
+            return value
 
     def answer_again(self, row: int) -> float:
         """The answer that was given for a row before, for a modeler that lost it.
 
         Raises:
             UnknownDecision: the row was not answered.
+            ForkedState: another copy of the secret directory has answered.
         """
-        log = self._answer_log()
-        with self._locked():
-            log.refresh()
-        value = log.get(row)
+        with self._turns.turn(), self._locked():
+            value = self._settled_log().get(self._checked_row(row))
         if value is None:
             raise UnknownDecision("this row was not answered yet: ask for it")
         return value
+
+    def __reduce__(self) -> NoReturn:
+        raise ProtocolError(
+            "a curator cannot be copied or pickled: two copies would answer twice, and its memory holds raw "
+            "data. Use Curator.open on its secret directory"
+        )
 
     def __repr__(self) -> str:
         published = self._release is not None
@@ -318,6 +354,12 @@ class Curator:
         noise: NoiseSource,
         objective: Objective | Command | None,
     ) -> None:
+        if public["witnessed"] and ledger is None:
+            raise ProtocolError(
+                "this secret was made with a ledger, which refuses a second copy of it: open it with that "
+                "ledger"
+            )
+        self._turns = Turns()
         self._public = public
         self._secret = secret
         self._ledger = ledger
@@ -333,24 +375,34 @@ class Curator:
     def _store(self) -> StateStore | None:
         return None if self._secret is None else StateStore(self._secret / "curator.state", self._ledger)
 
-    def _plan(self) -> None:
+    def _load(self) -> State | None:
+        store = self._store()
+        try:
+            return None if store is None else store.load()
+        except FileNotFoundError:
+            return None
+
+    def _plan(self, *, resume: bool) -> None:
         """Position 0: an id, before anything is paid or drawn; an unfinished one is taken up again."""
+        earlier = self._load()
+        if earlier is not None:
+            finished = earlier.position > 0
+            if finished and not resume:
+                raise ProtocolError("this directory holds a release already: use Curator.open")
+            if earlier.version != _VERSION or earlier.public != json.loads(json.dumps(self._public)):
+                kind = "finished" if finished else "unfinished"
+                raise ProtocolError(f"the {kind} release in this directory has other parameters")
+            self._lineage = earlier.lineage
+            if finished:
+                self._restore(earlier)
+            return
+        self._lineage = secrets.token_hex(16)
         store = self._store()
         if store is not None:
-            try:
-                earlier = store.load()
-            except FileNotFoundError:
-                earlier = None
-            if earlier is not None:
-                if earlier.position > 0:
-                    raise ProtocolError("this directory holds a release already: use Curator.open")
-                if earlier.public != json.loads(json.dumps(self._public)):
-                    raise ProtocolError("an unfinished release in this directory has other parameters")
-                self._lineage = earlier.lineage
-                return
-        self._lineage = secrets.token_hex(16)
-        if store is not None:
-            store.commit(State(kind=_KIND, version=1, lineage=self._lineage, position=0, public=self._public))
+            state = State(
+                kind=_KIND, version=_VERSION, lineage=self._lineage, position=0, public=self._public
+            )
+            store.commit(state)
 
     def _pay(self) -> None:
         population = self._public["population"]
@@ -363,15 +415,17 @@ class Curator:
         """Where raw rows meet noise; then durable; then gone from memory."""
         if self._mechanism is None:
             raise ProtocolError("the table is not here: make the curator with the table")
+        if self._secret is not None:
+            AnswerLog.create(self._secret / _LOG, self._lineage, ledger=self._ledger)
         n = len(self._points)
-        order = _permutation(n, words_of(self._noise, stream=3))
+        order = permutation(n, words_of(self._noise, stream=3))
         inputs = self._mechanism.privatise(self._points[order], self._noise)
         arrays: dict[str, NDArray[Any]] = {"inputs": inputs, "table_rows": order}
         if self._column is not None:
             arrays["column"] = self._column
         state = State(
             kind=_KIND,
-            version=1,
+            version=_VERSION,
             lineage=self._lineage,
             position=1,
             public=self._public,
@@ -382,11 +436,12 @@ class Curator:
         if store is not None:
             store.commit(state)
         self._restore(state)
-        self._points = np.zeros((0, 0))
-        self._mechanism = None
 
     def _restore(self, state: State) -> None:
+        """Take up a drawn release, and its log: at this point it must be there."""
         public = state.public
+        path = None if self._secret is None else self._secret / _LOG
+        self._log = AnswerLog(path, state.lineage, ledger=self._ledger)
         self._lineage = state.lineage
         self._table_rows = np.asarray(state.arrays["table_rows"], dtype=np.int64)
         self._column = np.asarray(state.arrays["column"]) if "column" in state.arrays else None
@@ -402,35 +457,34 @@ class Curator:
             answers=public["answers"],
             cap=public["cap"],
         )
-        path = None if self._secret is None else self._secret / "answers.log"
-        self._log = AnswerLog(path, state.lineage)
-        self._witness(self._log)
+        self._points = np.zeros((0, 0))
+        self._mechanism = None
 
-    def _witness(self, log: AnswerLog) -> None:
-        """Compare-and-set at the ledger: a log that is behind what was witnessed is an old copy."""
-        if self._ledger is None or self._secret is None:
-            return
-        try:
-            self._ledger.advance(f"{self._lineage}.answers", position=len(log), digest=log.digest)
-        except ForkedState:
-            raise ForkedState(
-                "the ledger has witnessed other answers than this log holds: another copy of the secret "
-                "directory has gone on, or an old one was restored; use the newest"
-            ) from None
-
-    def _answer_log(self) -> AnswerLog:
+    def _settled_log(self) -> AnswerLog:
         if self._log is None:
             raise ProtocolError("nothing was published yet: call publish() first")
+        self._log.settle()
         return self._log
 
-    def _locked(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._secret is None else locked(self._secret / "answers.lock")
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One process at a time; whoever waits here finds what the one before has left."""
+        if self._secret is None:
+            yield
+            return
+        with locked(self._secret / _LOCK):
+            yield
 
-    def _check_row(self, row: int) -> None:
-        if type(row) is bool or not 0 <= row < len(self._table_rows):
+    def _checked_row(self, row: object) -> int:
+        try:
+            number = -1 if isinstance(row, bool | np.bool_) else operator.index(row)  # type: ignore[arg-type]
+        except TypeError:
+            number = -1
+        if not 0 <= number < len(self._table_rows):
             raise UnknownDecision(
                 f"the release has rows 0 to {len(self._table_rows) - 1}, the one asked for is none"
             )
+        return number
 
     def _evaluate(self, row: int) -> float:
         place = int(self._table_rows[row])
@@ -441,57 +495,12 @@ class Curator:
         own_id: object = place if self._own_ids is None else self._own_ids[place]
         try:
             value = float(self._objective(own_id))
-        except DPBanditsError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever it was, its text may show data
+        except Exception as error:
+            if isinstance(error, ProtocolError) and isinstance(self._objective, Command):
+                raise  # its texts are ours and hold no value
             raise ProtocolError(
                 f"the objective failed ({type(error).__name__}): nothing was logged, ask again"
             ) from None
         if not math.isfinite(value):
             raise ProtocolError("the objective gave NaN or an infinite number: nothing was logged, ask again")
         return value
-
-
-def _permutation(n: int, words: Words) -> IntArray:
-    """A uniformly random order: sorts random words, drawn again on a tie."""
-    while True:
-        keys = words(n)
-        order = np.argsort(keys)
-        if not (np.diff(keys[order].view(np.int64)) == 0).any():
-            return order.astype(np.int64)
-
-
-def _secret_directory(path: str | os.PathLike[str], *, new: bool) -> Path:
-    folder = Path(path)
-    if new:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not folder.is_dir():
-        raise FileNotFoundError("there is no secret directory at this path")
-    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
-        raise ProtocolError("the secret directory is open to other users: make it mode 700 first")
-    return folder
-
-
-def _own_ids(table: object, name: str, n: int) -> list[str]:
-    frame = read_table(table)
-    if name not in frame.names:
-        raise InvalidData(f"the table lacks the id column {name!r}")
-    values = [str(value) for value in frame.column(name).tolist()]
-    if len(values) != n:
-        raise InvalidData("the id column has another length than the table")
-    if len(set(values)) != n:
-        raise InvalidData(f"the id column {name!r} has duplicates: each row needs its own id")
-    return values
-
-
-def _objective_column(table: object, name: str, n: int) -> FloatArray:
-    frame = read_table(table)
-    if name not in frame.names:
-        raise InvalidData(f"the table lacks the objective's column {name!r}")
-    try:
-        values = np.asarray(frame.column(name).tolist(), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData(f"the objective's column {name!r} holds something else than numbers") from None
-    if values.shape != (n,) or not np.isfinite(values).all():
-        raise InvalidData(f"the objective's column {name!r} has missing or infinite values: drop these rows")
-    return values

@@ -136,9 +136,7 @@ class Modeler:
         return self.ask_batch(1)[0]
 
     def ask_batch(self, size: int) -> list[int]:
-        """`size` different rows, chosen one after the other as if each earlier one had come out at its "
-        "mean.
-        """
+        """`size` different rows, each chosen as if the earlier ones had come out at their means."""
         if size < 1:
             raise InvalidParameter(f"a batch has at least one row, got {size}")
         if len(self._asked) + size > self.horizon:

@@ -1,6 +1,4 @@
-"""Published outsourced methods, as printed: to reproduce, to compare with, to learn from. Not to use on "
-"people.
-"""
+"""Published outsourced methods, as printed: to reproduce and compare with. Not to use on people."""
 
 from dpbandits.outsourced.published import kharkovskii2020
 

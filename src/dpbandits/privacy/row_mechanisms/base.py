@@ -14,11 +14,19 @@ from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
 from dpbandits.privacy.row_mechanisms.exact_sampling import SimulatedWords, Words, secure_words
 from dpbandits.privacy.row_mechanisms.noise_laws import NoiseLaw
 
-__all__ = ["RowMechanism", "as_rows", "from_lattice", "lattice_step", "to_lattice", "words_of"]
+__all__ = [
+    "LARGEST_COORDINATE",
+    "RowMechanism",
+    "as_rows",
+    "from_lattice",
+    "lattice_step",
+    "to_lattice",
+    "words_of",
+]
 
 _STEP_BITS = 16
 """The lattice step is about distance/(2^16 sqrt(d)): rounding then costs 1.5e-5 of epsilon."""
-_LARGEST_COORDINATE = 2.0**50
+LARGEST_COORDINATE = 2.0**50
 """Rows farther out than this many steps are refused: float64 no longer rounds them to the lattice exactly."""
 
 
@@ -101,7 +109,7 @@ def as_rows(points: FloatArray, dim: int) -> FloatArray:
 def to_lattice(points: FloatArray, step: float, dim: int) -> IntArray:
     """Nearest lattice points: dividing by a power of two is exact, so is rounding below 2^52."""
     scaled = as_rows(points, dim) / step
-    if scaled.size and float(np.abs(scaled).max()) > _LARGEST_COORDINATE:
+    if scaled.size and float(np.abs(scaled).max()) > LARGEST_COORDINATE:
         raise InvalidData("rows lie too far out for the lattice of this distance: check the public bounds")
     return np.rint(scaled).astype(np.int64)
 

@@ -1,7 +1,9 @@
 """k-ary randomised response over public cells: the one row mechanism whose promise ignores distance.
 
 **Randomised response, proof.** The true cell is reported with probability t/2^64 for an integer t, any
-other with (2^64 - t)/(2^64 (k - 1)), and t is rounded down so that the ratio is at most e^epsilon.
+other with (2^64 - t)/(2^64 (k - 1)), and t is rounded down so that the ratio is at most e^epsilon. That the
+other ratio is too, t must not fall below 2^64/k: with k <= 2^31 cells and epsilon >= 1e-9, e^epsilon exceeds
+1 by more than rounding takes, so smaller epsilons are refused.
 """
 
 import math
@@ -22,6 +24,8 @@ from dpbandits.privacy.row_mechanisms.exact_sampling import uniform_below
 from dpbandits.privacy.row_mechanisms.noise_laws import CellLaw, NoiseLaw
 
 __all__ = ["RandomisedResponse"]
+
+_SMALLEST_EPSILON = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,11 @@ class RandomisedResponse(RowMechanism):
 
     def __post_init__(self) -> None:
         _checks.integer(self.dim, name="dim")
+        if self.definition.epsilon < _SMALLEST_EPSILON:
+            raise InvalidParameter(
+                f"epsilon is {self.definition.epsilon:g}, randomised response needs at least "
+                f"{_SMALLEST_EPSILON:g}: below, its integers no longer tell the true cell from others"
+            )
         object.__setattr__(self, "half_width", _checks.number(self.half_width, name="half_width"))
         per_side = self.cells_per_dimension
         if per_side is None:

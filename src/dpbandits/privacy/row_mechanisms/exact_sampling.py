@@ -43,6 +43,7 @@ __all__ = [
     "SimulatedWords",
     "Words",
     "bernoulli_exp",
+    "check_rate",
     "geometric",
     "lattice_l2_laplace",
     "lattice_laplace",
@@ -129,10 +130,7 @@ def lattice_l2_laplace(rate: float, size: int, dim: int, words: Words) -> IntArr
         InvalidParameter: rate outside [2^-40, 2^4]: outside, the lattice is much too fine or too
             coarse for the noise.
     """
-    if not 2.0**-40 <= rate <= 16.0:
-        raise InvalidParameter(
-            f"the rate of lattice noise is {rate!r}: choose a lattice with 2^-40 <= rate <= 16"
-        )
+    check_rate(rate)
     # Cells of 2^width integers over which the one-dimensional law falls by at most exp(-1/8).
     width = max(0, math.floor(math.log2(math.sqrt(dim) / (8.0 * rate))))
     cell_rate = math.nextafter(rate * 2.0**width / math.sqrt(dim) * (1.0 - 2.0**-50), 0.0)
@@ -145,6 +143,15 @@ def lattice_l2_laplace(rate: float, size: int, dim: int, words: Words) -> IntArr
         result[filled : filled + len(accepted)] = accepted
         filled += len(accepted)
     return result
+
+
+def check_rate(rate: float) -> None:
+    """Refuse a lattice that is much too fine or too coarse for the noise."""
+    if not 2.0**-40 <= rate <= 16.0:
+        raise InvalidParameter(
+            f"the rate of lattice noise is {rate!r}, a loss per lattice step: expected 2^-40 to 16, so "
+            "choose another epsilon or distance"
+        )
 
 
 def uniform_below(n: int, size: int, words: Words) -> IntArray:

@@ -4,6 +4,10 @@
 replacing x moves the centre by at most |P|_2 distance/h + sqrt(r) + 1 lattice units (r released
 coordinates; the 1 covers float errors of the projection), which is rho = that^2/(2 sigma^2) (Canonne,
 Kamath, Steinke 2020, Theorem 14).
+
+**Float errors.** A float64 product of d terms, in any order, is off by at most d u/(1 - d u) |p| |x| with
+u = 2^-53 and |p| = 1: two tables, r coordinates, so by 2 sqrt(r) d u |x|/h (1 + 2^-9) in all. Rows longer
+than `longest_row`, where that would reach 1/2, are refused; dividing by h and rounding are exact.
 """
 
 import math
@@ -14,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy import _checks
 from dpbandits.privacy.accounting import Certificate, GaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.definitions import RowDP
@@ -85,6 +89,11 @@ class GaussianRows(RowMechanism):
         """Lattice step h, a power of two."""
         return lattice_step(self.definition.distance, self.released_dim)
 
+    @property
+    def longest_row(self) -> float:
+        """Length of the longest row that a projection takes: its float errors stay below half a step."""
+        return 2.0**50 / (self.dim * math.sqrt(self.released_dim)) * self.step
+
     def _sensitivity(self, distance: float) -> float:
         """Lattice units that the centre moves when the row moves by `distance`."""
         norm = 1.0 if self.matrix is None else float(np.linalg.norm(self.matrix, 2)) + 1e-12
@@ -123,6 +132,13 @@ class GaussianRows(RowMechanism):
         """(n, dim) -> (n, released_dim), multiples of `step`."""
         projected = as_rows(points, self.dim)
         if self.matrix is not None:
+            if (
+                projected.size
+                and float(np.einsum("ij,ij->i", projected, projected).max()) > self.longest_row**2
+            ):
+                raise InvalidData(
+                    "rows lie too far out to be projected at this distance: check the public bounds"
+                )
             projected = projected @ self.matrix.T
         rows = to_lattice(projected, self.step, self.released_dim)
         drawn = noise.integer_gaussian(self._calibrated[0], rows.size)

@@ -21,13 +21,14 @@ from dpbandits.privacy.accounting import Certificate, PureDP
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.row_mechanisms.base import (
+    LARGEST_COORDINATE,
     RowMechanism,
     from_lattice,
     lattice_step,
     to_lattice,
     words_of,
 )
-from dpbandits.privacy.row_mechanisms.exact_sampling import lattice_l2_laplace, lattice_laplace
+from dpbandits.privacy.row_mechanisms.exact_sampling import check_rate, lattice_l2_laplace, lattice_laplace
 from dpbandits.privacy.row_mechanisms.noise_laws import L2LaplaceLaw, NoiseLaw
 
 __all__ = ["AnswerLaplace", "L2Laplace"]
@@ -59,6 +60,7 @@ class L2Laplace(RowMechanism):
                 f"exact L2-Laplace noise in {self.dim} dimensions would reject nearly every draw: "
                 "use GaussianRows, which is also more accurate above about eleven dimensions"
             )
+        check_rate(self.rate)
 
     @property
     def name(self) -> str:
@@ -126,6 +128,9 @@ class AnswerLaplace:
         distance: eta, in the answer's unit.
         low: public lower bound; answers are clipped to the bounds before noise.
         high: public upper bound.
+
+    Raises:
+        InvalidParameter: a number outside its range, or bounds too far out for the distance's lattice.
     """
 
     epsilon: float
@@ -138,6 +143,12 @@ class AnswerLaplace:
             object.__setattr__(self, name, _checks.number(getattr(self, name), name=name))
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise InvalidParameter("the bounds of noised answers are two finite numbers, low < high")
+        if max(abs(self.low), abs(self.high)) / self.step > LARGEST_COORDINATE:
+            raise InvalidParameter(
+                f"answers up to {max(abs(self.low), abs(self.high)):g} do not fit the lattice of a distance "
+                f"of {self.distance:g}: narrow the bounds, move them towards zero, or raise the distance"
+            )
+        check_rate(self.rate)
 
     @property
     def step(self) -> float:

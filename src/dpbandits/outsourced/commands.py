@@ -1,0 +1,62 @@
+"""`Command`: an objective that is a program."""
+
+import shlex
+import subprocess
+from dataclasses import dataclass
+
+from dpbandits.errors import InvalidParameter, ProtocolError
+
+__all__ = ["Command"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """An objective that is a program: run with the row's own id as its last argument, prints one number.
+
+    Its standard input is empty: what the curator's process reads (the modeler's questions) is not for it.
+
+    Args:
+        line: program and arguments as a shell would split them; no shell is involved.
+        timeout: seconds after which it counts as failed.
+    """
+
+    line: str
+    timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        try:
+            words = shlex.split(self.line)
+        except ValueError:
+            raise InvalidParameter("the command has an open quote") from None
+        if not words:
+            raise InvalidParameter("the command is empty")
+
+    def __call__(self, row_id: object) -> float:
+        """Run it for one row.
+
+        Raises:
+            ProtocolError: it cannot be started, fails, takes too long or prints no number.
+        """
+        arguments = [*shlex.split(self.line), str(row_id)]
+        try:
+            done = subprocess.run(  # noqa: S603 - the curator's own command, without a shell
+                arguments,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self.timeout,
+                check=False,
+            )
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            raise ProtocolError(
+                f"the answer command could not be run ({type(error).__name__}): nothing was logged"
+            ) from None
+        if done.returncode != 0:
+            raise ProtocolError(
+                f"the answer command failed with exit status {done.returncode}: nothing was logged, ask again"
+            )
+        try:
+            return float(done.stdout.strip())
+        except ValueError:
+            raise ProtocolError(
+                "the answer command printed no number: nothing was logged, ask again"
+            ) from None

@@ -1,0 +1,245 @@
+"""The two ends of the pipe of row numbers and answers: JSON lines both ways.
+
+The curator opens with `{"release": ..., "answered": ..., "cap": ...}`. Then `{"ask": row}` gets
+`{"row": row, "answer": number}`, `{"again": row}` the answer that was given before, and a refusal is
+`{"row": row, "error": kind, "message": text}`. The end of input ends the curator's process; nothing is lost,
+as the log has everything.
+
+What a refusal says is public: the row's number, whether it was answered, the cap, the protocol. Why an
+objective failed may depend on the row behind the number, so over the pipe there is one text for all of it,
+and the reason goes to the curator alone.
+"""
+
+import contextlib
+import json
+import math
+import shlex
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import IO, Any, BinaryIO, Protocol, Self
+
+from dpbandits.errors import (
+    AlreadyTold,
+    DPBanditsError,
+    HorizonExceeded,
+    IncompatibleState,
+    InvalidData,
+    ProtocolError,
+    UnknownDecision,
+)
+
+__all__ = ["Answering", "PipeAnswers", "finite_number", "parsed", "request_lines", "serve"]
+
+_LONGEST_LINE = 1 << 16
+"""Characters of a line; ours have some hundred."""
+
+
+class Answering(Protocol):
+    """What `serve` needs of a curator."""
+
+    @property
+    def release_id(self) -> str:
+        """The release the answers belong to."""
+
+    @property
+    def cap(self) -> int | None:
+        """Answers given at most."""
+
+    @property
+    def answered(self) -> list[tuple[int, float]]:
+        """Answers given so far, in order."""
+
+    def answer(self, row: int) -> float:
+        """The answer of a row that was not asked for before."""
+
+    def answer_again(self, row: int) -> float:
+        """The answer that was given for a row before."""
+
+
+def serve(
+    curator: Answering,
+    requests: Iterable[str],
+    replies: IO[str],
+    *,
+    report: Callable[[str], object] | None = None,
+) -> int:
+    """Answer requests line by line until they end; returns how many were answered.
+
+    Args:
+        curator: whose table it is.
+        requests: lines, see the module.
+        replies: where replies go, one line each, flushed. It ends when nobody reads them any more.
+        report: gets the reason of a failed answer, for the curator's eyes only.
+    """
+
+    def reply(**fields: Any) -> None:
+        replies.write(json.dumps(fields) + "\n")
+        replies.flush()
+
+    given = 0
+    with contextlib.suppress(BrokenPipeError):
+        reply(release=curator.release_id, answered=len(curator.answered), cap=curator.cap)
+        for text in requests:
+            if not text.strip():
+                continue
+            row: int | None = None
+            try:
+                kind, row = _request(text)
+                value = curator.answer(row) if kind == "ask" else curator.answer_again(row)
+            except DPBanditsError as error:
+                if row is None or type(error) in (AlreadyTold, UnknownDecision, HorizonExceeded):
+                    reply(row=row, error=type(error).__name__, message=str(error))
+                    continue
+                if report is not None:
+                    report(f"row {row} was not answered: {type(error).__name__}: {error}")
+                reply(row=row, error="ProtocolError", message="no answer was given")
+            else:
+                given += kind == "ask"
+                reply(row=row, answer=value)
+    return given
+
+
+def request_lines(stream: BinaryIO) -> Iterator[str]:
+    """Lines of a byte stream as text; bytes that are no UTF-8, or too long a line, become no request."""
+    while line := stream.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+            while (rest := stream.readline(_LONGEST_LINE)) and not rest.endswith(b"\n"):
+                pass
+            line = b"too long"
+        yield line.decode("utf-8", errors="replace")
+
+
+def finite_number(value: object) -> float | None:
+    """A JSON number as a finite float, or None for everything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def parsed(text: str) -> Any:
+    """The JSON value of a line, or None: nesting deeper than Python's stack is no message either."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _request(text: str) -> tuple[str, int]:
+    request = parsed(text)
+    if isinstance(request, dict) and len(request) == 1:
+        ((kind, row),) = request.items()
+        if kind in ("ask", "again") and type(row) is int:
+            return str(kind), row
+    raise InvalidData('a request is one line of JSON: {"ask": row} or {"again": row}')
+
+
+class PipeAnswers:
+    """The modeler's end of the pipe: starts the curator's command, asks rows, checks replies.
+
+    Args:
+        command: what starts the curator's process, for instance `dpbandits answer secret/`, or `ssh` to where
+            it runs. Split as a shell would; no shell is involved.
+        release_id: the release that the modeler holds.
+
+    Raises:
+        ProtocolError: the process does not start or does not speak the protocol.
+        IncompatibleState: it answers for another release.
+    """
+
+    def __init__(self, command: str, *, release_id: str) -> None:
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the modeler's own command, without a shell
+                shlex.split(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except (OSError, ValueError, IndexError) as error:
+            raise ProtocolError(
+                f"the answers command could not be started ({type(error).__name__})"
+            ) from None
+        try:
+            hello = self._receive()
+            cap, answered = hello.get("cap"), hello.get("answered", 0)
+            if type(answered) is not int or not (cap is None or type(cap) is int):
+                raise ProtocolError(
+                    "the answers process does not speak the protocol: its greeting is malformed"
+                )
+            if hello.get("release") != release_id:
+                raise IncompatibleState(
+                    "the curator's process answers for another release: a secret of another one?"
+                )
+        except BaseException:
+            self.close()
+            raise
+        self.cap: int | None = cap
+        self.answered: int = answered
+
+    def ask(self, row: int) -> float:
+        """The answer of a row; after a crash of the modeler, the one that was given before.
+
+        Raises:
+            HorizonExceeded: the curator's cap is reached.
+            ProtocolError: the curator refused, with its reason, or its process ended.
+        """
+        reply = self._exchange({"ask": int(row)})
+        if reply.get("error") == "AlreadyTold":
+            reply = self._exchange({"again": int(row)})
+        if "error" in reply:
+            kind = HorizonExceeded if reply["error"] == "HorizonExceeded" else ProtocolError
+            raise kind(f"the curator refused: {reply.get('message', reply['error'])}")
+        answer = finite_number(reply.get("answer"))
+        if reply.get("row") != row or answer is None:
+            raise ProtocolError("the curator's process gave no number for this row")
+        return answer
+
+    def close(self) -> None:
+        """End the conversation; the curator's process ends with its input."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
+        try:
+            if self._process.stdin is None:
+                raise ProtocolError("the pipe is closed")
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):  # ended, or closed on this side
+            raise ProtocolError(
+                "the answers process has ended: start again, its log has every answer"
+            ) from None
+        return self._receive()
+
+    def _receive(self) -> dict[str, Any]:
+        line = "" if self._process.stdout is None else self._process.stdout.readline(_LONGEST_LINE)
+        if not line:
+            raise ProtocolError("the answers process has ended: start again, its log has every answer")
+        reply = parsed(line)
+        if not isinstance(reply, dict):
+            raise ProtocolError("the answers process does not speak the protocol: expected a line of JSON")
+        return reply

@@ -1,0 +1,36 @@
+"""One holder of a secret: one process, one thread at a time, no copies."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dpbandits.errors import ForkedState
+
+__all__ = ["Turns"]
+
+
+class Turns:
+    """Hands out turns to the threads of the process that made it, and to no fork of it.
+
+    A fork is asked away before the lock is touched: in the child it may be held by a thread that is gone.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One thread at a time.
+
+        Raises:
+            ForkedState: this process was forked from the one that holds the object.
+        """
+        if os.getpid() != self._process:
+            raise ForkedState(
+                "this process was forked from the one that holds the curator: open it after the fork, in one "
+                "process"
+            )
+        with self._lock:
+            yield

@@ -1,0 +1,567 @@
+"""The secret side under attack by accident: copies, forks, threads, lost logs, and kill -9 at every step."""
+
+import copy
+import os
+import pickle
+import shutil
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from dpbandits import MemoryLedger, Range, RowDP, Schema, SQLiteLedger
+from dpbandits.errors import (
+    AlreadyTold,
+    CorruptState,
+    ForkedState,
+    IncompatibleState,
+    InvalidParameter,
+    MissingExtra,
+    ProtocolError,
+)
+from dpbandits.outsourced import AnswerLaplace, AnswerLog, Curator, Release
+from dpbandits.outsourced import release as release_module
+from dpbandits.privacy.row_mechanisms import L2Laplace
+from dpbandits.state import StateStore, store
+
+SCHEMA = Schema(age=Range(20, 80), dose=Range(0, 10))
+NOISE = AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0)
+
+
+def make(secret, ledger=None, **options):
+    rng = np.random.default_rng(0)
+    table = {
+        "age": rng.uniform(20, 80, 40),
+        "dose": rng.uniform(0, 10, 40),
+        "effect": rng.normal(0, 1, 40),
+    }
+    given = {
+        "schema": SCHEMA,
+        "privacy": RowDP(epsilon=1.0, distance=1.0),
+        "objective": "effect",
+        "answers": NOISE,
+        "secret": secret,
+        "ledger": ledger,
+        **options,
+    }
+    return Curator(table, **given)
+
+
+def died(work):
+    """Run `work` in a child process that kills itself somewhere; the bytes it gave before."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            work(lambda text: os.write(writing, text.encode()))
+        finally:
+            os._exit(3)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        given = stream.read().decode()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    return given
+
+
+def kill(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def then_kill(function):
+    def run(*arguments, **options):
+        function(*arguments, **options)
+        kill()
+
+    return run
+
+
+# -- copies of the directory ----------------------------------------------------------------------------
+
+
+def test_of_two_copies_one_answers_and_the_other_evaluates_nothing(tmp_path):
+    """Both copies are open before the first answers: the second is refused before it evaluates or logs."""
+    ledger = SQLiteLedger(tmp_path / "book.db")
+    evaluated = []
+
+    def effect(row):
+        evaluated.append(row)
+        return 0.5
+
+    make(tmp_path / "one", ledger, objective=effect).publish()
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    first = Curator.open(tmp_path / "one", ledger=ledger, objective=effect)
+    second = Curator.open(tmp_path / "two", ledger=ledger, objective=effect)
+    given = first.answer(7)
+    log = (tmp_path / "two" / "answers.log").read_bytes()
+    for refused in (second.answer, second.answer_again):
+        with pytest.raises(ForkedState, match="another copy"):
+            refused(7)
+    assert (tmp_path / "two" / "answers.log").read_bytes() == log
+    assert len(evaluated) == 1
+    assert second.answered == []
+    with pytest.raises(ForkedState):
+        Curator.open(tmp_path / "two", ledger=ledger)
+    assert first.answer_again(7) == given
+
+
+def test_copies_that_race_past_the_first_check_are_told_apart_by_the_witness(tmp_path):
+    """The other copy answers while this one evaluates: this one's line is on disk, and is never given."""
+    ledger = MemoryLedger()
+    make(tmp_path / "one", ledger, objective=None).publish()
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    other = Curator.open(tmp_path / "two", ledger=ledger, objective=lambda _: 0.25)
+    given = []
+
+    def slow(_):
+        given.append(other.answer(7))
+        return 0.25
+
+    late = Curator.open(tmp_path / "one", ledger=ledger, objective=slow)
+    with pytest.raises(ForkedState):
+        late.answer(7)
+    assert late.answered == []
+    for curator in (late, None):
+        with pytest.raises(ForkedState):
+            (curator or Curator.open(tmp_path / "one", ledger=ledger)).answer_again(7)
+    assert other.answer_again(7) == given[0]
+
+
+def test_a_longer_log_of_another_copy_is_not_believed(tmp_path):
+    """A fork that got lines without the ledger, and is ahead of it by one and by two, is refused."""
+    ledger = MemoryLedger()
+    curator = make(tmp_path / "one", ledger)
+    curator.publish()
+    path = tmp_path / "one" / "answers.log"
+    header = path.read_bytes()
+    curator.answer(1)
+    witnessed = path.read_bytes()
+    for rows in ((2, 3), (2,), (1, 3)):
+        forged = tmp_path / "forged.log"
+        forged.write_bytes(header)
+        log = AnswerLog(forged, curator.release_id)
+        for row in rows:
+            log.append(row, 0.5)
+        path.write_bytes(forged.read_bytes())
+        with pytest.raises(ForkedState):
+            Curator.open(tmp_path / "one", ledger=ledger)
+    path.write_bytes(witnessed)
+    assert Curator.open(tmp_path / "one", ledger=ledger).answered == curator.answered
+
+
+def test_a_secret_made_with_a_ledger_opens_with_it_only(tmp_path):
+    ledger = MemoryLedger()
+    make(tmp_path / "one", ledger).publish()
+    with pytest.raises(ProtocolError, match="made with a ledger"):
+        Curator.open(tmp_path / "one")
+    with pytest.raises(ProtocolError, match="other parameters"):
+        make(tmp_path / "one", None, resume=True)
+    with pytest.raises(IncompatibleState):
+        Curator.open(tmp_path / "one", ledger=MemoryLedger())
+    make(tmp_path / "free").publish()
+    with pytest.raises(IncompatibleState):
+        Curator.open(tmp_path / "free", ledger=ledger)
+
+
+def test_a_ledger_that_saw_the_state_and_not_the_answers_is_refused(tmp_path):
+    class Forgetful(MemoryLedger):
+        def last(self, lineage):
+            return None if lineage.endswith(".answers") and self.forgets else super().last(lineage)
+
+    ledger = Forgetful()
+    ledger.forgets = False
+    make(tmp_path / "one", ledger).publish()
+    ledger.forgets = True
+    with pytest.raises(IncompatibleState, match="never seen the answers"):
+        Curator.open(tmp_path / "one", ledger=ledger)
+
+
+def test_a_ledger_needs_a_secret_directory():
+    ledger = MemoryLedger()
+    ledger.open_account("ward", epsilon=1.0)
+    for options in ({}, {"population": "ward"}):
+        with pytest.raises(InvalidParameter, match="pass secret too"):
+            make(None, ledger, **options)
+
+
+# -- copies of the object -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+@pytest.mark.parametrize("published", [True, False])
+def test_a_curator_is_not_copied(duplicate, published):
+    curator = make(None)
+    if published:
+        curator.publish()
+    with pytest.raises(ProtocolError, match="copied"):
+        duplicate(curator)
+
+
+def test_a_forked_child_neither_publishes_nor_answers():
+    curator = make(None)
+    fresh = make(None)
+    curator.publish()
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        for call in (
+            lambda: curator.answer(1),
+            lambda: curator.answer_again(1),
+            curator.publish,
+            fresh.publish,
+        ):
+            try:
+                call()
+            except ForkedState:
+                refused += 1
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    curator.answer(1)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_threads_draw_one_release_and_one_answer_a_row(tmp_path, on_disk):
+    curator = make(tmp_path / "one" if on_disk else None)
+    releases, answers, told = [], [], []
+    start = threading.Barrier(6)
+
+    def work():
+        start.wait()
+        releases.append(curator.publish())
+        for row in range(12):
+            try:
+                answers.append((row, curator.answer(row)))
+            except AlreadyTold:
+                told.append(row)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(release) for release in releases}) == 1
+    assert sorted(row for row, _ in answers) == list(range(12))
+    assert len(told) == 5 * 12
+    assert sorted(answers) == sorted(curator.answered)
+
+
+def test_two_that_publish_one_directory_publish_one_release(tmp_path):
+    """The second took up the same plan before the first drew; it gets the first's release."""
+    one, two = make(tmp_path / "one"), make(tmp_path / "one")
+    released = one.publish()
+    again = two.publish()
+    assert again.release_id == released.release_id
+    np.testing.assert_array_equal(again.inputs, released.inputs)
+    given = two.answer(3)
+    assert one.answer_again(3) == given
+
+
+# -- the log ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["deleted", "emptied", "torn header", "a directory"])
+@pytest.mark.parametrize("witnessed", [True, False])
+def test_a_log_that_is_gone_is_never_begun_anew(tmp_path, damage, witnessed):
+    ledger = MemoryLedger() if witnessed else None
+    curator = make(tmp_path / "one", ledger)
+    curator.publish()
+    given = curator.answer(5)
+    path = tmp_path / "one" / "answers.log"
+    sound = path.read_bytes()
+    path.unlink()
+    if damage == "emptied":
+        path.write_bytes(b"")
+    elif damage == "torn header":
+        path.write_bytes(sound[:10])
+    elif damage == "a directory":
+        path.mkdir()
+    expected = (CorruptState, IsADirectoryError)
+    with pytest.raises(expected):
+        Curator.open(tmp_path / "one", ledger=ledger)
+    for call in (curator.answer, curator.answer_again):  # the one that is open does not go on either
+        with pytest.raises(expected):
+            call(5)
+        with pytest.raises(expected):
+            call(6)
+    if path.is_dir():
+        path.rmdir()
+    path.write_bytes(sound)
+    assert Curator.open(tmp_path / "one", ledger=ledger).answer_again(5) == given
+
+
+def test_a_log_cut_under_an_open_curator_is_noticed(tmp_path):
+    curator = make(tmp_path / "one")
+    curator.publish()
+    path = tmp_path / "one" / "answers.log"
+    curator.answer(5)
+    shorter = path.read_bytes()
+    curator.answer(6)
+    path.write_bytes(shorter)
+    with pytest.raises(CorruptState, match="shorter"):
+        curator.answer(6)
+
+
+def test_answers_without_a_drawn_release_are_refused(tmp_path):
+    """The state was put back to the plan, the log was not: drawing again would be a second release."""
+    curator = make(tmp_path / "one")
+    plan = (tmp_path / "one" / "curator.state").read_bytes()
+    curator.publish()
+    curator.answer(1)
+    (tmp_path / "one" / "curator.state").write_bytes(plan)
+    with pytest.raises(CorruptState, match="old copy"):
+        make(tmp_path / "one").publish()
+    (tmp_path / "one" / "answers.log").write_bytes(b'{"log": "dpbandits.answers.v1", "release": "x"}\n')
+    with pytest.raises(IncompatibleState, match="another release"):
+        make(tmp_path / "one").publish()
+
+
+def test_a_failed_write_is_as_if_it_had_not_begun(tmp_path, monkeypatch):
+    """The disk refuses after half a line, then after a whole one: nothing counts, the next try does."""
+    ledger = MemoryLedger()
+    curator = make(tmp_path / "one", ledger)
+    curator.publish()
+    path = tmp_path / "one" / "answers.log"
+    before = path.read_bytes()
+    real = AnswerLog._write
+    for share in (2, 1):
+
+        def failing(place, data, share=share):
+            real(place, data[: len(data) // share])
+            raise OSError("disk full")
+
+        monkeypatch.setattr(AnswerLog, "_write", staticmethod(failing))
+        with pytest.raises(OSError, match="disk full"):
+            curator.answer(3)
+        assert path.read_bytes() == before
+    monkeypatch.undo()
+    given = curator.answer(3)
+    assert Curator.open(tmp_path / "one", ledger=ledger).answered == [(3, given)]
+
+
+def test_lines_of_a_dead_process_are_synced_before_they_are_given(tmp_path, monkeypatch):
+    """Killed between write and fsync: the next process must not give what a power cut could still take."""
+    curator = make(tmp_path / "one")
+    curator.publish()
+    log = AnswerLog(tmp_path / "one" / "answers.log", curator.release_id)
+    log.append(9, 0.5)
+    synced = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(descriptor) or real(descriptor))
+    assert curator.answer_again(9) == 0.5
+    assert synced
+
+
+def test_a_busy_ledger_loses_nothing(tmp_path):
+    """The witness fails after the line is on disk: the same answer is given when it is back."""
+
+    class Busy(MemoryLedger):
+        busy = False
+
+        def advance(self, lineage, *, position, digest):
+            if self.busy:
+                raise OSError("busy")
+            super().advance(lineage, position=position, digest=digest)
+
+    ledger = Busy()
+    curator = make(tmp_path / "one", ledger)
+    curator.publish()
+    ledger.busy = True
+    with pytest.raises(OSError, match="busy"):
+        curator.answer(3)
+    assert curator.answered == []  # nothing has left
+    with pytest.raises(OSError, match="busy"):
+        curator.answer_again(3)
+    ledger.busy = False
+    with pytest.raises(AlreadyTold):
+        curator.answer(3)
+    assert Curator.open(tmp_path / "one", ledger=ledger).answer_again(3) == curator.answer_again(3)
+
+
+# -- kill -9 ------------------------------------------------------------------------------------------
+
+STEPS = ["evaluated", "half a line", "line", "witnessed", "given"]
+
+
+@pytest.mark.parametrize("witnessed", [True, False])
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_while_answering(tmp_path, step, witnessed):
+    """Whatever was given before kill -9 is given again, and no row ever has two answers."""
+    secret, book = tmp_path / "one", tmp_path / "book.db"
+
+    def ledger():
+        return SQLiteLedger(book) if witnessed else None
+
+    make(secret, ledger(), objective=None).publish()
+    shutil.copytree(secret, tmp_path / "two")
+
+    def work(give):
+        objective = then_kill(lambda _: None) if step == "evaluated" else lambda _: 0.25
+        mine = ledger()
+        curator = Curator.open(secret, ledger=mine, objective=objective)
+        write = AnswerLog._write
+        if step == "half a line":
+            AnswerLog._write = staticmethod(then_kill(lambda path, data: write(path, data[: len(data) // 2])))
+        elif step == "line":
+            AnswerLog._write = staticmethod(then_kill(write))
+        elif step == "witnessed" and witnessed:
+            mine.advance = then_kill(mine.advance)
+        elif step == "witnessed":
+            AnswerLog._check_witness = kill_at_second_call(AnswerLog._check_witness)
+        give(repr(curator.answer(11)))
+        kill()
+
+    def kill_at_second_call(function):  # the first settles, the second is after the line
+        calls = []
+
+        def run(log):
+            calls.append(log)
+            return function(log) if len(calls) == 1 else kill()
+
+        return run
+
+    given = died(work)
+    assert (given != "") == (step == "given")
+    counted = step in ("line", "witnessed", "given")
+    curator = Curator.open(secret, ledger=ledger(), objective=lambda _: 0.25)
+    if counted:
+        with pytest.raises(AlreadyTold):
+            curator.answer(11)
+    else:
+        curator.answer(11)
+    value = curator.answer_again(11)
+    assert given in ("", repr(value))
+    assert Curator.open(secret, ledger=ledger()).answered == [(11, value)]
+    if witnessed:  # and the copy from before is out
+        with pytest.raises(ForkedState):
+            Curator.open(tmp_path / "two", ledger=ledger())
+
+
+def test_a_line_that_died_before_its_witness_loses_to_the_copy_that_was_witnessed(tmp_path):
+    secret, book = tmp_path / "one", tmp_path / "book.db"
+    make(secret, SQLiteLedger(book)).publish()
+    shutil.copytree(secret, tmp_path / "two")
+
+    def work(give):
+        AnswerLog._write = staticmethod(then_kill(AnswerLog._write))
+        give(repr(Curator.open(secret, ledger=SQLiteLedger(book)).answer(11)))
+
+    assert died(work) == ""
+    other = Curator.open(tmp_path / "two", ledger=SQLiteLedger(book))
+    value = other.answer(11)
+    with pytest.raises(ForkedState):
+        Curator.open(secret, ledger=SQLiteLedger(book))
+    assert other.answer_again(11) == value
+
+
+def patched(owner, name, *, before=False):
+    def patch():
+        function = getattr(owner, name)
+        replaced = kill if before else then_kill(function)
+        static = isinstance(owner.__dict__.get(name), staticmethod)
+        setattr(owner, name, staticmethod(replaced) if static else replaced)
+
+    return patch
+
+
+PUBLISHING = {
+    "planned": patched(Curator, "_pay", before=True),
+    "paid": patched(Curator, "_pay"),
+    "log made": patched(AnswerLog, "create"),
+    "drawn": patched(L2Laplace, "privatise"),
+    "state prepared": patched(StateStore, "_prepare"),
+    "state witnessed": patched(StateStore, "_witness"),
+    "state replaced": patched(store, "replace_durably"),
+    "taken up": patched(Curator, "_restore"),
+    "written": patched(Release, "write"),
+}
+
+
+@pytest.mark.parametrize("step", PUBLISHING)
+def test_killed_while_publishing(tmp_path, step):
+    """One release, paid once, with an empty log, whatever died; written at the second try."""
+    secret, out, book = tmp_path / "one", tmp_path / "out", tmp_path / "book.db"
+    SQLiteLedger(book).open_account("ward", epsilon=1.5)
+
+    def curator():
+        return make(secret, SQLiteLedger(book), population="ward", resume=True)
+
+    planned = curator().release_id
+
+    def work(_):
+        held = curator()
+        PUBLISHING[step]()
+        held.publish(out)
+
+    died(work)
+    left = Release.read(out) if out.exists() else None
+    released = curator().publish(out)
+    assert released.release_id == planned
+    np.testing.assert_array_equal(Release.read(out).inputs, released.inputs)
+    if left is not None:
+        np.testing.assert_array_equal(left.inputs, released.inputs)
+    assert SQLiteLedger(book).balance("ward").remaining_epsilon == 0
+    again = Curator.open(secret, ledger=SQLiteLedger(book))
+    np.testing.assert_array_equal(again.publish().inputs, released.inputs)
+    assert again.answered == []
+    again.answer(2)
+
+
+def test_a_commit_that_failed_is_not_drawn_a_second_time(tmp_path, monkeypatch):
+    """The disk refuses the last rename; publishing again in the same process gives what was committed."""
+    ledger = MemoryLedger()
+    curator = make(tmp_path / "one", ledger)
+    drawn = []
+    real = L2Laplace.privatise
+
+    def counted(self, points, noise):
+        drawn.append(len(points))
+        return real(self, points, noise)
+
+    def refused(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(L2Laplace, "privatise", counted)
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "replace_durably", refused)
+        with pytest.raises(OSError, match="disk full"):
+            curator.publish()
+    curator.publish()
+    assert drawn == [40]
+
+
+# -- before the budget is paid ------------------------------------------------------------------------
+
+
+def test_what_cannot_be_written_is_said_before_the_budget_is_paid(tmp_path, monkeypatch):
+    ledger = MemoryLedger()
+    ledger.open_account("ward", epsilon=1.5)
+    curator = make(tmp_path / "one", ledger, population="ward")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").write_text("")
+    (tmp_path / "file").write_text("")
+    for place in ("taken", "file", "file/below"):
+        with pytest.raises(ProtocolError):
+            curator.publish(tmp_path / place)
+    with pytest.raises(InvalidParameter, match="npy or parquet"):
+        curator.publish(tmp_path / "out", file_format="xml")
+
+    def missing():
+        raise MissingExtra("pyarrow")
+
+    monkeypatch.setattr(release_module, "_pyarrow", missing)
+    with pytest.raises(MissingExtra):
+        curator.publish(tmp_path / "out", file_format="parquet")
+    assert ledger.balance("ward").spent_epsilon == 0
+    assert not (tmp_path / "out").exists()
+    curator.publish(tmp_path / "out")
+    assert ledger.balance("ward").spent_epsilon == 1.5
+
+
+def test_a_finished_release_is_taken_up_on_request(tmp_path):
+    first = make(tmp_path / "one").publish()
+    with pytest.raises(ProtocolError, match=r"Curator\.open"):
+        make(tmp_path / "one")
+    again = make(tmp_path / "one", resume=True)
+    np.testing.assert_array_equal(again.publish(tmp_path / "out").inputs, first.inputs)
+    with pytest.raises(ProtocolError, match="finished release in this directory has other parameters"):
+        make(tmp_path / "one", resume=True, cap=3)
