@@ -109,7 +109,7 @@ def test_foreign_files_are_no_state(tmp_path):
             read_state(path)
 
 
-@pytest.mark.parametrize("version", [0, 2, 2**32 - 1])
+@pytest.mark.parametrize("version", [0, 3, 2**32 - 1])
 def test_other_versions_of_the_format_are_incompatible(version):
     refuses(forged(HEADER, version=version), IncompatibleState)
 

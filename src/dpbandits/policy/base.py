@@ -32,7 +32,7 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
 from dpbandits.privacy import _checks
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.state import State, StateStore
+from dpbandits.state import State, StateKey, StateStore
 from dpbandits.state.ledger import Ledger
 
 __all__ = ["BasePolicy"]
@@ -269,15 +269,16 @@ class BasePolicy(ABC):
         )
         self._charged = True
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
         """Write the whole state to `path`, and keep it current there at every release from now on.
 
-        The file holds raw statistics: it is written with mode 0600 and must be kept as the data is. After
-        a failure nothing more is released until a `save`, here or at another path, succeeds.
+        The file holds raw statistics: it is written with mode 0600 and must be kept as the data is, unless
+        it is sealed with a `key`. After a failure nothing more is released until a `save`, here or at
+        another path, succeeds.
         """
         with self._turn:
             self._charge()  # whoever loads the state need not know the account
-            self._store = StateStore(path, ledger=self._ledger)
+            self._store = StateStore(path, ledger=self._ledger, key=key)
             self._commit()
 
     def _commit(self) -> None:
@@ -358,6 +359,7 @@ class BasePolicy(ABC):
         *,
         ledger: Ledger | None = None,
         adopt: bool = False,
+        key: StateKey | None = None,
         **runtime: Any,
     ) -> Self:
         """Take up a saved policy where it stood.
@@ -367,13 +369,14 @@ class BasePolicy(ABC):
             ledger: the witness, which must have seen this lineage before.
             adopt: let the ledger take on a state that was saved without one; that no other copy has gone
                 on is then yours to know.
+            key: that it was saved with.
             **runtime: as in `from_config`.
 
         Raises:
             ForkedState: the ledger has seen this lineage go further than this copy.
             CorruptState, IncompatibleState: the file is torn, or another object's or version's.
         """
-        store = StateStore(path, ledger=ledger)
+        store = StateStore(path, ledger=ledger, key=key)
         state = store.load(adopt=adopt)
         if state.kind != cls.kind or state.version != cls.state_version:
             raise IncompatibleState(

@@ -1,18 +1,20 @@
 """Durable state: what a restart must not forget, and must not do twice.
 
 - `State`: one object's saved state: JSON and arrays, public and secret parts kept apart.
-- `write_state(path, state)`, `read_state(path)`: the file format, version 1. Non-executable,
-  checksummed, written atomically with mode 0600.
+- `write_state(path, state)`, `read_state(path)`: the file format. Non-executable, checksummed, written
+  atomically with mode 0600.
+- `StateKey`: seals state files with a key that is kept elsewhere.
 - `StateStore(path, ledger=)`: commits states so that a crash at any point neither loses a release
   nor lets it be drawn twice, and two copies of one state cannot both go on.
 - `Ledger`: budgets of accounts, and the witness of how far each state has gone. `MemoryLedger()`
   lives as long as the process; `SQLiteLedger(path)` is durable and shared between processes.
 
-A state file holds raw statistics of the people in the data: keep it as you keep the data.
+A state file holds raw statistics of the people in the data: keep it as you keep the data, or seal it.
 """
 
 from dpbandits.state.format import State, read_state, write_state
 from dpbandits.state.ledger import Balance, Ledger, MemoryLedger, Witness
+from dpbandits.state.sealing import StateKey
 from dpbandits.state.sqlite_ledger import SQLiteLedger
 from dpbandits.state.store import StateStore
 
@@ -22,6 +24,7 @@ __all__ = [
     "MemoryLedger",
     "SQLiteLedger",
     "State",
+    "StateKey",
     "StateStore",
     "Witness",
     "read_state",

@@ -1,4 +1,4 @@
-r"""The state file, format version 1: a frame of JSON and .npy arrays, checksummed throughout.
+r"""The state file, format versions 1 and 2: a frame of JSON and .npy arrays, checksummed throughout.
 
 | bytes | what |
 |---|---|
@@ -11,6 +11,11 @@ r"""The state file, format version 1: a frame of JSON and .npy arrays, checksumm
 
 The header's `arrays` lists each array's name, length in bytes and SHA-256.
 
+Version 2 is a sealed file (`StateKey`): the header has kind, version, lineage, position, public, cipher,
+and length and SHA-256 of the sealed body, which is the whole version 1 file, encrypted and bound to the
+header's public fields. Both versions are read; without a key, version 1 is written. A release that knows
+version 1 only refuses version 2 with `IncompatibleState`, as this one refuses version 3.
+
 Nothing in the file is executed or unpickled. The header's SHA-256 covers every byte through the
 arrays' own, so it is the digest of the state. Equal states give equal bytes. A checksum finds
 accidents, not forgery: whoever can write the file can write another one. A reader therefore
@@ -19,9 +24,11 @@ fit with `CorruptState`; a file of another version is `IncompatibleState`.
 """
 
 import hashlib
+import io
 import json
 import secrets
 import struct
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
@@ -30,18 +37,23 @@ from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter
 from dpbandits.state.container import State
 from dpbandits.state.files import open_regular, replace_durably, write_durably
 from dpbandits.state.npy import read_npy, to_npy
+from dpbandits.state.sealing import StateKey
 
 __all__ = ["Identity", "State", "decode", "encode", "read_identity", "read_state", "write_state"]
 
 MAGIC = b"\x93DPBST\r\n"
 FORMAT_VERSION = 1
+SEALED_VERSION = 2
+CIPHER = "AES-SIV"
 PREFIX = struct.Struct("<8sIQ32s")
 
 # Public configuration and small secrets; arrays are not in it. A bound so that a huge sparse file
 # is not read as JSON.
 MAX_HEADER_BYTES = 1 << 26
 
-_FIELDS = {"arrays", "kind", "lineage", "position", "public", "secret", "version"}
+_PUBLIC = ("kind", "lineage", "position", "public", "version")
+_FIELDS = {*_PUBLIC, "arrays", "secret"}
+_SEALED_FIELDS = {*_PUBLIC, "bytes", "cipher", "sha256"}
 
 
 class Identity(NamedTuple):
@@ -53,12 +65,25 @@ class Identity(NamedTuple):
     digest: str
 
 
-def encode(state: State) -> tuple[bytes, str]:
-    """The file's bytes and the state's digest (hexadecimal SHA-256).
+def encode(state: State, key: StateKey | None = None) -> tuple[bytes, str]:
+    """The file's bytes, sealed if there is a key, and the state's digest (hexadecimal SHA-256).
 
     Raises:
         InvalidParameter: `public` or `secret` is not JSON.
     """
+    plain, digest = _encode(state)
+    if key is None:
+        return plain, digest
+    public = {name: getattr(state, name) for name in _PUBLIC} | {"public": dict(state.public)}
+    body = key.seal(plain, public=_text(public))
+    return _framed(
+        SEALED_VERSION,
+        {**public, "cipher": CIPHER, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()},
+        [body],
+    )
+
+
+def _encode(state: State) -> tuple[bytes, str]:
     payloads = {name: to_npy(state.arrays[name]) for name in sorted(state.arrays)}
     header = {
         "kind": state.kind,
@@ -72,47 +97,78 @@ def encode(state: State) -> tuple[bytes, str]:
             for name, payload in payloads.items()
         ],
     }
+    return _framed(FORMAT_VERSION, header, payloads.values())
+
+
+def _text(header: Mapping[str, Any]) -> bytes:
     try:
-        text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+        return json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
     except (TypeError, ValueError, RecursionError):  # the message would show the value
         raise InvalidParameter(
             "public and secret must be JSON: strings, booleans, None, finite numbers, lists, mappings"
         ) from None
+
+
+def _framed(version: int, header: Mapping[str, Any], payloads: Iterable[bytes]) -> tuple[bytes, str]:
+    text = _text(header)
     if len(text) > MAX_HEADER_BYTES:
         raise InvalidParameter(
             f"public and secret take {len(text)} bytes of JSON: put large data into arrays"
         )
     digest = hashlib.sha256(text)
-    prefix = PREFIX.pack(MAGIC, FORMAT_VERSION, len(text), digest.digest())
-    return b"".join([prefix, text, *payloads.values()]), digest.hexdigest()
+    prefix = PREFIX.pack(MAGIC, version, len(text), digest.digest())
+    return b"".join([prefix, text, *payloads]), digest.hexdigest()
 
 
-def decode(file: BinaryIO, size: int) -> tuple[State, str]:
+def decode(file: BinaryIO, size: int, key: StateKey | None = None) -> tuple[State, str]:
     """The state in a file of `size` bytes, and its digest.
 
     Raises:
-        CorruptState: torn, altered or not a state file.
-        IncompatibleState: another version of the format.
+        CorruptState: torn, altered or not a state file, or sealed with another key.
+        IncompatibleState: another version of the format; sealed and no key was given, or not sealed and
+            one was (whoever can write the file could have put another in its place).
     """
     header, digest = _read_header(file, size)
+    if "cipher" in header:
+        if key is None:
+            raise IncompatibleState("the state is sealed: pass the key that it was saved with")
+        return _opened(file, header, key), digest
+    if key is not None:
+        raise IncompatibleState("the state is not sealed: load it without a key, and save it with one")
+    return _decode_arrays(file, header), digest
+
+
+def _opened(file: BinaryIO, header: dict[str, Any], key: StateKey) -> State:
+    body = file.read(header["bytes"])
+    if hashlib.sha256(body).hexdigest() != header["sha256"]:
+        raise CorruptState("the sealed state is damaged: restore the file from a backup")
+    plain = key.open(body, public=_text({name: header[name] for name in _PUBLIC}))
+    inner, _ = _read_header(io.BytesIO(plain), len(plain))
+    if "cipher" in inner or any(inner[name] != header[name] for name in _PUBLIC):
+        raise CorruptState("the sealed state is not the one that its header describes")
+    start = len(plain) - sum(entry["bytes"] for entry in inner["arrays"])
+    return _decode_arrays(io.BytesIO(plain[start:]), inner)
+
+
+def _decode_arrays(file: BinaryIO, header: dict[str, Any]) -> State:
     arrays = {
         entry["name"]: read_npy(file, entry["bytes"], entry["sha256"], name=entry["name"])
         for entry in header.pop("arrays")
     }
     try:
-        return State(**header, arrays=arrays), digest
+        return State(**header, arrays=arrays)
     except InvalidParameter:
         raise CorruptState("the state file's header is malformed") from None
 
 
-def write_state(path: str | PathLike[str], state: State) -> str:
+def write_state(path: str | PathLike[str], state: State, key: StateKey | None = None) -> str:
     """Write the file atomically and durably with mode 0600; returns the state's digest.
 
     A crash leaves the old file or the new one, and perhaps a `.tmp` file beside it, which is as
     secret as the state and can be deleted.
     """
     target = Path(path).resolve()
-    data, digest = encode(state)
+    data, digest = encode(state, key)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         write_durably(temporary, data, exclusive=True)
@@ -123,7 +179,7 @@ def write_state(path: str | PathLike[str], state: State) -> str:
     return digest
 
 
-def read_state(path: str | PathLike[str]) -> State:
+def read_state(path: str | PathLike[str], key: StateKey | None = None) -> State:
     """Read a state file.
 
     Raises:
@@ -132,7 +188,7 @@ def read_state(path: str | PathLike[str]) -> State:
         IncompatibleState: written in another version of the format.
     """
     with open_regular(Path(path)) as (file, size):
-        return decode(file, size)[0]
+        return decode(file, size, key)[0]
 
 
 def read_identity(path: Path) -> Identity:
@@ -149,9 +205,10 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, Any], str]:
     if len(prefix) < PREFIX.size:
         raise CorruptState("the state file is cut short: restore it from a backup")
     _, version, length, checksum = PREFIX.unpack(prefix)
-    if version != FORMAT_VERSION:
+    if version not in (FORMAT_VERSION, SEALED_VERSION):
         raise IncompatibleState(
-            f"the state file has format version {version}, this release reads version {FORMAT_VERSION}"
+            f"the state file has format version {version}, this release reads {FORMAT_VERSION} and "
+            f"{SEALED_VERSION}"
         )
     if length > min(size - PREFIX.size, MAX_HEADER_BYTES):
         raise CorruptState(
@@ -163,7 +220,9 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, Any], str]:
         raise CorruptState("the state file's header does not match its checksum: restore it from a backup")
     try:
         header = json.loads(text, parse_constant=_refuse_constant)
-        _check_header(header, size - PREFIX.size - length)
+        (_check_header if version == FORMAT_VERSION else _check_sealed_header)(
+            header, size - PREFIX.size - length
+        )
     except (ValueError, TypeError, KeyError, RecursionError, InvalidParameter):
         raise CorruptState("the state file's header is malformed") from None
     return header, digest.hexdigest()
@@ -184,6 +243,16 @@ def _check_header(header: Any, payload: int) -> None:
     if len({entry["name"] for entry in entries}) != len(entries):
         raise ValueError
     if sum(entry["bytes"] for entry in entries) != payload:
+        raise ValueError
+
+
+def _check_sealed_header(header: Any, payload: int) -> None:
+    if not isinstance(header, dict) or set(header) != _SEALED_FIELDS:
+        raise ValueError
+    State(**{name: header[name] for name in _PUBLIC})
+    if header["cipher"] != CIPHER or type(header["sha256"]) is not str:
+        raise ValueError
+    if type(header["bytes"]) is not int or header["bytes"] != payload:
         raise ValueError
 
 

@@ -40,6 +40,7 @@ from dpbandits.state.container import State
 from dpbandits.state.files import locked, open_regular, replace_durably, sync_directory, write_durably
 from dpbandits.state.format import decode, encode, read_identity
 from dpbandits.state.ledger import Ledger, Witness, check_advance
+from dpbandits.state.sealing import StateKey
 
 __all__ = ["StateStore"]
 
@@ -51,13 +52,17 @@ class StateStore:
         path: the state file. `path.next` and `path.lock` live beside it, in a directory that must
             exist; all have mode 0600 and, but for the lock, hold what the state holds.
         ledger: the witness of lineages. Use one ledger for all copies of a state.
+        key: seals what is written, and opens what is read; see `StateKey`.
     """
 
-    def __init__(self, path: str | PathLike[str], ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, path: str | PathLike[str], ledger: Ledger | None = None, key: StateKey | None = None
+    ) -> None:
         self._path = Path(path).resolve()
         self._next = self._path.with_name(self._path.name + ".next")
         self._lock = self._path.with_name(self._path.name + ".lock")
         self._ledger = ledger
+        self._key = key
 
     def commit(self, state: State) -> None:
         """Make `state` durable as the only continuation of its lineage.
@@ -72,7 +77,7 @@ class StateStore:
             StateError: the ledger or the lock could not be used; repeat the commit.
             OSError: the disk refused; repeat the commit when there is room.
         """
-        data, digest = encode(state)
+        data, digest = encode(state, self._key)
         new = Witness(state.position, digest)
         with locked(self._lock):
             # Asked before writing: a stale copy must not overwrite the `.next` of the copy that
@@ -162,7 +167,7 @@ class StateStore:
             replace_durably(self._next, self._path)
             return pending.state
         # Nothing is removed before the ledger has confirmed `path`: it could be the wrong ledger.
-        committed = _read(self._path)
+        committed = self._read(self._path)
         last = ledger.last(committed.lineage)
         if last is None:
             if not adopt:
@@ -194,7 +199,7 @@ class StateStore:
         """
         pending = self._read_next()
         try:
-            committed = _read(self._path)
+            committed = self._read(self._path)
         except FileNotFoundError:
             if pending is None:
                 raise
@@ -208,16 +213,20 @@ class StateStore:
     def _read_next(self) -> "_Saved | None":
         """What an interrupted commit left, or None where it is missing or torn."""
         try:
-            return _read(self._next)
+            return self._read(self._next)
         except (FileNotFoundError, CorruptState):
             return None
 
-    @staticmethod
-    def _is_whole(path: Path, digest: str) -> bool:
+    def _is_whole(self, path: Path, digest: str) -> bool:
         try:
-            return _read(path).witness.digest == digest
-        except (FileNotFoundError, CorruptState):
+            return self._read(path).witness.digest == digest
+        except (FileNotFoundError, CorruptState, IncompatibleState):
             return False
+
+    def _read(self, path: Path) -> "_Saved":
+        with open_regular(path) as (file, size):
+            state, digest = decode(file, size, self._key)
+        return _Saved(state, Witness(state.position, digest))
 
     def _discard_next(self) -> None:
         if self._next.exists():
@@ -237,9 +246,3 @@ class _Saved(NamedTuple):
 
     def follows(self, earlier: "_Saved") -> bool:
         return self.lineage == earlier.lineage and self.witness.position == earlier.witness.position + 1
-
-
-def _read(path: Path) -> _Saved:
-    with open_regular(path) as (file, size):
-        state, digest = decode(file, size)
-    return _Saved(state, Witness(state.position, digest))
