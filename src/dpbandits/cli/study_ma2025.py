@@ -1,0 +1,115 @@
+"""`dpbandits study ma2025`: the figures of Ma2025, and its table on real people."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from dpbandits.cli.console import console, progress_bar
+from dpbandits.evaluation import BANNER
+from dpbandits.studies import ma2025
+from dpbandits.studies.ma2025_report import picture, verdict
+from dpbandits.studies.ma2025_table import table2
+
+__all__ = ["Ma2025Item", "ma2025_command"]
+
+
+class Ma2025Item(StrEnum):
+    """Figures and the table of Ma2025, and this library's own targets."""
+
+    figure6 = "figure6"
+    figure7a = "figure7a"
+    figure7b = "figure7b"
+    figure8 = "figure8"
+    figure9a = "figure9a"
+    figure9b = "figure9b"
+    figure9c = "figure9c"
+    table2 = "table2"
+    targets = "targets"
+
+
+def ma2025_command(
+    *,
+    item: Annotated[Ma2025Item, typer.Argument(help="Which figure or table.")],
+    reps: Annotated[int, typer.Option("--reps", min=2, help="Repetitions of every cell.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", help="First seed; report seeds start at 1,000,000.")] = (
+        ma2025.FIRST_SEED
+    ),
+    jobs: Annotated[int, typer.Option("--jobs", help="Processes; -1 for all cores.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for results (resumed from there) and pictures.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", help="Only these methods; repeat the option.")
+    ] = None,
+    worlds: Annotated[
+        list[str] | None, typer.Option("--world", help="Only these worlds or tables; repeat the option.")
+    ] = None,
+) -> None:
+    """Figures 6 to 9 (people and sources that are simulated) and Table 2 (real people) of Ma2025.
+
+    Average regret per target user, with standard errors over seeds. Started again with the same --out, it
+    runs only what is missing. Table 2 wants the extra `datasets`, and for `adult` its files in the folder
+    that DPBANDITS_DATA names.
+    """
+    name: ma2025.Item = item.value
+    with progress_bar() as bar:
+        running = bar.add_task(f"ma2025 {name}", total=None)
+        results = ma2025.run_item(
+            name,
+            reps=reps,
+            seed=seed,
+            jobs=jobs,
+            out=out,
+            columns=columns,
+            worlds=worlds,
+            progress=lambda done, total: bar.update(running, completed=done, total=total),
+        )
+    rows = [result.to_json() | {"verdict": verdict(result), "first_seed": seed} for result in results]
+    whole: Any = rows
+    compared = name == "table2" and any(result.cell.method == "abse" for result in results)
+    if compared:
+        whole = {"cells": rows, **table2(results)}
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / f"ma2025-{name}.json").write_text(json.dumps(whole, indent=1))
+        (out / f"ma2025-{name}.png").write_bytes(picture(name, results))
+    if as_json:
+        typer.echo(json.dumps(whole))
+        return
+    title = f"Ma2025, {name}: regret per user, {reps} seeds from {seed}"
+    table = Table(title=title, caption=BANNER)
+    for heading in (
+        "world",
+        "method",
+        "epsilon",
+        "n",
+        "sources at epsilon (gamma, kappa)",
+        "at n/4",
+        "at n",
+        "s.e.",
+        "verdict",
+    ):
+        table.add_column(heading, justify="right" if heading in ("epsilon", "n", "at n", "s.e.") else "left")
+    for result, row in zip(results, rows, strict=True):
+        cell = result.cell
+        sources = "; ".join(
+            f"{source.n_users or 'all'} at {source.epsilon:g} ({source.gamma:g}, {source.kappa:g})"
+            for source in cell.sources
+        )
+        table.add_row(
+            cell.world,
+            cell.method,
+            "" if cell.epsilon is None else f"{cell.epsilon:g}",
+            "all" if cell.n_users is None else f"{cell.n_users:,}",
+            sources,
+            f"{row['regret_at_quarter']:.4f}",
+            f"{result.regret:.4f}",
+            f"{result.standard_error:.4f}",
+            row["verdict"],
+        )
+    console().print(table)
