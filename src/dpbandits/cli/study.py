@@ -9,13 +9,15 @@ import typer
 from rich.table import Table
 
 from dpbandits.cli.console import console, progress_bar
+from dpbandits.cli.study_ma2025 import ma2025_command
 from dpbandits.evaluation import BANNER
 from dpbandits.studies import dubey2021
-from dpbandits.studies.dubey2021_report import picture, verdict
+from dpbandits.studies.dubey2021_report import rows_of, verdict, write_results
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Experiments of the papers.", no_args_is_help=True)
+app.command("ma2025")(ma2025_command)
 
 
 class DubeyItem(StrEnum):
@@ -25,6 +27,7 @@ class DubeyItem(StrEnum):
     figure2 = "figure2"
     table1 = "table1"
     robustness = "robustness"
+    targets = "targets"
 
 
 @app.callback()
@@ -49,10 +52,10 @@ def dubey2021_command(
         list[str] | None, typer.Option("--column", help="Only these columns; repeat the option.")
     ] = None,
 ) -> None:
-    """Figures 1 (epsilon) and 2 (delta), Table 1 (test functions) of Dubey2021, and worlds to be robust in.
+    """Figures 1 (epsilon) and 2 (delta) and Table 1 of Dubey2021, worlds to be robust in, and targets.
 
     Regret summed over the horizon, with standard errors over seeds. Started again with the same --out,
-    it runs only what is missing.
+    it runs only what is missing; with --column, rows of other columns stay as they are there.
     """
     name: dubey2021.Item = item.value
     with progress_bar() as bar:
@@ -67,12 +70,9 @@ def dubey2021_command(
             progress=lambda done, total: bar.update(running, completed=done, total=total),
         )
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        rows = [result.to_json() | {"verdict": verdict(result)} for result in results]
-        (out / f"dubey2021-{name}.json").write_text(json.dumps(rows, indent=2))
-        (out / f"dubey2021-{name}.png").write_bytes(picture(name, results))
+        write_results(name, results, out)
     if as_json:
-        typer.echo(json.dumps([result.to_json() | {"verdict": verdict(result)} for result in results]))
+        typer.echo(json.dumps(rows_of(name, results)))
         return
     table = Table(title=f"Dubey2021, {name}: regret, {reps} seeds from {seed}", caption=BANNER)
     for heading in ("world", "policy", "epsilon", "delta", "regret", "s.e.", "median", "paper", "verdict"):

@@ -49,5 +49,9 @@ def gp_report_guarantee(
         ),
         status=status,
         certificate=release.certificate,
-        notes=("The unit is whatever the device holds: the server, too, sees the report alone.",),
+        notes=(
+            "The unit is whatever the device holds: the server, too, sees the report alone.",
+            "That a device took part, when and from where it sent its report, and which published version "
+            "it answered, is not hidden.",
+        ),
     )

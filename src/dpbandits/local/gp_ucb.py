@@ -91,10 +91,14 @@ class GPUCBClient:
         return f"GPUCBClient(epsilon={self.spec.privacy.epsilon:g})"
 
     def choose(self, policy: PublishedWeights, candidates: FloatArray) -> int:
-        """The row of `candidates` (n, d) to take; nothing is sent."""
+        """The row of `candidates` (n, d) to take; nothing is sent.
+
+        What `privatize` was to report before is over: a stored report stays in the outbox (`unsent`), and
+        another one needs budget.
+        """
         rows = self.spec.domain.validate(candidates)
-        if rows.ndim != 2:
-            raise InvalidData(f"candidates: expected shape (n, {self.spec.domain.dim})")
+        if rows.ndim != 2 or not len(rows):
+            raise InvalidData(f"candidates: expected shape (n, {self.spec.domain.dim}), n at least 1")
         if len(policy.mean) != self.spec.features.n_features:
             raise IncompatibleState("the policy belongs to another spec: ask the server for both again")
         phi = self.spec.features(rows)
@@ -106,6 +110,7 @@ class GPUCBClient:
             scores = policy.scores(phi, thompson_scale=self.spec.thompson_scale, normals=normals)
             index = int(np.argmax(scores))
         self._chosen = (policy.version, rows[index])
+        self._key = self._nonce = self._report = None
         return index
 
     def privatize(self, *, reward: float) -> bytes:
@@ -146,10 +151,15 @@ class GPUCBClient:
         head = bytes([_FORMAT]) + self.spec.digest + version.to_bytes(4, "little") + self._nonce
         return self._nonce, head + noisy.astype("<i8").tobytes()
 
-    def sent(self) -> None:
-        """Forget the report: the server has it."""
-        if self._key is not None:
-            self._outbox.remove(self._key)
+    def unsent(self) -> list[bytes]:
+        """Reports stored and not yet marked as sent: after a crash, send these again."""
+        return list(self._outbox.pending().values())
+
+    def sent(self, report: bytes) -> None:
+        """Forget a report that the server has confirmed."""
+        for key, stored in self._outbox.pending().items():
+            if stored == report:
+                self._outbox.remove(key)
 
 
 class GPUCBServer:
@@ -161,10 +171,9 @@ class GPUCBServer:
 
     def __init__(self, spec: GPUCBSpec) -> None:
         self.spec = spec
-        size = spec.release.mechanism.size
-        self._sums = np.zeros((0, size), dtype=np.int64)
-        self._counts = np.zeros(0, dtype=np.int64)
-        self._expected = np.zeros((0, spec.features.n_features, spec.features.n_features))
+        self._sums: list[IntArray] = []
+        self._counts: list[int] = []
+        self._expected: list[FloatArray] = []
         self._posterior: WeightPosterior | None = None
         self._nonces = NonceSet()
         self._public: PublicSets | None = None
@@ -172,22 +181,29 @@ class GPUCBServer:
     @property
     def n_reports(self) -> int:
         """Reports added up."""
-        return int(self._counts.sum())
+        return sum(self._counts)
 
     def absorb(self, reports: Sequence[bytes]) -> int:
         """Add reports; how many were new. Repeated, foreign and malformed ones are left out."""
-        size = self.spec.release.mechanism.size
-        head = bytes([_FORMAT]) + self.spec.digest
-        sound = [r for r in reports if len(r) == _HEADER_BYTES + 8 * size and r[:5] == head]
+        sound = [r for r in reports if self._may_come_from_a_device(r)]
         sound = [r for r in sound if int.from_bytes(r[5:9], "little") < len(self._counts)]
         if not sound:
             return 0
         nonces = np.array([int.from_bytes(r[9:17], "little") for r in sound], dtype=np.uint64)
         fresh = np.flatnonzero(self._nonces.add(nonces))
         for i in fresh:
-            values = np.frombuffer(sound[i][_HEADER_BYTES:], dtype="<i8").astype(np.int64)
-            self._add(int.from_bytes(sound[i][5:9], "little"), 1, values)
+            self._add(int.from_bytes(sound[i][5:9], "little"), 1, _values(sound[i]))
         return len(fresh)
+
+    def _may_come_from_a_device(self, report: object) -> bool:
+        """Form, spec and size of the numbers: none is 32 deviations of the noise beyond any contribution."""
+        release = self.spec.release
+        if not isinstance(report, bytes) or len(report) != _HEADER_BYTES + 8 * release.mechanism.size:
+            return False
+        if report[:5] != bytes([_FORMAT]) + self.spec.digest:
+            return False
+        values, farthest = _values(report), release.sensitivity + 32.0 * release.sigma
+        return bool(values.max() <= farthest and values.min() >= -farthest)
 
     def _add(self, version: int, count: int, values: IntArray) -> None:
         """Noisy sums of `count` reports that answered `version`."""
@@ -198,14 +214,18 @@ class GPUCBServer:
         """Learn from all reports so far, and publish the next version."""
         if self.n_reports:
             self._posterior = self._fit()
-        version = len(self._counts)
-        self._sums = np.vstack([self._sums, np.zeros((1, self._sums.shape[1]), dtype=np.int64)])
-        self._counts = np.append(self._counts, 0)
-        self._expected = np.concatenate([self._expected, self._expected_gram(version)[None]])
+        version = self._open_version()
+        self._expected.append(self._expected_gram(version))
         posterior = self._posterior or WeightPosterior.prior(
             self.spec.prior_variance, self.spec.features.supports
         )
         return PublishedWeights(version=version, mean=posterior.mean, factor=posterior.factor)
+
+    def _open_version(self) -> int:
+        """Make room for the answers to the next version."""
+        self._sums.append(np.zeros(self.spec.release.mechanism.size, dtype=np.int64))
+        self._counts.append(0)
+        return len(self._counts) - 1
 
     def _expected_gram(self, version: int) -> FloatArray:
         """(m, m) mean of phi phi^T of people who bring public sets and follow this version."""
@@ -227,10 +247,10 @@ class GPUCBServer:
     def _fit(self) -> WeightPosterior:
         """Generalised least squares over versions; noise of different reports is independent."""
         used = np.flatnonzero(self._counts)
-        counts = self._counts[used].astype(np.float64)
+        counts = np.array(self._counts, dtype=np.float64)[used]
         release, mechanism = self.spec.release, self.spec.release.mechanism
-        coordinates: FloatArray = np.asarray(self._sums[used] * RELEASE_UNIT, dtype=np.float64)
-        expected = counts[:, None, None] * self._expected[used]
+        coordinates = RELEASE_UNIT * np.array([self._sums[k] for k in used], dtype=np.float64)
+        expected = counts[:, None, None] * np.array([self._expected[k] for k in used])
         common: dict[str, Any] = {
             "noise_covariance": np.diag(counts),
             "vector_noise_sd": release.vector_noise_sd,
@@ -260,3 +280,8 @@ class GPUCBServer:
         mean, spread = posterior.predict(phi)
         bounds = self.spec.reward_range
         return bounds.from_centred(mean), bounds.width * spread
+
+
+def _values(report: bytes) -> IntArray:
+    """The numbers of a report."""
+    return np.frombuffer(report[_HEADER_BYTES:], dtype="<i8").astype(np.int64)

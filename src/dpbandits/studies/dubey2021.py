@@ -5,7 +5,8 @@ the figures and no world seeds; what it leaves open is chosen in `environments.g
 A number of ours is set beside the paper's only where the two measure the same thing; the verdict says so.
 
 Columns: the published tree with the noise it needs; the same with its printed constants (Lemma 2);
-block release; block release with public decision sets; local; no privacy; random.
+block release; block release with public decision sets; local; in the figures also local as published
+(Algorithm 3); no privacy; random. `targets` are the frozen default's runs on many seeds.
 
 All runs use `SimulatedNoise`, whose scale is that of Gaussian DP: the comparison that papers make. The
 secure source needs 7% more noise at (1, 1e-6).
@@ -13,7 +14,7 @@ secure source needs 7% more noise at (1, 1e-6).
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,11 +27,12 @@ from dpbandits.central import BlockGPUCB
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import InvalidParameter
 from dpbandits.evaluation import report_seeds, run
+from dpbandits.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.policy import Policy
 from dpbandits.privacy.definitions import JointDP, LargeDelta
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
-from dpbandits.studies.dubey2021_local import local_settings, simulate_local
+from dpbandits.studies.dubey2021_local import local_settings, simulate_local, simulate_published_local
 from dpbandits.studies.dubey2021_worlds import (
     ROBUSTNESS_WORLDS,
     TABLE_WORLDS,
@@ -40,10 +42,10 @@ from dpbandits.studies.dubey2021_worlds import (
 )
 from dpbandits.studies.runner import Record, Task, run_tasks
 
-__all__ = ["COLUMNS", "ITEMS", "Cell", "Item", "cells", "run_item", "world"]
+__all__ = ["AIMS", "COLUMNS", "ITEMS", "Cell", "CellResult", "Item", "cells", "run_item", "world"]
 
-Item = Literal["figure1", "figure2", "table1", "robustness"]
-ITEMS: tuple[Item, ...] = ("figure1", "figure2", "table1", "robustness")
+Item = Literal["figure1", "figure2", "table1", "robustness", "targets"]
+ITEMS: tuple[Item, ...] = ("figure1", "figure2", "table1", "robustness", "targets")
 
 EPSILONS = (0.5, 1.0, 10.0)
 FIGURE1_DELTA = 1e-5
@@ -53,10 +55,11 @@ TABLE_PROMISES = ((1.0, 1e-5), (1.0, 0.1))
 
 TREE, PRINTED = "tree, right noise", "tree, printed Lemma 2"
 BLOCKS, PUBLIC = "block release", "block release, public sets"
-LOCAL = "local"
+LOCAL, LOCAL_PUBLISHED = "local", "local, as published"
 OPEN, RANDOM = "non-private", "random"
 SIMPLE, TRUSTING = "block release, simple form", "block release, Gram from the public law"
 COLUMNS = (TREE, PRINTED, BLOCKS, PUBLIC, LOCAL, OPEN, RANDOM)
+FIGURE_COLUMNS = (TREE, PRINTED, BLOCKS, PUBLIC, LOCAL, LOCAL_PUBLISHED, OPEN, RANDOM)
 ROBUSTNESS_COLUMNS = (BLOCKS, SIMPLE, TRUSTING, OPEN, RANDOM)
 
 SIMPLE_BLOCK = 32
@@ -138,6 +141,8 @@ class Cell:
     def _simulate(self, seed: Seed) -> Record:
         if self.column == LOCAL:
             return simulate_local(self.world, self.promise, seed)
+        if self.column == LOCAL_PUBLISHED:
+            return simulate_published_local(self.world, self.promise, seed)
         policy = make_policy(self.column, self.world, self.promise, seed)
         result = run(policy, world(self.world, seed))
         if result.regret is None or result.best is None or result.uniform is None:
@@ -154,10 +159,25 @@ class Cell:
         return None if self.epsilon is None else JointDP(epsilon=self.epsilon, delta=self.delta or 0.0)
 
 
+AIMS = {
+    Cell(column=BLOCKS, world="figure1", epsilon=1.0, delta=1e-5): 112.0,
+    Cell(column=BLOCKS, world="figure1", epsilon=1.0, delta=0.1): 50.0,
+    Cell(column=BLOCKS, world="figure1", epsilon=10.0, delta=1e-5): 37.0,
+    Cell(column=BLOCKS, world="figure1-4096", epsilon=1.0, delta=1e-5): 145.0,
+    Cell(column=BLOCKS, world="figure1-4096", epsilon=1.0, delta=0.1): 50.0,
+    Cell(column=LOCAL, world="figure1", epsilon=1.0, delta=0.1): 280.0,
+    Cell(column=BLOCKS, world="camelback", epsilon=1.0, delta=1e-5): 600.0,
+}
+"""Regret that was aimed at before anything was run."""
+
+
 def cells(item: Item, *, columns: Sequence[str] | None = None) -> tuple[Cell, ...]:
     """The cells of a figure or table, by default in all of its columns."""
+    if item == "targets":
+        return tuple(cell for cell in AIMS if columns is None or cell.column in columns)
     if columns is None:
-        columns = ROBUSTNESS_COLUMNS if item == "robustness" else COLUMNS
+        of_item = {"figure1": FIGURE_COLUMNS, "figure2": FIGURE_COLUMNS, "robustness": ROBUSTNESS_COLUMNS}
+        columns = of_item.get(item, COLUMNS)
     if item == "figure1":
         promises = [(epsilon, FIGURE1_DELTA) for epsilon in EPSILONS]
         names: Sequence[str] = ("figure1",)
@@ -190,7 +210,7 @@ class CellResult:
         cell: which.
         regret: mean over seeds; `standard_error` of it.
         median: over seeds.
-        reps: number of seeds.
+        reps: number of seeds, from `first_seed` on.
         seconds: mean time of the policy's own calls.
     """
 
@@ -199,10 +219,11 @@ class CellResult:
     standard_error: float
     median: float
     reps: int
+    first_seed: Seed
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """Flat, for --json."""
+        """Flat: what --json prints and result files hold."""
         return {
             "world": self.cell.world,
             "column": self.cell.column,
@@ -212,8 +233,18 @@ class CellResult:
             "standard_error": self.standard_error,
             "median": self.median,
             "reps": self.reps,
+            "first_seed": self.first_seed,
             "seconds": self.seconds,
         }
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> "CellResult":
+        """Read a row; fields that are not of a result are left out."""
+        cell = Cell(column=row["column"], world=row["world"], epsilon=row["epsilon"], delta=row["delta"])
+        names = ("regret", "standard_error", "median", "reps", "seconds")
+        # files of before the field was written start at the first report seed
+        first = row.get("first_seed", FIRST_REPORT_SEED)
+        return cls(cell=cell, first_seed=first, **{name: row[name] for name in names})
 
 
 def run_item(
@@ -253,6 +284,7 @@ def run_item(
                 standard_error=error,
                 median=float(np.median(regrets)),
                 reps=reps,
+                first_seed=seed,
                 seconds=float(np.mean([record["seconds"] for record in own])),
             )
         )
@@ -267,7 +299,7 @@ def _settings(cell: Cell) -> dict[str, Any]:
 
 
 def _settings_of(cell: Cell) -> dict[str, Any]:
-    if cell.column == LOCAL:
-        return local_settings(cell.world, cell.promise)
+    if cell.column in (LOCAL, LOCAL_PUBLISHED):
+        return local_settings(cell.world, cell.promise, published=cell.column == LOCAL_PUBLISHED)
     config = make_policy(cell.column, cell.world, cell.promise, 0).to_config()
     return {"policy": config, "world": cell.world}

@@ -1,10 +1,15 @@
-"""What is said about the results of Dubey2021's experiments, and their pictures."""
+"""What is said about the results of Dubey2021's experiments, their files and pictures."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from dpbandits.studies.dubey2021 import (
+    AIMS,
     BLOCKS,
     LOCAL,
+    LOCAL_PUBLISHED,
     OPEN,
     PRINTED,
     PUBLIC,
@@ -14,10 +19,11 @@ from dpbandits.studies.dubey2021 import (
     TRUSTING,
     CellResult,
     Item,
+    cells,
 )
 from dpbandits.studies.plots import PALETTE, new_figure, to_png
 
-__all__ = ["picture", "verdict"]
+__all__ = ["picture", "rows_of", "verdict", "write_results"]
 
 COLOURS = {
     TREE: "orange",
@@ -25,6 +31,7 @@ COLOURS = {
     BLOCKS: "blue",
     PUBLIC: "sky",
     LOCAL: "green",
+    LOCAL_PUBLISHED: "amber",
     OPEN: "black",
     RANDOM: "grey",
     SIMPLE: "amber",
@@ -39,11 +46,40 @@ def verdict(result: CellResult) -> str:
     between the two levels are not given, and the table's candidate sets are not stated: no cell's
     number can be set beside ours as the same quantity.
     """
-    if result.cell.column in (BLOCKS, PUBLIC, SIMPLE, TRUSTING, OPEN, RANDOM):
+    if result.cell.column in (BLOCKS, PUBLIC, LOCAL, SIMPLE, TRUSTING, OPEN, RANDOM):
         return "not in the paper"
     if result.cell.world.startswith("figure1"):
         return "cannot be compared: curves, functions not given"
     return "cannot be compared: candidate sets not stated"
+
+
+def rows_of(item: Item, results: Sequence[CellResult]) -> list[dict[str, Any]]:
+    """What result files and --json hold: a flat row a cell, with its verdict (and aim, of targets)."""
+    rows = []
+    for result in results:
+        aim = {"aim": AIMS[result.cell]} if item == "targets" else {}
+        rows.append(result.to_json() | {"verdict": verdict(result)} | aim)
+    return rows
+
+
+def write_results(item: Item, results: Sequence[CellResult], folder: Path) -> None:
+    """Put results into dubey2021-ITEM.json and redraw the picture.
+
+    Cells that were not run this time keep the rows that the file has: an item may be run column by column.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"dubey2021-{item}.json"
+    rows = {_name(row): row for row in json.loads(path.read_text())} if path.exists() else {}
+    rows |= {_name(row): row for row in rows_of(item, results)}
+    order = {(c.world, c.column, c.epsilon, c.delta): place for place, c in enumerate(cells(item))}
+    ordered = sorted(rows.values(), key=lambda row: order.get(_name(row), len(order)))
+    path.write_text(json.dumps(ordered, indent=1) + "\n")
+    everything = [CellResult.from_json(row) for row in ordered]
+    (folder / f"dubey2021-{item}.png").write_bytes(picture(item, everything))
+
+
+def _name(row: Mapping[str, Any]) -> tuple[str, str, float | None, float | None]:
+    return row["world"], row["column"], row["epsilon"], row["delta"]
 
 
 def picture(item: Item, results: Sequence[CellResult]) -> bytes:

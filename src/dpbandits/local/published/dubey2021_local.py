@@ -2,10 +2,9 @@ r"""GP-UCB from local reports: Dubey2021, Algorithm 3, as published.
 
 Every user's device adds Gaussian noise to its own phi phi^T and y phi; the server adds up, shifts the
 Gram by twice the spectral norm of all noise so far, and publishes weights with an upper confidence
-radius. It stands beside `local.gp_ucb`, shares its devices and reports, and departs from the paper in
-the noise only: Gram and vector are calibrated jointly. (The proof of Lemma 5 takes each half as
-(alpha/2, beta/2)-DP, which the printed noise is not: at (10, 1e-5) each half is 1.418-GDP, where
-(5, 5e-6) allows 1.088. The joint claim still holds for rewards bounded by 1, not by 20.)
+radius, anew after every report. It stands beside `local.gp_ucb`, shares its devices and reports, and
+departs from the paper in the noise only: Gram and vector are calibrated jointly, where Lemma 5 gives each
+a half of the promise (`central.published.printed` has what that half really is).
 
 The noise of t reports has standard deviation sqrt(t) times one report's: with m = 64 the shift exceeds
 the Gram of all people, and the policy is close to random at any useful epsilon.
@@ -16,6 +15,7 @@ import math
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
+from dpbandits._typing import IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.gp_spec import GPUCBSpec, PublishedWeights
 from dpbandits.local.gp_ucb import GPUCBServer
@@ -55,18 +55,31 @@ class Dubey2021LocalServer(GPUCBServer):
         self.horizon = horizon
         self.norm_bound = norm_bound
         self.failure_probability = failure_probability
+        self._total = np.zeros(spec.release.mechanism.size, dtype=np.int64)
+
+    def _open_version(self) -> int:
+        """Sums are not kept apart by version: there may be as many versions as users."""
+        self._counts.append(0)
+        return len(self._counts) - 1
+
+    def _add(self, version: int, count: int, values: IntArray) -> None:
+        self._total += values
+        self._counts[version] += count
 
     def publish(self) -> PublishedWeights:
         """Shifted Gram, weights and radius from all reports so far."""
         m, release = self.spec.features.n_features, self.spec.release
-        total = np.asarray(self._sums.sum(axis=0) * RELEASE_UNIT, dtype=np.float64)
+        total = np.asarray(self._total * RELEASE_UNIT, dtype=np.float64)
         gram, vector = release.mechanism.from_coordinates(total)
         growth = math.sqrt(max(1, self.n_reports))
         tail = math.sqrt(2.0 * math.log(2.0 * self.horizon / self.failure_probability))
         spectral = growth * release.gram_noise_sd * (math.sqrt(2.0 * m) + tail)
         shifted = gram + 2.0 * spectral * np.eye(m)
-        values, basis = np.linalg.eigh(shifted)
-        lower = np.linalg.cholesky((basis * np.maximum(values, spectral)) @ basis.T)
+        try:
+            lower = np.linalg.cholesky(shifted)
+        except np.linalg.LinAlgError:  # the event that Lemma 3 excludes up to alpha
+            values, basis = np.linalg.eigh(shifted)
+            lower = np.linalg.cholesky((basis * np.maximum(values, spectral)) @ basis.T)
         weights = cho_solve((lower, True), vector)
         factor = solve_triangular(lower, np.eye(m), lower=True).T
         log_det = 2.0 * float(np.log(np.diag(lower)).sum()) - m * math.log(spectral)
@@ -79,7 +92,4 @@ class Dubey2021LocalServer(GPUCBServer):
             self._posterior = WeightPosterior(
                 mean=weights, factor=factor, supports=self.spec.features.supports
             )
-        version = len(self._counts)
-        self._sums = np.vstack([self._sums, np.zeros((1, self._sums.shape[1]), dtype=np.int64)])
-        self._counts = np.append(self._counts, 0)
-        return PublishedWeights(version=version, mean=weights, factor=factor, radius=radius)
+        return PublishedWeights(version=self._open_version(), mean=weights, factor=factor, radius=radius)
