@@ -372,9 +372,10 @@ def test_a_release_that_could_not_be_saved_does_not_leave_and_is_not_drawn_again
         broken.setattr("dpbandits.central.durable.StateStore.commit", full_disk)
         with pytest.raises(OSError, match="no space"):
             usca.release()
-    drawn = usca._released.copy()
+    drawn = usca._released[0].copy()
     policy = usca.release()
-    assert np.array_equal(usca._released, drawn)
+    assert np.array_equal(usca._released[0], drawn)
+    assert np.array_equal(policy.mean, drawn)
     assert np.array_equal(USCA.load(tmp_path / "state").release().mean, policy.mean)
 
 

@@ -124,8 +124,9 @@ def test_release_noise_is_calibrated_to_the_sensitivity_and_is_added():
 
 def test_rewards_are_clipped_to_their_cells_caps_whatever_their_weights():
     caps = np.array([[100, 50]], dtype=np.int64)
-    sums = CellSums(caps)
-    sums.add(np.array([0, 0, 1, 1]), np.array([1.0, 0.5 * 100 * 2.0**-20, -1e30, 1e-9]))
+    sums = CellSums(caps).with_rows(
+        np.array([0, 0, 1, 1]), np.array([1.0, 0.5 * 100 * 2.0**-20, -1e30, 1e-9])
+    )
     assert sums.sums.tolist() == [[150, -50]]
 
 

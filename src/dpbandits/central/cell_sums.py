@@ -6,7 +6,7 @@ Everything a guarantee rests on is then integer arithmetic: sums of shards are e
 sensitivities below are exact, with no term for rounding.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -54,9 +54,9 @@ def integer_weights(weights: FloatArray) -> tuple[FloatArray, float]:
         (integers of the same shape, unit): weights are close to integers * unit.
     """
     largest = float(np.abs(weights).max())
-    if not (np.isfinite(largest) and largest > 0.0):
-        raise InvalidParameter("all influences are zero: the kernel tells the actions apart nowhere")
-    unit = largest / 2.0**WEIGHT_BITS
+    if not np.isfinite(largest):
+        raise InvalidParameter("influences are no finite numbers: check kernel and ridge")
+    unit = largest / 2.0**WEIGHT_BITS if largest > 0.0 else 1.0
     return np.rint(weights / unit), unit
 
 
@@ -71,7 +71,8 @@ def exact_products(weights: FloatArray, sums: IntArray) -> IntArray:
     """
     if weights.shape[1] != len(sums) or len(sums) > MOST_CELLS:
         raise InvalidParameter(f"expected one weight a cell and at most {MOST_CELLS} cells")
-    if len(sums) and int(np.abs(sums).max()) >= 2 ** (_LIMB_BITS * _LIMBS - 1):
+    bound = 2 ** (_LIMB_BITS * _LIMBS - 1)  # compared on both sides: int64 has no abs of its least number
+    if len(sums) and not -bound < int(sums.min()) <= int(sums.max()) < bound:
         raise InvalidData("cell sums are too large to be multiplied exactly")
     low = (1 << _LIMB_BITS) - 1
     limbs = np.stack([sums & low, (sums >> _LIMB_BITS) & low, sums >> (2 * _LIMB_BITS)], axis=1)
@@ -81,49 +82,59 @@ def exact_products(weights: FloatArray, sums: IntArray) -> IntArray:
     return products
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CellSums:
     """Sums of clipped rewards per cell, for every cap in use. Raw statistics: they must not leave.
 
+    Adding gives a new object: whatever interrupts it, no row is counted by half.
+
     Args:
         caps: (k, n) integer caps.
+        sums: (k, n) integers; zeros by default.
+        rounds: rows that are in them.
     """
 
     caps: IntArray
+    sums: IntArray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    rounds: int = 0
 
     def __post_init__(self) -> None:
         if self.caps.ndim != 2 or self.caps.dtype != np.int64 or (self.caps < 0).any():
             raise InvalidParameter("caps: expected (k, n) integers of at least 0")
-        self.sums: IntArray = np.zeros_like(self.caps)
-        self.rounds = 0
+        if self.rounds == 0 and self.sums.size == 0:
+            object.__setattr__(self, "sums", np.zeros_like(self.caps))
+        most = self.caps * self.rounds if 0 <= self.rounds <= MOST_ROUNDS else None
+        fits = self.sums.shape == self.caps.shape and self.sums.dtype == np.int64
+        if most is None or not fits or ((self.sums < -most) | (self.sums > most)).any():
+            raise CorruptState("the saved sums contradict the saved configuration")
 
     def __repr__(self) -> str:
         return f"CellSums(caps={self.caps.shape})"
 
-    def add(self, cells: IntArray, rewards: FloatArray) -> None:
-        """Add rewards (n,) in [-1, 1] (larger ones are clipped) at cells (n,)."""
+    def with_rows(self, cells: IntArray, rewards: FloatArray) -> "CellSums":
+        """These sums and rewards (n,) in [-1, 1] (larger ones are clipped) at cells (n,).
+
+        Raises:
+            InvalidData: a reward that is no number.
+        """
+        if np.isnan(rewards).any():
+            raise InvalidData("rewards are missing, or their weights are")
         size = self.caps.shape[1]
+        grown = self.sums.copy()
         for start in range(0, len(cells), _CHUNK):
             where = cells[start : start + _CHUNK]
             values = np.rint(np.clip(rewards[start : start + _CHUNK], -1.0, 1.0) * 2.0**REWARD_BITS)
-            for caps, sums in zip(self.caps, self.sums, strict=True):
+            for caps, sums in zip(self.caps, grown, strict=True):
                 limit = caps.astype(np.float64)[where]
                 # float64 adds these integers exactly: a chunk's sums stay below 2^38
                 added = np.bincount(where, weights=np.clip(values, -limit, limit), minlength=size)
                 sums += added.astype(np.int64)
-        self.rounds += len(cells)
+        return CellSums(self.caps, grown, self.rounds + len(cells))
 
-    def merge(self, other: "CellSums") -> None:
-        """Take over another shard's sums."""
+    def merged(self, other: "CellSums") -> "CellSums":
+        """These sums and another shard's."""
         if not np.array_equal(self.caps, other.caps):
             raise IncompatibleState(
                 "the other shard was set up with other caps: shards share one configuration"
             )
-        self.sums = self.sums + other.sums
-        self.rounds += other.rounds
-
-    def restore(self, sums: IntArray, rounds: int) -> None:
-        """Take up saved sums."""
-        if sums.shape != self.caps.shape or sums.dtype != np.int64 or rounds < 0:
-            raise CorruptState("the saved sums contradict the saved configuration")
-        self.sums, self.rounds = sums.copy(), rounds
+        return CellSums(self.caps, self.sums + other.sums, self.rounds + other.rounds)

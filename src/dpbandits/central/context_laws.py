@@ -6,16 +6,20 @@ A wrong law costs accuracy, and not a little; it never costs privacy.
 """
 
 import math
-from collections.abc import Callable, Mapping
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import ContributionExceeded, InvalidData, InvalidParameter
 from dpbandits.models.measures import CellMeasure
+from dpbandits.policy.bookkeeping import user_digest
 from dpbandits.privacy import _checks
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.row_mechanisms.base import words_of
@@ -31,6 +35,9 @@ SOURCES = {
 }
 _HISTOGRAM_STREAM = 6_001
 
+LARGEST_RATE = 16.0
+"""More epsilon than that a count does not make noise smaller: it is almost surely zero already."""
+
 
 @dataclass(frozen=True)
 class ContextLaw:
@@ -41,18 +48,25 @@ class ContextLaw:
         source: "known", "generator", "public sample" or "private histogram".
         epsilon: pure loss spent on it; 0 unless a private histogram.
         status: of the noise, where some was used.
+        rounds_per_user: rows of one user that a private histogram's noise covers.
+        counted_units: whether it counted them, and refused users with more.
     """
 
     measure: CellMeasure
     source: str = "known"
     epsilon: float = 0.0
     status: str = "enforced"
+    rounds_per_user: int = 1
+    counted_units: bool = False
 
     def __post_init__(self) -> None:
         if self.source not in SOURCES:
             raise InvalidParameter(f"source is {self.source!r}, expected one of {sorted(SOURCES)}")
         if (self.source == "private histogram") != (self.epsilon > 0.0):
             raise InvalidParameter("a private histogram, and nothing else, spends epsilon")
+        if self.status not in ("enforced", "simulated"):
+            raise InvalidParameter("status: expected enforced or simulated")
+        _checks.integer(self.rounds_per_user, name="rounds_per_user")
 
     @classmethod
     def of(cls, value: "ContextLaw | CellMeasure") -> "ContextLaw":
@@ -89,26 +103,47 @@ class ContextLaw:
         cells: CellMeasure,
         epsilon: float,
         rounds_per_user: int = 1,
+        units: Sequence[object] | None = None,
         noise: NoiseSource | None = None,
     ) -> Self:
         """Counts of the protected people's contexts (n, d), with discrete Laplace noise on each cell.
 
         Replacing what one user brings in k rounds moves counts by at most 2 k in all: noise of rate
         epsilon/(2 k) is epsilon-DP. Negative counts become zero, and every cell keeps a little mass. A `USCA`
-        counts epsilon in its total; a ledger is charged for it by the caller, as there is none here.
+        counts epsilon in its total, and refuses a histogram of fewer rows a user than it promises to cover; a
+        ledger is charged for it by the caller, as there is none here.
+
+        Args:
+            contexts: (n, d) rows.
+            cells: public cells.
+            epsilon: to be spent.
+            rounds_per_user: k.
+            units: (n,) whose rows these are; without them k is an unchecked assumption.
+            noise: default `SecureNoise()`.
 
         Raises:
             InvalidData: contexts off the public range.
+            ContributionExceeded: a user has more than k rows; nothing was counted.
         """
         loss = _checks.number(epsilon, name="epsilon")
         rounds = _checks.integer(rounds_per_user, name="rounds_per_user")
         source = SecureNoise() if noise is None else noise
         located = cells.locate(contexts, name="contexts")
+        if units is not None:
+            if len(units) != len(located):
+                raise InvalidData("units: expected one id a row")
+            salt = secrets.token_bytes(16)
+            if max(Counter(user_digest(unit, salt) for unit in units).values(), default=0) > rounds:
+                raise ContributionExceeded(
+                    f"a unit has more than {rounds} row(s): keep {rounds} by a public rule, or raise "
+                    "rounds_per_user; nothing was counted"
+                )
         counts = np.bincount(located, minlength=cells.size).astype(np.int64)
-        rate = math.nextafter(loss / (2.0 * rounds), 0.0)
+        rate = min(math.nextafter(loss / (2.0 * rounds), 0.0), LARGEST_RATE)
         drawn = lattice_laplace(rate, cells.size, words_of(source, stream=_HISTOGRAM_STREAM))
         noisy = np.maximum(counts + drawn, 0).astype(np.float64) + 0.5
-        return cls(cells.with_weights(noisy), "private histogram", loss, source.status)
+        measure = cells.with_weights(noisy)
+        return cls(measure, "private histogram", loss, source.status, rounds, units is not None)
 
     def describe(self) -> str:
         """Where it comes from, as a sentence for the guarantee."""
@@ -121,14 +156,15 @@ class ContextLaw:
             "source": self.source,
             "epsilon": self.epsilon,
             "status": self.status,
+            "rounds_per_user": self.rounds_per_user,
+            "counted_units": self.counted_units,
         }
 
     @classmethod
+    @reading("the configuration of a law of contexts")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Rebuild a law from `to_config()`."""
-        return cls(
-            CellMeasure.from_config(config["measure"]), config["source"], config["epsilon"], config["status"]
-        )
+        return cls(**{**config, "measure": CellMeasure.from_config(config["measure"])})
 
 
 def _counted(contexts: ArrayLike, cells: CellMeasure, *, smoothing: float) -> CellMeasure:

@@ -11,7 +11,7 @@ from functools import update_wrapper
 from os import PathLike
 from typing import Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
 
-from dpbandits.errors import ForkedState, InvalidParameter, ProtocolError
+from dpbandits.errors import ForkedState, InvalidParameter, ProtocolError, StateError
 from dpbandits.state import State, StateStore
 from dpbandits.state.ledger import Ledger
 
@@ -75,6 +75,11 @@ class Durable:
         """Whether a ledger refuses a second copy of a saved state."""
         return self._ledger is not None
 
+    @property
+    def charged(self) -> bool:
+        """Whether a ledger's account pays."""
+        return self._ledger is not None and self._account is not None
+
     def charge(self, purpose: str, *, epsilon: float, delta: float = 0.0) -> None:
         """Spend from the account; the same purpose is charged once, also after a crash."""
         if self._ledger is not None and self._account is not None:
@@ -83,8 +88,13 @@ class Durable:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the state to `path`, and keep it current there at every spending from now on."""
+        before = self._store
         self._store = StateStore(path, ledger=self._ledger)
-        self.commit()
+        try:
+            self.commit()
+        except (StateError, OSError):
+            self._store = before  # where the object was kept so far it still is
+            raise
 
     def commit(self) -> None:
         """Make the present state durable, if a path is known.

@@ -14,7 +14,7 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.cell_sums import REWARD_UNIT, exact_products, integer_caps, integer_weights
 from dpbandits.central.population import CoefficientPosterior
-from dpbandits.central.usca_plan import Plan
+from dpbandits.central.usca_plan import Plan, clip_loss
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
@@ -49,7 +49,7 @@ class FunctionRelease:
     def sensitivity(self) -> float:
         """What one user moves the integer vector by at most."""
         vectors, _ = self._integers
-        # squares of integers below 2^18 over at most 2^14 features are exact in float64
+        # squares of integers up to 2^18 over at most 2^14 features add up exactly in float64
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * (1.0 + 2.0**-50)
         caps = integer_caps(self.plan.caps)
         return 2.0 * self.rounds_per_user * float((caps * norms).max()) * (1.0 + 2.0**-50)
@@ -70,6 +70,15 @@ class FunctionRelease:
     def noise_sd(self) -> float:
         """Of the released sqrt(h) psi^T s, in units of the reward bound."""
         return self.calibration[0] * self._integers[1] * REWARD_UNIT
+
+    def tables(
+        self, posterior: CoefficientPosterior, *, reference: float, bound: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Post-processing: mean and standard deviation (A, C) in reward units; clipping counts as scatter."""
+        estimator = self.plan.estimator
+        mean, sd = posterior.tables(estimator.features, estimator.n_actions)
+        clipped = clip_loss(self.plan.caps).reshape(mean.shape)
+        return reference + bound * mean, bound * np.sqrt(sd**2 + clipped)
 
     def update(self, posterior: CoefficientPosterior, released: IntArray) -> CoefficientPosterior:
         """Post-processing: what a release says about the coefficients."""

@@ -30,11 +30,11 @@ from dpbandits.central.function_release import FunctionRelease
 from dpbandits.central.phase_schedule import PhaseCosts
 from dpbandits.central.population import CoefficientPosterior
 from dpbandits.central.public_policy import PublicPolicy
-from dpbandits.central.usca_config import arguments_of
+from dpbandits.central.usca_config import arguments_of, check_cells, one_row, reference_of, taken_up
 from dpbandits.central.usca_guarantee import usca_guarantee
 from dpbandits.central.usca_plan import plan_release
 from dpbandits.domains import RewardRange
-from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter
+from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models._kernel import Kernel
 from dpbandits.models.eigenfeatures import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.measures import CellMeasure
@@ -42,16 +42,16 @@ from dpbandits.policy.bookkeeping import RoundBook
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
 from dpbandits.privacy import _checks, definitions
-from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
-from dpbandits.state import State, StateStore
+from dpbandits.state import State
 from dpbandits.state.ledger import Ledger
 
 __all__ = ["PhasedUSCA"]
 
 _PROBE = 2.0**38
+_STATE_VERSION = 2
 
 
 class PhasedUSCA:
@@ -104,6 +104,7 @@ class PhasedUSCA:
     ) -> None:
         self.horizon = _checks.integer(horizon, name="horizon")
         self.contexts = ContextLaw.of(contexts)
+        check_cells(actions, self.contexts.measure)
         if self.contexts.epsilon > 0.0:
             raise InvalidParameter(
                 "contexts: a private histogram spends on people before they come; use a public law"
@@ -120,9 +121,7 @@ class PhasedUSCA:
                 raise InvalidParameter("phases: the last one ends after the horizon")
         definitions.warn_if_delta_large(privacy.delta, -(-self.horizon // privacy.rounds_per_user))
         self.reward_range = RewardRange.of(reward_range)
-        self.reference = self.reward_range.middle if reference is None else float(reference)
-        if not self.reward_range.low <= self.reference <= self.reward_range.high:
-            raise InvalidParameter("reference: expected a reward inside the reward range")
+        self.reference, self._bound = reference_of(reference, self.reward_range)
         self._noise = SecureNoise(certificate="near_gaussian") if noise is None else noise
         self._coins = PublicCoins(seed)
         self.features = EigenFeatures(
@@ -131,6 +130,7 @@ class PhasedUSCA:
         self.phases, self.exploration = self._schedule(phases, exploration)
         self._releases = self._calibrated()
         self._released = np.zeros((0, self.features.n_features), dtype=np.int64)
+        self._posterior = CoefficientPosterior.prior(self.features.eigenvalues)
         self._durable = Durable(self._state, ledger=ledger, account=account)
         self._book = self._new_book()
         self._policy: PublicPolicy | None = None
@@ -202,15 +202,13 @@ class PhasedUSCA:
             status=self._noise.status,
             unit_ids=self.user_ids,
             witnessed=self._durable.witnessed,
+            charged=self._durable.charged,
             answers=None,
             release=replace(largest.record(), releases=len(self.phases)),
             release_epsilon=self.privacy.epsilon,
+            phased=True,
         )
-        note = (
-            "Every phase has a release of its own, calibrated like the largest one shown. A round enters one "
-            "phase only; releases of different phases compose in parallel over users of one round, and in "
-            "squares over users who spread theirs, so all of them together keep the same promise."
-        )
+        note = "Every phase has a release of its own, as noisy for its sensitivity as the one shown."
         return replace(found, notes=(*found.notes, note))
 
     @property
@@ -228,14 +226,14 @@ class PhasedUSCA:
     @in_turn
     def ask(self, context: ArrayLike, *, user: object | None = None) -> Decision:
         """Choose an action for one context (d,)."""
-        rows = np.atleast_2d(np.asarray(context))
-        return self.ask_batch(rows, users=None if user is None else [user])[0]
+        return self.ask_batch(one_row(context), users=None if user is None else [user])[0]
 
     @in_turn
     def ask_batch(self, contexts: ArrayLike, *, users: Sequence[object] | None = None) -> DecisionBatch:
         """Choose actions for contexts (B, d), all by what is released now.
 
-        `propensities` are those of the explored rounds' actions given the coin, and 1 for rounds that act.
+        `propensities` are those of the public law where the action was drawn from it (rounds that explore,
+        and all before the first release), and 1 where it is the best by the releases.
         """
         cells = self.contexts.measure.locate(contexts, name="contexts")
         digests = self._book.check_open(len(cells), users)
@@ -248,11 +246,11 @@ class PhasedUSCA:
         drawn = self.actions.cells_at(
             self._coins.uniform("phased/action", start, start + len(cells), 1)[:, 0]
         )
-        chosen = drawn
+        chosen, propensities = drawn, self.actions.weights[drawn]
         if self._policy is not None:
             chosen = np.where(explores, drawn, self._policy.choose(self.contexts.measure.points[cells]))
+            propensities = np.where(explores, propensities, 1.0)
         rows = np.column_stack([chosen, cells, explores]).astype(np.float64)
-        propensities = np.where(explores, self.actions.weights[chosen], 1.0)
         ids = self._book.open(digests, rows)
         return DecisionBatch(ids, chosen.astype(np.int64), self.actions.points[chosen], propensities)
 
@@ -317,23 +315,19 @@ class PhasedUSCA:
         explored = rows[:, 2] > 0.0
         cells: IntArray = (rows[:, 0] * self.contexts.measure.size + rows[:, 1]).astype(np.int64)
         mechanism = self._releases[phase]
-        sums = CellSums(integer_caps(mechanism.plan.caps)[None])
-        sums.add(cells[explored], (rewards[explored] - self.reference) / self._bound)
-        self._released = np.vstack([self._released, mechanism.release(sums.sums[0])])
-        self._pending_commit = True
+        sums = CellSums(integer_caps(mechanism.plan.caps)[None]).with_rows(
+            cells[explored], (rewards[explored] - self.reference) / self._bound
+        )
+        noisy = mechanism.release(sums.sums[0])
+        self._pending_commit = True  # before the release counts as drawn: it is used after a commit only
+        self._posterior = mechanism.update(self._posterior, noisy)
+        self._released = np.vstack([self._released, noisy])
         self._book.close(stop)
-
-    @property
-    def _bound(self) -> float:
-        return max(self.reward_range.high - self.reference, self.reference - self.reward_range.low)
 
     def _fit(self) -> PublicPolicy | None:
         if not self.released:
             return None
-        posterior = CoefficientPosterior.prior(self.features.eigenvalues)
-        for mechanism, released in zip(self._releases, self._released, strict=False):
-            posterior = mechanism.update(posterior, released)
-        mean, sd = posterior.tables(self.features, self.actions.size)
+        mean, sd = self._posterior.tables(self.features, self.actions.size)
         return PublicPolicy(
             actions=self.actions,
             contexts=self.contexts.measure,
@@ -377,10 +371,7 @@ class PhasedUSCA:
     @classmethod
     def from_config(cls, config: dict[str, Any], **runtime: Any) -> "PhasedUSCA":
         """Build what `to_config` described; `runtime` passes noise=, ledger=, account=."""
-        try:
-            return cls(**{**arguments_of(config, cls.kind), **runtime})
-        except TypeError as error:
-            raise InvalidParameter(f"config: not a configuration of {cls.kind}") from error
+        return cls(**{**arguments_of(config, cls), **runtime})
 
     @in_turn
     def save(self, path: str | PathLike[str]) -> None:
@@ -388,15 +379,19 @@ class PhasedUSCA:
         self._durable.save(path)
 
     def _state(self, lineage: str, position: int) -> State:
-        noise = self._noise
+        noise, features = self._noise, self.features
         arrays = {
             **self._book.state_arrays(),
             "released": self._released,
+            # releases are coefficients in this basis, and another process may find another one
+            "eigenvalues": features.eigenvalues,
+            "psi": features.psi,
+            "posterior": np.stack([self._posterior.mean, self._posterior.variance]),
             "noise_position": np.array(noise.position if isinstance(noise, SimulatedNoise) else 0),
         }
         return State(
             kind=self.kind,
-            version=1,
+            version=_STATE_VERSION,
             lineage=lineage,
             position=position,
             public={"config": self.to_config()},
@@ -408,20 +403,20 @@ class PhasedUSCA:
         cls, path: str | PathLike[str], *, ledger: Ledger | None = None, account: str | None = None
     ) -> "PhasedUSCA":
         """Take up a saved state where it stood; raises as `USCA.load` does."""
-        store = StateStore(path, ledger=ledger)
-        state = store.load()
-        if state.kind != cls.kind or state.version != 1:
-            raise IncompatibleState(f"expected state of {cls.kind} version 1")
+        store, state = taken_up(path, ledger, kind=cls.kind, version=_STATE_VERSION)
+        arrays = state.arrays
         try:
-            config = dict(state.public["config"])
-            noise = noise_sources.from_config(config["noise"])
-            if isinstance(noise, SimulatedNoise):
-                noise = noise.at(int(state.arrays["noise_position"]))
-            policy = cls.from_config(config, noise=noise)
-            released = state.arrays["released"]
-        except (KeyError, InvalidParameter) as error:
+            policy = cls.from_config(state.public["config"])
+            if isinstance(policy._noise, SimulatedNoise):
+                policy._noise = policy._noise.at(int(arrays["noise_position"]))
+            released, posterior = arrays["released"], arrays["posterior"]
+            policy.features = policy.features.in_basis(arrays["eigenvalues"], arrays["psi"])
+            policy._releases = policy._calibrated()
+        except (KeyError, TypeError, ValueError, InvalidParameter) as error:
             raise CorruptState("the saved configuration cannot be read") from error
-        if released.ndim != 2 or released.shape[1] != policy.features.n_features:
+        features = policy.features.n_features
+        drawn = released.ndim == 2 and released.dtype == np.int64 and len(released) <= len(policy.phases)
+        if not drawn or released.shape[1] != features or posterior.shape != (2, features):
             raise CorruptState("the saved releases contradict the saved configuration")
         policy._durable = Durable(
             policy._state,
@@ -432,7 +427,8 @@ class PhasedUSCA:
             store=store,
         )
         policy._book = policy._new_book()
-        policy._book.restore(state.arrays)
+        policy._book.restore(arrays)
         policy._released = released
+        policy._posterior = CoefficientPosterior(*posterior)
         policy._policy = policy._fit()
         return policy

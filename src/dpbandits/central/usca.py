@@ -17,7 +17,7 @@ noise in two places, `answer` and `FunctionRelease.release`.
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from os import PathLike
 from typing import Any, NoReturn
 
@@ -30,51 +30,30 @@ from dpbandits.central.context_laws import ContextLaw
 from dpbandits.central.durable import Durable, in_turn
 from dpbandits.central.population import CoefficientPosterior
 from dpbandits.central.public_policy import PublicPolicy
-from dpbandits.central.usca_config import arguments_of
+from dpbandits.central.usca_config import arguments_of, check_cells, one_row, reference_of, taken_up
 from dpbandits.central.usca_guarantee import usca_guarantee
-from dpbandits.central.usca_plan import ExpectedError, clip_loss
+from dpbandits.central.usca_plan import ExpectedError
 from dpbandits.central.usca_shard import RowRules, Shard
-from dpbandits.central.usca_uses import Budget, Uses
+from dpbandits.central.usca_uses import Answer, Budget, NothingToLearn, Uses
 from dpbandits.domains import RewardRange
-from dpbandits.errors import BudgetExceeded, CorruptState, IncompatibleState, InvalidParameter
+from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
 from dpbandits.models._kernel import Kernel
 from dpbandits.models.eigenfeatures import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy import _checks, definitions
-from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
+from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.row_mechanisms.base import words_of
 from dpbandits.privacy.selection import permute_and_flip
-from dpbandits.state import State, StateStore
+from dpbandits.state import State
 from dpbandits.state.ledger import Ledger
 
 __all__ = ["USCA", "Answer", "NothingToLearn"]
 
-NOTHING_TO_LEARN = 0.7
-"""Expected error above this share of a random action's: learning is hardly worth the data."""
-
 _ANSWER_STREAM = 7_000
-
-
-class NothingToLearn(DPBanditsWarning):
-    """So few rows at so small an epsilon that hardly anything will be learned."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The best action at a context, as the server privately sees it.
-
-    Attributes:
-        index: of the action's cell.
-        action: (d,) its point.
-        number: how many answers have been given, this one included.
-    """
-
-    index: int
-    action: FloatArray
-    number: int
+_STATE_VERSION = 2
 
 
 class USCA:
@@ -151,9 +130,13 @@ class USCA:
         rows = _checks.integer(horizon, name="horizon")
         if rows > MOST_ROUNDS:
             raise InvalidParameter(f"horizon: integer sums are exact up to {MOST_ROUNDS} rows, got {rows}")
-        if not isinstance(actions, CellMeasure):
-            raise InvalidParameter(f"actions is a {type(actions).__name__}, expected a CellMeasure")
         self.contexts = ContextLaw.of(contexts)
+        check_cells(actions, self.contexts.measure)
+        if self.contexts.epsilon > 0.0 and self.contexts.rounds_per_user < privacy.rounds_per_user:
+            raise InvalidParameter(
+                f"contexts: the histogram covers {self.contexts.rounds_per_user} row(s) a user, the promise "
+                f"{privacy.rounds_per_user}: count it with rounds_per_user={privacy.rounds_per_user}"
+            )
         self.actions = actions
         self.kernel = kernel
         self.privacy = privacy
@@ -182,10 +165,7 @@ class USCA:
             release_ridge=release_ridge,
         )
         span = RewardRange.of(reward_range)
-        centre = span.middle if reference is None else float(reference)
-        if not span.low <= centre <= span.high:
-            raise InvalidParameter("reference: expected a reward inside the reward range")
-        widest = max(span.high - centre, centre - span.low)
+        centre, widest = reference_of(reference, span)
         self._rules = RowRules(
             actions=actions,
             contexts=self.contexts.measure,
@@ -201,8 +181,8 @@ class USCA:
         self._durable = Durable(self._state, ledger=ledger, account=account)
         self._shard = Shard(self._rules, lineage=self._durable.lineage)
         self._answered = 0
-        self._released: IntArray | None = None
-        self._warn()
+        self._released: tuple[FloatArray, FloatArray] | None = None  # mean and sd, (A, C) in reward units
+        self.uses.warn_of_nothing_to_learn(self._rules.bound, rounds=rows, stacklevel=2)
 
     def __reduce__(self) -> NoReturn:
         self._durable.__reduce__()
@@ -222,6 +202,7 @@ class USCA:
             status=self._noise.status,
             unit_ids=self._rules.unit_ids,
             witnessed=self._durable.witnessed,
+            charged=self._durable.charged,
             answers=(budget.answers, budget.answer_epsilon) if budget.answers else None,
             release=None if release is None else release.record(),
             release_epsilon=budget.release_epsilon,
@@ -230,17 +211,6 @@ class USCA:
     def expected_error(self) -> dict[str, ExpectedError]:
         """Expected loss against the best action, in reward units, by use; no data is used."""
         return self.uses.expected_errors(self._rules.bound)
-
-    def _warn(self) -> None:
-        for use, expected in self.expected_error().items():
-            if expected.share > NOTHING_TO_LEARN:
-                warnings.warn(
-                    f"{use}: with {self.horizon} rows at this epsilon the expected error is "
-                    f"{expected.error:.3g}, a random action's is {expected.random:.3g} (for functions as the "
-                    "kernel expects them): more rows or a larger epsilon are needed before data is touched",
-                    NothingToLearn,
-                    stacklevel=3,
-                )
 
     @property
     def unsafe_rules(self) -> RowRules:
@@ -310,7 +280,7 @@ class USCA:
                 f"all {budget.answers} answers that the promise covers were given: nothing was drawn; "
                 "release() gives any number of predictions for one price"
             )
-        cell = int(self.contexts.measure.locate(np.atleast_2d(np.asarray(context)), name="context")[0])
+        cell = int(self.contexts.measure.locate(one_row(context), name="context")[0])
         number = self._answered + 1
         self._durable.charge(f"answer:{number}", epsilon=budget.answer_epsilon)
         scores, span = self.uses.scores(plan, cell, self._shard.cells.sums[0])
@@ -334,18 +304,18 @@ class USCA:
             raise BudgetExceeded("no release was planned: build with delta > 0 and release_epsilon")
         if self._released is None:
             self._durable.charge("release", epsilon=budget.release_epsilon, delta=self.privacy.delta)
-            self._released = mechanism.release(self._shard.cells.sums[-1])
+            noisy = mechanism.release(self._shard.cells.sums[-1])
+            posterior = mechanism.update(CoefficientPosterior.prior(self.features.eigenvalues), noisy)
+            self._released = mechanism.tables(
+                posterior, reference=self._rules.reference, bound=self._rules.bound
+            )
         self._durable.commit()  # before anything computed from it leaves; a failed commit is repeated
-        prior = CoefficientPosterior.prior(self.features.eigenvalues)
-        posterior = mechanism.update(prior, self._released)
-        mean, sd = posterior.tables(self.features, self.actions.size)
-        clipped = clip_loss(mechanism.plan.caps).reshape(mean.shape)
-        rules = self._rules
+        mean, sd = self._released
         return PublicPolicy(
             actions=self.actions,
             contexts=self.contexts.measure,
-            mean=rules.reference + rules.bound * mean,
-            sd=rules.bound * np.sqrt(sd**2 + clipped),
+            mean=mean,
+            sd=sd,
             guarantee=self.guarantee,
         )
 
@@ -378,10 +348,7 @@ class USCA:
     @classmethod
     def from_config(cls, config: dict[str, Any], **runtime: Any) -> "USCA":
         """Build what `to_config` described; `runtime` passes noise=, ledger=, account=."""
-        try:
-            return cls(**{**arguments_of(config, cls.kind), **runtime})
-        except TypeError as error:
-            raise InvalidParameter(f"config: not a configuration of {cls.kind}") from error
+        return cls(**{**arguments_of(config, cls), **runtime})
 
     @in_turn
     def save(self, path: str | PathLike[str]) -> None:
@@ -389,18 +356,20 @@ class USCA:
         self._durable.save(path)
 
     def _state(self, lineage: str, position: int) -> State:
-        released = self._released
-        noise = self._noise
+        noise, none = self._noise, np.zeros((0, 0))
+        mean, sd = (none, none) if self._released is None else self._released
         return State(
             kind=self.kind,
-            version=1,
+            version=_STATE_VERSION,
             lineage=lineage,
             position=position,
             public={"config": self.to_config()},
             arrays={
                 **self._shard.arrays(),
                 "answered": np.array(self._answered),
-                "released": np.zeros(0, dtype=np.int64) if released is None else released.copy(),
+                # tables and not coefficients: eigenfunctions may turn out otherwise in another process
+                "released_mean": mean.copy(),
+                "released_sd": sd.copy(),
                 "noise_position": np.array(noise.position if isinstance(noise, SimulatedNoise) else 0),
             },
         )
@@ -409,24 +378,30 @@ class USCA:
     def load(
         cls, path: str | PathLike[str], *, ledger: Ledger | None = None, account: str | None = None
     ) -> "USCA":
-        """Take up a saved state where it stood.
+        """Take up a saved state where it stood: same caps, same answers counted, same release.
 
         Raises:
             ForkedState: the ledger has seen this lineage go further than this copy.
             CorruptState, IncompatibleState: the file is torn, or another object's.
         """
-        store = StateStore(path, ledger=ledger)
-        state = store.load()
-        if state.kind != cls.kind or state.version != 1:
-            raise IncompatibleState(f"expected state of {cls.kind} version 1")
+        store, state = taken_up(path, ledger, kind=cls.kind, version=_STATE_VERSION)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NothingToLearn)  # said when it was built
                 usca = cls.from_config(state.public["config"])
-            answered, released = int(state.arrays["answered"]), state.arrays["released"]
-            position = int(state.arrays["noise_position"])
-        except (KeyError, InvalidParameter) as error:
+            arrays = state.arrays
+            answered, caps = int(arrays["answered"]), arrays["caps"]
+            released = arrays["released_mean"], arrays["released_sd"]
+            if isinstance(usca._noise, SimulatedNoise):
+                usca._noise = usca._noise.at(int(arrays["noise_position"]))
+        except (KeyError, TypeError, ValueError, InvalidParameter) as error:
             raise CorruptState("the saved configuration cannot be read") from error
+        sizes = ((0, 0), (usca.actions.size, usca.contexts.measure.size))
+        fits = released[0].shape == released[1].shape in sizes and np.isfinite(released).all()
+        if not 0 <= answered <= usca.uses.budget.answers or not fits:
+            raise CorruptState("the saved answers and release contradict the saved configuration")
+        usca.uses = usca.uses.with_caps(caps)
+        usca._rules = replace(usca._rules, caps=usca.uses.caps)
         usca._durable = Durable(
             usca._state,
             ledger=ledger,
@@ -436,12 +411,7 @@ class USCA:
             store=store,
         )
         usca._shard = Shard(usca._rules, lineage=state.lineage)
-        usca._shard.restore(state.arrays)
-        sizes = ((0,), (usca.features.n_features,))
-        if not 0 <= answered <= usca.uses.budget.answers or released.shape not in sizes:
-            raise CorruptState("the saved answers and release contradict the saved configuration")
+        usca._shard.restore(arrays)
         usca._answered = answered
-        usca._released = released if released.size else None
-        if isinstance(usca._noise, SimulatedNoise):
-            usca._noise = usca._noise.at(position)
+        usca._released = released if released[0].size else None
         return usca

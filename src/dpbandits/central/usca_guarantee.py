@@ -24,6 +24,12 @@ COMPOSITION = (
     "what would go beyond the promise. Explored actions come from public coins and tell nothing; an answer "
     "to one user is computed from the others' data through these mechanisms only (billboard lemma)."
 )
+PHASES = (
+    "Each phase releases the sums of its own explored rounds. A user of one round is in one release at most, "
+    "so phases compose in parallel; over users who spread k rounds, squares of their shares add up to no "
+    "more than k rounds in one phase would cost. Which rounds explore is decided by public coins; an action "
+    "is computed from past releases, public coins and the user's own context only (billboard lemma)."
+)
 
 
 def usca_guarantee(
@@ -33,11 +39,13 @@ def usca_guarantee(
     status: Status,
     unit_ids: bool,
     witnessed: bool,
+    charged: bool,
     answers: tuple[int, float] | None,
     release: MechanismRecord | None,
     release_epsilon: float,
+    phased: bool = False,
 ) -> Guarantee:
-    """The guarantee of a whole `USCA`, before any data.
+    """The guarantee of a whole `USCA`, or `PhasedUSCA`, before any data.
 
     Args:
         privacy: the total promise.
@@ -45,9 +53,11 @@ def usca_guarantee(
         status: of the noise.
         unit_ids: whether rows name their unit.
         witnessed: whether a ledger refuses a second copy of a saved state.
+        charged: whether a ledger's account pays.
         answers: (how many at most, epsilon of each).
         release: the record of the release, where one is planned.
         release_epsilon: its share of the promise.
+        phased: whether there is a release a phase, and decisions instead of answers.
     """
     records = []
     pure = privacy.epsilon - release_epsilon
@@ -56,8 +66,8 @@ def usca_guarantee(
             MechanismRecord(
                 name="counts of contexts per cell",
                 law="discrete Laplace",
-                scale=2.0 * privacy.rounds_per_user / contexts.epsilon,
-                sensitivity=2.0 * privacy.rounds_per_user,
+                scale=2.0 * contexts.rounds_per_user / contexts.epsilon,
+                sensitivity=2.0 * contexts.rounds_per_user,
                 certificate=PureDP(contexts.epsilon),
                 releases=1,
                 unit="in counts, summed over cells",
@@ -86,7 +96,7 @@ def usca_guarantee(
         [
             *([ANSWER_THEOREM] if answers is not None else []),
             *([RELEASE_THEOREM] if release is not None else []),
-            COMPOSITION,
+            PHASES if phased else COMPOSITION,
         ]
     )
     return Guarantee(
@@ -95,7 +105,9 @@ def usca_guarantee(
             Observer(who="the server", sees="every context, action and reward", protected=False),
             Observer(
                 who="everyone else, users and outsiders",
-                sees="all answers, the released policy and everything computed from them",
+                sees="all others' actions, the releases and everything computed from them"
+                if phased
+                else "all answers, the released policy and everything computed from them",
                 protected=True,
             ),
         ),
@@ -105,15 +117,45 @@ def usca_guarantee(
             contexts,
             unit_ids=unit_ids,
             witnessed=witnessed,
-            releases=release is not None,
+            enforced=_phased_rules()
+            if phased
+            else _rules(answers=answers is not None, releases=release is not None, charged=charged),
+            decides=phased or answers is not None,
         ),
         theorem=theorem,
         status="simulated" if contexts.status == "simulated" else status,
         certificate=certificate,
         notes=(
             contexts.describe() + " Where it is wrong, answers are worse; the promise holds all the same.",
+            *([] if phased else [PROPENSITIES]),
         ),
     )
+
+
+PROPENSITIES = (
+    "Propensities, where rows have them, should be a public function of public strata: a wrong one makes "
+    "answers worse. What a row can change is bounded whatever it says."
+)
+
+
+def _rules(*, answers: bool, releases: bool, charged: bool) -> list[str]:
+    counted = "charged to the ledger before it is drawn" if charged else "counted before it leaves"
+    return [
+        *([f"Answers beyond the promise are refused; each is {counted}."] if answers else []),
+        *(
+            ["The release is drawn once and never again, also after a restart from a saved state."]
+            if releases
+            else []
+        ),
+    ]
+
+
+def _phased_rules() -> list[str]:
+    return [
+        "Every phase is released once and never again, also after a restart from a saved state.",
+        "A round belongs to the phase of its ask; a reward that comes after that phase's release is dropped, "
+        "and a missing one contributes zero and shifts nobody.",
+    ]
 
 
 def _assumptions(
@@ -122,41 +164,48 @@ def _assumptions(
     *,
     unit_ids: bool,
     witnessed: bool,
-    releases: bool,
+    enforced: list[str],
+    decides: bool,
 ) -> tuple[Assumption, ...]:
     rounds = "1 row" if privacy.rounds_per_user == 1 else f"{privacy.rounds_per_user} rows"
-    enforced = [
+    checked = [
         "Every reward is clipped to the public cap of its cell and turned into an integer before it is added "
         "up; all sensitivities are computed on these integers.",
-        "Answers beyond the promise are refused; each is charged before it is drawn.",
+        *enforced,
     ]
-    if releases:
-        enforced.append("The release is drawn once, stored, and never drawn again, also after a restart.")
     unchecked = [
         "Kernel, actions, reward range, horizon and every other parameter were chosen without looking at the "
         "private data.",
-        "The number of rows is public: neighbours have equally many.",
-        "An answer reaches the user whose context it is for; that user's own context is not protected from "
-        "whoever sees it.",
+        "The number of rows is public: neighbours have equally many, and all of them are accepted.",
+        *(
+            [
+                "An action reaches the user whose context it is for; that user's own context is not "
+                "protected from whoever sees it."
+            ]
+            if decides
+            else []
+        ),
         "The server, its memory, its saved state and the operating system's random numbers are out of the "
         "attacker's reach, and so are response times.",
     ]
-    if contexts.source != "private histogram":
+    if contexts.source == "private histogram":
+        held = f"The histogram of contexts counted no unit with more than {contexts.rounds_per_user} row(s)"
+        (checked if contexts.counted_units else unchecked).append(
+            f"{held}: more are refused." if contexts.counted_units else f"{held} (it was given no unit ids)."
+        )
+    else:
         unchecked.append("The law of contexts does not come from the protected people.")
-    unchecked.append(
-        "Propensities, where rows have them, are a public function of public strata, not an estimate."
-    )
     bound = f"No unit has more than {rounds}"
-    (enforced if unit_ids else unchecked).append(
+    (checked if unit_ids else unchecked).append(
         f"{bound}: more are refused." if unit_ids else f"{bound} (rows carry no unit id)."
     )
     copies = "Only one copy of a saved state goes on"
-    (enforced if witnessed else unchecked).append(
+    (checked if witnessed else unchecked).append(
         f"{copies}: the ledger refuses a second one."
         if witnessed
         else f"{copies} (attach a ledger to have this checked)."
     )
     return (
-        *(Assumption(text=text, enforced=True) for text in enforced),
+        *(Assumption(text=text, enforced=True) for text in checked),
         *(Assumption(text=text, enforced=False) for text in unchecked),
     )

@@ -22,7 +22,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpbandits._typing import FloatArray, IntArray, Seed
-from dpbandits.central.cell_sums import MOST_CELLS
 from dpbandits.central.population import (
     NOISE_VARIANCE,
     SIGNAL_VARIANCE,
@@ -32,6 +31,7 @@ from dpbandits.central.population import (
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.eigenfeatures import EigenFeatures
 from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy import _checks
 
 __all__ = [
     "RIDGES",
@@ -206,12 +206,8 @@ def expected_error(plan: Plan, *, release: bool, seed: Seed = 0) -> ExpectedErro
 def _candidates(
     features: EigenFeatures, n_actions: int, rounds: int, ridge: float | None
 ) -> list[PopulationEstimator]:
-    if features.n_cells > MOST_CELLS:
-        raise InvalidParameter(
-            f"{features.n_cells} cells: integer sums are exact up to {MOST_CELLS}; use coarser bins"
-        )
-    if ridge is not None and not ridge > 0.0:
-        raise InvalidParameter("ridge: expected a number above 0")
+    if ridge is not None:
+        ridge = _checks.number(ridge, name="ridge")
     ridges = RIDGES if ridge is None else (ridge,)
     return [PopulationEstimator(features, n_actions, rounds, value) for value in ridges]
 

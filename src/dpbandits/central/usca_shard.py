@@ -4,7 +4,6 @@ A shard holds raw statistics and no mechanism. Shards of one `USCA` are merged b
 any split of the rows gives the same sums, bit for bit.
 """
 
-import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Sequence
@@ -26,12 +25,14 @@ from dpbandits.errors import (
     InvalidData,
 )
 from dpbandits.models.measures import CellMeasure
+from dpbandits.policy.bookkeeping import user_digest
 from dpbandits.state import State, read_state, write_state
 
 __all__ = ["RowRules", "Shard"]
 
 _KIND = "central.USCA.shard"
 _DIGEST_BYTES = 16
+_PART_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,10 +72,16 @@ class RowRules:
         return self.actions.locate(given, name="actions")
 
     def centred(self, rewards: ArrayLike, weights: FloatArray | None) -> FloatArray:
-        """(n,) rewards from the reference in units of the bound, times weights; clipped later."""
+        """(n,) rewards from the reference in units of the bound, times weights; clipped later.
+
+        Never NaN: a weight may be as large as float64 goes, and nothing times it is nothing.
+        """
         values = self.reward_range.validate(rewards, clip=self.clip)
-        scaled: FloatArray = (values - self.reference) / self.bound
-        return scaled if weights is None else scaled * weights
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled: FloatArray = (values - self.reference) / self.bound
+            if weights is None:
+                return scaled
+            return np.where((scaled == 0.0) | (weights == 0.0), 0.0, scaled * weights)
 
     def weights(self, cells: IntArray, propensities: ArrayLike | None) -> FloatArray | None:
         """(n,) law of actions over propensities, or None where actions came from the law itself."""
@@ -91,7 +98,8 @@ class RowRules:
                 "propensities lie outside (0, 1] or are missing: every row's action had a known chance above "
                 "zero; rows whose action could not happen do not belong into the log"
             )
-        return np.asarray(self.actions.weights[cells] / chances)
+        with np.errstate(over="ignore"):
+            return np.asarray(self.actions.weights[cells] / chances)
 
 
 class Shard:
@@ -109,12 +117,13 @@ class Shard:
         self.cells = CellSums(rules.caps)
         self._salt = secrets.token_bytes(_DIGEST_BYTES) if salt is None else salt
         self._units: Counter[bytes] = Counter()
+        self._parts = {secrets.token_bytes(_PART_BYTES)}  # this shard, and all that were merged into it
 
     def __repr__(self) -> str:
         return f"Shard(lineage={self.lineage[:8]!r})"
 
     def fresh(self) -> "Shard":
-        """An empty shard for another machine or another part of the log."""
+        """An empty shard for another machine or another part of the log: one for each."""
         return Shard(self.rules, lineage=self.lineage, salt=self._salt)
 
     def learn(
@@ -152,22 +161,32 @@ class Shard:
         values = rules.centred(rewards, rules.weights(action_cells, propensities))
         self._check_horizon(len(values))
         fresh = self._check_units(units, len(values))
-        self.cells.add(action_cells * rules.contexts.size + context_cells, values)
+        grown = self.cells.with_rows(action_cells * rules.contexts.size + context_cells, values)
+        # units first: whatever interrupts this may lose rows, and never lets a unit have more of them
         self._units.update(fresh)
+        self.cells = grown
 
     def merge(self, other: "Shard") -> None:
         """Take over another shard of the same `USCA`.
 
         Raises:
             IncompatibleState: a shard of something else.
-            HorizonExceeded, ContributionExceeded: together they have too much.
+            HorizonExceeded: together they have too many rows.
+            ContributionExceeded: a unit has too many, or the shard, or a part of it, was merged before.
         """
         if other.lineage != self.lineage:
             raise IncompatibleState("the shard belongs to another USCA: make it with fresh() of this one")
+        if not self._parts.isdisjoint(other._parts):
+            raise ContributionExceeded(
+                "this shard, or a part or copy of it, was merged before, and its rows would count twice: "
+                "give every part of the log a fresh() shard of its own, and merge it once, when it is done"
+            )
         self._check_horizon(other.cells.rounds)
         self._check_counts(other._units)
-        self.cells.merge(other.cells)
+        grown = self.cells.merged(other.cells)
+        self._parts |= other._parts
         self._units.update(other._units)
+        self.cells = grown
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the raw sums, mode 0600: keep the file as the data is kept."""
@@ -190,11 +209,13 @@ class Shard:
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """What `restore` needs."""
-        digests = b"".join(self._units)
+        digests, parts = b"".join(self._units), b"".join(sorted(self._parts))
         return {
+            "caps": self.rules.caps.copy(),
             "sums": self.cells.sums.copy(),
             "rounds": np.array(self.cells.rounds),
             "unit_digests": np.frombuffer(digests, dtype=np.uint8).reshape(-1, _DIGEST_BYTES).copy(),
+            "parts": np.frombuffer(parts, dtype=np.uint8).reshape(-1, _PART_BYTES).copy(),
             "unit_rows": np.array(list(self._units.values()), dtype=np.int64),
             "salt": np.frombuffer(self._salt, dtype=np.uint8).copy(),
         }
@@ -202,13 +223,17 @@ class Shard:
     def restore(self, arrays: Any) -> None:
         """Take up saved arrays."""
         try:
-            self.cells.restore(arrays["sums"], int(arrays["rounds"]))
-            self._salt = arrays["salt"].tobytes()
+            self.cells = CellSums(self.rules.caps, arrays["sums"].copy(), int(arrays["rounds"]))
             digests, counts = arrays["unit_digests"], arrays["unit_rows"]
             pairs = zip(digests, counts, strict=True)
             self._units = Counter({row.tobytes(): int(count) for row, count in pairs})
-        except (KeyError, TypeError, ValueError) as error:
+            self._parts = {row.tobytes() for row in arrays["parts"]}
+            self._salt = arrays["salt"].tobytes()
+            lengths = {len(self._salt), *map(len, self._units)} | {2 * len(part) for part in self._parts}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptState("the saved sums are incomplete") from error
+        if lengths != {_DIGEST_BYTES} or not np.array_equal(arrays["caps"], self.rules.caps):
+            raise CorruptState("the saved sums contradict the saved configuration")
 
     def _check_horizon(self, more: int) -> None:
         if self.cells.rounds + more > self.rules.horizon:
@@ -227,7 +252,7 @@ class Shard:
                 "every row needs its unit: pass units=, one id a row, or build with unit_ids=False, which "
                 "makes the bound on rows per unit an unchecked assumption"
             )
-        fresh = Counter(self._digest(unit) for unit in units)
+        fresh = Counter(user_digest(unit, self._salt) for unit in units)
         self._check_counts(fresh)
         return fresh
 
@@ -238,7 +263,3 @@ class Shard:
                 f"a unit has more than {limit} row(s), which is what the noise covers; nothing was learned: "
                 f"keep {limit} row(s) a unit by a public rule, or raise rounds_per_user"
             )
-
-    def _digest(self, unit: object) -> bytes:
-        text = f"{type(unit).__name__}:{unit}" if isinstance(unit, str) else str(unit)
-        return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=self._salt).digest()

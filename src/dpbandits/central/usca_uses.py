@@ -1,30 +1,56 @@
 """What USCA's data will be used for, fixed before any data: so many answers, at most one release."""
 
-from dataclasses import dataclass
+import math
+import warnings
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 
-from dpbandits._typing import IntArray
-from dpbandits.central.cell_sums import exact_products, integer_caps, integer_weights
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.central.cell_sums import REWARD_UNIT, exact_products, integer_caps, integer_weights
 from dpbandits.central.function_release import FunctionRelease
 from dpbandits.central.usca_plan import ExpectedError, Plan, expected_error, plan_answers, plan_release
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.eigenfeatures import EigenFeatures
 from dpbandits.privacy import _checks
-from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.privacy.noise import NoiseSource
 
-__all__ = ["Budget", "Uses"]
+__all__ = ["Answer", "Budget", "NothingToLearn", "Uses"]
+
+NOTHING_TO_LEARN = 0.7
+"""Expected error above this share of a random action's: learning is hardly worth the data."""
+
+_CRUMB = Decimal("1e-12")
 
 _PROBE = 2.0**38
 """A sensitivity like the release's, to ask the noise source for its multiplier before there is a plan."""
 
 
+class NothingToLearn(DPBanditsWarning):
+    """So few rows at so small an epsilon that hardly anything will be learned."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The best action at a context, as the server privately sees it.
+
+    Attributes:
+        index: of the action's cell.
+        action: (d,) its point.
+        number: how many answers have been given, this one included.
+    """
+
+    index: int
+    action: FloatArray
+    number: int
+
+
 @dataclass(frozen=True)
 class Budget:
-    """How a promise is divided, in exact decimals.
+    """How a promise is divided: parts, as decimals, never add up to more than it.
 
     Attributes:
         release_epsilon: of the release; 0 for none.
@@ -61,12 +87,25 @@ class Budget:
             raise InvalidParameter("release_epsilon: expected a number from 0 to the epsilon that is left")
         rest = left - kept
         if answer is None:
-            return cls(float(kept), float(rest), 1 if rest > 0 else 0)
+            # what rounding left over is not worth an answer
+            return (
+                cls(_at_most(kept), _at_most(rest), 1)
+                if rest > left * _CRUMB
+                else cls(_at_most(kept), 0.0, 0)
+            )
         each = _checks.number(answer, name="answer_epsilon")
         count = int(Fraction(rest) / Fraction(Decimal(repr(each))))
         if count < 1:
             raise InvalidParameter("answer_epsilon is larger than the epsilon that the release leaves")
-        return cls(float(kept), each, count)
+        return cls(_at_most(kept), each, count)
+
+
+def _at_most(amount: Decimal) -> float:
+    """The largest float64 that prints as no more than `amount`."""
+    value = float(amount)
+    while Decimal(repr(value)) > amount:
+        value = math.nextafter(value, 0.0)
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +144,12 @@ class Uses:
         release: FunctionRelease | None = None
         caps = []
         if budget.answers:
+            by_action = features.psi.reshape(n_actions, -1)
+            if np.array_equal(by_action, np.broadcast_to(by_action[:1], by_action.shape)):
+                raise InvalidParameter(
+                    "the kernel tells no action from another, so there is nothing to answer: let it look at "
+                    "the action columns, and pass at least two actions"
+                )
             answers = plan_answers(
                 features,
                 n_actions=n_actions,
@@ -148,13 +193,38 @@ class Uses:
             context: a context cell.
             sums: (n,) cell sums under the caps of answers.
         """
-        influence = plan.estimator.influence(context)
+        influence = plan.estimator.influence(context)  # (A, n)
         # a shift that all actions share moves no gap: centred, more bits are left for differences
         centred = influence - 0.5 * (influence.max(axis=0) + influence.min(axis=0))
         weights, _ = integer_weights(centred)
         spread = (weights.max(axis=0) - weights.min(axis=0)).astype(np.int64)
         span = 2 * self.rounds_per_user * int((self.caps[0] * spread).max())
-        return exact_products(weights, sums), span
+        return exact_products(weights, sums), max(1, span)  # 0 where the kernel tells no action apart here
+
+    def with_caps(self, caps: IntArray) -> "Uses":
+        """The same uses with the caps (k, n) of an earlier process, which its sums were cut at.
+
+        Features are computed anew in every process, and their last bits differ between machines and numbers
+        of threads. Sensitivities are always those of the caps that rows were really cut at.
+
+        Raises:
+            CorruptState: caps that these uses cannot have had.
+        """
+        if np.array_equal(caps, self.caps):
+            return self
+        limit = int(1.0 / REWARD_UNIT)
+        if (
+            caps.shape != self.caps.shape
+            or caps.dtype != np.int64
+            or not ((caps >= 0) & (caps <= limit)).all()
+        ):
+            raise CorruptState("the saved caps contradict the saved configuration")
+        answers, release = self.answers, self.release
+        if answers is not None:
+            answers = replace(answers, caps=caps[0] * REWARD_UNIT)
+        if release is not None:
+            release = replace(release, plan=replace(release.plan, caps=caps[-1] * REWARD_UNIT))
+        return replace(self, answers=answers, release=release, caps=caps.copy())
 
     def expected_errors(self, bound: float) -> dict[str, ExpectedError]:
         """Expected loss of each use, in reward units; no data is used."""
@@ -165,6 +235,18 @@ class Uses:
                 bound * error.error, bound * error.random, bound * error.standard_error
             )
         return found
+
+    def warn_of_nothing_to_learn(self, bound: float, *, rounds: int, stacklevel: int) -> None:
+        """NothingToLearn for every use whose expected error is close to a random action's."""
+        for use, expected in self.expected_errors(bound).items():
+            if expected.share > NOTHING_TO_LEARN:
+                warnings.warn(
+                    f"{use}: with {rounds} rows at this epsilon the expected error is "
+                    f"{expected.error:.3g}, a random action's is {expected.random:.3g} (for functions as the "
+                    "kernel expects them): more rows or a larger epsilon are needed before data is touched",
+                    NothingToLearn,
+                    stacklevel=stacklevel + 1,
+                )
 
     def diagnostics(self) -> dict[str, float]:
         """Public numbers of the plans."""

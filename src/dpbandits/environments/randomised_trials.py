@@ -4,9 +4,10 @@
 - `star()`: Tennessee's STAR; children drew class sizes within their school.
 
 The unit is the person. A public rule keeps one row each: the first year in the experiment, the grade of
-entry. Propensities are public constants, functions of public strata, written down here: the enrolment shares
-that were published with the experiments (they agree with the tables to the digits given). They are never
-estimated when a trial is loaded. Where assignment was by family or school, splits and intervals are too.
+entry. Propensities are constants by public strata, written down here: the enrolment shares of all people in
+the public tables, by site (RAND) and grade of entry (STAR). They are shares of those who took part, and not
+the odds of the draw itself, which were not published person by person; nothing is estimated when a trial is
+loaded or split. Where assignment was by family or school, splits and intervals are too.
 
 What outcomes are worth is our choice and public; so are all ranges, which are constants and not computed.
 """
@@ -45,7 +46,7 @@ RAND_SHARES = {
     5: (0.353, 0.231, 0.184, 0.232),
     6: (0.339, 0.238, 0.153, 0.270),
 }
-"""Enrolment shares of the arms by site."""
+"""Enrolment shares of the arms by site: of the table's own people in their first year, to three digits."""
 
 STAR_ARMS = ("small", "regular", "regular with aide")
 STAR_TYPES = {"small": 0, "reg": 1, "reg+A": 2}
@@ -55,7 +56,7 @@ STAR_SHARES = {
     "2": (0.2180, 0.3895, 0.3925),
     "3": (0.2912, 0.3544, 0.3544),
 }
-"""Enrolment shares of class types by grade of entry."""
+"""Enrolment shares of class types by grade of entry (K: 1,900, 2,194 and 2,231 of 6,325 children)."""
 
 STAR_NORMS = {"K": (437.0, 486.0), "1": (508.0, 523.0), "2": (572.0, 571.0), "3": (605.0, 608.0)}
 """Public norms of reading and mathematics by grade: rewards count from them."""

@@ -110,6 +110,7 @@ def value_difference(
 
     Doubly robust where `outcomes` are given, else self-normalised.
     """
+    _check_draws(draws, level)
     method: Method = "self_normalised" if outcomes is None else "doubly_robust"
     pairs = [_terms(one, actions, rewards, propensities, method, outcomes) for one in (law, other)]
     values = [
@@ -158,6 +159,11 @@ def _terms(
     return terms, np.ones(n)
 
 
+def _check_draws(draws: int, level: float) -> None:
+    if draws < 2 or not 0.0 < level < 1.0:
+        raise InvalidParameter("draws: expected at least 2; level: a number in (0, 1)")
+
+
 def _labels(clusters: ArrayLike | None, n: int) -> tuple[IntArray, int]:
     if clusters is None:
         return np.arange(n), n
@@ -181,14 +187,16 @@ def _resampled(
     totals = np.bincount(place, weights=terms, minlength=count)
     mass = np.bincount(place, weights=weights if normalise else np.ones(len(terms)), minlength=count)
     rng = np.random.Generator(np.random.Philox(key=seed))
-    copies = np.empty((draws + 1, count))
-    copies[0] = 1.0
-    for draw in range(1, draws + 1):
-        copies[draw] = np.bincount(rng.integers(count, size=count), minlength=count)
-    below = copies @ mass
-    if below[0] <= 0.0:
+    both = np.column_stack([totals, mass])
+    sums = np.empty((draws + 1, 2))
+    sums[0] = both.sum(axis=0)
+    for draw in range(1, draws + 1):  # one at a time: a million clusters stay within memory
+        sums[draw] = np.bincount(rng.integers(count, size=count), minlength=count) @ both
+    if sums[0, 1] <= 0.0:
         raise InvalidData("nobody in the log was given an arm that the policy chooses")
-    values: FloatArray = np.divide(copies @ totals, below, out=np.full(draws + 1, np.nan), where=below > 0.0)
+    values: FloatArray = np.divide(
+        sums[:, 0], sums[:, 1], out=np.full(draws + 1, np.nan), where=sums[:, 1] > 0.0
+    )
     return values
 
 
@@ -202,8 +210,7 @@ def _estimate(
     level: float,
     seed: Seed,
 ) -> PolicyValue:
-    if draws < 2 or not 0.0 < level < 1.0:
-        raise InvalidParameter("draws: expected at least 2; level: a number in (0, 1)")
+    _check_draws(draws, level)
     normalise = method == "self_normalised"
     values = _resampled(terms, weights, clusters, normalise=normalise, draws=draws, seed=seed)
     return _summary(values, _labels(clusters, len(terms))[1], method=method, level=level)

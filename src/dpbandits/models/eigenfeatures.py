@@ -17,6 +17,7 @@ what is left out is itself a kernel, it bounds every covariance that is left out
 Whatever is left out costs accuracy only: privacy is calibrated to the features as they are.
 """
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
@@ -139,6 +140,28 @@ class EigenFeatures:
         """See the function `effective_dimension`."""
         return effective_dimension(self.eigenvalues, rounds, ridge)
 
+    def in_basis(self, eigenvalues: FloatArray, psi: FloatArray) -> "EigenFeatures":
+        """The same features with the eigenpairs (m,), (n, m) of an earlier computation.
+
+        Eigenfunctions of equal eigenvalues, and the signs of all, are arbitrary: they may turn out otherwise
+        on another machine or with another number of threads.
+
+        Raises:
+            InvalidParameter: these are no eigenpairs of this kernel under these measures.
+        """
+        shaped = psi.ndim == 2 and psi.shape == (self.n_cells, len(eigenvalues)) and len(eigenvalues) > 0
+        if not shaped or not (np.isfinite(psi).all() and (eigenvalues > 0.0).all()):
+            raise InvalidParameter("in_basis: expected eigenvalues (m,) above 0 and finite psi (n, m)")
+        gram = psi.T @ (self.weights[:, None] * psi)
+        known = min(len(eigenvalues), self.n_features)
+        off = np.abs(eigenvalues[:known] - self.eigenvalues[:known]).max() / self.eigenvalues[0]
+        if np.abs(gram - np.eye(len(gram))).max() > 1e-4 or off > 1e-4:
+            raise InvalidParameter("in_basis: these are eigenpairs of something else")
+        other = copy.copy(self)
+        other.__dict__.pop("squares", None)
+        other.eigenvalues, other.psi = eigenvalues.copy(), np.ascontiguousarray(psi)
+        return other
+
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""
         return {
@@ -150,7 +173,7 @@ class EigenFeatures:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "EigenFeatures":
-        """Compute them anew from `to_config()`: the same on one machine; elsewhere signs may differ."""
+        """Compute them anew from `to_config()`; for what may differ, see `in_basis`."""
         return cls(
             kernel=kernels.from_config(config["kernel"]),
             measures=[CellMeasure.from_config(measure) for measure in config["measures"]],

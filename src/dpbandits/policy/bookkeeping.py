@@ -24,7 +24,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 
-__all__ = ["RoundBook", "RoundStatus"]
+__all__ = ["RoundBook", "RoundStatus", "user_digest"]
 
 _FIRST_CAPACITY = 1024
 _DIGEST_BYTES = 16
@@ -41,6 +41,26 @@ class RoundStatus(IntEnum):
     """Its block closed before a reward came."""
     LATE = 5
     """Its reward came after its block had closed, and was dropped."""
+
+
+def user_digest(user: object, salt: bytes) -> bytes:
+    """What is kept of a user's id: the same for equal ids, whatever type or subclass they come as.
+
+    Raises:
+        InvalidData: an id that is no str, int or bytes (a float stands for several numbers).
+    """
+    if isinstance(user, np.generic):
+        user = user.item()
+    if isinstance(user, bool) or not isinstance(user, str | int | bytes):
+        raise InvalidData(f"user: expected str, int or bytes, got {type(user).__name__}")
+    # Equal ids are one user, whatever subclass they come as (members of a StrEnum, say).
+    if isinstance(user, str):
+        tagged = b"str:" + str.encode(user, errors="surrogatepass")
+    elif isinstance(user, int):
+        tagged = b"int:" + b"%d" % int(user)
+    else:
+        tagged = b"bytes:" + bytes(user)
+    return hashlib.blake2b(tagged, key=salt, digest_size=_DIGEST_BYTES).digest()
 
 
 class RoundBook:
@@ -150,18 +170,7 @@ class RoundBook:
         return tuple(self._decision_id(index) for index in range(start, start + count))
 
     def _digest(self, user: object) -> bytes:
-        if isinstance(user, np.generic):
-            user = user.item()
-        if isinstance(user, bool) or not isinstance(user, str | int | bytes):
-            raise InvalidData(f"user: expected str, int or bytes, got {type(user).__name__}")
-        # Equal ids are one user, whatever subclass they come as (members of a StrEnum, say).
-        if isinstance(user, str):
-            tagged = b"str:" + str.encode(user, errors="surrogatepass")
-        elif isinstance(user, int):
-            tagged = b"int:" + b"%d" % int(user)
-        else:
-            tagged = b"bytes:" + bytes(user)
-        return hashlib.blake2b(tagged, key=self._salt, digest_size=_DIGEST_BYTES).digest()
+        return user_digest(user, self._salt)
 
     def _reserve(self, rounds: int) -> None:
         if rounds > len(self._status):

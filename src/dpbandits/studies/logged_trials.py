@@ -58,7 +58,7 @@ def learn_private(
     """
     spent = HISTOGRAM_SHARE * epsilon
     law = ContextLaw.from_private_histogram(
-        trial.contexts, cells=trial.context_cells, epsilon=spent, noise=noise
+        trial.contexts, cells=trial.context_cells, epsilon=spent, units=trial.units, noise=noise
     )
     usca = USCA(
         kernel=trial.kernel,
@@ -89,7 +89,7 @@ def without_noise(usca: USCA, trial: LoggedTrial) -> FloatArray:
     weights = rules.weights(actions, trial.propensities)
     # weighted rewards exceed the bound: scaled down for the integer sums, and up again
     scale = 1.0 if weights is None else float(np.max(weights))
-    held.add(cells, rules.centred(trial.rewards, weights) / scale)
+    held = held.with_rows(cells, rules.centred(trial.rewards, weights) / scale)
     projections = features.psi.T @ (held.sums[0] * scale * 2.0**-20)
     prior = CoefficientPosterior.prior(features.eigenvalues)
     posterior = prior.given(projections, rounds=len(trial), noise_variance=np.zeros(features.n_features))

@@ -190,7 +190,7 @@ def _learned(world: RKHSWorld, setting: RKHSSetting, caps: IntArray, horizon: in
         uniforms = PublicCoins(world.seed).uniform("usca/explore", start, stop, 1)[:, 0]
         actions = setting.actions.cells_at(uniforms)
         cells = actions * setting.contexts.size + world.contexts(start, stop)
-        held.add(cells, world.rewards(start, stop, actions) / BOUND)
+        held = held.with_rows(cells, world.rewards(start, stop, actions) / BOUND)
     return held.sums
 
 

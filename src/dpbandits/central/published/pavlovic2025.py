@@ -21,6 +21,7 @@ of Z are merged, their weights added up: nothing changes, and K_ZZ has at most a
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +29,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
-from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models._kernel import Kernel
 from dpbandits.models.eigenfeatures import EigenFeatures
 from dpbandits.models.measures import CellMeasure
@@ -184,6 +185,9 @@ class PublishedUSCA:
         self._rewards: FloatArray = np.zeros(0)
         self._answered = False
 
+    def __reduce__(self) -> NoReturn:
+        raise ProtocolError("this object cannot be copied or pickled: two copies would answer twice")
+
     @cached_property
     def sensitivity(self) -> float:
         """Delta = 2 B sup sigma-bar^2, over all cells."""
@@ -211,7 +215,12 @@ class PublishedUSCA:
                 ),
             ),
             assumptions=(
-                Assumption(text="Rewards are bounded, and one answer is given.", enforced=True),
+                Assumption(text="Rewards are bounded, and this object gives one answer.", enforced=True),
+                Assumption(
+                    text="No user has more than one round, and no other object answers from the same data: "
+                    "for comparison, it keeps no ids, no state and no ledger.",
+                    enforced=False,
+                ),
                 Assumption(text="Z, kernel and ridge do not depend on private data.", enforced=True),
                 Assumption(
                     text="Scores and chances are floats: their rounding is not part of the paper's proof.",
@@ -233,11 +242,15 @@ class PublishedUSCA:
         """Add rounds: contexts (n, d), actions (n,) cell numbers, rewards (n,)."""
         cells = self.contexts.locate(contexts, name="contexts")
         values = self.reward_range.validate(rewards, clip=False)
-        if not cells.shape == values.shape == np.shape(actions):
+        chosen = np.asarray(actions)
+        if not cells.shape == values.shape == chosen.shape:
             raise InvalidData("contexts, actions and rewards differ in length")
+        if chosen.dtype.kind not in "iu" or ((chosen < 0) | (chosen >= self.actions.size)).any():
+            raise InvalidData(f"actions are no numbers of the {self.actions.size} public actions")
         if len(self._cells) + len(cells) > self.horizon:
             raise InvalidData(f"more rounds than the horizon {self.horizon}")
-        self._cells = np.concatenate([self._cells, np.asarray(actions) * self.contexts.size + cells])
+        located = chosen.astype(np.int64) * self.contexts.size + cells
+        self._cells = np.concatenate([self._cells, located])
         self._rewards = np.concatenate([self._rewards, values - self.reward_range.middle])
 
     def unsafe_scores(self, context: int) -> FloatArray:
@@ -258,7 +271,10 @@ class PublishedUSCA:
         """An action (cell number) for one context, once."""
         if self._answered:
             raise BudgetExceeded("the paper's promise covers one answer: it was given")
-        cell = int(self.contexts.locate(np.atleast_2d(np.asarray(context)), name="context")[0])
+        cells = self.contexts.locate(np.atleast_2d(np.asarray(context)), name="context")
+        if len(cells) != 1:
+            raise InvalidData(f"context: expected one, of shape (d,), got shape {np.shape(context)}")
+        cell = int(cells[0])
         law = self.unsafe_law(cell)
         word = int(words_of(self._noise, stream=_STREAM)(1)[0])
         self._answered = True

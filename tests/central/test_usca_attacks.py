@@ -1,0 +1,442 @@
+"""What a hostile row, shard, copy or machine could do: every one of these once broke a promise, or could."""
+
+import copy
+import pickle
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from dpbandits.central import phased_usca, usca_uses
+from dpbandits.central.cell_sums import CellSums, exact_products
+from dpbandits.central.context_laws import ContextLaw
+from dpbandits.central.phased_usca import PhasedUSCA
+from dpbandits.central.published.pavlovic2025 import PublishedUSCA
+from dpbandits.central.usca import USCA
+from dpbandits.central.usca_uses import Budget
+from dpbandits.errors import (
+    ContributionExceeded,
+    CorruptState,
+    IncompatibleState,
+    InvalidData,
+    InvalidParameter,
+    ProtocolError,
+)
+from dpbandits.models import eigenfeatures
+from dpbandits.models.kernels import Matern, SquaredExponential
+from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.noise import SimulatedNoise
+from dpbandits.state import MemoryLedger
+
+CONTEXTS = CellMeasure.uniform(low=0, high=1, cells=6)
+ACTIONS = CellMeasure.uniform(low=0, high=1, cells=7)
+
+
+def build(**changes):
+    arguments = {
+        "kernel": SquaredExponential(lengthscale=0.4),
+        "actions": ACTIONS,
+        "contexts": CONTEXTS,
+        "reward_range": (0.0, 1.0),
+        "horizon": 3000,
+        "privacy": JointDP(epsilon=3.0, delta=1e-6),
+        "release_epsilon": 1.0,
+        "answer_epsilon": 0.5,
+        "unit_ids": False,
+        "noise": SimulatedNoise(3),
+    }
+    return USCA(**(arguments | changes))
+
+
+def build_phased(**changes):
+    arguments = {
+        "kernel": SquaredExponential(lengthscale=0.4),
+        "actions": ACTIONS,
+        "contexts": CONTEXTS,
+        "reward_range": (0.0, 1.0),
+        "horizon": 3000,
+        "privacy": JointDP(epsilon=2.0, delta=1e-6),
+        "phases": (300, 1200),
+        "exploration": (0.5, 0.3),
+        "user_ids": False,
+        "noise": SimulatedNoise(3),
+        "seed": 5,
+    }
+    return PhasedUSCA(**(arguments | changes))
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    contexts, actions = rng.random(n), rng.integers(7, size=n)
+    return contexts, actions, 1.0 - ((actions + 0.5) / 7 - contexts) ** 2
+
+
+# -- rows --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reward", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("chance", [5e-324, 1e-310, 1e-160, 1.0])
+def test_no_propensity_moves_a_cell_beyond_its_cap(reward, chance):
+    """0 * inf is not a number, which astype(int64) made -2^63."""
+    usca = build()
+    usca.learn([0.1], [3], [reward], propensities=[chance])
+    sums = usca._shard.cells.sums
+    assert (np.abs(sums) <= usca.uses.caps).all()
+    assert (sums.min() >= 0) == (reward >= 0.5)
+    nobody = build(bound=1e-320, actions=ACTIONS.with_weights([0, 1, 1, 1, 1, 1, 1]))
+    nobody.learn([0.1], [0], [reward], propensities=[chance])
+    assert not nobody._shard.cells.sums.any()
+
+
+def test_sums_refuse_what_is_no_number_and_what_is_too_large():
+    empty = CellSums(np.array([[5, 5]]))
+    with pytest.raises(InvalidData):
+        empty.with_rows(np.array([0]), np.array([np.nan]))
+    for least in (-(2**63), -(2**47), 2**47):
+        with pytest.raises(InvalidData):
+            exact_products(np.array([[1.0]]), np.array([least]))
+    with pytest.raises(CorruptState):
+        CellSums(empty.caps, np.array([[6, 0]]), 1)
+
+
+def test_an_interrupted_learn_counts_nothing(monkeypatch):
+    contexts, actions, rewards = rows(600)
+    units = [f"u{i}" for i in range(600)]
+    usca, calls = build(unit_ids=True), []
+    real = np.bincount
+
+    def interrupted(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr("dpbandits.central.cell_sums._CHUNK", 256)
+    monkeypatch.setattr("dpbandits.central.cell_sums.np.bincount", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        usca.learn(contexts, actions, rewards, units=units)
+    monkeypatch.undo()
+    assert not usca._shard.cells.sums.any()
+    usca.learn(contexts, actions, rewards, units=units)
+    whole = build(unit_ids=True)
+    whole.learn(contexts, actions, rewards, units=units)
+    assert np.array_equal(usca._shard.cells.sums, whole._shard.cells.sums)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (["ann"], np.array(["ann"])),
+        ([5], np.array([5])),
+        ([np.int32(5)], np.array([5], dtype=np.uint64)),
+        ([b"ann"], np.array([b"ann"])),
+        ([type("Id", (str,), {})("ann")], ["ann"]),
+    ],
+)
+def test_equal_ids_are_one_unit_whatever_their_type(one, other):
+    usca = build(unit_ids=True)
+    usca.learn([0.1], [3], [1.0], units=one)
+    with pytest.raises(ContributionExceeded):
+        usca.learn([0.1], [3], [1.0], units=other)
+    shard = usca.shard()
+    shard.learn([0.1], [3], [1.0], units=other)
+    with pytest.raises(ContributionExceeded):
+        usca.merge(shard)
+
+
+@pytest.mark.parametrize("unit", [5.0, np.float64(5), None, True, object(), ("ann", 1), float("nan")])
+def test_ids_that_could_be_written_in_two_ways_are_refused(unit):
+    with pytest.raises(InvalidData) as caught:
+        build(unit_ids=True).learn([0.1], [3], [1.0], units=[unit])
+    assert "ann" not in str(caught.value)
+
+
+# -- shards ------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_counts_once(tmp_path):
+    usca = build()
+    shard = usca.shard()
+    shard.learn([0.1] * 3, [3] * 3, [1.0] * 3)
+    twin = pickle.loads(pickle.dumps(shard))  # noqa: S301  # as a worker would send it back
+    shard.save(tmp_path / "shard")
+    outer = usca.shard()
+    outer.merge(shard)
+    with pytest.raises(ContributionExceeded):
+        shard.merge(shard)
+    usca.merge(outer)
+    once = usca._shard.cells.sums.copy()
+    shard.learn([0.1], [3], [1.0])
+    for again in (outer, shard, twin, usca.shard().load_sums(tmp_path / "shard")):
+        with pytest.raises(ContributionExceeded, match="merged before"):
+            usca.merge(again)
+    assert np.array_equal(usca._shard.cells.sums, once)
+    usca.save(tmp_path / "state")
+    with pytest.raises(ContributionExceeded):
+        USCA.load(tmp_path / "state").merge(usca.shard().load_sums(tmp_path / "shard"))
+    fresh = usca.shard()
+    fresh.learn([0.1] * 3, [3] * 3, [1.0] * 3)
+    usca.merge(fresh)
+    assert np.array_equal(usca._shard.cells.sums, 2 * once)
+
+
+# -- the law of contexts -----------------------------------------------------------------------------------
+
+
+def histogram(**options):
+    return ContextLaw.from_private_histogram(
+        np.full(50, 0.2), cells=CONTEXTS, epsilon=0.5, noise=SimulatedNoise(1), **options
+    )
+
+
+def test_a_histogram_must_cover_as_many_rows_of_a_user_as_the_promise():
+    promise = JointDP(epsilon=3.0, delta=1e-6, rounds_per_user=4)
+    with pytest.raises(InvalidParameter, match="histogram covers 1 row"):
+        build(contexts=histogram(), privacy=promise)
+    record = build(contexts=histogram(rounds_per_user=5), privacy=promise).guarantee.mechanisms[0]
+    assert (record.scale, record.sensitivity) == (2 * 5 / 0.5, 10.0)
+    law = histogram(rounds_per_user=4)
+    assert ContextLaw.from_config(law.to_config()) == law
+
+
+def test_a_histogram_says_whether_it_counted_units():
+    def sentence(law):
+        found = [a for a in build(contexts=law).guarantee.assumptions if "histogram of contexts" in a.text]
+        return found[0].enforced
+
+    assert not sentence(histogram())
+    assert sentence(histogram(units=[f"u{i}" for i in range(50)]))
+    with pytest.raises(ContributionExceeded):
+        histogram(units=["ann", np.str_("ann"), *(f"u{i}" for i in range(48))])
+    with pytest.raises(InvalidData):
+        histogram(units=["ann"])
+
+
+def test_a_generous_histogram_is_drawn():
+    law = ContextLaw.from_private_histogram(np.full(50, 0.2), cells=CONTEXTS, epsilon=40.0)
+    assert law.measure.weights.argmax() == 1
+
+
+# -- budgets -----------------------------------------------------------------------------------------------
+
+
+def test_parts_never_add_up_to_more_than_the_promise_and_are_always_accepted_again():
+    """0.05 - 0.01 was 0.04 in floats, where the decimals of the two leave 0.039999999999999998."""
+    rng = np.random.default_rng(0)
+    for total in [*np.round(np.linspace(0.05, 5, 150), 3), *rng.uniform(0.01, 20, 150)]:
+        epsilon = float(total)
+        spent = 0.2 * epsilon
+        for delta in (0.0, 1e-6):
+            promise = JointDP(epsilon=epsilon, delta=delta)
+            budget = Budget.divided(promise, histogram=spent, release=None, answer=None)
+            parts = [spent, budget.release_epsilon, *[budget.answer_epsilon] * budget.answers]
+            assert sum(Decimal(repr(part)) for part in parts) <= Decimal(repr(epsilon))
+            assert sum(parts) >= epsilon * (1.0 - 1e-12)
+            again = Budget.divided(
+                promise,
+                histogram=spent,
+                release=budget.release_epsilon,
+                answer=budget.answer_epsilon if budget.answers else None,
+            )
+            assert again == budget
+
+
+def test_an_account_with_exactly_the_promise_pays_for_all_of_it(tmp_path):
+    ledger = MemoryLedger()
+    ledger.open_account("town", epsilon=0.5, delta=1e-6)
+    ledger.charge("town", charge_id="histogram", epsilon=0.3 - 0.2)  # 0.09999999999999998
+    law = ContextLaw.from_private_histogram(
+        np.full(50, 0.2), cells=CONTEXTS, epsilon=0.3 - 0.2, noise=SimulatedNoise(1)
+    )
+    promise = JointDP(epsilon=0.5, delta=1e-6)
+    options = {"release_epsilon": None, "answer_epsilon": None}
+    usca = build(contexts=law, privacy=promise, ledger=ledger, account="town", **options)
+    usca.save(tmp_path / "state")
+    usca.release()
+    USCA.load(tmp_path / "state", ledger=ledger, account="town").release()
+
+
+# -- copies, places and machines ---------------------------------------------------------------------------
+
+
+def other_machine(monkeypatch):
+    """Eigenfunctions turn out with other signs, as they may with another number of threads."""
+    real = eigenfeatures._eigenpairs
+
+    def turned(*arguments):
+        values, psi, variance = real(*arguments)
+        return values, psi * np.where(np.arange(psi.shape[1]) % 3 == 0, -1.0, 1.0), variance
+
+    monkeypatch.setattr(eigenfeatures, "_eigenpairs", turned)
+
+
+def test_a_release_is_the_same_after_a_restart_on_another_machine(tmp_path, monkeypatch):
+    usca = build()
+    usca.learn(*rows(2000))
+    usca.save(tmp_path / "state")
+    policy = usca.release()
+    other_machine(monkeypatch)
+    restored = USCA.load(tmp_path / "state")
+    assert not np.array_equal(restored.features.psi, usca.features.psi)
+    assert restored.release().mean.tobytes() == policy.mean.tobytes()
+    assert restored.release().sd.tobytes() == policy.sd.tobytes()
+
+
+def test_phases_go_on_with_the_same_function_on_another_machine(tmp_path, monkeypatch):
+    whole = build_phased()
+    for start, stop in ((0, 300), (300, 700)):
+        contexts, _, _ = rows(stop - start, start)
+        batch = whole.ask_batch(contexts)
+        whole.tell_batch(batch.ids, 1.0 - (batch.actions[:, 0] - contexts) ** 2)
+    whole.save(tmp_path / "state")
+    other_machine(monkeypatch)
+    (tmp_path / "there").write_bytes((tmp_path / "state").read_bytes())
+    restored = PhasedUSCA.load(tmp_path / "there")
+    assert restored.public_policy.mean.tobytes() == whole.public_policy.mean.tobytes()
+    for policy in (whole, restored):
+        contexts, _, _ = rows(500, 700)
+        batch = policy.ask_batch(contexts)
+        policy.tell_batch(batch.ids, 1.0 - (batch.actions[:, 0] - contexts) ** 2)
+        policy.ask([0.5])
+    assert np.array_equal(restored._released, whole._released)
+    assert restored.public_policy.mean.tobytes() == whole.public_policy.mean.tobytes()
+
+
+def test_sensitivities_after_a_restart_are_those_of_the_caps_that_rows_were_cut_at(tmp_path, monkeypatch):
+    usca = build(release_ridge=100.0, ridge=100.0)
+    monkeypatch.setattr("dpbandits.central.usca_plan.SHARES", (1.0,))
+    wide = build(release_ridge=100.0, ridge=100.0)
+    assert (wide.uses.caps > usca.uses.caps).any()  # another share wins there
+    wide.learn(*rows(1000))
+    wide.save(tmp_path / "state")
+    monkeypatch.undo()
+    restored = USCA.load(tmp_path / "state")
+    assert np.array_equal(restored.uses.caps, wide.uses.caps)
+    assert np.array_equal(restored._rules.caps, wide.uses.caps)
+    assert restored.uses.release.sensitivity == wide.uses.release.sensitivity > usca.uses.release.sensitivity
+    sums = restored._shard.cells.sums[0]
+    assert (
+        restored.uses.scores(restored.uses.answers, 2, sums)[1]
+        == (wide.uses.scores(wide.uses.answers, 2, sums)[1])
+    )
+    shard = restored.shard()
+    shard.learn(*rows(10))
+    restored.merge(shard)
+
+
+def test_a_basis_of_something_else_is_refused():
+    features = eigenfeatures.EigenFeatures(
+        kernel=Matern(nu=2.5, lengthscale=0.4), measures=(ACTIONS, CONTEXTS)
+    )
+    other = eigenfeatures.EigenFeatures(kernel=Matern(nu=0.5, lengthscale=0.4), measures=(ACTIONS, CONTEXTS))
+    again = features.in_basis(features.eigenvalues, -features.psi)
+    assert np.array_equal(again.psi, -features.psi)
+    for values, psi in (
+        (other.eigenvalues, other.psi),
+        (features.eigenvalues, 2.0 * features.psi),
+        (features.eigenvalues, features.psi[:, :-1]),
+        (features.eigenvalues, np.full_like(features.psi, np.nan)),
+    ):
+        with pytest.raises(InvalidParameter):
+            features.in_basis(values, psi)
+
+
+def test_a_path_that_refuses_leaves_the_object_where_it_was(tmp_path):
+    mine, theirs = build(), build()
+    mine.save(tmp_path / "mine")
+    theirs.save(tmp_path / "theirs")
+    with pytest.raises(IncompatibleState):
+        mine.save(tmp_path / "theirs")
+    assert mine.answer([0.5]).number == 1
+    assert USCA.load(tmp_path / "mine").remaining_answers == mine.remaining_answers
+
+
+# -- questions ---------------------------------------------------------------------------------------------
+
+
+def test_two_contexts_are_not_one_question():
+    usca, phased = build(), build_phased()
+    for call in (usca.answer, phased.ask):
+        with pytest.raises(InvalidData, match="expected one"):
+            call([[0.1], [0.9]])
+    assert usca.remaining_answers == 4
+    assert phased.diagnostics()["rounds_asked"] == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"actions": CellMeasure.finite([0.0])},
+        {"kernel": SquaredExponential(lengthscale=0.3, columns=(1,))},
+        {"ridge": float("inf")},
+    ],
+)
+def test_what_could_never_be_answered_is_refused_before_it_is_charged(change):
+    with pytest.raises(InvalidParameter):
+        build(**change)
+
+
+def test_a_context_where_all_actions_are_alike_is_answered_at_random():
+    usca = build()
+    estimator = usca.uses.answers.estimator
+    flat = type(estimator)(estimator.features, 7, 3000, estimator.ridge)
+    flat.__dict__["scaled"] = np.ones((42, 3))
+    plan = usca_uses.replace(usca.uses.answers, estimator=flat)
+    scores, span = usca.uses.scores(plan, 0, usca._shard.cells.sums[0])
+    assert (scores == 0).all()
+    assert span == 1
+
+
+def test_propensities_of_phases_are_those_that_actions_were_drawn_with():
+    policy = build_phased()
+    first = policy.ask_batch(np.full(200, 0.3))
+    assert not policy._explores(0, 200).all()
+    assert np.allclose(first.propensities, 1 / 7)
+    policy.ask_batch(np.full(200, 0.3))  # the release is made at the next ask
+    later = policy.ask_batch(np.full(200, 0.3))
+    explores = policy._explores(400, 600)
+    assert np.allclose(later.propensities, np.where(explores, 1 / 7, 1.0))
+
+
+def test_phased_guarantee_speaks_of_phases():
+    text = build_phased().guarantee.explain().replace("\n", " ")
+    assert "Answers beyond" not in text
+    assert "Propensities" not in text
+    assert "basic composition" not in text
+    assert "compose in parallel" in " ".join(text.split())
+    assert phased_usca.PhasedUSCA.kind == "central.PhasedUSCA"
+
+
+def test_charging_is_claimed_where_somebody_charges():
+    ledger = MemoryLedger()
+    ledger.open_account("town", epsilon=3.0, delta=1e-6)
+    free, paid = build(), build(ledger=ledger, account="town")
+    texts = [" ".join(a.text for a in usca.guarantee.assumptions) for usca in (free, paid)]
+    assert "charged to the ledger" not in texts[0]
+    assert "charged to the ledger before it is drawn" in texts[1]
+
+
+def published():
+    return PublishedUSCA(
+        kernel=SquaredExponential(lengthscale=0.4),
+        actions=ACTIONS,
+        contexts=CONTEXTS,
+        reward_range=(0.0, 1.0),
+        horizon=30,
+        privacy=JointDP(epsilon=1.0),
+    )
+
+
+@pytest.mark.parametrize("action", [-1, 7, 0.5])
+def test_the_published_form_takes_cells_that_exist(action):
+    with pytest.raises(InvalidData):
+        published().learn([0.1], np.array([action]), [0.3])
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_the_published_form_is_not_copied(duplicate):
+    with pytest.raises(ProtocolError):
+        duplicate(published())
+    with pytest.raises(InvalidData):
+        published().answer([[0.1], [0.2]])
