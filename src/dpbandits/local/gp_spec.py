@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -17,7 +16,7 @@ from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.local.gp_guarantee import gp_report_guarantee
 from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
-from dpbandits.privacy import definitions
+from dpbandits.privacy import _checks, definitions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.mechanisms import GramVectorMechanism
@@ -62,16 +61,12 @@ class GPUCBSpec:
         object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
         if self.privacy.rounds_per_user != 1:
             raise InvalidParameter("a device sends one report: rounds_per_user must be 1")
-        numbers = (self.prior_variance, self.thompson_scale, self.n_candidates)
-        kinds = isinstance(self.n_candidates, int) and isinstance(self.report_gram, bool)
-        if not (
-            kinds
-            and all(isinstance(value, int | float) and math.isfinite(value) for value in numbers)
-            and self.prior_variance > 0.0
-            and self.thompson_scale >= 0.0
-            and self.n_candidates >= 1
-        ):
-            raise InvalidParameter("expected prior_variance > 0, thompson_scale >= 0 and n_candidates >= 1")
+        _checks.number(self.prior_variance, name="prior_variance")
+        _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False)
+        _checks.integer(self.n_candidates, name="n_candidates")
+        _checks.integer(self.seed, name="seed", minimum=0)
+        if self.report_gram not in (False, True):
+            raise InvalidParameter("report_gram: expected True or False")
 
     @cached_property
     def release(self) -> BlockRelease:

@@ -101,7 +101,8 @@ class PartitionBanditSpec:
         count(self.seed, name="seed", minimum=0)
         if not isinstance(self.mechanism, str):
             raise InvalidParameter("mechanism: expected a name")
-        if not isinstance(self.constants, Mapping) or not all(map(_is_constant, self.constants.items())):
+        constants: object = self.constants  # of any type, where the spec comes from a file
+        if not isinstance(constants, Mapping) or not all(map(_is_constant, constants.items())):
             raise InvalidParameter(
                 "constants: expected positive numbers under names of the policy's constants"
             )

@@ -22,7 +22,6 @@ from dpbandits.domains import RewardRange
 from dpbandits.errors import (
     CorruptState,
     ForkedState,
-    IncompatibleState,
     InvalidData,
     InvalidParameter,
     ProtocolError,
@@ -34,6 +33,7 @@ from dpbandits.privacy import _checks
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.state import State, StateKey, StateStore
 from dpbandits.state.ledger import Ledger
+from dpbandits.state.migration import Migrations, migrated
 
 __all__ = ["BasePolicy"]
 
@@ -60,6 +60,8 @@ class BasePolicy(ABC):
     kind: ClassVar[str]
     """Name in configurations and state files: room and class."""
     state_version: ClassVar[int] = 1
+    state_migrations: ClassVar[Migrations] = {}
+    """Steps from older layouts of this policy's state; see `dpbandits.state.migration`."""
     registry: ClassVar[dict[str, type["BasePolicy"]]] = {}
     """Every policy class that has been imported, by `kind`."""
 
@@ -377,12 +379,9 @@ class BasePolicy(ABC):
             CorruptState, IncompatibleState: the file is torn, or another object's or version's.
         """
         store = StateStore(path, ledger=ledger, key=key)
-        state = store.load(adopt=adopt)
-        if state.kind != cls.kind or state.version != cls.state_version:
-            raise IncompatibleState(
-                f"expected state of {cls.kind} version {cls.state_version}, got {state.kind!r} version "
-                f"{state.version}"
-            )
+        state = migrated(
+            store.load(adopt=adopt), kind=cls.kind, version=cls.state_version, steps=cls.state_migrations
+        )
         try:
             witness = {} if ledger is None else {"ledger": ledger}
             policy = cls.from_config(state.public["config"], **witness, **runtime)
