@@ -51,11 +51,14 @@ def dubey2021_command(
     columns: Annotated[
         list[str] | None, typer.Option("--column", help="Only these columns; repeat the option.")
     ] = None,
+    worlds: Annotated[
+        list[str] | None, typer.Option("--world", help="Only these worlds; repeat the option.")
+    ] = None,
 ) -> None:
     """Figures 1 (epsilon) and 2 (delta) and Table 1 of Dubey2021, worlds to be robust in, and targets.
 
     Regret summed over the horizon, with standard errors over seeds. Started again with the same --out,
-    it runs only what is missing; with --column, rows of other columns stay as they are there.
+    it runs only what is missing; with --column or --world, other rows stay as they are there.
     """
     name: dubey2021.Item = item.value
     with progress_bar() as bar:
@@ -67,6 +70,7 @@ def dubey2021_command(
             jobs=jobs,
             out=out,
             columns=columns,
+            worlds=worlds,
             progress=lambda done, total: bar.update(running, completed=done, total=total),
         )
     if out is not None:

@@ -8,6 +8,7 @@ Tables, one row a person, classes or columns as arms:
 - `load("cps-income", seed=...)`, `load("synthetic-income", seed=...)`; `available()` lists the names.
 - `TableBandit.from_labels(frame, schema=, labels=, arms=, seed=)`, `TableBandit.from_rewards(...)`.
 - `table_from_toml(path, seed=)`: a table of one's own, described in a small file (`table_files`).
+- `classification_table(name)`: real people, some of them auxiliary: `ClassificationTable`.
 
 Known functions, new candidates every round:
 
@@ -28,6 +29,8 @@ Public cells of actions and contexts, for `central.USCA`:
 True
 """
 
+from dpbandits.environments.classification import ClassificationTable
+from dpbandits.environments.classification_tables import CLASSIFICATION_TABLES, classification_table
 from dpbandits.environments.datasets import available, cps_income, load
 from dpbandits.environments.dose_finding import DoseFinding
 from dpbandits.environments.functions import (
@@ -46,7 +49,9 @@ from dpbandits.environments.table_files import table_from_toml
 from dpbandits.environments.tables import BestArm, TableBandit
 
 __all__ = [
+    "CLASSIFICATION_TABLES",
     "BestArm",
+    "ClassificationTable",
     "DoseFinding",
     "Environment",
     "FunctionBandit",
@@ -57,6 +62,7 @@ __all__ = [
     "UniformCandidates",
     "available",
     "camelback",
+    "classification_table",
     "cps_income",
     "dubey2021_figure1",
     "load",
