@@ -9,7 +9,9 @@ import pytest
 from dpbandits.central.published import (
     FORMULAS,
     Dubey2021,
+    correct_local_scale,
     correct_scale,
+    printed_local_scale,
     printed_scale,
     real_epsilon,
 )
@@ -20,7 +22,7 @@ from dpbandits.evaluation.runner import run
 from dpbandits.models.fourier_features import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SimulatedNoise
-from dpbandits.privacy.accounting import membership_bound
+from dpbandits.privacy.accounting import gaussian_mu, membership_bound
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 
 SE = SquaredExponential(lengthscale=1.0)
@@ -297,6 +299,35 @@ class TestPrintedConstants:
             policy(paper_constants="lemma-99")
         with pytest.raises(InvalidParameter):
             printed_scale("lemma-2", levels=3, epsilon=1.0, delta=0.0)
+
+
+class TestLemma5:
+    """The local split into halves, by brute force over pairs of users."""
+
+    @pytest.mark.parametrize("bound", [1.0, 1.3, 2.0, 20.0])
+    def test_one_user_moves_both_parts_by_the_joint_sensitivity(self, bound):
+        rng = np.random.default_rng(0)
+        largest = 0.0
+        for cosine in np.linspace(-1.0, 1.0, 2001):
+            y, z = bound * rng.choice([-1.0, 0.5, 1.0], 2) if rng.random() < 0.2 else (bound, bound)
+            gram = 2.0 - 2.0 * cosine**2
+            vector = y * y + z * z - 2.0 * y * z * cosine
+            largest = max(largest, math.sqrt(gram + vector))
+        distance = correct_local_scale(epsilon=1.0, delta=1e-5, reward_bound=bound) * gaussian_mu(1.0, 1e-5)
+        assert largest <= distance * (1 + 1e-12)
+        assert largest == pytest.approx(distance, rel=1e-5)
+
+    def test_what_was_established_independently(self):
+        """A half at 1.418 where 1.088 is allowed; the claim holds for B = 1 and fails for B = 20."""
+        at = {"epsilon": 10.0, "delta": 1e-5}
+        assert 2.0 / printed_local_scale(**at) == pytest.approx(1.418, abs=5e-4)
+        assert gaussian_mu(5.0, 5e-6) == pytest.approx(1.088, abs=5e-4)
+        assert printed_local_scale(**at) > correct_local_scale(**at)
+        for bound, kept in ((10.0, True), (20.0, False), (100.0, False)):
+            printed = printed_local_scale(**at, reward_bound=bound)
+            assert (printed >= correct_local_scale(**at, reward_bound=bound)) is kept
+        with pytest.raises(InvalidParameter):
+            printed_local_scale(epsilon=1.0, delta=0.0)
 
 
 def test_the_attack_on_too_little_noise_works():

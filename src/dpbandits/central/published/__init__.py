@@ -1,10 +1,26 @@
 """Central trust, as published: for reproduction. What we recommend is one level up.
 
 - `Dubey2021`: GP-UCB on quadrature Fourier features with a binary tree of noisy sums (AISTATS 2021).
-- `printed_scale`, `correct_scale`, `real_epsilon`: its noise formulas, what is right, what they give.
+- `printed_scale`, `correct_scale`, `real_epsilon`: its noise formulas, what is right, what they give;
+  `printed_local_scale`, `correct_local_scale`: the same for the local algorithm.
 """
 
 from dpbandits.central.published.dubey2021 import Dubey2021
-from dpbandits.central.published.printed import FORMULAS, correct_scale, printed_scale, real_epsilon
+from dpbandits.central.published.printed import (
+    FORMULAS,
+    correct_local_scale,
+    correct_scale,
+    printed_local_scale,
+    printed_scale,
+    real_epsilon,
+)
 
-__all__ = ["FORMULAS", "Dubey2021", "correct_scale", "printed_scale", "real_epsilon"]
+__all__ = [
+    "FORMULAS",
+    "Dubey2021",
+    "correct_local_scale",
+    "correct_scale",
+    "printed_local_scale",
+    "printed_scale",
+    "real_epsilon",
+]

@@ -14,8 +14,8 @@ __all__ = ["tree_guarantee"]
 ATTACK = (
     "likelihood-ratio test on the stacked tree nodes between two neighbours that the promise covers, "
     "features e_1 and -e_1 with reward 1, which reaches the real epsilon stated below "
-    "(dpbandits.privacy.prefix_sums.tree, tests of attacks on adaptive streams). A feature map that "
-    "has no opposite vectors gives away less, by what its own vectors can move"
+    "(dpbandits.privacy.prefix_sums.tree, tests of attacks on adaptive streams). A feature map "
+    "without opposite vectors gives away less: what its own vectors can move."
 )
 
 DOUBLING_NOTE = (
