@@ -151,6 +151,13 @@ def test_tuning_seeds_are_refused(short):
         run_item("figure1", reps=2, seed=200)
 
 
+def test_worlds_can_be_chosen(short):
+    results = run_item("targets", reps=2, columns=[LOCAL], worlds=["figure1"])
+    assert [result.cell.world for result in results] == ["figure1"]
+    with pytest.raises(InvalidParameter, match="no such"):
+        run_item("targets", reps=2, worlds=["nowhere"])
+
+
 def test_unknown_names_are_refused():
     with pytest.raises(InvalidParameter):
         cells("figure9")

@@ -255,16 +255,31 @@ def run_item(
     jobs: int = 1,
     out: Path | None = None,
     columns: Sequence[str] | None = None,
+    worlds: Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
     of: Sequence[Cell] | None = None,
 ) -> tuple[CellResult, ...]:
     """Run the cells of an item (or the cells `of`), resuming from `out`/dubey2021.jsonl.
 
+    Args:
+        item: figure or table.
+        reps: seeds of every cell, from `seed` on.
+        seed: the first; report seeds only.
+        jobs: processes.
+        out: folder of the records.
+        columns, worlds: only these, by default all.
+        progress: called with (done, total).
+        of: cells that are run instead of the item's.
+
     Raises:
-        InvalidParameter: unknown item or column, or tuning seeds.
+        InvalidParameter: unknown item, column or world, nothing to run, or tuning seeds.
     """
     seeds = report_seeds(seed, reps)
     wanted = cells(item, columns=columns) if of is None else tuple(of)
+    if worlds is not None:
+        wanted = tuple(cell for cell in wanted if cell.world in worlds)
+    if not wanted:
+        raise InvalidParameter(f"{item} has no such columns in such worlds")
     tasks = [
         Task(cell=cell.name, seed=s, settings=_settings(cell), run=cell.simulate)
         for cell in wanted
