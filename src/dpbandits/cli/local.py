@@ -11,11 +11,13 @@ from rich.table import Table
 
 from dpbandits.cli.console import console, progress_bar
 from dpbandits.domains import Box
-from dpbandits.environments.contextual import ma2025, world
+from dpbandits.environments.contextual import PeopleWorld, World, ma2025, world
+from dpbandits.environments.transfer import BEHAVIOURS, SourceWorld
 from dpbandits.errors import InvalidParameter
 from dpbandits.evaluation.summary import Estimate
-from dpbandits.local.crowd import SimulationResult, simulate
+from dpbandits.local.crowd import SimulationResult
 from dpbandits.local.spec import PartitionBanditSpec
+from dpbandits.local.transfer_crowd import SimulatedSource, simulate_transfer
 
 __all__ = ["app"]
 
@@ -72,16 +74,27 @@ def simulate_command(
     mechanism: Annotated[
         Mechanism, typer.Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
     ] = Mechanism.auto,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="n,epsilon,gamma,kappa[,behaviour]: auxiliary people, their epsilon, the exponent of their "
+            "contexts, K times the least probability of an arm, and even, avoid-best or prefer-best. "
+            "Repeatable."
+        ),
+    ] = None,
     reps: Annotated[int, typer.Option(min=1, help="Independent crowds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="First seed; crowd r uses seed + r.")] = 1_000_000,
     out: Annotated[Path | None, typer.Option(help="Folder for curves (CSV) and pictures (PNG).")] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Average regret of a locally private bandit on a simulated crowd."""
+    """Average regret of a locally private bandit on a simulated crowd, with sources or without."""
     one = ma2025(n_arms=arms or 3, dim=dim or 2) if world_name == "ma" else world(world_name)
     if (dim or one.dim, arms or one.n_arms) != (one.dim, one.n_arms):
         raise InvalidParameter(f"the world {world_name!r} has dim {one.dim} and {one.n_arms} arms")
+    sources = [_source(text, one) for text in source or ()]
+    if sources and policy is Policy.eliminate:
+        raise InvalidParameter("source: only the policies tree and ma2025 learn from sources")
     published = policy is Policy.ma2025
     slow = policy is not Policy.tree
     spec = PartitionBanditSpec(
@@ -100,9 +113,10 @@ def simulate_command(
         task = bar.add_task("crowds", total=reps)
         for rep in range(reps):
             results.append(
-                simulate(
+                simulate_transfer(
                     spec,
                     one,
+                    sources=sources,
                     n_users=users,
                     seed=seed + rep,
                     floating=published,
@@ -131,6 +145,7 @@ def simulate_command(
             "world": world_name,
             "policy": policy.value,
             "mechanism": "floating-laplace" if published else mechanism.value,
+            "sources": list(source or ()),
             "seed": seed,
             "status": "simulated",
             "files": [str(file) for file in files],
@@ -147,6 +162,24 @@ def simulate_command(
     console().print(table)
     for file in files:
         typer.echo(f"wrote {file}")
+
+
+def _source(text: str, one: World | PeopleWorld) -> SimulatedSource:
+    """`n,epsilon,gamma,kappa[,behaviour]`."""
+    parts = [part.strip() for part in text.split(",")]
+    try:
+        n_users, epsilon, gamma, kappa = int(parts[0]), *(float(part) for part in parts[1:4])
+        behaviour = parts[4] if len(parts) == 5 else "even"
+        if len(parts) > 5 or n_users < 1 or behaviour not in BEHAVIOURS:
+            raise ValueError
+    except (ValueError, IndexError):
+        raise InvalidParameter(
+            f"source: expected n,epsilon,gamma,kappa[,behaviour], the behaviour one of {BEHAVIOURS}"
+        ) from None
+    if isinstance(one, PeopleWorld):
+        raise InvalidParameter("source: a table's people have no density to draw from, choose another world")
+    people = SourceWorld(world=one, gamma=gamma, kappa=kappa, behaviour=behaviour)  # type: ignore[arg-type]
+    return SimulatedSource(people=people, n_users=n_users, epsilon=epsilon)
 
 
 def _write(

@@ -13,6 +13,9 @@ On the server:
 - `TreeRule`, `EliminationRule` and, as published, `dpbandits.local.published.ma2025.Ma2025Rule`.
 - `simulate`: whole crowds at once, for studies.
 
+Learning from others: `SourceSpec` and `SourceClient` for a source's own server and devices, `Server.attach`
+for its target; `simulate_transfer` and `simulate_tasks` for studies.
+
 Gaussian-process bandits, (epsilon, delta): `GPUCBSpec`, `GPUCBClient` (with `FileOutbox`), `GPUCBServer`,
 `PublishedWeights`; as published, `dpbandits.local.published.dubey2021_local.Dubey2021LocalServer`.
 
@@ -33,7 +36,15 @@ if TYPE_CHECKING:
     from dpbandits.local.outbox import FileOutbox, MemoryOutbox, Outbox
     from dpbandits.local.reports import PublishedPolicy
     from dpbandits.local.server import Absorbed, Server
+    from dpbandits.local.sources import SourceClient, SourceSpec
     from dpbandits.local.spec import PartitionBanditSpec
+    from dpbandits.local.transfer_crowd import (
+        SimulatedSource,
+        SourcePeople,
+        simulate_tasks,
+        simulate_transfer,
+    )
+    from dpbandits.local.transfer_tree import TransferTree
     from dpbandits.local.tree import TreeConstants, TreeRule
 
 __all__ = [
@@ -54,11 +65,18 @@ __all__ = [
     "PublishedWeights",
     "Recorded",
     "Server",
+    "SimulatedSource",
     "SimulationResult",
+    "SourceClient",
+    "SourcePeople",
+    "SourceSpec",
+    "TransferTree",
     "TreeConstants",
     "TreeRule",
     "report_guarantee",
     "simulate",
+    "simulate_tasks",
+    "simulate_transfer",
 ]
 
 _MODULES = {
@@ -79,11 +97,18 @@ _MODULES = {
     "PublishedWeights": "gp_spec",
     "Recorded": "durable_server",
     "Server": "server",
+    "SimulatedSource": "transfer_crowd",
     "SimulationResult": "crowd",
+    "SourceClient": "sources",
+    "SourcePeople": "transfer_crowd",
+    "SourceSpec": "sources",
+    "TransferTree": "transfer_tree",
     "TreeConstants": "tree",
     "TreeRule": "tree",
     "report_guarantee": "guarantees",
     "simulate": "crowd",
+    "simulate_tasks": "transfer_crowd",
+    "simulate_transfer": "transfer_crowd",
 }
 """Public name -> the module here that defines it."""
 

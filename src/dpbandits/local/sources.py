@@ -37,7 +37,7 @@ FORMAT_VERSION = 1
 # A source's bins are split while the deviation that its reports leave of an arm's mean reward, people and
 # arms spread evenly, is at most this many times how far the mean may move below the bin. Chosen on
 # tuning worlds.
-_DEEPEST = 3.0
+_DEEPEST = 1.0
 
 # sigma_0 of `TreeConstants`.
 _CHILD_SD = 0.5

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.local.crowd import ContextWorld, Crowd, SimulationResult
+from dpbandits.local.crowd import ContextWorld, Crowd, SimulationResult, simulate
 from dpbandits.local.explore import ExploreRule
 from dpbandits.local.learning import CellSums
 from dpbandits.local.published.ma2025_transfer import Ma2025TransferConstants, Ma2025TransferRule
@@ -98,6 +98,8 @@ def simulate_transfer(
     """
     if any((one.people.dim, one.people.n_arms) != (spec.dim, spec.n_arms) for one in sources):
         raise InvalidParameter("sources: expected the target's dim and n_arms")
+    if not sources:
+        return simulate(spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots)
     if spec.policy == "ma2025":
         rule = _published(spec, sources, n_users=n_users, seed=seed, floating=floating)
         crowd = Crowd(
@@ -107,7 +109,7 @@ def simulate_transfer(
             seed=seed,
             floating=floating,
             snapshots=snapshots,
-            rule=rule if sources else None,
+            rule=rule,
         )
         while crowd.running:
             crowd.step()

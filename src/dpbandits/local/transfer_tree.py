@@ -5,11 +5,16 @@ evidence (`dpbandits.local.source_evidence`) is sent along the tree of bins, so 
 target has not split yet, and bins it has split further. Without sources this is `TreeRule`, number for
 number.
 
-**Sources that hurt.** Under covariate shift alone a source's bins have the target's mean rewards, but a
-behaviour policy that looks at the context inside a bin, wrong propensities or other rewards bend them. A
-source is believed up to a deviation of c sigma_0 2^(-s/dim) in a bin of depth s; c is the candidate under
-which the target's own estimates, node by node and arm by arm, are likeliest given the source's. The
-largest candidate drops the source. Only privatised statistics and public constants are compared.
+**Sources that hurt.** Under covariate shift alone a source's bins have the target's mean rewards, but
+wrong propensities or other rewards bend them. The difference between what a source alone would predict
+and what the target's own reports say, node by node and arm by arm, is compared with a tree process of
+spread c sigma_0: c is the candidate that makes the differences likeliest. A source is believed up to the
+variance of that process; the largest candidate drops it. A behaviour policy that looks at the context
+inside a bin pulls arms where they are poor: such a source is never believed nearer than the tree's own
+spread in a bin. Only privatised statistics and public constants are compared.
+
+With sources the bins are finer than the target's own reports would make them, so its reports in one
+bin also speak about bins beside it.
 
 Privacy: post-processing of reports, each private under its own epsilon. Source: this library; jump
 starts: Ma2025, Section 3.
@@ -24,11 +29,20 @@ from dpbandits.local.learning import CellSums
 from dpbandits.local.source_evidence import SourceEvidence
 from dpbandits.local.tree import TreeConstants, TreeRule
 from dpbandits.models.partition import DyadicPartition
-from dpbandits.models.tree_messages import Gaussians, downward, path_codes, shrunk, spreads, upward
+from dpbandits.models.posterior_tree import tree_levels
+from dpbandits.models.tree_messages import (
+    Gaussians,
+    downward,
+    log_evidence,
+    path_codes,
+    shrunk,
+    spreads,
+    upward,
+)
 
 __all__ = ["DOUBTS", "TransferTree"]
 
-DOUBTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, math.inf)
+DOUBTS = (0.0, 0.125, 0.25, 0.5, 1.0, math.inf)
 """Candidates for c, how far a source is off in units of the tree's own spread; infinity: not believed."""
 
 # Log odds that each step up the candidates must overcome: a source is trusted until the data speak.
@@ -38,7 +52,7 @@ _STEP_COST = 1.0
 _REFRESH = 0.02
 
 # Stands for infinity when the likelihood of a dropped source is computed.
-_FAR = 4.0
+_FAR = 2.0
 
 
 class TransferTree(TreeRule):
@@ -81,8 +95,8 @@ class TransferTree(TreeRule):
                 looks at the context.
         """
         before = self._sources.get(name)
-        doubt = least_doubt if before is None else before.doubt
-        self._sources[name] = _Source(evidence, self.constants.child_sd, least_doubt, doubt)
+        doubt = 0.0 if before is None else before.doubt
+        self._sources[name] = _Source(evidence, self.constants, least_doubt, doubt)
         self._place()
 
     def jump_start(self) -> None:
@@ -116,28 +130,49 @@ class TransferTree(TreeRule):
         return Gaussians(4.0 * mass**2 * self._information, moment)
 
     def _weigh(self) -> None:
+        """How far every source is off."""
         own, codes = self._own(), path_codes(self.partition)
-        scale = spreads(self.partition, self.constants.child_sd)[:, None]
+        # A mean is estimated relative to its bin's mass, which is itself an estimate.
+        _, variance, reports = self._count.T
+        known = self._mass**2 * reports**2 / np.where(variance > 0.0, variance, 1.0)
+        loose = 0.25 / (12.0 / np.maximum(self.partition.depth, 1) + known) * (self.partition.depth > 0)
+        scale = spreads(self.partition, self.constants.child_sd)
         for source in self._sources.values():
-            told, _ = source.messages(codes)
-            source.doubt = source.likeliest_doubt(own, told, scale)
+            told = source.prediction(codes)
+            both = (own.precision > 0.0) & (told.precision > 0.0)
+            mine, theirs = np.where(both, own.precision, 1.0), np.where(both, told.precision, 1.0)
+            noise = 1.0 / mine + 1.0 / theirs + (loose + source.least_doubt**2 * scale)[:, None]
+            precision = both / noise
+            observed = Gaussians(precision, precision * (own.moment / mine - told.moment / theirs))
+            score = [
+                log_evidence(
+                    self.partition,
+                    observed,
+                    root_variance=min(doubt, _FAR) ** 2 * scale[0],
+                    variance=min(doubt, _FAR) ** 2 * scale,
+                )
+                - _STEP_COST * step
+                for step, doubt in enumerate(DOUBTS)
+            ]
+            source.doubt = DOUBTS[int(np.argmax(score))]
 
     def _place(self) -> None:
         """Priors of all nodes from scratch: what is above and beside them, and what sources say of them."""
-        codes = path_codes(self.partition)
-        scale = spreads(self.partition, self.constants.child_sd)[:, None]
-        shape = (self.partition.n_nodes, self.n_arms)
-        below, local = Gaussians.silent(shape), self._own()
+        partition, child_sd = self.partition, self.constants.child_sd
+        codes, scale = path_codes(partition), spreads(partition, child_sd)
+        gathered = scale[0] + _gathered(partition, scale)
+        shape = (partition.n_nodes, self.n_arms)
+        told, local = Gaussians.silent(shape), self._own()
+        beside = upward(partition, local, child_sd=child_sd)
         for source in self._sources.values():
             if math.isfinite(source.doubt):
-                told, inner = source.messages(codes)
-                below += shrunk(told, source.doubt**2 * scale)
-                local += shrunk(inner, source.doubt**2 * scale)
+                off = (source.doubt**2 * gathered + source.least_doubt**2 * scale)[:, None]
+                below, inner = source.messages(codes)
+                told += shrunk(below, off)
+                local += shrunk(inner, off)
         precision = np.full(self.n_arms, self.constants.prior_sd**-2)
         root = Gaussians(precision, precision * self.constants.prior_mean)
-        prior = below + downward(
-            self.partition, root=root, local=local, below=below, child_sd=self.constants.child_sd
-        )
+        prior = told + downward(partition, root=root, local=local, below=told + beside, child_sd=child_sd)
         self._prior_mean = prior.moment / prior.precision
         self._prior_variance = 1.0 / prior.precision
         self._posterior, self._placed_n = None, self._n
@@ -146,35 +181,39 @@ class TransferTree(TreeRule):
 class _Source:
     """One source's evidence, its messages, and how far it is believed."""
 
-    def __init__(self, evidence: SourceEvidence, child_sd: float, least_doubt: float, doubt: float) -> None:
-        codes = path_codes(evidence.partition)
+    def __init__(
+        self, evidence: SourceEvidence, constants: TreeConstants, least_doubt: float, doubt: float
+    ) -> None:
+        partition, child_sd = evidence.partition, constants.child_sd
+        codes = path_codes(partition)
         order = np.argsort(codes, kind="stable")
         order = order[codes[order] > 0]
         self._codes = codes[order]
-        self._local = evidence.local.at(order)
-        self._below = upward(evidence.partition, evidence.local, child_sd=child_sd).at(order)
-        self._candidates = np.array([c for c in DOUBTS if c >= least_doubt])
-        self.doubt = doubt
+        below = upward(partition, evidence.local, child_sd=child_sd)
+        precision = np.full(below.precision.shape[1], constants.prior_sd**-2)
+        root = Gaussians(precision, precision * constants.prior_mean)
+        whole = below + downward(partition, root=root, local=evidence.local, below=below, child_sd=child_sd)
+        self._local, self._below, self._whole = (one.at(order) for one in (evidence.local, below, whole))
+        self.least_doubt, self.doubt = least_doubt, doubt
 
     def messages(self, codes: IntArray) -> tuple[Gaussians, Gaussians]:
         """For nodes with these path codes: everything in and below them, and about the node itself."""
-        at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
-        known = (self._codes[at] == codes)[:, None]
-        told, inner = self._below.at(at), self._local.at(at)
-        return (
-            Gaussians(told.precision * known, told.moment * known),
-            Gaussians(inner.precision * known, inner.moment * known),
-        )
+        return self._known(self._below, codes), self._known(self._local, codes)
 
-    def likeliest_doubt(self, own: Gaussians, told: Gaussians, scale: FloatArray) -> float:
-        """The candidate under which own and told means are likeliest to lie as far apart as they do."""
-        both = (own.precision > 0.0) & (told.precision > 0.0)
-        mine, theirs = own.precision[both], told.precision[both]
-        apart = (own.moment[both] / mine - told.moment[both] / theirs) ** 2
-        noise = 1.0 / mine + 1.0 / theirs
-        room = np.broadcast_to(scale, both.shape)[both]
-        factors = np.minimum(self._candidates, _FAR)[:, None] ** 2
-        variance = noise + factors * room
-        score = -0.5 * (np.log(variance) + apart / variance).sum(axis=1)
-        score -= _STEP_COST * np.arange(len(self._candidates))
-        return float(self._candidates[score.argmax()])
+    def prediction(self, codes: IntArray) -> Gaussians:
+        """What the source alone believes of nodes with these path codes."""
+        return self._known(self._whole, codes)
+
+    def _known(self, message: Gaussians, codes: IntArray) -> Gaussians:
+        at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
+        known, here = (self._codes[at] == codes)[:, None], message.at(at)
+        return Gaussians(here.precision * known, here.moment * known)
+
+
+def _gathered(partition: DyadicPartition, variance: FloatArray) -> FloatArray:
+    """(n_nodes,) sum of the variances of the steps from the root to a node."""
+    total = np.zeros(partition.n_nodes)
+    for inner in tree_levels(partition):
+        for child in (partition.left[inner], partition.right[inner]):
+            total[child] = total[inner] + variance[child]
+    return total

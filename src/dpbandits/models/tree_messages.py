@@ -14,7 +14,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.models.partition import DyadicPartition
 from dpbandits.models.posterior_tree import tree_levels
 
-__all__ = ["Gaussians", "downward", "path_codes", "shrunk", "spreads", "upward"]
+__all__ = ["Gaussians", "downward", "log_evidence", "path_codes", "shrunk", "spreads", "upward"]
 
 # Paths of more steps do not fit into 63 bits. Bins that small hold nobody's evidence.
 _LONGEST_PATH = 61
@@ -120,3 +120,30 @@ def downward(
             prior = shrunk(own + shrunk(below.at(sibling), variance[sibling]), variance[child])
             precision[child], moment[child] = prior
     return Gaussians(precision, moment)
+
+
+def log_evidence(
+    partition: DyadicPartition, observed: Gaussians, *, root_variance: float, variance: FloatArray
+) -> float:
+    """log p(observations) of a tree process that starts from N(0, root_variance), up to a constant.
+
+    The constant depends on the observations' precisions only, so that processes can be compared.
+
+    Args:
+        partition: the tree.
+        observed: (n_nodes, K) observations of nodes, K independent processes.
+        root_variance: variance of the root.
+        variance: (n_nodes,) variance of every node's step from its parent.
+    """
+    precision, moment = observed.precision.copy(), observed.moment.copy()
+    safe = np.where(precision > 0.0, precision, 1.0)
+    score = -0.5 * moment**2 / safe
+    for inner in reversed(tree_levels(partition)):
+        for child in (partition.left[inner], partition.right[inner]):
+            step = variance[child][:, None]
+            factor = 1.0 / (1.0 + precision[child] * step)
+            score[inner] += score[child] + 0.5 * (np.log(factor) + moment[child] ** 2 * step * factor)
+            precision[inner] += precision[child] * factor
+            moment[inner] += moment[child] * factor
+    factor = 1.0 / (1.0 + precision[0] * root_variance)
+    return float((score[0] + 0.5 * (np.log(factor) + moment[0] ** 2 * root_variance * factor)).sum())
