@@ -3,6 +3,7 @@
 - `run`: a private policy on a table of people, what it costs, an attack on it, and a report.
 - `calibrate gaussian`: the noise that a promise needs, by both certificates.
 - `guarantee CONFIG`: the statement of a policy before any data.
+- `audit NAME`, `audit --all`: attack the guarantees with the real noise; bounds, and a page.
 - `study PAPER ITEM`: a paper's figures and tables, its own numbers beside ours.
 - `local simulate`: people who decide on their own device, and a server that sees reports only.
 - `learn`, `predict`, `evaluate`: a randomised log in, a public policy out, and what it is worth.

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from dpbandits import __version__
 from dpbandits.cli import local, outsourced, study, usca
+from dpbandits.cli.audit import audit
 from dpbandits.cli.calibrate import calibrate
 from dpbandits.cli.console import error_console
 from dpbandits.cli.guarantee import guarantee
@@ -26,6 +27,7 @@ app = typer.Typer(
 app.command()(run)
 app.add_typer(calibrate, name="calibrate")
 app.command()(guarantee)
+app.command()(audit)
 app.add_typer(local.app, name="local")
 app.add_typer(study.app, name="study")
 outsourced.register(app)

@@ -1,0 +1,197 @@
+r"""Lower bounds on privacy loss, from counts, from normal samples and from whole laws.
+
+(epsilon, delta) says of every event E and neighbours 0, 1: P_1(E) <= e^epsilon P_0(E) + delta. So an event
+that was counted proves, with confidence,
+
+    epsilon >= log((P_1(E) from below - delta)/P_0(E) from above),
+
+both probabilities by Clopper and Pearson's exact intervals. Events are "score at least t" for world 1 and
+"score at most t" for world 0. Scores and thresholds must have been chosen on other samples; where
+several events are tried on the same samples, the error is divided among them (Bonferroni).
+
+A count of n samples cannot prove more than about log(n): a delta of 1e-6 is out of its sight. Where the
+output is Gaussian noise around a centre, its two means and its variance can be bounded instead, which
+bounds mu and so epsilon at every delta, **on condition that the family is right**.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import betaincinv, chdtri, stdtrit
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.privacy.accounting import GaussianDP
+
+__all__ = [
+    "chosen_thresholds",
+    "clopper_pearson",
+    "event_bound",
+    "gaussian_bound",
+    "law_bound",
+    "mu_bound",
+]
+
+_CANDIDATES = 200
+"""Quantiles among which a threshold is looked for."""
+
+_FLOAT_LAWS = 1e-9
+"""Relative error granted to laws computed in float64."""
+
+
+def clopper_pearson(successes: IntArray, trials: int, *, error: float) -> tuple[FloatArray, FloatArray]:
+    """One-sided bounds on a probability, each wrong with probability at most `error`.
+
+    Args:
+        successes: (k,) counts.
+        trials: of each count.
+        error: of each bound.
+
+    Returns:
+        (lower (k,), upper (k,)).
+
+    Example:
+        >>> low, high = clopper_pearson(np.array([0, 10]), 10, error=0.05)
+        >>> low.round(3).tolist(), high.round(3).tolist()
+        ([0.0, 0.741], [0.259, 1.0])
+    """
+    if not (0.0 < error < 1.0 and trials >= 1):
+        raise InvalidParameter("expected an error in (0, 1) and at least one trial")
+    counts = np.asarray(successes, dtype=np.float64)
+    if ((counts < 0) | (counts > trials)).any():
+        raise InvalidData("counts lie outside 0 to the number of trials")
+    inner = np.clip(counts, 0.5, None)  # the inverse is undefined at 0; replaced below
+    low = np.where(counts == 0, 0.0, betaincinv(inner, trials - inner + 1.0, error))
+    inner = np.clip(counts, None, trials - 0.5)
+    high = np.where(counts == trials, 1.0, betaincinv(inner + 1.0, trials - inner, 1.0 - error))
+    return low, high
+
+
+def chosen_thresholds(
+    null: FloatArray, other: FloatArray, *, delta: float, error: float
+) -> tuple[float, float]:
+    """The best thresholds (for "score >= t", for "score <= t") on training scores of worlds 0 and 1.
+
+    Ties count: a score that takes few values has them as candidates.
+    """
+    pooled = np.unique(np.concatenate([null, other]))
+    if len(pooled) > _CANDIDATES:
+        pooled = np.unique(np.quantile(np.concatenate([null, other]), np.linspace(0.0, 1.0, _CANDIDATES)))
+    upper = _bounds_at(null, other, pooled, delta=delta, error=error)
+    lower = _bounds_at(-other, -null, -pooled, delta=delta, error=error)
+    return float(pooled[upper.argmax()]), float(pooled[lower.argmax()])
+
+
+def _bounds_at(
+    null: FloatArray, other: FloatArray, thresholds: FloatArray, *, delta: float, error: float
+) -> FloatArray:
+    """(k,) bounds from the events "score >= t", world `other` being the likelier."""
+    false = len(null) - np.searchsorted(np.sort(null), thresholds, side="left")
+    true = len(other) - np.searchsorted(np.sort(other), thresholds, side="left")
+    low, _ = clopper_pearson(true, len(other), error=error)
+    _, high = clopper_pearson(false, len(null), error=error)
+    with np.errstate(divide="ignore"):
+        bounds: FloatArray = np.log(np.maximum(low - delta, 0.0)) - np.log(high)
+    return bounds
+
+
+def event_bound(
+    null: FloatArray,
+    other: FloatArray,
+    *,
+    above: Sequence[float],
+    below: Sequence[float],
+    delta: float,
+    confidence: float,
+) -> float:
+    """Lower bound on epsilon at delta from fresh scores of worlds 0 and 1; at least 0.
+
+    Args:
+        null: (n,) scores of world 0.
+        other: (n',) scores of world 1.
+        above: thresholds of events "score >= t", likelier under world 1.
+        below: thresholds of events "score <= t", likelier under world 0.
+        delta: of the claim.
+        confidence: that the bound is right, for all events together.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> null, other = rng.laplace(0, 1, 50_000), rng.laplace(1, 1, 50_000)
+        >>> 0.9 < event_bound(null, other, above=[1.0], below=[0.0], delta=0.0, confidence=0.999) < 1.0
+        True
+    """
+    tries = len(above) + len(below)
+    if tries == 0 or not 0.0 < confidence < 1.0:
+        raise InvalidParameter("expected at least one event and a confidence in (0, 1)")
+    error = (1.0 - confidence) / (2.0 * tries)
+    up, down = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
+    bounds = np.concatenate(
+        [
+            _bounds_at(null, other, up, delta=delta, error=error),
+            _bounds_at(-other, -null, -down, delta=delta, error=error),
+        ]
+    )
+    return max(0.0, float(bounds.max()))
+
+
+def mu_bound(null: FloatArray, other: FloatArray, *, confidence: float) -> float:
+    """Lower bound on mu = |difference of means|/sd of two normal samples of one variance; at least 0.
+
+    The difference is bounded by Student's t, the variance by chi-square, half of the error each.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> 0.45 < mu_bound(rng.normal(0, 2, 50_000), rng.normal(1, 2, 50_000), confidence=0.999) < 0.5
+        True
+    """
+    n, m = len(null), len(other)
+    if min(n, m) < 2 or not 0.0 < confidence < 1.0:
+        raise InvalidParameter("expected at least two samples of each world and a confidence in (0, 1)")
+    freedom = n + m - 2
+    squares = float(((null - null.mean()) ** 2).sum() + ((other - other.mean()) ** 2).sum())
+    spread = math.sqrt(squares / freedom * (1.0 / n + 1.0 / m))
+    error = 0.5 * (1.0 - confidence)
+    # the sign of the difference is not known beforehand: two sides
+    distance = abs(float(other.mean() - null.mean())) + float(stdtrit(freedom, 0.5 * error)) * spread
+    largest_sd = math.sqrt(squares / float(chdtri(freedom, 1.0 - error)))
+    return max(0.0, distance / largest_sd) if largest_sd > 0.0 else math.inf
+
+
+def gaussian_bound(null: FloatArray, other: FloatArray, *, delta: float, confidence: float) -> float:
+    """Lower bound on epsilon at delta, on condition that both samples are normal with one variance."""
+    mu = mu_bound(null, other, confidence=confidence)
+    return GaussianDP(mu).epsilon_at(delta) if mu > 0.0 else 0.0
+
+
+def law_bound(law: Sequence[Fraction] | FloatArray, other: Sequence[Fraction] | FloatArray) -> float:
+    """Largest log ratio of two whole laws over the same outputs, rounded down; infinite where one is 0.
+
+    Exact for fractions. Laws in float64 are granted a relative error of 1e-9.
+
+    Example:
+        >>> law_bound([Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]) <= math.log(3)
+        True
+    """
+    if len(law) != len(other):
+        raise InvalidData("two laws over the same outputs are needed")
+    found = 0.0
+    for one, two in zip(law, other, strict=True):
+        if one == two:
+            continue
+        if one == 0 or two == 0:
+            return math.inf
+        high, low = max(one, two), min(one, two)
+        found = max(found, _log_ratio(high, low))
+    return found
+
+
+def _log_ratio(high: Fraction | float, low: Fraction | float) -> float:
+    if isinstance(high, Fraction) and isinstance(low, Fraction):
+        ratio = high / low
+        value = math.log(ratio.numerator / ratio.denominator)
+        for _ in range(4):  # the quotient and the logarithm are each rounded
+            value = math.nextafter(value, -math.inf)
+        return max(0.0, value)
+    return max(0.0, (math.log(high) - math.log(low)) * (1.0 - _FLOAT_LAWS) - _FLOAT_LAWS)

@@ -1,0 +1,110 @@
+"""Outsourced optimisation end to end: a release directory as the modeler reads it, and noised answers.
+
+A curator draws every row by itself, so a table whose rows all lie at one place gives that many samples of
+what is released of one row there. One more row elsewhere keeps the column from being constant.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.audit.catalogue._shared import DELTA, Entry
+from dpbandits.audit.claims import Audit, GaussianAudit, SampledAudit
+from dpbandits.domains import Range, Schema
+from dpbandits.outsourced import AnswerLaplace, Curator, Release
+from dpbandits.privacy.definitions import RowDP
+
+__all__ = ["ENTRIES"]
+
+_WIDTH = 50.0
+"""Width of the public cube in one dimension."""
+
+
+def _curator(
+    world: int, n: int, privacy: RowDP, mechanism: str, answers: AnswerLaplace | None = None
+) -> Curator:
+    """n rows at 0 or at 1 in public coordinates (answers 0 or 1), and one at the lower end."""
+    place = 0.5 + world / _WIDTH
+    table = {"x": [*([place] * n), 0.0], "y": [*([float(world)] * n), 0.0]}
+    return Curator(
+        table,
+        schema=Schema(x=Range(0.0, 1.0)),
+        privacy=privacy,
+        objective="y",
+        answers=answers,
+        mechanism=mechanism,
+    )
+
+
+def _published(curator: Curator) -> FloatArray:
+    """(n, 1) rows as a modeler reads them from the directory."""
+    with tempfile.TemporaryDirectory() as folder:
+        curator.publish(Path(folder) / "release")
+        return Release.read(Path(folder) / "release").inputs
+
+
+def _ramp(outputs: FloatArray) -> FloatArray:
+    """Log likelihood ratio of Laplace noise around 1 and 0, up to its rate."""
+    return np.asarray(np.clip(outputs, 0.0, 1.0))
+
+
+def _laplace(epsilon: float, seed: int) -> Audit:
+    def draw(world: int, n: int) -> FloatArray:
+        return _published(_curator(world, n, RowDP(epsilon=epsilon, distance=1.0), "l2_laplace"))
+
+    return SampledAudit(
+        name="curator-release",
+        epsilon=epsilon,
+        scope="policy",
+        sees="one row of the release directory",
+        neighbours="the row at the stated distance",
+        draw=draw,
+        score=lambda outputs: _ramp(outputs[:, 0]),
+    )
+
+
+def _gaussian(epsilon: float, seed: int) -> Audit:
+    def draw(world: int, n: int) -> FloatArray:
+        privacy = RowDP(epsilon=epsilon, delta=DELTA, distance=1.0)
+        return _published(_curator(world, n, privacy, "gaussian"))
+
+    return GaussianAudit(
+        name="curator-release-gaussian",
+        epsilon=epsilon,
+        delta=DELTA,
+        scope="policy",
+        sees="one row of the release directory",
+        neighbours="the row at the stated distance",
+        draw=draw,
+    )
+
+
+def _answers(epsilon: float, seed: int) -> Audit:
+    """Half of epsilon for the position, half for the answer."""
+    noise = AnswerLaplace(epsilon=0.5 * epsilon, distance=1.0, low=-8.0, high=8.0)
+
+    def draw(world: int, n: int) -> FloatArray:
+        curator = _curator(world, n, RowDP(epsilon=0.5 * epsilon, distance=1.0), "l2_laplace", noise)
+        rows = _published(curator)
+        answers = np.array([curator.answer(row) for row in range(n)])
+        return np.column_stack([rows[:n, 0], answers])
+
+    return SampledAudit(
+        name="curator-release-and-answers",
+        epsilon=epsilon,
+        scope="policy",
+        sees="one row of the release directory, and its answer",
+        neighbours="position and answer at their stated distances",
+        draw=draw,
+        score=lambda outputs: _ramp(outputs).sum(axis=1),
+        share=0.2,
+    )
+
+
+ENTRIES: tuple[Entry, ...] = (
+    ("curator-release", _laplace),
+    ("curator-release-gaussian", _gaussian),
+    ("curator-release-and-answers", _answers),
+)

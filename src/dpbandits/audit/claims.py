@@ -1,0 +1,229 @@
+"""What an audit is: a claim, two neighbours, what can be seen of them, and a bound on the loss.
+
+| audit | looks at | bound |
+|---|---|---|
+| `ExactAudit` | whole laws of the output | exact |
+| `SampledAudit` | outputs of the real sampler, scored | with confidence, for any law |
+| `GaussianAudit` | the same | with confidence, if the noise is normal |
+
+An audit proves a privacy loss from below. `exceeded` refutes a claim; `holds` means that this attack, on
+these neighbours, did not.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from dpbandits._typing import FloatArray
+from dpbandits.audit import bounds
+from dpbandits.audit.scores import Score, fit_linear, identity
+
+__all__ = ["Audit", "AuditRow", "ExactAudit", "GaussianAudit", "SampledAudit"]
+
+Draw = Callable[[int, int], FloatArray]
+"""(world, n) -> (n, k) fresh outputs of world 0 or 1."""
+
+Law = Sequence[Fraction] | FloatArray
+
+_TRAINING = 0.25
+"""Training samples, as a share of those that are evaluated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRow:
+    """The result of one audit.
+
+    Attributes:
+        name: of the audit.
+        claimed_epsilon, delta: the claim.
+        lower_bound: privacy loss that was proved at this delta.
+        confidence: that it is right; 1 for exact ones.
+        tightness: lower bound over claim.
+        verdict: `exceeded` where the bound is above the claim.
+        known_broken: whether the claim is known to be false, so that it must be exceeded.
+        conditional_on: the family of laws that the bound presumes, or None.
+        seconds: time it took.
+        scope: a single mechanism, a whole policy through its own calls, or one attack of many.
+        sees: what the attacker looks at.
+        neighbours: the two worlds.
+        samples: outputs evaluated in both worlds together; 0 for exact ones.
+        unconditional_bound: what the same outputs prove for any law, where `lower_bound` is conditional.
+    """
+
+    name: str
+    claimed_epsilon: float
+    delta: float
+    lower_bound: float
+    confidence: float
+    tightness: float
+    verdict: Literal["holds", "exceeded"]
+    known_broken: bool
+    conditional_on: str | None
+    seconds: float
+    scope: str
+    sees: str
+    neighbours: str
+    samples: int
+    unconditional_bound: float | None = None
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether an honest claim held, or a broken one was caught."""
+        return (self.verdict == "exceeded") == self.known_broken
+
+    def to_json(self) -> dict[str, Any]:
+        """A flat row; an infinite bound is written as a string."""
+        fields = asdict(self)
+        return {key: str(value) if value == float("inf") else value for key, value in fields.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(ABC):
+    """A claim and the two worlds that it says nobody can tell apart.
+
+    Args:
+        name: unique in the catalogue.
+        epsilon, delta: the claim.
+        scope: "mechanism", "policy", or "attack": one way of looking, not the best there is.
+        sees: what the attacker looks at.
+        neighbours: the two worlds, in words.
+        known_broken: the claim is known to be false.
+    """
+
+    name: str
+    epsilon: float
+    delta: float = 0.0
+    scope: Literal["mechanism", "policy", "attack"] = "mechanism"
+    sees: str
+    neighbours: str
+    known_broken: bool = False
+
+    @abstractmethod
+    def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
+        """(lower bound, outputs evaluated, unconditional bound)."""
+
+    @property
+    def _condition(self) -> str | None:
+        return None
+
+    def _confidence(self, asked: float) -> float:
+        return asked
+
+    def run(self, *, samples: int = 100_000, confidence: float = 0.999) -> AuditRow:
+        """Attack, and say what was proved.
+
+        Args:
+            samples: outputs of each world that are evaluated, before the audit's own share.
+            confidence: of the lower bound.
+        """
+        started = time.perf_counter()
+        found, evaluated, unconditional = self._bound(samples, confidence)
+        return AuditRow(
+            name=self.name,
+            claimed_epsilon=self.epsilon,
+            delta=self.delta,
+            lower_bound=found,
+            confidence=self._confidence(confidence),
+            tightness=found / self.epsilon,
+            verdict="exceeded" if found > self.epsilon else "holds",
+            known_broken=self.known_broken,
+            conditional_on=self._condition,
+            seconds=time.perf_counter() - started,
+            scope=self.scope,
+            sees=self.sees,
+            neighbours=self.neighbours,
+            samples=evaluated,
+            unconditional_bound=unconditional,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactAudit(Audit):
+    """Compares whole laws of the output, pair by pair; pure claims only.
+
+    Args:
+        pairs: () -> pairs of laws over the same outputs, under two neighbours each.
+    """
+
+    pairs: Callable[[], Iterable[tuple[Law, Law]]]
+
+    def _confidence(self, asked: float) -> float:
+        return 1.0
+
+    def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
+        return max(bounds.law_bound(law, other) for law, other in self.pairs()), 0, None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledAudit(Audit):
+    """Counts events of a score, on other samples than score and thresholds were chosen on.
+
+    Args:
+        draw: fresh outputs.
+        fit: training outputs of worlds 0 and 1 -> score; or
+        score: a score known beforehand (a likelihood ratio, say).
+        share: of the samples asked for; below 1 where an output is costly.
+    """
+
+    draw: Draw
+    fit: Callable[[FloatArray, FloatArray], Score] | None = None
+    score: Score | None = None
+    share: float = 1.0
+
+    def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
+        n = max(2, int(samples * self.share))
+        training = [self.draw(world, max(2, int(n * _TRAINING))) for world in (0, 1)]
+        score = self.score or (self.fit or fit_linear)(*training)
+        found = _held_out(
+            [score(part) for part in training],
+            [score(self.draw(world, n)) for world in (0, 1)],
+            delta=self.delta,
+            confidence=confidence,
+        )
+        return found, 2 * n, None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianAudit(Audit):
+    """Bounds mu from means and variance of a score, on condition that outputs are normal.
+
+    Args:
+        draw: fresh outputs.
+        score: linear in the outputs and known beforehand; None fits one on samples of its own.
+        share: of the samples asked for; below 1 where an output is costly.
+    """
+
+    draw: Draw
+    score: Score | None = identity
+    share: float = 1.0
+
+    @property
+    def _condition(self) -> str | None:
+        return "Gaussian noise"
+
+    def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
+        n = max(4, int(samples * self.share))
+        score = self.score
+        if score is None:
+            score = fit_linear(*(self.draw(world, max(2, int(n * _TRAINING))) for world in (0, 1)))
+        null, other = (score(self.draw(world, n)) for world in (0, 1))
+        found = bounds.gaussian_bound(null, other, delta=self.delta, confidence=confidence)
+        half = n // 2
+        if other[:half].mean() < null[:half].mean():
+            null, other = -null, -other
+        unconditional = _held_out(
+            [null[:half], other[:half]], [null[half:], other[half:]], delta=self.delta, confidence=confidence
+        )
+        return found, 2 * n, unconditional
+
+
+def _held_out(
+    training: Sequence[FloatArray], fresh: Sequence[FloatArray], *, delta: float, confidence: float
+) -> float:
+    """The bound on fresh scores (world 0, world 1) at thresholds chosen on training scores."""
+    error = 0.25 * (1.0 - confidence)
+    above, below = bounds.chosen_thresholds(*training, delta=delta, error=error)
+    return bounds.event_bound(*fresh, above=[above], below=[below], delta=delta, confidence=confidence)

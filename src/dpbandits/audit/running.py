@@ -1,0 +1,107 @@
+"""Running many audits: each in a process with one thread, the longest first."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dpbandits._typing import Seed
+from dpbandits.audit.catalogue import NAMES, build
+from dpbandits.audit.claims import AuditRow
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["AuditSettings", "run_audits"]
+
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """What every audit of a run shares.
+
+    Attributes:
+        epsilon: of the claims; audits of printed claims keep their own.
+        samples: outputs of each world that are evaluated; costly audits take a stated share of them.
+        confidence: of every row's lower bound.
+        seed: of public choices. Noise comes from the operating system, so bounds differ from run to run.
+    """
+
+    epsilon: float = 1.0
+    samples: int = 100_000
+    confidence: float = 0.999
+    seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        if self.samples < 100:
+            raise InvalidParameter(f"samples is {self.samples}, expected at least 100")
+        if not 0.5 <= self.confidence < 1.0:
+            raise InvalidParameter(f"confidence is {self.confidence:g}, expected a number in [0.5, 1)")
+
+
+def run_audits(
+    names: Sequence[str] = NAMES,
+    settings: AuditSettings | None = None,
+    *,
+    jobs: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> list[AuditRow]:
+    """Rows of these audits, in the order of their names.
+
+    Args:
+        names: of `NAMES`.
+        settings: shared by all.
+        jobs: processes; -1 for all cores, 0 to stay in this process.
+        progress: called with the name of every audit that is done.
+
+    Raises:
+        InvalidParameter: an unknown name, a name that stands twice, or an epsilon that cannot be kept.
+    """
+    chosen = settings or AuditSettings()
+    if len(set(names)) != len(names) or jobs < -1:
+        raise InvalidParameter("expected names that differ, and jobs of at least -1")
+    for name in names:  # everything that can be refused is refused before anything is run
+        build(name, epsilon=chosen.epsilon, seed=chosen.seed)
+    rows: dict[str, AuditRow] = {}
+    for row in _rows(names, chosen, jobs):
+        rows[row.name] = row
+        if progress is not None:
+            progress(row.name)
+    return [rows[name] for name in names]
+
+
+def _rows(names: Sequence[str], settings: AuditSettings, jobs: int) -> Iterator[AuditRow]:
+    if jobs == 0:
+        yield from (_run(name, settings) for name in names)
+        return
+    workers = min(len(names), (os.cpu_count() or 1) if jobs == -1 else jobs)
+    # whole policies, which take longest, stand in the middle of the catalogue
+    ordered = sorted(names, key=_is_short)
+    with _one_thread(), ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(_run, name, settings) for name in ordered]):
+            yield done.result()
+
+
+def _is_short(name: str) -> bool:
+    return build(name).scope != "policy"
+
+
+def _run(name: str, settings: AuditSettings) -> AuditRow:
+    audit = build(name, epsilon=settings.epsilon, seed=settings.seed)
+    return audit.run(samples=settings.samples, confidence=settings.confidence)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Children inherit it: threads inside small products cost many times what they save."""
+    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,54 @@
+"""Scores that tell two worlds apart, fitted on samples of their own.
+
+A score is a function of outputs, (n, k) -> (n,), larger where world 1 is likelier. Any score gives a valid
+bound; the nearer it is to the likelihood ratio, the better the bound (Neyman, Pearson).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+
+__all__ = ["Score", "fit_categories", "fit_linear", "identity"]
+
+Score = Callable[[FloatArray], FloatArray]
+
+
+def identity(outputs: FloatArray) -> FloatArray:
+    """The first column, for outputs that are a score already."""
+    return np.asarray(outputs.reshape(len(outputs), -1)[:, 0], dtype=np.float64)
+
+
+def fit_linear(null: FloatArray, other: FloatArray) -> Score:
+    """The linear discriminant of samples (n, k) of worlds 0 and 1, best where both are normal."""
+    one, two = _columns(null), _columns(other)
+    centred = np.concatenate([one - one.mean(axis=0), two - two.mean(axis=0)])
+    covariance = centred.T @ centred / max(1, len(centred) - 2)
+    direction = np.linalg.pinv(covariance, hermitian=True) @ (two.mean(axis=0) - one.mean(axis=0))
+
+    def score(outputs: FloatArray) -> FloatArray:
+        return np.asarray(_columns(outputs) @ direction)
+
+    return score
+
+
+def fit_categories(null: FloatArray, other: FloatArray) -> Score:
+    """Log ratio of how often each distinct output was seen, with one more of each; 0 for unseen ones."""
+    values, places = np.unique(np.concatenate([_columns(null), _columns(other)]), axis=0, return_inverse=True)
+    places = np.asarray(places).reshape(-1)
+    counts = [np.bincount(part, minlength=len(values)) for part in (places[: len(null)], places[len(null) :])]
+    ratios = np.log((counts[1] + 1.0) / (len(other) + 1.0)) - np.log((counts[0] + 1.0) / (len(null) + 1.0))
+    known = {row.tobytes(): float(ratio) for row, ratio in zip(values, ratios, strict=True)}
+
+    def score(outputs: FloatArray) -> FloatArray:
+        distinct, inverse = np.unique(_columns(outputs), axis=0, return_inverse=True)
+        return np.array([known.get(row.tobytes(), 0.0) for row in distinct])[np.asarray(inverse).reshape(-1)]
+
+    return score
+
+
+def _columns(outputs: FloatArray) -> FloatArray:
+    """(n, k), with -0.0 as 0.0, so that equal numbers have equal bytes."""
+    table = np.asarray(outputs, dtype=np.float64).reshape(len(outputs), -1)
+    return np.ascontiguousarray(table + 0.0)
