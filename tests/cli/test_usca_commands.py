@@ -127,3 +127,47 @@ def test_too_few_rows_are_warned_of(tables):
     (tables / "log.csv").write_text("\n".join(lines) + "\n")
     done = learn(tables, "--epsilon", "0.1")
     assert "expected error" in done.output
+
+
+def test_arms_read_off_the_table_are_an_assumption_and_named_ones_are_not(tables):
+    read, named = learn(tables), learn(tables, "--arms", "diet,drug,watch", out="named")
+    assert "Warning: The names of the arms were read off the table" in read.output.replace("\n", " ")
+    assert "Warning: The names" not in named.output.replace("\n", " ")
+    found = [
+        [
+            a.enforced
+            for a in PublicPolicy.load(tables / name).guarantee.assumptions
+            if "off the table" in a.text
+        ]
+        for name in ("policy", "named")
+    ]
+    assert found == [[False], []]
+
+
+def test_named_arms_are_released_whether_or_not_anybody_had_them(tables):
+    assert learn(tables, "--arms", "diet,drug,rest,watch").exit_code == 0
+    assert PublicPolicy.load(tables / "policy").actions.size == 4
+
+
+def test_the_histogram_counts_units(tables):
+    learn(tables)
+    texts = {a.text: a.enforced for a in PublicPolicy.load(tables / "policy").guarantee.assumptions}
+    assert [enforced for text, enforced in texts.items() if "histogram of contexts" in text] == [True]
+    learn(tables, "--one-row-per-unit", unit=False, out="other")
+    texts = {a.text: a.enforced for a in PublicPolicy.load(tables / "other").guarantee.assumptions}
+    assert [enforced for text, enforced in texts.items() if "histogram of contexts" in text] == [False]
+
+
+def test_integer_arms_may_be_written_with_zeros(tables):
+    text = (tables / "log.csv").read_text().replace(",drug,1,", ",drug,01,").replace(",drug,1,", ",drug,+1,")
+    (tables / "log.csv").write_text(text)
+    assert learn(tables, action="code").exit_code == 0
+    assert PublicPolicy.load(tables / "policy").actions.size == 3
+    assert learn(tables, "--arms", "0,1,2", action="code", out="named").exit_code == 0
+
+
+def test_an_account_with_exactly_the_promise_pays(tables):
+    """A fifth of 0.05 and the rest of it add up, as decimals."""
+    pay = ["--ledger", tables / "book.sqlite", "--population", "town", "--budget", "0.05,0.000001"]
+    done = learn(tables, *pay, "--epsilon", "0.05")
+    assert done.exit_code == 0, done.output

@@ -5,11 +5,13 @@ private table, releases once), `predict` (needs the released folder only) and `e
 known propensities that one may look at).
 """
 
+import contextlib
 import csv
 import json
 import secrets
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +31,7 @@ from dpbandits.evaluation.policy_value import policy_value
 from dpbandits.models.kernels import Indicator, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
+from dpbandits.privacy.guarantee import Assumption
 from dpbandits.state import SQLiteLedger
 
 __all__ = ["evaluate", "learn", "predict", "register"]
@@ -41,6 +44,7 @@ HISTOGRAM_SHARE = 0.2
 """Share of epsilon spent on the law of contexts, unless it is declared uniform."""
 
 ARM_CORRELATION = 0.7
+READ_ARMS = "The names of the arms were read off the table and are published: they must be public anyway."
 _COLUMNS = "columns.json"
 
 
@@ -76,7 +80,11 @@ def learn(
     rows_per_unit: Annotated[int, typer.Option(min=1, help="Rows a person may have; all are covered.")] = 1,
     delta: Annotated[float, typer.Option(help="Chance outside the epsilon bound; above 0.")] = 1e-6,
     arms: Annotated[
-        str | None, typer.Option(help="Public list of arms, as a,b,c; without it, those in the table show.")
+        str | None,
+        typer.Option(
+            help="Public list of arms, as a,b,c. Without it those in the table are published, which one "
+            "person with an arm of their own would show in; the guarantee says so."
+        ),
     ] = None,
     uniform_contexts: Annotated[
         bool,
@@ -174,13 +182,20 @@ def learn(
         if book is not None and population is not None:
             book.charge(population, charge_id=f"histogram:{secrets.token_hex(8)}", epsilon=spent)
         law = ContextLaw.from_private_histogram(
-            contexts, cells=context_cells, epsilon=spent, rounds_per_user=rows_per_unit
+            contexts,
+            cells=context_cells,
+            epsilon=spent,
+            rounds_per_user=rows_per_unit,
+            units=log["units"],
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPBanditsWarning)  # said above
         usca = USCA(contexts=law, ledger=book, account=population, **settings)
     usca.learn(**log)
     policy = usca.release()
+    if labels is not None and arms is None:
+        error_console().print(f"Warning: {READ_ARMS} Name them with --arms.", soft_wrap=True, markup=False)
+        policy = _with_assumption(policy, READ_ARMS)
     policy.save(out)
     (out / _COLUMNS).write_text(
         json.dumps({"context": names, "action": action, "arms": labels, "reward": reward}) + "\n", "utf-8"
@@ -259,6 +274,18 @@ def evaluate(
     typer.echo(f"random: {policy_value(np.full((len(given), count), 1.0 / count), **known)}")
 
 
+def _with_assumption(policy: PublicPolicy, text: str) -> PublicPolicy:
+    """The same policy, whose guarantee rests on one more thing that nobody checks."""
+    found = policy.guarantee
+    return PublicPolicy(
+        actions=policy.actions,
+        contexts=policy.contexts,
+        mean=policy.mean,
+        sd=policy.sd,
+        guarantee=replace(found, assumptions=(*found.assumptions, Assumption(text=text, enforced=False))),
+    )
+
+
 def _opened(folder: Path) -> tuple[PublicPolicy, list[str], dict[str, Any], list[str] | None]:
     held = PublicPolicy.load(folder)
     try:
@@ -282,7 +309,7 @@ def _labels(cells: NDArray[Any], declared: str | None) -> list[str] | None:
         return names
     texts = sorted({str(cell) for cell in cells})
     try:
-        return [str(value) for value in sorted(int(text) for text in texts)]
+        return [str(value) for value in sorted({int(text) for text in texts})]
     except ValueError:
         pass
     try:
@@ -294,6 +321,9 @@ def _labels(cells: NDArray[Any], declared: str | None) -> list[str] | None:
 
 def _coded(cells: NDArray[Any], labels: list[str]) -> IntArray:
     codes = {label: code for code, label in enumerate(labels)}
+    for text in {str(cell) for cell in cells} - set(codes):
+        with contextlib.suppress(ValueError):
+            codes[text] = codes.get(str(int(text)), -1)  # 01 is 1
     coded = np.array([codes.get(str(cell), -1) for cell in cells], dtype=np.int64)
     if (coded < 0).any():
         raise InvalidData(f"the action column holds something else than the {len(labels)} arms")
