@@ -122,3 +122,24 @@ def test_bad_parameters_are_refused(change):
     arguments = {"kernel": SquaredExponential(lengthscale=0.3), "measures": (UNIT, BETA)} | change
     with pytest.raises(InvalidParameter):
         EigenFeatures(**arguments)
+
+
+def test_blocks_of_landmarks_leave_out_hardly_more_than_the_best_features_could():
+    fine = CellMeasure.product(*[CellMeasure.uniform(low=0, high=1, cells=30)] * 2)
+    kernel = Matern(nu=2.5, lengthscale=0.4)
+    root = np.sqrt(fine.weights)
+    exact = np.linalg.eigvalsh(root[:, None] * kernel(fine.points) * root)[::-1]
+    for tolerance in (1e-3, 1e-4, 1e-6):
+        features = EigenFeatures(kernel=kernel, measures=(fine,), tolerance=tolerance)
+        best = 1.0 - exact[: features.n_features].sum()
+        assert best - 1e-12 <= features.missing_variance <= 1.1 * best
+
+
+def test_singular_kernels_and_cells_without_weight_need_few_landmarks():
+    weights = np.where(np.arange(900) % 2, 1.0, 0.0)
+    cells = CellMeasure.product(*[CellMeasure.uniform(low=0, high=1, cells=30)] * 2).with_weights(weights)
+    for kernel in (Indicator(correlation=1.0, columns=(0,)), Matern(nu=2.5, lengthscale=500.0)):
+        features = EigenFeatures(kernel=kernel, measures=(cells,))
+        assert features.n_features <= 4
+        assert np.isfinite(features.psi).all()
+        np.testing.assert_allclose((features.feature_map() ** 2).sum(axis=1), 1.0, atol=1e-4)

@@ -7,8 +7,8 @@ from mu is diagonal, so that a million rounds cost no more than their cell sums.
 - **Kronecker.** Where the kernel factors over groups of measures (products, and squared exponentials, which
   factor over columns), eigenpairs of the groups are multiplied.
 - **Nystrom.** A group with more than `LARGEST_DENSE` cells is reduced by pivoted Cholesky: landmarks are
-  taken greedily, where mu times the variance that is still missing is largest; within their span the
-  eigenpairs are then exact (Rayleigh-Ritz).
+  taken in blocks, greedily, where mu times the variance that is still missing is largest; within their span
+  the eigenpairs are then exact (Rayleigh-Ritz).
 
 **Truncation.** Eigenpairs below `tolerance` times the largest are left out. What that leaves out is known:
 `missing_variance` is sum_w mu(w) (k(w, w) - sum_i lambda_i psi_i(w)^2) over sum_w mu(w) k(w, w), and since
@@ -24,6 +24,7 @@ from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
@@ -43,6 +44,10 @@ eigenvalues above `tolerance` are then right to a few digits, and more landmarks
 
 MOST_LANDMARKS = 500
 """Bounds the time of rough kernels; what it costs in accuracy shows in `missing_variance`."""
+
+BLOCK = 20
+CANDIDATES = 320
+"""Landmarks taken at a time, out of so many candidates: almost the greedy choice, in matrix products."""
 
 DEFAULT_TOLERANCE = 1e-6
 
@@ -102,11 +107,12 @@ class EigenFeatures:
         variance = np.full(1, scale)
         for part, measure in groups:
             part_values, part_psi, part_variance = _eigenpairs(part, measure, tolerance)
-            values = np.multiply.outer(values, part_values).ravel()
-            psi = np.einsum("ai,bj->abij", psi, part_psi).reshape(len(psi) * len(part_psi), -1)
+            products = np.multiply.outer(values, part_values).ravel()
+            kept = _leading(products, tolerance, largest)
+            left, right = np.divmod(kept, len(part_values))  # only what is kept is ever formed
+            values = products[kept]
+            psi = (psi[:, None, left] * part_psi[None, :, right]).reshape(-1, len(kept))
             variance = np.multiply.outer(variance, part_variance).ravel()
-            kept = _leading(values, tolerance, largest)
-            values, psi = values[kept], psi[:, kept]
         self.eigenvalues: FloatArray = values
         self.psi: FloatArray = np.ascontiguousarray(psi)
         self.variance: FloatArray = variance
@@ -284,16 +290,7 @@ def _eigenpairs(
     if kernel is None:  # the kernel does not look at these columns: constant along them
         return np.ones(1), np.ones((len(points), 1)), np.ones(len(points))
     variance = kernel.diagonal(points)
-    root = np.sqrt(weights)
-    if len(points) <= LARGEST_DENSE:
-        landmarks = np.flatnonzero(weights > 0.0)
-    else:
-        landmarks = _pivots(kernel, points, weights, tolerance)
-    # k(w, Z) K_ZZ^(-1/2), through the eigenvectors of the landmarks' operator
-    at = root[landmarks]
-    inner, vectors = np.linalg.eigh(at[:, None] * kernel(points[landmarks]) * at)
-    usable = inner > 1e-13 * inner[-1]
-    factor = kernel(points, points[landmarks]) @ (at[:, None] * vectors[:, usable] / np.sqrt(inner[usable]))
+    factor = (_exact if len(points) <= LARGEST_DENSE else _pivoted)(kernel, points, weights, tolerance)
     values, rotation = np.linalg.eigh(factor.T @ (weights[:, None] * factor))
     values, rotation = values[::-1], rotation[:, ::-1]
     kept = _leading(values, tolerance, None)
@@ -303,23 +300,58 @@ def _eigenpairs(
     return values[kept], psi * signs, variance
 
 
-def _pivots(
-    kernel: Kernel, points: FloatArray, weights: FloatArray, tolerance: float
-) -> np.ndarray[Any, Any]:
-    """Cells taken greedily by weight times missing variance (pivoted Cholesky)."""
+def _exact(kernel: Kernel, points: FloatArray, weights: FloatArray, _: float) -> FloatArray:
+    """(n, k) F with F F^T = K, on all cells that have weight; on others what follows from these."""
+    landmarks = np.flatnonzero(weights > 0.0)
+    # k(w, Z) K_ZZ^(-1/2), through the eigenvectors of the landmarks' operator
+    at = np.sqrt(weights)[landmarks]
+    inner, vectors = np.linalg.eigh(at[:, None] * kernel(points[landmarks]) * at)
+    usable = inner > 1e-13 * inner[-1]
+    scaled = at[:, None] * vectors[:, usable] / np.sqrt(inner[usable])
+    return np.asarray(kernel(points, points[landmarks]) @ scaled)
+
+
+def _pivoted(kernel: Kernel, points: FloatArray, weights: FloatArray, tolerance: float) -> FloatArray:
+    """(n, k) F with F F^T = k(., Z) K_ZZ^-1 k(Z, .), about K: pivoted Cholesky, `BLOCK` landmarks at a time.
+
+    Candidates are taken at equal steps of weight times missing variance, landmarks greedily among them.
+    """
     missing = kernel.diagonal(points).copy()
+    negligible = 1e-9 * float(missing.max())
     enough = LANDMARK_SHARE * tolerance * float(weights @ missing)
     most = min(len(points), MOST_LANDMARKS)
-    columns = np.empty((most, len(points)))
-    pivots: list[int] = []
-    for k in range(most):
-        pivot = int(np.argmax(weights * missing))
-        if float(weights @ missing) <= enough or weights[pivot] * missing[pivot] <= 0.0:
+    rows, count = np.empty((most, len(points))), 0  # F^T
+    while count < most and float(weights @ missing) > enough:
+        shares = np.cumsum(weights * missing)
+        steps = (np.arange(CANDIDATES) + 0.5) / CANDIDATES * shares[-1]
+        candidates = np.unique(np.minimum(np.searchsorted(shares, steps), len(points) - 1))
+        known = rows[:count, candidates]
+        chosen = _greedy(
+            kernel(points[candidates]) - known.T @ known, weights[candidates], negligible, most - count
+        )
+        pivots = candidates[chosen]
+        if not len(pivots):
             break
-        column = kernel(points[pivot : pivot + 1], points)[0] - columns[:k, pivot] @ columns[:k]
-        columns[k] = column / math.sqrt(missing[pivot])
-        missing -= columns[k] ** 2
-        np.maximum(missing, 0.0, out=missing)
-        missing[pivot] = 0.0
-        pivots.append(pivot)
-    return np.sort(np.array(pivots))
+        left = kernel(points[pivots], points) - rows[:count, pivots].T @ rows[:count]
+        lower = np.linalg.cholesky(left[:, pivots])
+        fresh = solve_triangular(lower, left, lower=True, check_finite=False)
+        rows[count : count + len(pivots)] = fresh
+        missing = np.maximum(missing - np.einsum("ij,ij->j", fresh, fresh), 0.0)
+        missing[pivots] = 0.0
+        count += len(pivots)
+    return rows[:count].T
+
+
+def _greedy(left: FloatArray, weights: FloatArray, negligible: float, most: int) -> np.ndarray[Any, Any]:
+    """Up to BLOCK indices into a residual kernel matrix, each where weight times what is left is largest."""
+    left, chosen = left.copy(), np.zeros(0, dtype=np.int64)
+    while len(chosen) < min(BLOCK, most):
+        missing = left.diagonal()
+        pivot = int(np.argmax(weights * missing))
+        if weights[pivot] <= 0.0 or missing[pivot] <= negligible:
+            break
+        column = left[:, pivot] / math.sqrt(missing[pivot])
+        left -= np.multiply.outer(column, column)
+        left[pivot], left[:, pivot] = 0.0, 0.0
+        chosen = np.append(chosen, pivot)
+    return chosen
