@@ -57,6 +57,10 @@ def test_bound_falls_faster_than_exponentially():
     assert (np.diff(ratios) < 0).all()
 
 
+def test_a_bound_that_says_nothing_is_infinite():
+    assert quadrature_error_bound(nodes=500, dim=1, radius=200.0, lengthscale=0.1) == np.inf
+
+
 def test_half_of_the_grid_is_not_the_positive_orthant():
     """Keeping positive frequencies only, as public code does, leaves an error near 0.4 for d = 2."""
     features = QuadratureFourierFeatures(kernel=SE, dim=2, nodes=12)

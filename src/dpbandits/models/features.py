@@ -50,6 +50,9 @@ _ELSEWHERE = {
 }
 """Feature maps that live in modules of their own, imported when a configuration names them."""
 
+MOST_ARM_FEATURES = 1 << 16
+"""Features of all arms together."""
+
 MOST_LANDMARKS = 1 << 12
 """Landmarks, and so features, at most: their kernel matrix (128 MiB) is factorised."""
 
@@ -59,7 +62,11 @@ PRODUCT_ELEMENTS = 1 << 19
 
 @runtime_checkable
 class Features(Protocol):
-    """A map from points to feature vectors of norm at most one."""
+    """A map from points to feature vectors of norm at most one, finite on the whole domain.
+
+    A map that fails on a point of its domain fails when that point's block is released, in somebody else's
+    ask: whether it does so would tell about the one who brought the point.
+    """
 
     @property
     def n_features(self) -> int:
@@ -256,10 +263,9 @@ class ArmFeatures:
     """
 
     def __init__(self, *, base: Features, arm_column: int, n_arms: int) -> None:
-        if n_arms < 1 or arm_column < 0:
-            raise InvalidParameter(
-                f"arm_column is {arm_column} and n_arms is {n_arms}: columns count from 0, arms from 1"
-            )
+        count(arm_column, name="arm_column", minimum=0)
+        if count(n_arms, name="n_arms", minimum=1) * base.n_features > MOST_ARM_FEATURES:
+            raise InvalidParameter(f"expected at most {MOST_ARM_FEATURES} features of all arms together")
         self.base = base
         self.arm_column = arm_column
         self.n_arms = n_arms

@@ -191,7 +191,7 @@ def quadrature_error_bound(*, nodes: int, dim: int, radius: float, lengthscale: 
     log_bound = (
         math.lgamma(nodes + 1) + 2 * nodes * math.log(a) - nodes * math.log(2.0) - math.lgamma(2 * nodes + 1)
     )
-    return dim * math.exp(log_bound)
+    return dim * math.exp(log_bound) if log_bound < 700.0 else math.inf
 
 
 def _lengthscales(kernel: SquaredExponential, dim: int) -> FloatArray:

@@ -343,8 +343,9 @@ def _as_statistics(grams: FloatArray, vectors: FloatArray) -> tuple[FloatArray, 
 
 def _check_symmetric(matrices: FloatArray, name: str) -> None:
     """Eigenvalues and Cholesky factors read one triangle only: the other must not say something else."""
-    asymmetry = np.abs(matrices - np.swapaxes(matrices, -1, -2)).max()
-    if asymmetry > SYMMETRY_TOLERANCE * np.abs(matrices).max():
+    stack = matrices.reshape(-1, *matrices.shape[-2:])  # one at a time: what is subtracted stays in the cache
+    asymmetry = max(float(np.abs(matrix - matrix.T).max()) for matrix in stack)
+    if asymmetry > SYMMETRY_TOLERANCE * max(matrices.max(), -matrices.min()):
         raise InvalidData(f"{name} are not symmetric: pass (A + A^T) / 2 if only rounding is to blame")
 
 
