@@ -75,7 +75,17 @@ def test_the_server_has_no_way_in_for_raw_data():
         for name, member in inspect.getmembers(Server, callable)
         if not name.startswith("_")
     }
-    assert methods == {"absorb": {"reports"}, "publish": set(), "replay": {"spec", "batches"}}
+    # What other servers counted or learned is made of reports too: sums, never a context, an arm or a reward.
+    assert methods == {
+        "absorb": {"reports"},
+        "publish": set(),
+        "replay": {"spec", "batches"},
+        "merge": {"counts"},
+        "attach": {"source", "server"},
+        "attach_target": {"name", "server"},
+        "source_sums": set(),
+        "evidence": set(),
+    }
     assert set(inspect.signature(Server).parameters) == {"spec"}
 
 
@@ -107,7 +117,7 @@ def test_versions_close_with_the_window():
 def test_memory_is_bounded_by_window_and_bins():
     spec = spec_of(window=3, reports_per_version=100)
     server, _, _ = run(spec, n_batches=30, size=100)
-    nonces = sum(len(version.nonces) for version in server._open.values())
+    nonces = sum(len(version.nonces) for version in server._counts.versions.values())
     assert nonces <= 100 * (spec.window + 2)
     assert server.memory_bytes <= 16 * nonces + 8 * 2 * 1024 * (spec.window + 1)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits.errors import InvalidData, ProtocolError
+from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 from dpbandits.local.outbox import MemoryOutbox, Outbox
 from dpbandits.local.reports import NONCE_BYTES, PublishedPolicy, pack
 from dpbandits.local.spec import PartitionBanditSpec
@@ -48,6 +48,8 @@ class Client:
         ledger: the device's own ledger; by default one in memory.
         outbox: where reports wait; by default in memory. A real device gives a `FileOutbox` and an
             `SQLiteLedger`, so that neither is forgotten in a crash.
+        epsilon: the user's own, one of the spec's `epsilons`, chosen without looking at context or reward;
+            None: the spec's.
         budget: total epsilon the device will ever spend on this spec; by default one report's.
         account: name of the account in the ledger.
 
@@ -71,14 +73,18 @@ class Client:
         *,
         ledger: Ledger | None = None,
         outbox: Outbox | None = None,
+        epsilon: float | None = None,
         budget: Amount | None = None,
         account: str = "local-reports",
     ) -> None:
+        if epsilon is not None and epsilon not in (spec.epsilons or (spec.epsilon,)):
+            raise InvalidParameter("epsilon: expected one of the spec's epsilons")
         self.spec = spec
+        self.epsilon = spec.epsilon if epsilon is None else epsilon
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
         self._outbox: Outbox = MemoryOutbox() if outbox is None else outbox
         self._account = account
-        self._ledger.open_account(account, epsilon=spec.epsilon if budget is None else budget)
+        self._ledger.open_account(account, epsilon=self.epsilon if budget is None else budget)
         self._decision: _Decision | None = None
         self._known: tuple[tuple[int, ...], DyadicPartition, ReportMechanism] | None = None
 
@@ -87,7 +93,7 @@ class Client:
         """What one report promises."""
         from dpbandits.local.guarantees import report_guarantee
 
-        return report_guarantee(self.spec)
+        return report_guarantee(self.spec, epsilon=self.epsilon)
 
     def choose(self, policy: PublishedPolicy, context: ArrayLike) -> int:
         """The arm for this context; nothing is sent.
@@ -157,9 +163,10 @@ class Client:
         if decision.nonce is None:  # a ledger that failed may have written the charge: the id stays
             decision.nonce = os.urandom(NONCE_BYTES)
         nonce = decision.nonce
-        self._ledger.charge(self._account, charge_id=nonce.hex(), epsilon=self.spec.epsilon)
+        self._ledger.charge(self._account, charge_id=nonce.hex(), epsilon=self.epsilon)
         cell = decision.leaf if self.spec.arms == "server" else decision.leaf * self.spec.n_arms + arm
-        payload = decision.mechanism.encode(cell, positive=positive)
+        kind = bytes([self.spec.epsilons.index(self.epsilon)]) if self.spec.epsilons else b""
+        payload = kind + decision.mechanism.encode(cell, positive=positive)
         return nonce, pack(digest=self.spec.digest, version=decision.version, nonce=nonce, payload=payload)
 
     def unsent(self) -> list[bytes]:
@@ -173,7 +180,7 @@ class Client:
                 self._outbox.remove(key)
 
     def __repr__(self) -> str:
-        return f"Client(epsilon={self.spec.epsilon:g}, mechanism={self.spec.mechanism!r})"
+        return f"Client(epsilon={self.epsilon:g}, mechanism={self.spec.mechanism!r})"
 
     def _unit(self, context: ArrayLike) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
         point = np.asarray(context)
@@ -186,7 +193,11 @@ class Client:
         policy.check(self.spec)
         if self._known is None or self._known[0] != policy.splits:
             partition = self.spec.partition(policy.splits)
-            self._known = (policy.splits, partition, self.spec.mechanism_for(len(partition.leaves)))
+            self._known = (
+                policy.splits,
+                partition,
+                self.spec.mechanism_for(len(partition.leaves), self.epsilon),
+            )
         return self._rank(self._known[1], unit)
 
     @staticmethod

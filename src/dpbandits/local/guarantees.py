@@ -10,19 +10,20 @@ __all__ = ["report_guarantee"]
 _NAMES = {"auto": "signed ternary or k-ary"}
 
 
-def report_guarantee(spec: PartitionBanditSpec) -> Guarantee:
-    """The guarantee of one report under the spec.
+def report_guarantee(spec: PartitionBanditSpec, *, epsilon: float | None = None) -> Guarantee:
+    """The guarantee of one report under the spec; `epsilon` is a user's own, None the spec's.
 
     The certificate is the largest that any number of bins up to `max_leaves` gives: of two bins, of all,
     and of powers of two between. Every one of them is enumerated, and at most the spec's epsilon.
     """
     sizes = {1, spec.max_leaves} | {2**k for k in range(1, spec.max_leaves.bit_length())}
-    exact = max(spec.mechanism_for(size).exact_epsilon for size in sizes if size <= spec.max_leaves)
+    epsilon = spec.epsilon if epsilon is None else epsilon
+    exact = max(spec.mechanism_for(size, epsilon).exact_epsilon for size in sizes if size <= spec.max_leaves)
     hidden = "the bin of the context and the reward"
     if spec.arms == "user":
         hidden = "the bin of the context, the arm and the reward"
     return Guarantee(
-        definition=LocalDP(epsilon=spec.epsilon),
+        definition=LocalDP(epsilon=epsilon),
         observers=(
             Observer(who="the server", sees="the report's bytes", protected=True),
             Observer(who="anyone on the wire or with access to the server", sees="the same", protected=True),
@@ -37,8 +38,8 @@ def report_guarantee(spec: PartitionBanditSpec) -> Guarantee:
                 name=f"one report ({spec.mechanism})",
                 law=f"{_NAMES.get(spec.mechanism, spec.mechanism)} randomised report over (cell, sign), "
                 f"hiding {hidden}; its",
-                scale=spec.epsilon,
-                sensitivity=spec.epsilon,
+                scale=epsilon,
+                sensitivity=epsilon,
                 certificate=PureDP(epsilon=exact),
                 releases=1,
                 unit="in log-likelihood ratios",
@@ -75,7 +76,7 @@ def report_guarantee(spec: PartitionBanditSpec) -> Guarantee:
         "inputs and reports is enumerated over the rational probabilities in use. Whatever server and "
         "operator compute from reports is post-processing.",
         status="enforced",
-        certificate=PureDP(epsilon=spec.epsilon),
+        certificate=PureDP(epsilon=epsilon),
         notes=("Which arms a bin pulls is public where the server assigns them.",)
         if spec.arms == "server"
         else (),

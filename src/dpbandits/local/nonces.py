@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["NonceSet"]
+__all__ = ["NonceSet", "Nonces"]
 
 Nonces = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
@@ -42,6 +42,20 @@ class NonceSet:
         fresh[order[new]] = True
         self._push(ordered[new])
         return fresh
+
+    def contains(self, nonces: Nonces) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+        """(n,) which nonces are remembered; nothing is added."""
+        known = np.zeros(len(nonces), dtype=np.bool_)
+        for run in self._runs:
+            at = np.minimum(np.searchsorted(run, nonces), len(run) - 1)
+            known |= run[at] == nonces
+        return known
+
+    def sorted(self) -> Nonces:
+        """(n,) all nonces, ascending."""
+        if len(self._runs) > 1:
+            self._runs = [np.sort(np.concatenate(self._runs), kind="stable")]
+        return self._runs[0] if self._runs else np.zeros(0, dtype=np.uint64)
 
     def _push(self, run: Nonces) -> None:
         if not len(run):

@@ -6,6 +6,7 @@
 | 4 | digest of the spec |
 | 4 | version of the policy answered, little-endian |
 | 8 | nonce from the operating system |
+| 1 | class of epsilon, only where the spec lets users choose one |
 | rest | the mechanism's payload, of a length that the version fixes |
 
 Nothing else leaves a device. The nonce is drawn independently of the user's data and says nothing

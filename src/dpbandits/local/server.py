@@ -5,60 +5,26 @@ published: a process that has only these rebuilds every decision (`Server.replay
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import FloatArray
+from dpbandits.errors import IncompatibleState, ProtocolError
+from dpbandits.local.counting import Absorbed, OpenVersion, ReportCounts
+from dpbandits.local.explore import ExploreRule
 from dpbandits.local.learning import CellSums
-from dpbandits.local.nonces import NonceSet
-from dpbandits.local.reports import HEADER_BYTES, PublishedPolicy, Records, parse
+from dpbandits.local.own_epsilon import combined_estimate
+from dpbandits.local.reports import PublishedPolicy
 from dpbandits.local.rules import public_normals, rule_for
+from dpbandits.local.source_evidence import SourceEvidence, SourceSums, source_evidence
 from dpbandits.local.spec import PartitionBanditSpec
+from dpbandits.local.transfer_tree import TransferTree
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy.frequency import ReportMechanism
 
 if TYPE_CHECKING:
+    from dpbandits.local.sources import SourceSpec
     from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = ["Absorbed", "Server"]
-
-
-@dataclass(kw_only=True)
-class Absorbed:
-    """How many reports were accepted, and how many dropped for which reason.
-
-    Attributes:
-        accepted: counted.
-        malformed: not bytes, of a wrong length or format, or a payload that no device sends.
-        foreign: of another spec.
-        closed: answers to a version that is not open: too old, or never published.
-        repeated: a nonce seen before.
-    """
-
-    accepted: int = 0
-    malformed: int = 0
-    foreign: int = 0
-    closed: int = 0
-    repeated: int = 0
-
-    def add(self, other: "Absorbed") -> None:
-        """Add another tally to this one."""
-        for name in ("accepted", "malformed", "foreign", "closed", "repeated"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-
-@dataclass(kw_only=True)
-class _OpenVersion:
-    """A published version whose reports are still accepted."""
-
-    policy: PublishedPolicy
-    leaves: IntArray
-    mechanism: ReportMechanism
-    nonces: NonceSet = field(default_factory=NonceSet)
-    sums: IntArray | None = None
-    n: int = 0
 
 
 class Server:
@@ -77,10 +43,10 @@ class Server:
     def __init__(self, spec: PartitionBanditSpec) -> None:
         self.spec = spec
         self.totals = Absorbed()
-        self._digest = spec.digest
         self._rule = rule_for(spec)
         self._coins = PublicCoins(spec.seed)
-        self._open: dict[int, _OpenVersion] = {}
+        self._counts = ReportCounts(spec)
+        self._sources: dict[str, tuple[SourceSpec, Server]] = {}
         self._current = self._open_version(0)
         self._fresh = 0
 
@@ -94,7 +60,7 @@ class Server:
     @property
     def memory_bytes(self) -> int:
         """Bytes held for the open window: nonces and sums."""
-        return sum(v.nonces.nbytes + (0 if v.sums is None else v.sums.nbytes) for v in self._open.values())
+        return self._counts.nbytes
 
     @classmethod
     def replay(cls, spec: PartitionBanditSpec, batches: Iterable[Sequence[bytes]]) -> Self:
@@ -111,23 +77,103 @@ class Server:
         Args:
             reports: bytes as sent by devices, in any order, of any open versions.
         """
-        tally = Absorbed()
-        for records in self._by_length(reports, tally):
-            self._absorb_records(records, tally)
+        tally = self._counts.absorb(reports)
         self.totals.add(tally)
         self._fresh += tally.accepted
         return tally
 
+    def merge(self, counts: ReportCounts) -> int:
+        """Add what another process counted for versions that are open here (see `counting`).
+
+        Args:
+            counts: of this spec and these policies; its reports are absorbed as if they had come here.
+
+        Returns:
+            How many reports were added.
+
+        Raises:
+            IncompatibleState: the counts are of another lineage; nothing was changed.
+            ProtocolError: some of its reports were counted here before; nothing was changed.
+        """
+        before = self._counts.accepted
+        added = self._counts.merge(counts) - before
+        self.totals.accepted += added
+        self._fresh += added
+        return added
+
+    def attach(self, source: "SourceSpec", server: "Server") -> PublishedPolicy:
+        """Let a source's reports start this server's tree, or bring it up to date; a new version follows.
+
+        Args:
+            source: its public contract, which names this server's spec as its target.
+            server: the source's server, made with `source.reports`; only its privatised sums are read.
+
+        Returns:
+            The policy that uses the source.
+
+        Raises:
+            IncompatibleState: the source belongs to another target, the server to another source.
+            ProtocolError: this server's policy does not learn from sources, or the source has no reports.
+        """
+        if source.target.digest != self.spec.digest or server.spec.digest != source.reports.digest:
+            raise IncompatibleState(
+                "attach: the source belongs to another target, or the server to another source"
+            )
+        rule = self._transfer_rule()
+        rule.attach(
+            source.name,
+            source_evidence(server.source_sums(), source.chances),
+            least_doubt=source.least_doubt,
+        )
+        rule.jump_start()
+        return self._next_version()
+
+    def attach_target(self, name: str, server: "Server") -> PublishedPolicy:
+        """Learn from the reports of another target with the same mean rewards; a new version follows.
+
+        Args:
+            name: of the other target.
+            server: its server; domain, arms and reward range must be this server's. What it learned from
+                sources, this one included, is not passed on.
+
+        Raises:
+            IncompatibleState: the other target has another domain, other arms or another reward range.
+            ProtocolError: one of the two policies does not learn from sources.
+        """
+        mine, theirs = self.spec, server.spec
+        if (mine.domain, mine.n_arms, mine.reward_range) != (
+            theirs.domain,
+            theirs.n_arms,
+            theirs.reward_range,
+        ):
+            raise IncompatibleState("attach_target: expected the same domain, arms and reward range")
+        rule, evidence = self._transfer_rule(), server.evidence()
+        rule.attach(name, evidence)
+        rule.jump_start()
+        return self._next_version()
+
+    def source_sums(self) -> SourceSums:
+        """The privatised sums of a source's server.
+
+        Raises:
+            ProtocolError: this is no source's server, or nothing has come in.
+        """
+        if not isinstance(self._rule, ExploreRule):
+            raise ProtocolError("only a server with the policy 'explore' is a source's")
+        self._learn_all()
+        return self._rule.sums()
+
+    def evidence(self) -> SourceEvidence:
+        """What this target's own reports say, for other targets."""
+        return self._transfer_rule().evidence()
+
     def publish(self) -> PublishedPolicy:
         """The current policy; a new version when `reports_per_version` reports have come in since."""
         if self._fresh >= self.spec.reports_per_version:
-            for version in self._open.values():
-                self._learn(version)
+            self._learn_all()
             self._rule.refine()
             self._fresh = 0
-            self._current = self._open_version(self._current.version + 1)
-            for old in [v for v in self._open if v < self._current.version - self.spec.window]:
-                del self._open[old]
+            self._next_version()
         return self._current
 
     def __repr__(self) -> str:
@@ -141,60 +187,28 @@ class Server:
         else:
             weights = self._rule.weights()
         policy = PublishedPolicy(version=number, splits=tuple(partition.splits), arms=arms, weights=weights)
-        leaves = partition.leaves
-        mechanism = self.spec.mechanism_for(len(leaves))
-        self._open[number] = _OpenVersion(policy=policy, leaves=leaves, mechanism=mechanism)
+        self._counts.open(policy)
         return policy
 
-    def _by_length(self, reports: Sequence[bytes], tally: Absorbed) -> Iterable[Records]:
-        """Reports of one length each, as arrays; lengths that no open version has are dropped unread."""
-        good = [report for report in reports if type(report) is bytes]
-        tally.malformed += len(reports) - len(good)
-        wanted = {HEADER_BYTES + version.mechanism.report_bytes for version in self._open.values()}
-        lengths = np.fromiter(map(len, good), dtype=np.int64, count=len(good))
-        for length in sorted(wanted):
-            here = lengths == length
-            n = int(here.sum())
-            if n:
-                chosen = good if n == len(good) else [good[i] for i in np.flatnonzero(here)]
-                yield np.frombuffer(b"".join(chosen), dtype=np.uint8).reshape(n, length)
-                lengths[here] = -1
-        tally.malformed += int((lengths >= 0).sum())
+    def _next_version(self) -> PublishedPolicy:
+        self._current = self._open_version(self._current.version + 1)
+        self._counts.close_before(self._current.version - self.spec.window)
+        return self._current
 
-    def _absorb_records(self, records: Records, tally: Absorbed) -> None:
-        sound, versions, nonces, payloads = parse(records, self._digest)
-        if not sound.all():
-            tally.foreign += int((~sound).sum())
-            versions, nonces, payloads = versions[sound], nonces[sound], payloads[sound]
-        for number in np.unique(versions).tolist():
-            here = versions == number
-            version = self._open.get(number)
-            if version is None:
-                tally.closed += int(here.sum())
-                continue
-            if version.mechanism.report_bytes != payloads.shape[1]:
-                tally.malformed += int(here.sum())
-                continue
-            mine, ids = (payloads, nonces) if here.all() else (payloads[here], nonces[here])
-            mine = np.ascontiguousarray(mine)
-            valid = version.mechanism.valid(mine)
-            if not valid.all():
-                tally.malformed += int((~valid).sum())
-                mine, ids = mine[valid], ids[valid]
-            fresh = version.nonces.add(ids)
-            if not fresh.all():
-                tally.repeated += int((~fresh).sum())
-                mine = mine[fresh]
-            if len(mine):
-                sums = version.mechanism.aggregate(mine)
-                version.sums = sums if version.sums is None else version.sums + sums
-                version.n += len(mine)
-                tally.accepted += len(mine)
+    def _transfer_rule(self) -> TransferTree:
+        if not isinstance(self._rule, TransferTree) or self.spec.tie != "first":
+            raise ProtocolError("only the policy 'tree' with tie 'first' learns from sources")
+        return self._rule
 
-    def _learn(self, version: _OpenVersion) -> None:
-        if version.sums is None:
+    def _learn_all(self) -> None:
+        for version in self._counts.versions.values():
+            self._learn(version)
+
+    def _learn(self, version: OpenVersion) -> None:
+        parts = version.take()
+        if not parts:
             return
-        signed, count = version.mechanism.estimate(version.sums, version.n)
+        signed, count, n, moments = combined_estimate(parts)
         shape = (-1,) if self.spec.arms == "server" else (-1, self.spec.n_arms)
         self._rule.learn(
             CellSums(
@@ -203,11 +217,10 @@ class Server:
                 weights=version.policy.weights,
                 signed=_shaped(signed, shape),
                 count=_shaped(count, shape),
-                n=version.n,
-                moments=version.mechanism.moments,
+                n=n,
+                moments=moments,
             )
         )
-        version.sums, version.n = None, 0
 
 
 def _shaped(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:

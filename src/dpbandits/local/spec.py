@@ -28,6 +28,9 @@ _POLICIES = ("tree", "eliminate", "ma2025", "explore")
 
 _AUTOMATIC = ("signed", "krr")
 
+# A report names its class in one byte.
+_MOST_CLASSES = 64
+
 # What arithmetic and memory carry: the probabilities of being best take n_arms^2 numbers a bin.
 _COUNTS = {
     "n_arms": (1, 256),
@@ -61,6 +64,9 @@ class PartitionBanditSpec:
         n_users: expected number of users; `ma2025` needs it, the others do not.
         seed: public randomness of the server.
         constants: constants of the policy that differ from the defaults.
+        epsilons: classes of epsilon that users may choose from, ascending, the last being `epsilon`; empty:
+            everyone has `epsilon`. A user's class is public and must be chosen without looking at context or
+            reward: see `dpbandits.local.own_epsilon`.
 
     Privacy: LDP per report; unit: one user's whole (context, arm, reward). A device that reports k
     times loses at most k epsilon, and its ledger says so.
@@ -88,6 +94,7 @@ class PartitionBanditSpec:
     n_users: int | None = None
     seed: int = 0
     constants: Mapping[str, float] = field(default_factory=dict)
+    epsilons: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.domain, Box):
@@ -116,7 +123,9 @@ class PartitionBanditSpec:
             raise InvalidParameter("tie: expected 'first' or 'keyed'")
         if self.policy == "ma2025" and self.n_users is None:
             raise InvalidParameter("n_users: policy 'ma2025' must know the number of users beforehand")
-        self.mechanism_for(1)  # refuses an epsilon that cannot be kept, before anyone reports
+        if self.epsilons:
+            self._check_epsilons()
+        self.mechanisms_for(1)  # refuses an epsilon that cannot be kept, before anyone reports
 
     @property
     def dim(self) -> int:
@@ -131,13 +140,17 @@ class PartitionBanditSpec:
         """Cells of a report: bins, or bins times arms where users choose."""
         return n_leaves if self.arms == "server" else n_leaves * self.n_arms
 
-    def mechanism_for(self, n_leaves: int) -> ReportMechanism:
-        """The mechanism of a version with this many bins."""
-        n_cells = self.n_cells(n_leaves)
+    def mechanism_for(self, n_leaves: int, epsilon: float | None = None) -> ReportMechanism:
+        """The mechanism of a version with this many bins; `epsilon` is another class's."""
+        n_cells, epsilon = self.n_cells(n_leaves), self.epsilon if epsilon is None else epsilon
         if self.mechanism != "auto":
-            return mechanism(self.mechanism, n_cells=n_cells, epsilon=self.epsilon)
-        signed, response = (mechanism(name, n_cells=n_cells, epsilon=self.epsilon) for name in _AUTOMATIC)
+            return mechanism(self.mechanism, n_cells=n_cells, epsilon=epsilon)
+        signed, response = (mechanism(name, n_cells=n_cells, epsilon=epsilon) for name in _AUTOMATIC)
         return response if _mean_variance(response) < _mean_variance(signed) else signed
+
+    def mechanisms_for(self, n_leaves: int) -> tuple[ReportMechanism, ...]:
+        """The mechanisms of a version with this many bins, one a class of epsilon."""
+        return tuple(self.mechanism_for(n_leaves, epsilon) for epsilon in self.epsilons or (self.epsilon,))
 
     @property
     def digest(self) -> bytes:
@@ -164,7 +177,8 @@ class PartitionBanditSpec:
                 "n_users": self.n_users,
                 "seed": self.seed,
                 "constants": dict(sorted(self.constants.items())),
-            },
+            }
+            | ({"epsilons": list(self.epsilons)} if self.epsilons else {}),
             sort_keys=True,
         )
 
@@ -185,10 +199,21 @@ class PartitionBanditSpec:
             config["domain"] = Box.from_config(config["domain"])
             low, high = config["reward_range"]
             config["reward_range"] = RewardRange(low, high)
+            config["epsilons"] = tuple(config.get("epsilons", ()))
             return cls(**config)
 
     def __hash__(self) -> int:
         return hash(self.to_json())
+
+    def _check_epsilons(self) -> None:
+        classes: object = self.epsilons  # of any type, where the spec comes from a file
+        good = isinstance(classes, tuple) and 1 <= len(classes) <= _MOST_CLASSES
+        if not good or not all(isinstance(one, int | float) for one in self.epsilons):
+            raise InvalidParameter(f"epsilons: expected a tuple of at most {_MOST_CLASSES} numbers")
+        if list(self.epsilons) != sorted(set(self.epsilons)) or self.epsilons[-1] != self.epsilon:
+            raise InvalidParameter("epsilons: expected ascending numbers, the last equal to epsilon")
+        if self.policy == "ma2025":
+            raise InvalidParameter("epsilons: policy 'ma2025' has one epsilon")
 
 
 def _is_constant(item: tuple[object, object]) -> bool:

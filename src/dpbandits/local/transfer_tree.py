@@ -135,15 +135,16 @@ class TransferTree(TreeRule):
         # A mean is estimated relative to its bin's mass, which is itself an estimate.
         _, variance, reports = self._count.T
         known = self._mass**2 * reports**2 / np.where(variance > 0.0, variance, 1.0)
-        loose = 0.25 / (12.0 / np.maximum(self.partition.depth, 1) + known) * (self.partition.depth > 0)
+        loose = (self.partition.depth > 0) / (12.0 / np.maximum(self.partition.depth, 1) + known)
         scale = spreads(self.partition, self.constants.child_sd)
         for source in self._sources.values():
             told = source.prediction(codes)
             both = (own.precision > 0.0) & (told.precision > 0.0)
             mine, theirs = np.where(both, own.precision, 1.0), np.where(both, told.precision, 1.0)
-            noise = 1.0 / mine + 1.0 / theirs + (loose + source.least_doubt**2 * scale)[:, None]
-            precision = both / noise
-            observed = Gaussians(precision, precision * (own.moment / mine - told.moment / theirs))
+            mean = told.moment / theirs
+            noise = 1.0 / mine + 1.0 / theirs + (source.least_doubt**2 * scale)[:, None]
+            precision = both / (noise + loose[:, None] * (mean - self.constants.prior_mean) ** 2)
+            observed = Gaussians(precision, precision * (own.moment / mine - mean))
             score = [
                 log_evidence(
                     self.partition,
