@@ -24,33 +24,34 @@ class SpyingCoins(PublicCoins):
         return drawn
 
 
-def drive_with(case, change):
+def drive_with(case, change, target):
     """Run to the horizon; `change` replaces the target's decision set, reward, or leaves the reward out."""
     policy = case.make()
     policy._coins = SpyingCoins(policy.seed)
     chosen = []
     for t in range(HORIZON):
         candidates = decision_set(t)
-        if t == TARGET and change in ("set", "ties"):
+        if t == target and change in ("set", "ties"):
             candidates = decision_set(500) if change == "set" else np.repeat(candidates[:1], 5, axis=0)
         decision = ask(policy, t, candidates)
         chosen.append(decision.index)
-        if not (t == TARGET and change == "missing"):
-            reward = 1.0 if t == TARGET and change == "reward" else reward_of(decision.action, t)
+        if not (t == target and change == "missing"):
+            reward = 1.0 if t == target and change == "reward" else reward_of(decision.action, t)
             policy.tell(decision.id, reward)
     return policy, chosen
 
 
 @every_policy
+@pytest.mark.parametrize("target", [TARGET, BLOCKS[0] + 2], ids=["in the first block", "after a release"])
 @pytest.mark.parametrize("change", ["set", "ties", "reward", "missing"])
-def test_nobody_elses_public_draw_moves(case, change):
-    policy, chosen = drive_with(case, "nothing")
-    changed, others = drive_with(case, change)
+def test_nobody_elses_public_draw_moves(case, change, target):
+    policy, chosen = drive_with(case, "nothing", target)
+    changed, others = drive_with(case, change, target)
     shared = policy._coins.seen.keys() & changed._coins.seen.keys()
     assert policy._coins.seen.keys() == changed._coins.seen.keys()
     assert all(policy._coins.seen[key] == changed._coins.seen[key] for key in shared)
-    if case.private and case.blocks:  # until the block is released, nothing can depend on the target at all
-        before = [t for t in range(BLOCKS[0]) if t != TARGET]
+    if case.private and case.blocks:  # until its block is released, nothing can depend on the target at all
+        before = [t for t in range(BLOCKS[0] if target < BLOCKS[0] else BLOCKS[1]) if t != target]
         assert [chosen[t] for t in before] == [others[t] for t in before]
 
 
@@ -88,6 +89,29 @@ def test_one_user_moves_all_releases_by_at_most_the_sensitivity(case, change):
     changed, _ = forced(case, **change)
     moved = np.linalg.norm((whole._released - changed._released).astype(float))
     assert 0.0 < moved <= whole._release.sensitivity
+
+
+@releasing_in_blocks
+def test_a_reward_moves_its_own_contribution_and_no_one_elses(case):
+    """Exactly, in integers: centring or scaling by anything from the data would move others too."""
+    low, high, missing = (
+        forced(case, reward=0.0)[0],
+        forced(case, reward=1.0)[0],
+        forced(case, missing=(TARGET,))[0],
+    )
+    features = low.features(decision_set(TARGET)[:1])
+
+    def own(reward):
+        return low._release.mechanism.encode(features, low.reward_range.to_centred(np.array([reward])))
+
+    for one, other, contribution in (
+        (high, low, own(1.0) - own(0.0)),
+        (high, missing, own(1.0)),
+        (low, missing, own(0.0)),
+    ):
+        moved = one._raw_sums - other._raw_sums
+        np.testing.assert_array_equal(moved[0], contribution)
+        assert not moved[1:].any()
 
 
 @releasing_in_blocks

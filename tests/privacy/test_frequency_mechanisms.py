@@ -93,6 +93,24 @@ def test_device_draws_follow_the_likelihood(name):
     assert statistic < stats.chi2.isf(FALSE_ALARM, len(kept))
 
 
+@pytest.mark.parametrize("name", ["laplace", "paper-laplace"])
+def test_laplace_noise_of_every_cell_has_its_law(name):
+    """Also of cells that are not the user's: noise in the own bin alone would name the bin."""
+    one, cell, n = mechanism(name, n_cells=3, epsilon=2.0), 1, 6_000
+    words = seeded_words(12)
+    reports = b"".join(one.encode(cell, positive=True, words=words) for _ in range(n))
+    noise = np.frombuffer(reports, "<i2").astype(np.int64).reshape(n, 6)
+    noise[:, 2 * cell : 2 * cell + 2] -= one._own(positive=True)
+    alpha, largest = float(one.alpha), 12
+    law = (1 - alpha) / (1 + alpha) * alpha ** np.abs(np.arange(-largest, largest + 1))
+    wanted = n * np.append(law, 1.0 - law.sum())
+    for entry in noise.T:
+        kept = entry[np.abs(entry) <= largest]
+        observed = np.append(np.bincount(kept + largest, minlength=2 * largest + 1), n - len(kept))
+        statistic = ((observed - wanted) ** 2 / wanted)[wanted > 5].sum()
+        assert statistic < stats.chi2.isf(FALSE_ALARM / 6, int((wanted > 5).sum()))
+
+
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_crowds_are_equal_in_law_to_sums_of_single_reports(name):
     """Both against each other: three users, aggregates compared as whole vectors by chi-square."""
