@@ -127,8 +127,9 @@ class TestRule:
         assert prefix_sums_for(SCHEDULE, horizon=1024) == optimised_factor(SCHEDULE, 1024)
         assert factor_for(range(1, 201), horizon=300) == square_root_toeplitz(200)
         assert prefix_sums_for(range(1, 2101), horizon=3000) == BinaryTree(2100)
-        with pytest.raises(InvalidParameter):
-            factor_for([], horizon=3)
+        for boundaries in ([], range(1, 2050)):
+            with pytest.raises(InvalidParameter):
+                factor_for(boundaries, horizon=3000)
 
     @pytest.mark.parametrize("n", [40, 128])
     def test_each_choice_costs_least_where_it_is_taken(self, n):
@@ -155,6 +156,21 @@ class TestTreeSensitivity:
             nodes = mechanism.to_coordinates((release.tree.strategy() @ data).astype(np.int64)) / RELEASE_UNIT
             worst = max(worst, float(np.linalg.norm(np.rint(nodes))))
         assert release.sensitivity * 0.9999 < worst <= release.sensitivity
+
+    @pytest.mark.parametrize("rounds", [2, 3, 7])
+    def test_rounds_spread_over_epochs_lose_no_more_than_the_promise(self, rounds):
+        """Unknown horizon: every epoch is calibrated to all of a user's rounds, and squared losses add up."""
+        epochs = [64, 128, 256, 1 << 20]
+        whole = {n: tree_release(n, rounds_per_user=rounds) for n in epochs}
+        rng = np.random.default_rng(0)
+        for _ in range(30):
+            shares = rng.multinomial(rounds, rng.dirichlet(np.full(len(epochs), 0.5)))
+            lost = 0.0
+            for n, own in zip(epochs, shares, strict=True):
+                if own:
+                    moved = tree_release(n, rounds_per_user=int(own)).sensitivity
+                    lost += (moved / whole[n].sigma) ** 2
+            assert lost <= whole[64].certificate.mu ** 2 * (1 + 1e-9)
 
     def test_refuses_what_is_no_node(self):
         with pytest.raises(InvalidData):

@@ -66,10 +66,15 @@ def factor_for(boundaries: Sequence[int], *, horizon: int | None) -> Factor:
     Args:
         boundaries: ends of the blocks, strictly increasing.
         horizon: rounds in all, or None where it is not known when noise is calibrated.
+
+    Raises:
+        InvalidParameter: no blocks, or more than `MOST_DENSE`.
     """
     count = len(boundaries)
-    if count == 0:
-        raise InvalidParameter("prefix sums of no blocks: expected at least one boundary")
+    if not 1 <= count <= MOST_DENSE:
+        raise InvalidParameter(
+            f"{count} blocks: a factor mixes 1 to {MOST_DENSE}; release in fewer blocks, or through a tree"
+        )
     if count == 1 or horizon is None:
         return identity(count)
     return optimised_factor(boundaries, horizon) if count <= MOST_OPTIMISED else square_root_toeplitz(count)
