@@ -262,7 +262,7 @@ def test_why_an_objective_failed_stays_with_the_curator(table):
 
 
 def test_a_line_that_is_no_request_does_not_end_the_conversation(table):
-    """Nesting beyond Python's stack, bytes that are no UTF-8, 10 MB in a line: an error each, then answers."""
+    """Nesting beyond Python's stack, bytes that are no UTF-8, 10 MB in a line: errors, then answers."""
     assert curate(table).returncode == 0
     lines = [
         b"[" * 60_000,

@@ -111,3 +111,33 @@ def test_what_has_no_closed_form_is_refused():
     mixture = SquaredExponentialMixture(variances=(1.0,), squares=((1.0, 2.0),))
     with pytest.raises(InvalidData):
         mixture(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("variances", "squares"),
+    [
+        ((), ()),
+        ((1.0,), ()),
+        ((-1.0,), ((1.0,),)),
+        ((np.nan,), ((1.0,),)),
+        ((1.0,), ((0.0,),)),
+        ((1.0,), ((),)),
+    ],
+)
+def test_a_mixture_that_is_none_is_refused(variances, squares):
+    with pytest.raises(InvalidParameter):
+        SquaredExponentialMixture(variances=variances, squares=squares)
+
+
+@pytest.mark.parametrize("ratio", [1e-6, 1e-3, 1.0, 30.0, 1e3])
+def test_smooth_part_and_nugget_share_the_variance_at_any_noise(ratio):
+    """Noise from a millionth to a thousand lengthscales: both parts positive, together the variance."""
+    law = L2LaplaceLaw(dim=3, scale=ratio)
+    kernel, nugget = expected_kernel(
+        5.0 * SquaredExponential(lengthscale=1.0), *law.difference_mixture(), dim=3
+    )
+    assert kernel.max_variance + nugget == pytest.approx(5.0, rel=1e-12)
+    assert 0.0 < nugget < 5.0
+    assert kernel.max_variance > 0.0
+    if ratio <= 1e-3:  # E|e - e'|^2 / 2 = (d + 1) scale^2 a coordinate, to first order
+        assert nugget == pytest.approx(5.0 * 3 * 4 * ratio**2, rel=1e-2)

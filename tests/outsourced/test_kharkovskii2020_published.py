@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from dpbandits.audit.kharkovskii2020 import distinguish_by_column_space, recover_rows, recovery_error
-from dpbandits.errors import BrokenMechanism, InvalidData, InvalidParameter
+from dpbandits.errors import (
+    BrokenMechanism,
+    HorizonExceeded,
+    InvalidData,
+    InvalidParameter,
+    UnknownDecision,
+)
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced.published.kharkovskii2020 import (
     PublishedModeler,
@@ -112,6 +118,33 @@ def test_algorithm_2_finds_a_hill_and_never_asks_twice():
         PublishedModeler(
             released, kernel=SquaredExponential(lengthscale=8.0), noise_sd=0.01, acquisition="ei"
         )
+
+
+def test_algorithm_2_asks_for_no_row_twice_even_before_it_is_told():
+    modeler = PublishedModeler(table(3, n=5), kernel=SquaredExponential(lengthscale=8.0), noise_sd=0.01)
+    with pytest.raises(UnknownDecision):
+        modeler.tell(0, 1.0)
+    rows = [modeler.ask() for _ in range(5)]
+    assert sorted(rows) == list(range(5))
+    with pytest.raises(HorizonExceeded):
+        modeler.ask()
+    for bad in (np.nan, np.inf):
+        with pytest.raises(InvalidData):
+            modeler.tell(0, bad)
+
+
+def test_parameters_are_checked():
+    for options in (
+        {"epsilon": np.inf},
+        {"epsilon": np.nan},
+        {"delta": 1.0},
+        {"dimension": 2.5},
+        {"dimension": 0},
+        {"dimension": True},
+    ):
+        given = {"epsilon": 1.0, "delta": 1e-5, "dimension": 10, **options}
+        with pytest.raises(InvalidParameter):
+            PublishedTransform(**given, acknowledge_broken=True)
 
 
 def test_bad_tables_are_refused():

@@ -18,8 +18,9 @@ from dpbandits.errors import (
 )
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, Release
+from dpbandits.outsourced.box import GRID, BoxAverages
 from dpbandits.outsourced.fitting import fit
-from dpbandits.outsourced.posterior import BoxWeights, RowPosterior, choose_posterior
+from dpbandits.outsourced.posterior import RowPosterior, choose_posterior
 from dpbandits.privacy.row_mechanisms import CellLaw, GaussianLaw, L2LaplaceLaw
 
 HALF = 25 / math.sqrt(2)
@@ -155,6 +156,8 @@ def test_bad_configurations_are_refused():
         {"horizon": 5, "exploration": -1.0},
         {"horizon": 5, "noise_sd": math.nan},
         {"horizon": 5, "posterior": "magic"},
+        {"horizon": 5, "mean": 1.0},
+        {"horizon": 5, "noise_sd": 0.1},
     ):
         with pytest.raises(InvalidParameter):
             Modeler(released, **options)
@@ -195,19 +198,107 @@ def test_noised_answers_are_recommended_by_their_mean():
     assert modeler.recommend() == max((row for row, _ in modeler.answered), key=lambda row: mean[row])
 
 
-def test_the_box_averages_the_kernel_over_where_rows_can_be():
+def midpoints(dim, per_side, half_width):
+    axis = (np.arange(per_side) + 0.5) * (2 * half_width / per_side) - half_width
+    return np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), -1).reshape(-1, dim)
+
+
+@pytest.mark.parametrize("variance", [0.25, 1.0, 4.0])
+@pytest.mark.parametrize("law", [L2LaplaceLaw(dim=2, scale=2.0), GaussianLaw(dim=2, deviation=2.5)])
+def test_the_box_averages_the_kernel_over_where_rows_can_be(law, variance):
     """Against a direct double sum on another grid; one row was released far outside of the cube."""
     inputs = np.array([[60.0, 0.0], [0.0, 0.0], [3.0, -9.0]])
-    law = L2LaplaceLaw(dim=2, scale=2.0)
-    kernel = SquaredExponential(lengthscale=6.0)
-    averaged = BoxWeights(inputs, law, HALF).average(kernel)
-    axis = (np.arange(47) + 0.5) * (2 * HALF / 47) - HALF
-    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
+    kernel = variance * SquaredExponential(lengthscale=6.0)
+    averaged = BoxAverages(inputs, law, HALF).average(kernel)
+    grid = midpoints(2, 47, HALF)
     logs = law.log_density(inputs[:, None, :] - grid)
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(averaged @ averaged.T, weights @ kernel(grid) @ weights.T, atol=0.01)
+    expected = weights @ kernel(grid) @ weights.T
+    np.testing.assert_allclose(averaged @ averaged.T, expected, atol=0.01 * variance)
     assert weights[0] @ grid[:, 0] > 0.8 * HALF
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_the_box_in_every_dimension_on_its_own_grid(dim):
+    """The same grid and weights in double precision, the kernel itself: as close as 192 features get."""
+    half_width = 25 / math.sqrt(dim)
+    rng = np.random.default_rng(dim)
+    inputs = rng.uniform(-1.5 * half_width, 1.5 * half_width, (300, dim))
+    law = L2LaplaceLaw(dim=dim, scale=3.0)
+    kernel = SquaredExponential(lengthscale=tuple(0.5 * half_width + np.arange(dim)))
+    grid = midpoints(dim, GRID[dim], half_width)
+    logs = law.log_density(inputs[:, None, :] - grid)
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    averaged = BoxAverages(inputs, law, half_width).average(kernel)
+    np.testing.assert_allclose(averaged @ averaged.T, weights @ kernel(grid) @ weights.T, atol=5e-4)
+    if dim < 3:
+        assert averaged.shape[1] < 150  # features that explain nothing are left out
+
+
+@pytest.mark.parametrize("per_side", [3, 6, 97])
+def test_cells_finer_than_the_grid_keep_what_they_say(per_side):
+    """Covariances of reported cells against a double sum on a grid that divides every cell."""
+    law = CellLaw(dim=1, keep=0.7, width=2 * HALF / per_side, half_width=HALF)
+    centres = midpoints(1, per_side, HALF)
+    kernel = SquaredExponential(lengthscale=5.0)
+    averaged = BoxAverages(centres, law, HALF).average(kernel)
+    grid = midpoints(1, per_side * (600 // per_side), HALF)
+    inside = np.abs(centres - grid[:, 0]) < 0.5 * law.width
+    weights = np.where(inside, law.keep / inside.sum(axis=1, keepdims=True), 0.0)
+    weights += np.where(inside, 0.0, (1 - law.keep) / (~inside).sum(axis=1, keepdims=True))
+    expected = weights @ kernel(grid) @ weights.T
+    np.testing.assert_allclose(averaged @ averaged.T, expected, atol=2e-3)
+    assert expected[0, 0] > expected[0, -1] + 0.2  # far cells differ: nothing was averaged away
+
+
+def test_a_box_needs_positions_in_the_cube():
+    rng = np.random.default_rng(1)
+    table = {f"c{i}": rng.uniform(-1, 1, 200) for i in range(4)}
+    projection = np.linalg.qr(rng.standard_normal((4, 2)))[0].T
+    released = Curator(
+        table,
+        schema=Schema(**{name: Range(-1, 1) for name in table}),
+        privacy=RowDP(epsilon=3.0, delta=1e-6, distance=1.0),
+        mechanism="gaussian",
+        projection=projection,
+        noise=SimulatedNoise(1),
+    ).publish()
+    with pytest.raises(InvalidParameter, match="projections"):
+        Modeler(released, kernel=SquaredExponential(lengthscale=7.0), horizon=5, posterior="box")
+    Modeler(released, kernel=SquaredExponential(lengthscale=7.0), horizon=5).ask()
+
+
+def test_answers_of_any_size_are_modelled_or_refused():
+    """1e99 is in the unit of somebody's answers; 1e101 would overflow inside, and is refused before."""
+    curator, released, _ = release(n=200)
+    modeler = Modeler(released, horizon=20)
+    for _ in range(20):
+        row = modeler.ask()
+        modeler.tell(row, 1e99 * curator.answer(row))
+    mean, sd = modeler.predict()
+    assert np.isfinite(mean).all()
+    assert np.isfinite(sd).all()
+    plain = Modeler(released, horizon=20)
+    for row, answer in modeler.answered:
+        assert plain.ask() == row
+        plain.tell(row, answer / 1e99)
+    for bad in (1e101, -1e101, 10**400):
+        fresh = Modeler(released, horizon=20)
+        row = fresh.ask()
+        with pytest.raises(InvalidData):
+            fresh.tell(row, bad)
+
+
+def test_rows_are_integers():
+    _, released, _ = release(n=50)
+    modeler = Modeler(released, kernel=SquaredExponential(lengthscale=7.0), horizon=5)
+    row = modeler.ask()
+    for bad in (float(row), str(row), None, -1, 50, 10**30):
+        with pytest.raises(UnknownDecision):
+            modeler.tell(bad, 1.0)
+    modeler.tell(np.int64(row), 1.0)
 
 
 def test_the_rule_for_the_posterior():
@@ -226,7 +317,7 @@ def test_the_rule_for_the_posterior():
             law=L2LaplaceLaw(dim=6, scale=0.5), **{**common, "kernel": Matern(nu=2.5, lengthscale=5.0)}
         )
     with pytest.raises(InvalidParameter, match="up to 3 dimensions"):
-        BoxWeights(np.zeros((3, 5)), GaussianLaw(dim=5, deviation=1.0), HALF)
+        BoxAverages(np.zeros((3, 5)), GaussianLaw(dim=5, deviation=1.0), HALF)
 
 
 def test_flat_and_box_agree_far_from_the_faces():

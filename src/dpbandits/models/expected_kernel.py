@@ -28,7 +28,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models._kernel import BLOCK_ELEMENTS, Kernel, RowEvaluator, Scaled
 from dpbandits.models.kernels import SquaredExponential
 
-__all__ = ["FeatureKernel", "RowKernel", "SquaredExponentialMixture", "expected_kernel"]
+__all__ = ["FeatureKernel", "RowKernel", "SquaredExponentialMixture", "expected_kernel", "strip_scale"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +38,26 @@ class SquaredExponentialMixture(Kernel):
     Args:
         variances: (m,) non-negative.
         squares: m tuples of squared lengthscales, each one number (all columns) or one a column.
+
+    Raises:
+        InvalidParameter: not so.
     """
 
     variances: tuple[float, ...]
     squares: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        variances = np.asarray(self.variances, dtype=np.float64)
+        squares = [np.asarray(row, dtype=np.float64) for row in self.squares]
+        if not (
+            len(variances) == len(squares) > 0
+            and np.isfinite(variances).all()
+            and (variances >= 0.0).all()
+            and all(len(row) > 0 and np.isfinite(row).all() and (row > 0.0).all() for row in squares)
+        ):
+            raise InvalidParameter(
+                "a mixture has as many variances (at least 0) as tuples of squared lengthscales (above 0)"
+            )
 
     @property
     def max_variance(self) -> float:

@@ -17,11 +17,13 @@ linear algebra libraries may round differently, which can only matter where two 
 """
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
@@ -40,6 +42,8 @@ _FIRST_ROWS = 5
 """Rows chosen at random before hyperparameters are first fitted."""
 _REFIT_GROWTH = 1.3
 """Hyperparameters are fitted again whenever the answers have grown by this factor."""
+_LARGEST_ANSWER = 1e100
+"""Sums of squares of larger ones would leave float64."""
 _KNOWN_NOISE = 1e-3
 """Noise of exact answers, as a share of the kernel's standard deviation: keeps factors well conditioned."""
 
@@ -62,8 +66,8 @@ class Modeler:
         seed: public seed of the first rows and of ties.
 
     Raises:
-        InvalidParameter: a horizon above the number of rows or the release's cap, or a kernel that the
-            posterior cannot work with.
+        InvalidParameter: a horizon above the number of rows or the release's cap, a kernel that the
+            posterior cannot work with, or a mean or noise without a kernel.
 
     Example:
         >>> from dpbandits.outsourced.release import Release
@@ -93,20 +97,26 @@ class Modeler:
     ) -> None:
         self.release = release if isinstance(release, Release) else Release.read(release)
         n = self.release.n
-        if isinstance(horizon, bool) or not 1 <= horizon <= n:
+        if _checks.integer(horizon, name="horizon") > n:
             raise InvalidParameter(
-                f"horizon is {horizon!r}, expected an integer from 1 to the {n} rows of the release"
+                f"horizon is {horizon}, expected an integer from 1 to the {n} rows of the release"
             )
         if self.release.cap is not None and horizon > self.release.cap:
             raise InvalidParameter(
                 f"horizon is {horizon}, the release's curator answers {self.release.cap} rows at most"
             )
-        if not (math.isfinite(exploration) and exploration >= 0.0):
-            raise InvalidParameter(f"exploration is {exploration!r}, expected a finite number of at least 0")
-        if noise_sd is not None and not (math.isfinite(noise_sd) and noise_sd >= 0.0):
-            raise InvalidParameter(f"noise_sd is {noise_sd!r}, expected a finite number of at least 0")
-        if posterior not in ("auto", "flat", "box", "plugin"):
-            raise InvalidParameter(f"posterior is {posterior!r}, expected auto, flat, box or plugin")
+        _checks.number(exploration, name="exploration", exclusive=False)
+        _checks.number(mean, name="mean", minimum=-1e100)
+        if noise_sd is not None:
+            _checks.number(noise_sd, name="noise_sd", exclusive=False)
+        _checks.one_of(posterior, ("auto", "flat", "box", "plugin"), name="posterior")
+        _checks.integer(seed, name="seed", minimum=0)
+        if kernel is None and (mean != 0.0 or noise_sd is not None):
+            raise InvalidParameter(
+                "mean and noise_sd belong to a known kernel: pass it too, or leave both out"
+            )
+        if posterior == "box" and self.release.projected:
+            raise InvalidParameter("posterior='box' needs positions in the cube, these are projections")
         self.kernel = kernel
         self.horizon = horizon
         self.maximise = bool(maximise)
@@ -175,18 +185,19 @@ class Modeler:
         if len(set(rows)) != len(rows):
             raise AlreadyTold("a row stands twice in this batch: each has one answer")
         values = []
-        asked = set(self._asked)
         for row, answer in zip(rows, answers, strict=True):
-            if int(row) not in asked:
+            if not self._was_asked(row):
                 raise UnknownDecision("this row was not asked for: tell answers of asked rows only")
             if int(row) in self._answers:
                 raise AlreadyTold("the answer of this row was told before")
             try:
                 value = float(answer)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise InvalidData(f"an answer is a {type(answer).__name__}, expected a number") from None
-            if not math.isfinite(value):
-                raise InvalidData("an answer is NaN or infinite: ask the curator again")
+            if not abs(value) <= _LARGEST_ANSWER:  # also NaN
+                raise InvalidData(
+                    f"an answer is NaN, infinite or beyond {_LARGEST_ANSWER:g}: ask again, or in another unit"
+                )
             values.append(value)
         for row, value in zip(rows, values, strict=True):
             self._answers[int(row)] = value
@@ -308,6 +319,13 @@ class Modeler:
         return f"Modeler(n={self.release.n}, horizon={self.horizon}, asked={len(self._asked)})"
 
     # -- inside ------------------------------------------------------------------------------------
+
+    def _was_asked(self, row: object) -> bool:
+        try:
+            number = -1 if isinstance(row, bool | np.bool_) else operator.index(row)  # type: ignore[arg-type]
+        except TypeError:
+            return False
+        return 0 <= number < self.release.n and bool(self._taken[number])
 
     def _answer_noise(self, kernel: Kernel, noise_sd: float | None) -> float:
         least = _KNOWN_NOISE * math.sqrt(kernel.max_variance)

@@ -5,9 +5,8 @@ Two ways to treat the unknown position x behind a released row z = x + e:
 - **flat**: any position is as likely as another, so x given z is z - e. The kernel averages in closed
   form (`dpbandits.models.expected_kernel`); the cost is that of an exact kernel with ten terms.
 - **box**: positions are uniform in the public cube, so x given z is weighted by the noise's density
-  and cut off at the cube's faces. With features k(x, y) = phi(x) . phi(y), rows have covariance
-  m(z) . m(z') for the posterior means m(z) = E[phi(x) | z], computed on a grid of the cube. For strong
-  noise, released rows lie far outside of the cube, and knowing that no row does is worth a lot.
+  and cut off at the cube's faces (`dpbandits.outsourced.box`). For strong noise, released rows lie far
+  outside of the cube, and knowing that no row does is worth a lot.
 - **plugin**: z is taken for x. To compare with; it is what the published method does.
 
 In the first two, a row's own variance exceeds that of the shared part by its *nugget*, which only the
@@ -16,40 +15,28 @@ other rows.
 """
 
 import copy
-import math
-from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbandits._typing import FloatArray
-from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
 from dpbandits.models._kernel import Kernel
 from dpbandits.models.expected_kernel import FeatureKernel, RowKernel, expected_kernel, strip_scale
-from dpbandits.models.features import MercerFeatures
 from dpbandits.models.gaussian_process import PoolGP
 from dpbandits.models.kernels import SquaredExponential
+from dpbandits.outsourced.box import GRID, BoxAverages
 from dpbandits.privacy.row_mechanisms import CellLaw, NoiseLaw
 
-__all__ = ["BoxWeights", "PosteriorKind", "RowPosterior", "choose_posterior"]
+__all__ = ["PosteriorKind", "RowPosterior", "choose_posterior"]
 
 PosteriorKind = Literal["flat", "box", "plugin"]
-
-GRID = {1: 400, 2: 40, 3: 12}
-"""Points along each side of the cube on which positions are averaged, by dimension."""
 
 STRONG_NOISE = 0.08
 """The box pays when the noise's standard deviation exceeds this share of half the cube's side."""
 _GRID_STEPS = 0.8
 """... and this many steps of the grid, which could not resolve weaker noise."""
 
-_FEATURES = 192
-_CHUNK_ELEMENTS = 1 << 18
-"""Entries of the (rows, grid) matrix computed at a time: stays in cache."""
-_KEPT_ELEMENTS = 1 << 25
-"""Entries kept in single precision between fits (128 MiB); beyond, they are computed for every fit."""
 _LARGEST_BOX = 5e8
 """Entries above which the rule no longer chooses the box: some ten seconds a fit."""
 
@@ -108,17 +95,18 @@ class RowPosterior:
         mean: float,
         kind: PosteriorKind,
         capacity: int,
-        weights: "BoxWeights | None" = None,
+        weights: BoxAverages | None = None,
     ) -> None:
         n, dim = inputs.shape
         row_kernel: Kernel
         if kind == "box":
-            weights = BoxWeights(inputs, law, half_width) if weights is None else weights
+            weights = BoxAverages(inputs, law, half_width) if weights is None else weights
             shared = weights.average(kernel)
             variance = kernel.max_variance
             self.nugget = np.maximum(variance - np.einsum("ij,ij->i", shared, shared), 0.0)
             row_kernel = RowKernel(smooth=FeatureKernel(bound=variance), variance=variance)
             pool = np.column_stack([self.nugget, shared])
+            del shared
         elif kind == "flat":
             smooth, nugget = expected_kernel(kernel, *law.difference_mixture(), dim=dim)
             self.nugget = np.full(n, nugget)
@@ -173,58 +161,3 @@ class RowPosterior:
     def log_marginal_likelihood(self) -> float:
         """Log density of all answers."""
         return self._process.log_marginal_likelihood
-
-
-class BoxWeights:
-    """p(x | z) on a grid of the cube for every row; the same for all kernels, so kept when there is room.
-
-    Args:
-        inputs: (n, d) released rows.
-        law: their noise law.
-        half_width: the public cube is [-half_width, half_width]^d.
-
-    Raises:
-        InvalidParameter: more than three dimensions.
-    """
-
-    def __init__(self, inputs: FloatArray, law: NoiseLaw, half_width: float) -> None:
-        dim = inputs.shape[1]
-        if dim not in GRID:
-            raise InvalidParameter(
-                f"posterior='box' works in up to {max(GRID)} dimensions, the release has {dim}"
-            )
-        axis = (np.arange(GRID[dim]) + 0.5) * (2.0 * half_width / GRID[dim]) - half_width
-        self._grid = np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
-        self._cube = Box(low=np.full(dim, -half_width), high=np.full(dim, half_width))
-        self._law = law
-        # Rows that were released at one place (cells) are computed once.
-        self._places, self._inverse = np.unique(inputs, axis=0, return_inverse=True)
-        self._kept: list[NDArray[np.float32]] | None = None
-        if len(self._places) * len(self._grid) <= _KEPT_ELEMENTS:
-            self._kept = [self._weights(at).astype(np.float32) for at in self._chunks()]
-
-    def average(self, kernel: Kernel) -> FloatArray:
-        """(n, m) with m(z) . m(z') = E[k(x, x') | z, z'] for x, x' uniform in the cube a priori."""
-        features = MercerFeatures(kernel=kernel, domain=self._cube, n_features=_FEATURES)
-        on_grid = features(self._grid) * math.sqrt(max(1.0, kernel.max_variance))
-        narrow = on_grid.astype(np.float32)
-        averaged = np.empty((len(self._places), on_grid.shape[1]))
-        for number, at in enumerate(self._chunks()):
-            if self._kept is not None:
-                averaged[at] = self._kept[number] @ narrow
-            else:
-                averaged[at] = self._weights(at) @ on_grid
-        return averaged[self._inverse.reshape(-1)]
-
-    def _chunks(self) -> Iterator[slice]:
-        step = max(1, _CHUNK_ELEMENTS // len(self._grid))
-        for start in range(0, len(self._places), step):
-            yield slice(start, start + step)
-
-    def _weights(self, at: slice) -> FloatArray:
-        """Rows of posterior weights; the largest log density is taken out first, so none underflows whole."""
-        weights = self._law.log_likelihoods(self._places[at], self._grid)
-        weights -= weights.max(axis=1, keepdims=True)
-        np.exp(weights, out=weights)
-        weights /= weights.sum(axis=1, keepdims=True)
-        return weights

@@ -1,7 +1,7 @@
 """Kharkovskii2020's experiments: outsourced optimisation with rows released privately, and as published.
 
-    python -m dpbandits.studies.kharkovskii2020 synthetic|branin|loans|ames|attack [--reps 100] [--seed
-    1000000]
+Worlds and methods; `kharkovskii2020_items` puts them together into tables and figures, which
+`dpbandits study kharkovskii2020 ITEM` runs.
 
 `synthetic` is the paper's synthetic study: a Gaussian process with lengthscale 6.25 on a 100 x 100 grid
 whose corners are 25 from the centre, 50 queries, regret of the best row found in prior standard
@@ -14,8 +14,7 @@ through `Curator` and `Modeler` with simulated noise.
 """
 
 import math
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +24,6 @@ from dpbandits.audit.kharkovskii2020 import recovery_error
 from dpbandits.domains import Range, Schema
 from dpbandits.errors import InvalidParameter
 from dpbandits.evaluation.seeds import report_seeds
-from dpbandits.evaluation.summary import Estimate
 from dpbandits.models._kernel import Kernel
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced import Curator, Modeler, Release
@@ -36,16 +34,17 @@ from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import SimulatedNoise
 
 __all__ = [
+    "HIDDEN",
+    "HIDING_METHODS",
     "METHODS",
+    "PUBLISHED",
     "TABLE_METHODS",
     "World",
     "attack_table",
     "branin_world",
-    "run",
+    "published",
     "simple_regret",
-    "study",
     "synthetic_world",
-    "table_of",
 ]
 
 EPSILONS = (0.5, 1.0, 3.0, 8.0)
@@ -128,11 +127,17 @@ def _loop(modeler: Modeler, answer: Callable[[int], float], horizon: int) -> Flo
 
 
 def _private(
-    *, known: bool = True, gaussian: bool = False, plugin: bool = False, per_column: bool = False
+    *,
+    known: bool = True,
+    mechanism: str = "l2_laplace",
+    distance: float = DISTANCE,
+    plugin: bool = False,
+    per_column: bool = False,
 ) -> Method:
+    delta = DELTA if mechanism == "gaussian" else 0.0
+
     def method(world: World, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
-        privacy = RowDP(epsilon=epsilon, delta=DELTA if gaussian else 0.0, distance=DISTANCE)
-        mechanism = "gaussian" if gaussian else "l2_laplace"
+        privacy = RowDP(epsilon=epsilon, delta=delta, distance=distance)
         curator, release = _released(world, horizon, seed, privacy=privacy, mechanism=mechanism)
         modeler = Modeler(
             release,
@@ -170,38 +175,49 @@ def _random(world: World, _epsilon: float, horizon: int, seed: Seed) -> FloatArr
     return world.values[order[:horizon]]
 
 
-def _published(world: World, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
-    transform = PublishedTransform(
-        epsilon=epsilon, delta=DELTA, dimension=PUBLISHED_DIMENSION, seed=seed, acknowledge_broken=True
-    )
-    if world.kernel is None:
-        raise InvalidParameter("the published modeler needs a known kernel")
-    modeler = PublishedModeler(
-        transform.release(world.points),
-        kernel=world.kernel,
-        noise_sd=math.sqrt(1e-5),
-        capacity=horizon,
-        seed=seed,
-    )
-    values = np.empty(horizon)
-    for step in range(horizon):
-        row = modeler.ask()
-        values[step] = world.values[row]
-        modeler.tell(row, float(values[step]))
-    return values
+def published(dimension: int = PUBLISHED_DIMENSION) -> Method:
+    """Algorithms 1 and 2 as printed, with r = `dimension`."""
 
+    def method(world: World, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
+        transform = PublishedTransform(
+            epsilon=epsilon, delta=DELTA, dimension=dimension, seed=seed, acknowledge_broken=True
+        )
+        if world.kernel is None:
+            raise InvalidParameter("the published modeler needs a known kernel")
+        modeler = PublishedModeler(
+            transform.release(world.points),
+            kernel=world.kernel,
+            noise_sd=math.sqrt(1e-5),
+            capacity=horizon,
+            seed=seed,
+        )
+        values = np.empty(horizon)
+        for step in range(horizon):
+            row = modeler.ask()
+            values[step] = world.values[row]
+            modeler.tell(row, float(values[step]))
+        return values
+
+    return method
+
+
+PUBLISHED = "published transformation (BROKEN, not private)"
+HIDDEN = "cells, kernel known, any two positions hidden"
 
 METHODS: dict[str, Method] = {
     "L2-Laplace, kernel known": _private(),
     "L2-Laplace, marginal likelihood": _private(known=False),
-    "Gaussian rows, kernel known": _private(gaussian=True),
+    "Gaussian rows, kernel known": _private(mechanism="gaussian"),
     "L2-Laplace, plug-in kernel": _private(plugin=True),
-    "published transformation (BROKEN, not private)": _published,
+    PUBLISHED: published(),
     "non-private, kernel known": _open(known=True),
     "non-private, marginal likelihood": _open(known=False),
     "random rows": _random,
 }
 """Methods of the synthetic study. The last three do not depend on epsilon."""
+
+HIDING_METHODS: dict[str, Method] = {HIDDEN: _private(mechanism="auto", distance=2.0 * RADIUS)}
+"""Any two positions in the cube are neighbours; the rule chooses the mechanism."""
 
 WITHOUT_EPSILON = ("non-private, kernel known", "non-private, marginal likelihood", "random rows")
 
@@ -209,41 +225,6 @@ WITHOUT_EPSILON = ("non-private, kernel known", "non-private, marginal likelihoo
 def simple_regret(values: FloatArray, best: float) -> FloatArray:
     """(T,) regret of the best row found so far."""
     return best - np.maximum.accumulate(values)
-
-
-def run(
-    worlds: Callable[[Seed], World],
-    methods: Sequence[str],
-    epsilons: Sequence[float],
-    seeds: Sequence[Seed],
-    *,
-    horizon: int = HORIZON,
-    table: dict[str, Method] | None = None,
-) -> dict[tuple[str, float | None], FloatArray]:
-    """Simple regret (len(seeds), horizon) of every method at every epsilon, on the same worlds."""
-    known = METHODS if table is None else table
-    results: dict[tuple[str, float | None], list[FloatArray]] = {}
-    for seed in seeds:
-        world = worlds(seed)
-        best = float(world.values.max())
-        for name in methods:
-            for epsilon in (None,) if name in WITHOUT_EPSILON else epsilons:
-                values = known[name](world, math.nan if epsilon is None else epsilon, horizon, seed)
-                results.setdefault((name, epsilon), []).append(simple_regret(values, best))
-    return {cell: np.array(regrets) for cell, regrets in results.items()}
-
-
-def table_of(results: dict[tuple[str, float | None], FloatArray], epsilons: Sequence[float]) -> str:
-    """A Markdown table of the regret after the last query, with standard errors."""
-    lines = ["| method | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in epsilons) + " |"]
-    lines.append("|---|" + "---|" * len(epsilons))
-    for name in dict.fromkeys(name for name, _ in results):
-        if (name, None) in results:
-            cells = [str(Estimate.of(results[name, None][:, -1]))] + [""] * (len(epsilons) - 1)
-        else:
-            cells = [str(Estimate.of(results[name, epsilon][:, -1])) for epsilon in epsilons]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
 
 
 def branin_world(seed: Seed, *, per_side: int = PER_SIDE) -> World:
@@ -260,7 +241,7 @@ def branin_world(seed: Seed, *, per_side: int = PER_SIDE) -> World:
 
 TABLE_METHODS: dict[str, Method] = {
     "L2-Laplace, marginal likelihood": _private(known=False, per_column=True),
-    "Gaussian rows, marginal likelihood": _private(known=False, per_column=True, gaussian=True),
+    "Gaussian rows, marginal likelihood": _private(known=False, per_column=True, mechanism="gaussian"),
     "L2-Laplace, plug-in kernel": _private(known=False, per_column=True, plugin=True),
     "non-private, marginal likelihood": _open(known=False, per_column=True),
     "random rows": _random,
@@ -284,48 +265,3 @@ def attack_table(first_seed: Seed = 1_000_000) -> str:
         branch = "inflated" if inflated == {True} else "direct" if inflated == {False} else "both"
         lines.append(f"| {epsilon:g} | {branch} | {max(errors):.1e} |")
     return "\n".join(lines)
-
-
-def study(name: str, *, repetitions: int = 100, first_seed: Seed = 1_000_000, tuning: bool = False) -> str:
-    """The table of one study, on fresh seeds.
-
-    Args:
-        name: "synthetic", "branin", "loans", "ames" or "attack".
-        repetitions: seeds.
-        first_seed: at least 1,000,000 unless `tuning`.
-        tuning: the seeds choose constants and are not reported.
-    """
-    from dpbandits.studies import outsourced_tables
-
-    if name == "attack":
-        return attack_table(first_seed)
-    seeds = report_seeds(first_seed, repetitions, tuning=tuning)
-    worlds: dict[str, Callable[[Seed], World]] = {
-        "synthetic": synthetic_world,
-        "branin": branin_world,
-        "loans": outsourced_tables.loans_world,
-        "ames": outsourced_tables.ames_world,
-    }
-    if name not in worlds:
-        raise InvalidParameter(f"study {name!r} is unknown: expected attack, {', '.join(worlds)}")
-    methods = METHODS if name == "synthetic" else TABLE_METHODS
-    results = run(worlds[name], list(methods), EPSILONS, seeds, table=methods)
-    return table_of(results, EPSILONS)
-
-
-def main(arguments: Sequence[str]) -> None:
-    """`NAME [--reps N] [--seed FIRST] [--tuning]`."""
-    import argparse
-
-    parser = argparse.ArgumentParser(prog="python -m dpbandits.studies.kharkovskii2020")
-    parser.add_argument("name")
-    parser.add_argument("--reps", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1_000_000)
-    parser.add_argument("--tuning", action="store_true")
-    given = parser.parse_args(list(arguments))
-    table = study(given.name, repetitions=given.reps, first_seed=given.seed, tuning=given.tuning)
-    sys.stdout.write(table + "\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

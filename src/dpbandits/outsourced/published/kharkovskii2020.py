@@ -30,10 +30,17 @@ from typing import Literal
 import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.errors import BrokenMechanism, InvalidData, InvalidParameter
+from dpbandits.errors import (
+    BrokenMechanism,
+    HorizonExceeded,
+    InvalidData,
+    InvalidParameter,
+    UnknownDecision,
+)
 from dpbandits.models._kernel import Kernel
 from dpbandits.models.gaussian_process import PoolGP
 from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy import _checks
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Observer
 
@@ -53,8 +60,9 @@ def singular_value_threshold(*, epsilon: float, delta: float, dimension: int) ->
     >>> round(singular_value_threshold(epsilon=1.0, delta=1e-5, dimension=10), 1)
     2932.3
     """
-    if not (epsilon > 0.0 and 0.0 < delta < 1.0 and dimension >= 1):
-        raise InvalidParameter("the published transform needs epsilon > 0, 0 < delta < 1 and dimension >= 1")
+    _checks.integer(dimension, name="dimension")
+    if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
+        raise InvalidParameter("the published transform needs a finite epsilon > 0 and 0 < delta < 1")
     spread = math.sqrt(dimension * math.log(2.0 / delta))
     return 16.0 * spread * math.log(16.0 * dimension / delta) / epsilon
 
@@ -124,10 +132,14 @@ class PublishedTransform:
         left, values, right = np.linalg.svd(centred, full_matrices=False)
         if values.min() < self.threshold:
             values = np.sqrt(values**2 + self.threshold**2)
-        rng = np.random.Generator(np.random.Philox(self.seed))
-        mixing = rng.standard_normal((centred.shape[1], self.dimension))
+        mixing = self._mixing(centred.shape[1])
         released: FloatArray = (left * values) @ right @ mixing / math.sqrt(self.dimension)
         return released
+
+    def _mixing(self, dim: int) -> FloatArray:
+        """M (d, r)."""
+        rng = np.random.Generator(np.random.Philox(self.seed))
+        return rng.standard_normal((dim, self.dimension))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -186,9 +198,15 @@ class PublishedModeler:
         self._first = float(PublicCoins(seed).uniform("kharkovskii2020-first", 0, 1, 1)[0, 0])
 
     def ask(self) -> int:
-        """The row with the largest upper confidence bound."""
+        """The row with the largest upper confidence bound, among those that were not asked for.
+
+        Raises:
+            HorizonExceeded: every row was asked for.
+        """
         n, t = len(self._taken), self._process.n_observations + 1
-        if t == 1:
+        if self._taken.all():
+            raise HorizonExceeded("every row was asked for")
+        if not self._taken.any():
             row = min(int(self._first * n), n - 1)
         else:
             beta = 2.0 * math.log(n * t**2 * math.pi**2 / (6.0 * self._failure))
@@ -201,7 +219,16 @@ class PublishedModeler:
         return row
 
     def tell(self, row: int, answer: float) -> None:
-        """The answer of a row."""
+        """The answer of a row that was asked for.
+
+        Raises:
+            UnknownDecision: it was not.
+            InvalidData: not a finite number.
+        """
+        if not (0 <= row < len(self._taken) and self._taken[row]):
+            raise UnknownDecision("this row was not asked for")
+        if not math.isfinite(answer):
+            raise InvalidData("an answer is NaN or infinite")
         self._process.add(row, answer)
 
 

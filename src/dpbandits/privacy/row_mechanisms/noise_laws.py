@@ -20,16 +20,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import _checks
 
-__all__ = ["CellLaw", "GaussianLaw", "L2LaplaceLaw", "NoiseLaw", "from_config"]
+__all__ = ["CellLaw", "GaussianLaw", "IsotropicLaw", "L2LaplaceLaw", "NoiseLaw", "from_config"]
+
+Floating = TypeVar("Floating", FloatArray, NDArray[np.float32])
 
 DEFAULT_NODES = 10
 """Quadrature nodes for a continuum of scales; see the tests for the error of the expected kernel."""
@@ -57,10 +60,6 @@ class NoiseLaw(ABC):
     def log_density(self, offsets: FloatArray) -> FloatArray:
         """Log density of e at offsets (..., dim) up to a constant -> (...)."""
 
-    def log_likelihoods(self, released: FloatArray, positions: FloatArray) -> FloatArray:
-        """Log density of every released row (n, dim) around every position (m, dim) -> (n, m)."""
-        return self.log_density(released[:, None, :] - positions)
-
     def position_error(self, half_width: float) -> float:
         """Root mean square error of the best linear guess of a coordinate from the release.
 
@@ -75,8 +74,22 @@ class NoiseLaw(ABC):
         """JSON-ready description."""
 
 
+class IsotropicLaw(NoiseLaw):
+    """A law whose density depends on the length of e alone."""
+
+    @abstractmethod
+    def radial_log_density(self, squares: Floating) -> Floating:
+        """Log density at squared lengths, up to a constant, in their precision and in their place."""
+
+    def log_density(self, offsets: FloatArray) -> FloatArray:
+        """Log density of e at offsets (..., dim) up to a constant -> (...)."""
+        values = np.asarray(offsets, dtype=np.float64)
+        squares: FloatArray = np.asarray(np.einsum("...i,...i->...", values, values))
+        return self.radial_log_density(np.atleast_1d(squares)).reshape(squares.shape)
+
+
 @dataclass(frozen=True, kw_only=True)
-class GaussianLaw(NoiseLaw):
+class GaussianLaw(IsotropicLaw):
     """e ~ N(0, deviation^2 I).
 
     >>> GaussianLaw(dim=2, deviation=3.0).difference_mixture()[0].round(3).tolist()
@@ -103,15 +116,9 @@ class GaussianLaw(NoiseLaw):
         """A single Gaussian of twice the variance."""
         return np.array([math.sqrt(2.0) * self.deviation]), np.ones(1)
 
-    def log_density(self, offsets: FloatArray) -> FloatArray:
+    def radial_log_density(self, squares: Floating) -> Floating:
         """-|e|^2 / (2 deviation^2)."""
-        squares: FloatArray = np.einsum("...i,...i->...", offsets, offsets)
-        return squares * (-0.5 / self.deviation**2)
-
-    def log_likelihoods(self, released: FloatArray, positions: FloatArray) -> FloatArray:
-        """From one matrix product."""
-        squares = _squared_distances(released, positions)
-        squares *= -0.5 / self.deviation**2
+        squares *= squares.dtype.type(-0.5 / self.deviation**2)
         return squares
 
     def to_config(self) -> dict[str, Any]:
@@ -120,7 +127,7 @@ class GaussianLaw(NoiseLaw):
 
 
 @dataclass(frozen=True, kw_only=True)
-class L2LaplaceLaw(NoiseLaw):
+class L2LaplaceLaw(IsotropicLaw):
     """Density proportional to exp(-|e| / scale): the radius is Gamma(dim, scale).
 
     >>> law = L2LaplaceLaw(dim=2, scale=1.0)
@@ -149,16 +156,10 @@ class L2LaplaceLaw(NoiseLaw):
         """s^2 = 2 scale^2 x with x ~ Gamma(dim + 1)."""
         return _gamma_scales(self.dim + 1.0, self.scale, nodes)
 
-    def log_density(self, offsets: FloatArray) -> FloatArray:
+    def radial_log_density(self, squares: Floating) -> Floating:
         """-|e| / scale."""
-        squares: FloatArray = np.einsum("...i,...i->...", offsets, offsets)
-        return np.sqrt(squares) * (-1.0 / self.scale)
-
-    def log_likelihoods(self, released: FloatArray, positions: FloatArray) -> FloatArray:
-        """From one matrix product."""
-        squares = _squared_distances(released, positions)
         np.sqrt(squares, out=squares)
-        squares *= -1.0 / self.scale
+        squares *= squares.dtype.type(-1.0 / self.scale)
         return squares
 
     def to_config(self) -> dict[str, Any]:
@@ -257,16 +258,6 @@ def from_config(config: Mapping[str, Any]) -> NoiseLaw:
     if law is None:
         raise InvalidParameter(f"expected a noise law of type {', '.join(str(name) for name in laws)}")
     return law(**arguments)
-
-
-def _squared_distances(released: FloatArray, positions: FloatArray) -> FloatArray:
-    """(n, m) squared distances, cut at zero from below."""
-    left = np.column_stack([released, np.einsum("ij,ij->i", released, released), np.ones(len(released))])
-    right = np.vstack(
-        [-2.0 * positions.T, np.ones(len(positions)), np.einsum("ij,ij->i", positions, positions)]
-    )
-    squares: FloatArray = left @ right
-    return np.maximum(squares, 0.0, out=squares)
 
 
 def _gamma_scales(shape: float, scale: float, nodes: int) -> tuple[FloatArray, FloatArray]:
