@@ -26,6 +26,22 @@ def test_every_policy_of_every_room_is_under_contract():
     assert covered == shipped
 
 
+WITHOUT_CANDIDATES = {"PhasedUSCA", "USCA"}
+"""Policies that are given contexts and no candidates: their contracts are in
+`test_contexts_instead_of_candidates`."""
+
+
+def test_whatever_central_exports_with_a_guarantee_is_under_a_contract():
+    import dpbandits.central
+
+    exported = {name: getattr(dpbandits.central, name) for name in dpbandits.central.__all__}
+    promising = {
+        name for name, thing in exported.items() if isinstance(getattr(thing, "guarantee", None), property)
+    }
+    policies = {name for name in promising if issubclass(exported[name], BasePolicy)}
+    assert promising - policies == WITHOUT_CANDIDATES
+
+
 @every_policy
 def test_every_policy_answers_to_the_protocol(case):
     policy = case.make()

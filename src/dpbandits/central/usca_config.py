@@ -13,6 +13,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.central.cell_sums import MOST_CELLS
 from dpbandits.central.context_laws import ContextLaw
 from dpbandits.domains import RewardRange
+from dpbandits.domains._points import as_numbers
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.models.measures import CellMeasure
@@ -47,9 +48,9 @@ def one_row(context: ArrayLike) -> FloatArray:
     Raises:
         InvalidData: several contexts.
     """
-    rows = np.atleast_2d(np.asarray(context))
+    rows = np.atleast_2d(as_numbers(context, name="context"))
     if rows.ndim != 2 or len(rows) != 1:
-        raise InvalidData(f"context: expected one, of shape (d,), got shape {np.shape(context)}")
+        raise InvalidData(f"context: expected one, of shape (d,), got shape {rows.shape}")
     return rows
 
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.cell_sums import CellSums
 from dpbandits.domains import RewardRange
+from dpbandits.domains._points import as_numbers
 from dpbandits.errors import (
     ContributionExceeded,
     CorruptState,
@@ -64,6 +65,7 @@ class RowRules:
 
     def action_cells(self, actions: ArrayLike) -> IntArray:
         """Cells (n,) of actions: integers are cell numbers, anything else points (n, d)."""
+        as_numbers(actions, name="actions")  # refuses masks, objects, text
         given = np.asarray(actions)
         if given.dtype.kind in "iu" and given.ndim == 1:
             if ((given < 0) | (given >= self.actions.size)).any():
@@ -87,10 +89,7 @@ class RowRules:
         """(n,) law of actions over propensities, or None where actions came from the law itself."""
         if propensities is None:
             return None
-        try:
-            chances = np.asarray(propensities, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidData("propensities hold something else than numbers") from None
+        chances = as_numbers(propensities, name="propensities")
         if chances.shape != cells.shape:
             raise InvalidData(f"propensities: expected shape {cells.shape}, got {chances.shape}")
         if not ((chances > 0.0) & (chances <= 1.0)).all():

@@ -20,6 +20,7 @@ from scipy.special import betainc
 
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
+from dpbandits.domains._points import as_numbers
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["Axis", "CellMeasure", "FiniteAxis", "IntervalAxis"]
@@ -222,10 +223,11 @@ class CellMeasure:
         Raises:
             InvalidData: not numbers, another shape, or off the public range. No value is named.
         """
-        try:
-            rows = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidData(f"{name} hold something else than numbers") from None
+        if hasattr(type(values), "columns"):
+            raise InvalidData(
+                f"{name} is a data frame: pass its columns in the order of the axes, as an array"
+            )
+        rows = as_numbers(values, name=name)
         if rows.ndim == 1 and self.dim == 1:
             rows = rows[:, None]
         if rows.ndim != 2 or rows.shape[1] != self.dim:

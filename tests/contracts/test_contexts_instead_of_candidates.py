@@ -1,0 +1,380 @@
+"""The contracts for `USCA` and `PhasedUSCA`, which are given contexts and choose among public actions.
+
+They are no `BasePolicy`: nobody brings candidates, so `ask(candidates)`, `predict(points)` and `warm_start`
+have no meaning for them, and `USCA` learns from logs. What the suite asks of every policy is asked here.
+"""
+
+import copy
+import hashlib
+import json
+import logging
+import pickle
+
+import numpy as np
+import pytest
+
+from dpbandits.central import USCA, PhasedUSCA
+from dpbandits.errors import (
+    AlreadyTold,
+    ContributionExceeded,
+    DPBanditsError,
+    HorizonExceeded,
+    InvalidData,
+    InvalidParameter,
+    ProtocolError,
+    UnknownDecision,
+)
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.measures import CellMeasure
+from dpbandits.policy import PublicCoins, Receipt
+from dpbandits.privacy import Guarantee, JointDP, SimulatedNoise
+
+HORIZON = 64
+PHASES = (8, 24)
+TARGET = 3
+CANARY_USER = "canary-4711-user"
+CANARY_REWARD = 0.81726354
+CANARY_CONTEXT = 0.59384756
+BAD_CONTEXTS = [np.nan, np.inf, 1.5, -0.1, "0.5", None, [[0.5, 0.5]], 0.5 + 0j, object()]
+BAD_REWARDS = [np.nan, np.inf, 1.5, -0.1, "0.5", None, 0.5 + 0j]
+
+
+def shared(**changes):
+    return {
+        "kernel": SquaredExponential(lengthscale=0.4),
+        "actions": CellMeasure.uniform(low=0, high=1, cells=5),
+        "contexts": CellMeasure.uniform(low=0, high=1, cells=4),
+        "reward_range": (0.0, 1.0),
+        "horizon": HORIZON,
+        "noise": SimulatedNoise(3),
+        "seed": 11,
+    } | changes
+
+
+def phased(**changes):
+    own = {
+        "privacy": JointDP(epsilon=4.0, delta=1e-6),
+        "phases": PHASES,
+        "exploration": (1.0, 0.5),
+    }
+    return PhasedUSCA(**shared(**(own | changes)))
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+def usca(**changes):
+    own = {
+        "privacy": JointDP(epsilon=40.0, delta=1e-6),
+        "release_epsilon": 20.0,
+        "answer_epsilon": 5.0,
+    }
+    return USCA(**shared(**(own | changes)))
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+
+
+def context_of(t):
+    return np.random.default_rng(t).random()
+
+
+def step(policy, t):
+    decision = policy.ask([context_of(t)], user=f"user-{t}" if policy.user_ids else None)
+    policy.tell(decision.id, 1.0 - (decision.action[0] - context_of(t)) ** 2)
+    return decision.index
+
+
+def learned(policy, t, reward=0.7):
+    policy.learn([context_of(t)], [t % 5], [reward], units=[f"user-{t}"])
+
+
+def fingerprint(policy):
+    state = policy._state("lineage", 1)
+    digest = hashlib.sha256()
+    for name in sorted(state.arrays):
+        array = state.arrays[name]
+        digest.update(repr((name, array.shape, str(array.dtype))).encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def traces(number):
+    return {f"{number:.6f}", f"{number:.7g}", repr(number), f"{number:.6e}"}
+
+
+class Refused:
+    """Collects what refused calls say, causes included."""
+
+    def __init__(self):
+        self.texts = []
+
+    def __call__(self, call, *arguments, **options):
+        try:
+            call(*arguments, **options)
+        except DPBanditsError as error:
+            while error is not None:
+                self.texts.append(f"{error!r} {error.args}")
+                error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        else:
+            raise AssertionError("this call should have been refused")
+
+
+def visible(policy, refused, caplog):
+    parts = [repr(policy), str(policy), json.dumps(policy.to_config()), json.dumps(policy.diagnostics())]
+    parts += [policy.guarantee.explain(), policy.guarantee.to_json(), *refused.texts, caplog.text]
+    parts += [
+        repr(value) for value in vars(policy).values() if type(value).__module__.startswith("dpbandits")
+    ]
+    return "\n".join(parts)
+
+
+def assert_no_canary(text):
+    assert CANARY_USER not in text
+    for number in (CANARY_REWARD, CANARY_CONTEXT, 1.0 + CANARY_REWARD, 1.0 + CANARY_CONTEXT):
+        for trace in traces(number):
+            assert trace not in text
+
+
+def test_no_canary_is_seen_in_logs_that_usca_learns(caplog, tmp_path):
+    caplog.set_level(logging.DEBUG)
+    policy, refused = usca(), Refused()
+    good = ([CANARY_CONTEXT], [2], [CANARY_REWARD])
+    policy.learn(*good, units=[CANARY_USER])
+    refused(policy.learn, *good, units=[CANARY_USER])
+    refused(policy.learn, *good, units=[[CANARY_USER]])
+    refused(policy.learn, [1.0 + CANARY_CONTEXT], [2], [0.5], units=["a"])
+    refused(policy.learn, [0.5], [1.0 + CANARY_CONTEXT], [0.5], units=["a"])
+    refused(policy.learn, [0.5], [2], [1.0 + CANARY_REWARD], units=["a"])
+    refused(policy.learn, *good, propensities=[1.0 + CANARY_REWARD], units=["a"])
+    refused(policy.answer, [1.0 + CANARY_CONTEXT])
+    shard = policy.shard()
+    shard.learn(*good, units=[CANARY_USER])
+    refused(policy.merge, shard)
+    policy.answer([CANARY_CONTEXT])
+    released = policy.release()
+    policy.save(tmp_path / "state")
+    refused(USCA.from_config, policy.to_config() | {"reward_range": CANARY_USER})
+    assert_no_canary(visible(policy, refused, caplog) + repr(shard) + repr(shard.rules) + repr(released))
+
+
+def test_no_canary_is_seen_in_phases(caplog, tmp_path):
+    caplog.set_level(logging.DEBUG)
+    policy, refused = phased(), Refused()
+    decision = policy.ask([CANARY_CONTEXT], user=CANARY_USER)
+    refused(policy.tell, decision.id, 1.0 + CANARY_REWARD)
+    refused(policy.tell, decision.id, [CANARY_REWARD, CANARY_REWARD])
+    policy.tell(decision.id, CANARY_REWARD)
+    text = visible(policy, refused, caplog)
+    refused(policy.tell, decision.id, CANARY_REWARD)
+    refused(policy.ask, [CANARY_CONTEXT], user=CANARY_USER)
+    refused(policy.ask, [1.0 + CANARY_CONTEXT], user="x")
+    refused(policy.ask, [CANARY_CONTEXT], user=[CANARY_USER])
+    for t in range(1, 30):
+        step(policy, t)
+    policy.save(tmp_path / "state")
+    text += repr(decision) + repr(policy.public_policy) + repr(policy._book)
+    assert_no_canary(text + visible(policy, refused, caplog))
+
+
+@pytest.mark.parametrize("bad", BAD_CONTEXTS, ids=repr)
+def test_bad_contexts_are_refused_and_change_nothing(bad):
+    for policy, calls in (
+        (usca(), [lambda p: p.learn([bad], [2], [0.5], units=["u"]), lambda p: p.answer([bad])]),
+        (phased(), [lambda p: p.ask([bad], user="u"), lambda p: p.ask_batch([bad], users=["u"])]),
+    ):
+        before = fingerprint(policy)
+        for call in calls:
+            with pytest.raises(InvalidData):
+                call(policy)
+        assert fingerprint(policy) == before
+
+
+@pytest.mark.parametrize("bad", BAD_REWARDS, ids=repr)
+def test_bad_rewards_are_refused_and_change_nothing(bad):
+    logged, live = usca(), phased()
+    decision = live.ask([0.5], user="u")
+    before = fingerprint(logged), fingerprint(live)
+    with pytest.raises(InvalidData):
+        logged.learn([0.5], [2], [bad], units=["u"])
+    with pytest.raises(InvalidData):
+        live.tell(decision.id, bad)
+    assert (fingerprint(logged), fingerprint(live)) == before
+    assert live.tell(decision.id, 0.5) is Receipt.COUNTED
+
+
+def test_calls_out_of_order_change_nothing():
+    policy = phased()
+    with pytest.raises(UnknownDecision):
+        policy.tell("no-such-decision", 0.5)
+    told, given_up, waiting = (policy.ask([0.5], user=f"u{t}") for t in range(3))
+    policy.tell(told.id, 0.5)
+    policy.abandon(given_up.id)
+    before = fingerprint(policy)
+    for decision in (told, given_up):
+        with pytest.raises(AlreadyTold):
+            policy.tell(decision.id, 0.5)
+    with pytest.raises(AlreadyTold):
+        policy.tell_batch([waiting.id, waiting.id], np.array([0.1, 0.2]))
+    with pytest.raises(UnknownDecision):
+        policy.tell(phased().ask([0.5], user="u").id, 0.5)
+    with pytest.raises(InvalidData):
+        policy.tell_batch([waiting.id], np.array([0.1, 0.2]))
+    assert policy.pending == (waiting.id,)
+    assert fingerprint(policy) == before
+
+
+def test_horizon_and_users_are_kept():
+    logged, live = usca(), phased()
+    for t in range(HORIZON):
+        learned(logged, t)
+        step(live, t)
+    before = fingerprint(logged), fingerprint(live)
+    with pytest.raises(HorizonExceeded):
+        learned(logged, HORIZON)
+    with pytest.raises(HorizonExceeded):
+        live.ask([0.5], user="new")
+    assert (fingerprint(logged), fingerprint(live)) == before
+    live, logged = phased(), usca()
+    step(live, 0)
+    learned(logged, 0)
+    before = fingerprint(logged), fingerprint(live)
+    for call in (
+        lambda: step(live, 0),
+        lambda: live.ask_batch([0.1, 0.2], users=["twice", np.str_("twice")]),
+        lambda: learned(logged, 0),
+        lambda: logged.learn([0.1, 0.2], [1, 2], [0.5, 0.5], units=["twice", np.str_("twice")]),
+    ):
+        with pytest.raises(ContributionExceeded):
+            call()
+    assert (fingerprint(logged), fingerprint(live)) == before
+
+
+class SpyingCoins(PublicCoins):
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.seen = {}
+
+    def uniform(self, purpose, start, stop, draws):
+        drawn = super().uniform(purpose, start, stop, draws)
+        for offset, row in enumerate(drawn):
+            self.seen[purpose, start + offset] = row.tobytes()
+        return drawn
+
+
+@pytest.mark.parametrize("target", [TARGET, PHASES[0] + 2], ids=["in the first phase", "after a release"])
+@pytest.mark.parametrize("change", ["context", "reward", "missing", "late", "abandoned"])
+def test_nobody_elses_public_draw_moves(change, target):
+    def run(changed):
+        policy = phased()
+        policy._coins = SpyingCoins(policy.seed)
+        chosen, waiting = [], None
+        for t in range(HORIZON):
+            mine = changed and t == target
+            context = 0.99 if mine and change == "context" else context_of(t)
+            decision = policy.ask([context], user=f"user-{t}")
+            chosen.append(decision.index)
+            if mine and change == "late":
+                waiting = decision.id
+            elif mine and change == "abandoned":
+                policy.abandon(decision.id)
+            elif not (mine and change == "missing"):
+                policy.tell(decision.id, 0.0 if mine else 1.0 - (decision.action[0] - context_of(t)) ** 2)
+        if waiting is not None:
+            assert policy.tell(waiting, 0.5) is Receipt.LATE
+        return policy, chosen
+
+    (one, chosen), (other, others) = run(False), run(True)
+    assert one._coins.seen == other._coins.seen
+    explores = one._explores(0, HORIZON)
+    kept = [t for t in range(HORIZON) if t != target and (explores[t] or t < PHASES[0])]
+    assert [chosen[t] for t in kept] == [others[t] for t in kept]
+    moved = (one._released - other._released).astype(float)
+    sensitivities = [release.sensitivity for release in one._releases]
+    assert sum((np.linalg.norm(row) / s) ** 2 for row, s in zip(moved, sensitivities, strict=True)) <= 1.0
+
+
+def test_exploration_of_logs_depends_on_the_row_alone():
+    policy, other = usca(), usca()
+    before = policy.explore(0, HORIZON)
+    learned(policy, 0)
+    policy.answer([0.5])
+    assert np.array_equal(policy.explore(0, HORIZON), before)
+    assert np.array_equal(other.explore(10, 20), before[10:20])
+
+
+@pytest.mark.parametrize("make", [usca, phased])
+def test_the_guarantee_is_a_statement_that_survives_json_and_never_changes(make, tmp_path):
+    policy = make()
+    guarantee = policy.guarantee
+    assert Guarantee.from_json(guarantee.to_json()) == guarantee
+    assert guarantee.status == "simulated"
+    assert guarantee.certificate.delta_at(guarantee.epsilon) <= guarantee.delta * (1 + 1e-9)
+    assert guarantee.membership_bound() <= 1.0
+    for t in range(30):
+        step(policy, t) if make is phased else learned(policy, t)
+    policy.save(tmp_path / "state")
+    assert policy.guarantee == guarantee
+    assert type(policy).load(tmp_path / "state").guarantee == guarantee
+    name = {"user_ids" if make is phased else "unit_ids": False}
+    for enforced, built in ((True, make()), (False, make(**name))):
+        about = [a.enforced for a in built.guarantee.assumptions if a.text.startswith("No unit has more")]
+        assert about == [enforced]
+
+
+@pytest.mark.parametrize("make", [usca, phased])
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_copies_are_refused(make, duplicate):
+    with pytest.raises(ProtocolError):
+        duplicate(make())
+
+
+@pytest.mark.parametrize("make", [usca, phased])
+def test_configurations_build_the_same_and_strange_ones_nothing(make):
+    policy = make()
+    config = json.loads(json.dumps(policy.to_config()))
+    assert type(policy).from_config(config).to_config() == policy.to_config()
+    for broken in (
+        {},
+        config | {"policy": "other"},
+        config | {"surprise": 1},
+        {key: value for key, value in config.items() if key != "kernel"},
+        config | {"kernel": 7},
+        config | {"contexts": {"measure": []}},
+        config | {"privacy": None},
+    ):
+        with pytest.raises(InvalidParameter):
+            type(policy).from_config(broken)
+
+
+def test_saved_phases_go_on_exactly(tmp_path):
+    whole, first = phased(), phased()
+    expected = [step(whole, t) for t in range(HORIZON)]
+    begun = [step(first, t) for t in range(20)]
+    first.save(tmp_path / "state")
+    again = PhasedUSCA.load(tmp_path / "state")
+    assert begun + [step(again, t) for t in range(20, HORIZON)] == expected
+    assert np.array_equal(again._released, whole._released)
+
+
+class Frame:
+    columns = ("context",)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([[0.5]])
+
+
+@pytest.mark.parametrize(
+    "bad", [Frame(), np.ma.masked_array([[0.5]], mask=[[True]])], ids=["frame", "masked"]
+)
+def test_tables_and_masks_are_not_taken_for_rows(bad):
+    logged, live = usca(), phased()
+    before = fingerprint(logged), fingerprint(live)
+    for call in (
+        lambda: logged.learn(bad, [2], [0.5], units=["u"]),
+        lambda: logged.learn([0.5], [2], [0.5], propensities=bad, units=["u"]),
+        lambda: logged.learn([0.5], np.ma.masked_array([2], mask=[True]), [0.5], units=["u"]),
+        lambda: logged.answer(bad),
+        lambda: live.ask(bad, user="u"),
+        lambda: live.ask_batch(bad, users=["u"]),
+    ):
+        with pytest.raises(InvalidData):
+            call()
+    assert (fingerprint(logged), fingerprint(live)) == before
