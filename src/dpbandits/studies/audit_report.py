@@ -124,9 +124,9 @@ claim that holds here was not broken by this attack, on these neighbours, at thi
 it.</p>
 $tables
 <p class="small">Claim: epsilon, and delta where it is not 0. Proved: the lower bound on epsilon at that
-delta. Exact rows compare whole laws; sampled ones count events (Clopper and Pearson) of scores that were chosen on
-other samples; conditional ones bound mean and variance and hold if the noise is normal. Noise came from the
-operating system.</p>
+delta. Exact rows compare whole laws; sampled ones count events (Clopper and Pearson) of scores that were
+chosen on other samples; conditional ones bound mean and variance and hold if the noise is normal. Noise
+came from the operating system.</p>
 <p class="small">Made by <code>$command</code>. The numbers are in <code>audit.json</code>.</p>
 </body>
 </html>

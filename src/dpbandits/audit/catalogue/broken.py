@@ -9,6 +9,7 @@ from dpbandits.audit.catalogue._shared import DELTA, Entry, LineFeatures, Prepar
 from dpbandits.audit.claims import Audit, GaussianAudit, SampledAudit
 from dpbandits.audit.kharkovskii2020 import distinguish_by_column_space
 from dpbandits.audit.low_bits import naive_gaussian, naive_laplace, off_grid, system_generator
+from dpbandits.audit.own_bin_noise import own_bin_noise
 from dpbandits.audit.scores import fit_linear, identity
 from dpbandits.central.published import Dubey2021
 from dpbandits.central.published.printed import printed_scale
@@ -51,6 +52,25 @@ def _transform(epsilon: float, seed: int) -> Audit:
 def _accepts(table: FloatArray, candidate: FloatArray, epsilon: float, seed: int) -> float:
     transform = PublishedTransform(epsilon=epsilon, delta=_PAPER_DELTA, seed=seed, acknowledge_broken=True)
     return float(distinguish_by_column_space(transform.release(table), candidate))
+
+
+def _own_bin(epsilon: float, seed: int) -> Audit:
+    """Ma2025's public code: noise for the bin that the user is in, and for no other."""
+
+    def draw(world: int, n: int) -> FloatArray:
+        rng = system_generator()
+        reports = [own_bin_noise(world, n_cells=8, epsilon=epsilon, rng=rng) for _ in range(n)]
+        return np.array([(report[0] == 0.0).all() for report in reports], dtype=np.float64)
+
+    return SampledAudit(
+        name="broken-own-bin-noise",
+        epsilon=epsilon,
+        sees="whether the first bin's sums are exactly zero",
+        neighbours="a user of the first or of the second bin",
+        known_broken=True,
+        draw=draw,
+        score=identity,
+    )
 
 
 def _lemma_12_tree(claim: float) -> Entry:
@@ -153,6 +173,7 @@ def _float_noise(name: str, add: Callable[[FloatArray, float], FloatArray], delt
 
 ENTRIES: tuple[Entry, ...] = (
     ("broken-po-gp-ucb", _transform),
+    ("broken-own-bin-noise", _own_bin),
     _lemma_12_tree(0.05),
     _lemma_12_tree(0.02),
     _lemma_12_policy(0.02),

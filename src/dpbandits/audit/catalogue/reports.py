@@ -12,7 +12,7 @@ from dpbandits.privacy.frequency import MECHANISMS, ReportMechanism, mechanism
 
 __all__ = ["ENTRIES", "laws", "payloads"]
 
-_WINDOW = 3
+_WINDOW = 2
 """Noise entries enumerated on either side; the ratio of two Laplace laws is the same further out."""
 
 

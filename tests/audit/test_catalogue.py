@@ -1,0 +1,149 @@
+"""Every mechanism and every private policy has an audit; broken claims are caught, honest ones are not."""
+
+import pytest
+
+from contracts.cases import CASES
+from dpbandits.audit import NAMES, AuditSettings, build, run_audits
+from dpbandits.audit.catalogue._shared import LineFeatures, PreparedNoise
+from dpbandits.audit.catalogue.reports import laws
+from dpbandits.errors import InvalidParameter
+from dpbandits.models.features import Features
+from dpbandits.privacy.frequency import MECHANISMS, mechanism
+
+SURE = 1.0 - 1e-9
+"""Of every row: an honest claim that is exactly kept is exceeded once in a billion runs."""
+
+FAST = {
+    "permute-and-flip-sampler": 3000,
+    "discrete-gaussian": 4000,
+    "near-gaussian": 4000,
+    "block-release": 400,
+    "tree-release": 400,
+    "rows-gaussian": 2000,
+    "usca-answers": 3000,
+    "partition-bandit-report": 2000,
+    "partition-bandit-policy": 2000,
+    "local-gp-ucb-report": 1000,
+    "local-gp-ucb-policy": 2000,
+    "curator-release-and-answers": 5000,
+    "curator-release-gaussian": 2000,
+}
+"""Samples where they cost; others take 20,000."""
+
+COSTLY = (
+    "block-gp-ucb-actions",
+    "block-gp-ucb-released",
+    "dubey2021-actions",
+    "dubey2021-predictions",
+    "usca-release",
+    "phased-usca-policy",
+    "phased-usca-actions",
+)
+"""Milliseconds a run: here they only show that they run."""
+
+POLICIES = {
+    "central.BlockGPUCB": ("block-gp-ucb-actions", "block-gp-ucb-released"),
+    "central.published.Dubey2021": ("dubey2021-actions", "dubey2021-predictions"),
+}
+"""Every private policy that answers to `BasePolicy`, by kind."""
+
+
+def test_every_private_policy_and_every_local_mechanism_has_an_audit():
+    kinds = {case.make().kind for case in CASES if case.private}
+    assert kinds == set(POLICIES)
+    assert {name for names in POLICIES.values() for name in names} <= set(NAMES)
+    assert {f"report-{name}" for name in MECHANISMS} <= set(NAMES)
+
+
+def test_every_audit_builds_and_says_what_it_is():
+    audits = [build(name, epsilon=0.7, seed=3) for name in NAMES]
+    assert [audit.name for audit in audits] == list(NAMES)
+    for audit in audits:
+        assert audit.sees
+        assert audit.neighbours
+        assert audit.known_broken == audit.name.startswith("broken-")
+        assert audit.epsilon == 0.7 or "lemma-12" in audit.name
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in COSTLY and "broken" not in name])
+def test_honest_claims_are_not_exceeded(name):
+    row = build(name, epsilon=1.0).run(samples=FAST.get(name, 20_000), confidence=SURE)
+    assert row.verdict == "holds"
+    assert row.lower_bound >= 0.0
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_whole_policies_run(name):
+    row = build(name, epsilon=1.0).run(samples=400, confidence=SURE)
+    assert row.verdict == "holds"
+    assert row.scope == "policy"
+
+
+@pytest.mark.parametrize(
+    ("name", "samples"),
+    [
+        ("broken-po-gp-ucb", 5000),
+        ("broken-own-bin-noise", 500),
+        pytest.param("broken-dubey2021-lemma-12-tree-0.05", 60_000, marks=pytest.mark.slow),
+        ("broken-dubey2021-lemma-12-tree-0.02", 1000),
+        ("broken-dubey2021-lemma-12-policy-0.01", 4000),
+    ],
+)
+def test_claims_that_are_known_to_be_false_are_caught(name, samples):
+    """Mean minus six standard deviations is still above the claim: missed less than once in 1e8 runs."""
+    row = build(name).run(samples=samples, confidence=0.999)
+    assert row.known_broken
+    assert row.verdict == "exceeded"
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@pytest.mark.parametrize("name", ["rows-l2-laplace", "answer-laplace", "rows-randomised-response"])
+def test_pure_mechanisms_are_bounded_tightly_at_every_epsilon(name, epsilon):
+    row = build(name, epsilon=epsilon).run(samples=60_000, confidence=SURE)
+    assert 0.5 * epsilon < row.lower_bound <= epsilon
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+@pytest.mark.parametrize("epsilon", [0.1, 4.0])
+def test_exact_audits_find_the_whole_loss(name, epsilon):
+    row = build(f"report-{name}", epsilon=epsilon).run()
+    assert (1.0 - 1e-6) * epsilon < row.lower_bound <= epsilon
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(MECHANISMS) if "laplace" not in name])
+def test_enumerated_laws_are_whole(name):
+    """No payload is left out: each law adds up to 1, as a fraction."""
+    assert [sum(law) for law in laws(mechanism(name, n_cells=3, epsilon=1.0))] == [1] * 6
+
+
+def test_noise_for_many_lives_is_the_secure_sampler_and_gives_nothing_twice():
+    noise = PreparedNoise()
+    assert noise.status == "enforced"
+    drawn = noise.integer_gaussian(2.0**40, 30_000).tolist() + noise.integer_gaussian(2.0**40, 500).tolist()
+    # 4.7e8 pairs over a spread of 4e12: a repetition by chance happens once in 8,000 runs, fifty never
+    assert len(set(drawn)) > len(drawn) - 50
+    assert noise.gaussian_scale(1e6, 1.0, 1e-6) == noise.gaussian_scale(1e6, 1.0, 1e-6)
+
+
+def test_line_features_answer_to_the_protocol():
+    assert isinstance(LineFeatures(), Features)
+
+
+@pytest.mark.parametrize("names", [("nothing",), ("report-krr", "report-krr")])
+def test_wrong_names_are_refused_before_anything_runs(names):
+    with pytest.raises(InvalidParameter):
+        run_audits(names)
+
+
+@pytest.mark.parametrize("changes", [{"samples": 10}, {"confidence": 1.0}, {"confidence": 0.2}])
+def test_impossible_settings_are_refused(changes):
+    with pytest.raises(InvalidParameter):
+        AuditSettings(**changes)
+
+
+def test_two_processes_give_the_rows_in_order():
+    names, seen = ("report-signed", "permute-and-flip", "report-krr"), []
+    rows = run_audits(names, AuditSettings(epsilon=2.0), jobs=2, progress=seen.append)
+    assert tuple(row.name for row in rows) == names
+    assert sorted(seen) == sorted(names)
+    assert all(row.claimed_epsilon == 2.0 and row.verdict == "holds" for row in rows)
