@@ -22,6 +22,7 @@ from dpbandits.models.features import MercerFeatures
 from dpbandits.models.fourier_features import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
+from dpbandits.state.ledger import MemoryLedger
 
 BOX = Box(low=[0.0], high=[1.0])
 FEATURES = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=BOX, n_features=5)
@@ -126,6 +127,40 @@ def test_a_report_that_could_not_be_stored_is_stored_by_the_next_call():
         client.privatize(reward=1.0)
     report = client.privatize(reward=0.0)
     assert outbox.offered == ((report[9:17].hex(), report),) * 2
+
+
+def test_a_choice_after_a_report_that_was_not_stored_is_not_answered_with_that_report():
+    class Full(MemoryOutbox):
+        def put(self, key, report):
+            raise OSError("no space")
+
+    client = GPUCBClient(spec(), outbox=Full())
+    policy = GPUCBServer(spec()).publish()
+    client.choose(policy, np.array([[0.2]]))
+    with pytest.raises(OSError, match="no space"):
+        client.privatize(reward=1.0)
+    client.choose(policy, np.array([[0.9]]))
+    with pytest.raises(BudgetExceeded):
+        client.privatize(reward=1.0)
+
+
+def test_a_charge_that_may_have_been_written_is_used_by_the_next_choice():
+    class FailsOnce(MemoryLedger):
+        failed = False
+
+        def charge(self, account, **arguments):
+            super().charge(account, **arguments)
+            if not self.failed:
+                self.failed = True
+                raise OSError("the answer was lost")
+
+    client = GPUCBClient(spec(), ledger=FailsOnce())
+    policy = GPUCBServer(spec()).publish()
+    client.choose(policy, np.array([[0.2]]))
+    with pytest.raises(OSError, match="lost"):
+        client.privatize(reward=1.0)
+    client.choose(policy, np.array([[0.9]]))
+    assert client.privatize(reward=1.0) == client.privatize(reward=1.0)
 
 
 def test_privatize_needs_a_choice():

@@ -110,7 +110,8 @@ class GPUCBClient:
             scores = policy.scores(phi, thompson_scale=self.spec.thompson_scale, normals=normals)
             index = int(np.argmax(scores))
         self._chosen = (policy.version, rows[index])
-        self._key = self._nonce = self._report = None
+        if self._key is not None or self._report is not None:
+            self._key = self._nonce = self._report = None
         return index
 
     def privatize(self, *, reward: float) -> bytes:
