@@ -13,6 +13,7 @@ from dpbandits.local import (
     EliminationRule,
     PartitionBanditSpec,
     Server,
+    SmoothTreeRule,
     TreeRule,
     simulate,
 )
@@ -53,6 +54,7 @@ def teach(rule, means, *, n=1000, rounds=30, rng=None):
 
 def rules(n_arms):
     make = {
+        "smooth": lambda p: SmoothTreeRule(partition=p, n_arms=n_arms),
         "tree": lambda p: TreeRule(partition=p, n_arms=n_arms),
         "eliminate": lambda p: EliminationRule(partition=p, n_arms=n_arms),
         "ma2025": lambda p: Ma2025Rule(
@@ -62,7 +64,7 @@ def rules(n_arms):
     return {name: build(DyadicPartition(dim=2)) for name, build in make.items()}
 
 
-@pytest.mark.parametrize("name", ["tree", "eliminate", "ma2025"])
+@pytest.mark.parametrize("name", ["smooth", "tree", "eliminate", "ma2025"])
 def test_every_rule_finds_the_best_arm_of_a_flat_world(name):
     rule = rules(3)[name]
     teach(rule, [0.2, 0.9, 0.3], rounds=60)
@@ -73,21 +75,24 @@ def test_every_rule_finds_the_best_arm_of_a_flat_world(name):
     assert (weights[:, 1] > 0.9).all()
 
 
-def test_the_tree_splits_more_where_rivals_are_close():
-    clear, close = rules(3)["tree"], rules(3)["tree"]
+@pytest.mark.parametrize("name", ["smooth", "tree"])
+def test_trees_split_more_where_rivals_are_close(name):
+    clear, close = rules(3)[name], rules(3)[name]
     teach(clear, [0.02, 0.02, 0.98], rounds=300, n=4000)
     teach(close, [0.5, 0.5, 0.5], rounds=300, n=4000)
     assert len(close.partition.leaves) > 2 * len(clear.partition.leaves)
 
 
-def test_max_leaves_is_never_passed():
-    rule = TreeRule(partition=DyadicPartition(dim=2), n_arms=2, max_leaves=5)
+@pytest.mark.parametrize("kind", [SmoothTreeRule, TreeRule])
+def test_max_leaves_is_never_passed(kind):
+    rule = kind(partition=DyadicPartition(dim=2), n_arms=2, max_leaves=5)
     teach(rule, [0.5, 0.5], rounds=80)
     assert len(rule.partition.leaves) <= 5
 
 
-def test_assigned_arms_of_a_simulated_tree_follow_its_weights():
-    rule = rules(3)["tree"]
+@pytest.mark.parametrize("name", ["smooth", "tree"])
+def test_assigned_arms_of_a_simulated_tree_follow_its_weights(name):
+    rule = rules(3)[name]
     teach(rule, [0.4, 0.5, 0.5], rounds=2, n=60)
     rng = np.random.default_rng(0)
     weights = rule.weights()[0]
@@ -135,7 +140,9 @@ def test_private_learning_beats_random_by_far_and_epsilon_helps():
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"arms": "user"}, {"policy": "eliminate"}, {"mechanism": "oue"}], ids=str
+    "changes",
+    [{}, {"policy": "smooth"}, {"arms": "user"}, {"policy": "eliminate"}, {"mechanism": "oue"}],
+    ids=str,
 )
 def test_crowds_repeat_with_their_seed(changes):
     one = world("tune-waves")

@@ -41,6 +41,8 @@ def run(spec, n_batches=40, size=60):
     "change",
     [
         {},
+        {"policy": "smooth"},
+        {"policy": "smooth", "arms": "user", "mechanism": "laplace"},
         {"mechanism": "signed"},
         {"policy": "eliminate", "epsilon": 8.0},
         {"arms": "user"},

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
@@ -241,10 +242,54 @@ def _tuning_faint() -> World:
     )
 
 
+def _tuning_crowds() -> World:
+    """Four bumps; most people stand in one of two crowds."""
+    centres = np.array([[0.7, 0.75], [0.2, 0.6], [0.55, 0.15], [0.9, 0.25]])
+
+    def contexts(n: int, rng: np.random.Generator) -> FloatArray:
+        kind = rng.random(n)[:, None]
+        round_one = np.array([0.75, 0.85]) + 0.07 * rng.standard_normal((n, 2))
+        flat_one = np.array([0.3, 0.25]) + np.array([0.15, 0.05]) * rng.standard_normal((n, 2))
+        crowds = np.where(kind < 0.45, round_one, np.where(kind < 0.8, flat_one, rng.random((n, 2))))
+        return np.clip(crowds, 0.0, 1.0)
+
+    return World(
+        name="tune-crowds",
+        dim=2,
+        n_arms=4,
+        mean_rewards=_bumps(centres, 0.3, 0.15, 0.7),
+        contexts=contexts,
+    )
+
+
+def _tuning_brackets() -> World:
+    """Which of four brackets a hidden quantity falls into: rewards add up to one; one column is coarse."""
+    cuts = np.array([-0.7, 0.0, 0.7])
+
+    def mean_rewards(x: FloatArray) -> FloatArray:
+        middle = 1.6 * (x[:, 1] - 0.45) + 0.9 * np.sin(3.0 * x[:, 0]) - 0.5
+        below = ndtr((cuts - middle[:, None]) / 0.9)
+        edges = np.zeros((len(x), 1))
+        return np.asarray(np.diff(np.concatenate([edges, below, edges + 1.0], axis=1), axis=1))
+
+    def contexts(n: int, rng: np.random.Generator) -> FloatArray:
+        return np.stack([rng.random(n) ** 1.2, np.round(12.0 * rng.beta(5, 5, n)) / 12.0], axis=1)
+
+    return World(name="tune-brackets", dim=2, n_arms=4, mean_rewards=mean_rewards, contexts=contexts)
+
+
 REPORT_WORLDS = ("ma", "diagonal", "radial-3d", "clustered", "small-gaps")
 """The five worlds of the results page."""
 
-TUNING_WORLDS = ("tune-waves", "tune-planes", "tune-ridges", "tune-stripes", "tune-faint")
+TUNING_WORLDS = (
+    "tune-waves",
+    "tune-planes",
+    "tune-ridges",
+    "tune-stripes",
+    "tune-faint",
+    "tune-crowds",
+    "tune-brackets",
+)
 """Where constants were chosen; no report world is among them."""
 
 _WORLDS: dict[str, Callable[[], World | PeopleWorld]] = {
@@ -260,6 +305,8 @@ _WORLDS: dict[str, Callable[[], World | PeopleWorld]] = {
     "tune-ridges": _tuning_ridges,
     "tune-stripes": _tuning_stripes,
     "tune-faint": _tuning_faint,
+    "tune-crowds": _tuning_crowds,
+    "tune-brackets": _tuning_brackets,
     "cps-income": income_people,
     "synthetic-income": lambda: income_people("synthetic-income"),
 }

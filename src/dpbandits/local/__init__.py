@@ -10,7 +10,8 @@ On the server:
 
 - `Server`: `absorb` bytes, `publish` policies, `replay` from bytes; it has no way in for raw data.
 - `DurableServer`: the same, with every report on disk before it is confirmed.
-- `TreeRule`, `EliminationRule` and, as published, `dpbandits.local.published.ma2025.Ma2025Rule`.
+- `SmoothTreeRule`, `TreeRule`, `EliminationRule` and, as published,
+  `dpbandits.local.published.ma2025.Ma2025Rule`.
 - `simulate`: whole crowds at once, for studies.
 
 Learning from others: `SourceSpec` and `SourceClient` for a source's own server and devices, `Server.attach`
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from dpbandits.local.outbox import FileOutbox, MemoryOutbox, Outbox
     from dpbandits.local.reports import PublishedPolicy
     from dpbandits.local.server import Absorbed, Server
+    from dpbandits.local.smooth_tree import SmoothTreeConstants, SmoothTreeRule
     from dpbandits.local.sources import SourceClient, SourceSpec
     from dpbandits.local.spec import PartitionBanditSpec
     from dpbandits.local.transfer_crowd import (
@@ -67,6 +69,8 @@ __all__ = [
     "Server",
     "SimulatedSource",
     "SimulationResult",
+    "SmoothTreeConstants",
+    "SmoothTreeRule",
     "SourceClient",
     "SourcePeople",
     "SourceSpec",
@@ -99,6 +103,8 @@ _MODULES = {
     "Server": "server",
     "SimulatedSource": "transfer_crowd",
     "SimulationResult": "crowd",
+    "SmoothTreeConstants": "smooth_tree",
+    "SmoothTreeRule": "smooth_tree",
     "SourceClient": "sources",
     "SourcePeople": "transfer_crowd",
     "SourceSpec": "sources",

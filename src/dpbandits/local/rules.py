@@ -6,6 +6,7 @@ from dpbandits.local.elimination import EliminationConstants, EliminationRule
 from dpbandits.local.explore import ExploreRule
 from dpbandits.local.learning import LearningRule
 from dpbandits.local.published.ma2025 import Ma2025Constants, Ma2025Rule
+from dpbandits.local.smooth_tree import SmoothTreeConstants, SmoothTreeRule
 from dpbandits.local.spec import PartitionBanditSpec
 from dpbandits.local.transfer_tree import TransferTree
 from dpbandits.local.tree import TreeConstants
@@ -24,6 +25,10 @@ def rule_for(spec: PartitionBanditSpec) -> LearningRule:
     partition, n_arms, leaves = spec.partition(), spec.n_arms, spec.max_leaves
     given = dict(spec.constants)
     try:
+        if spec.policy == "smooth":
+            return SmoothTreeRule(
+                partition=partition, n_arms=n_arms, max_leaves=leaves, constants=SmoothTreeConstants(**given)
+            )
         if spec.policy == "tree":
             return TransferTree(
                 partition=partition, n_arms=n_arms, max_leaves=leaves, constants=TreeConstants(**given)

@@ -1,12 +1,11 @@
 """Ma2025 and what beats it at equal epsilon: the tables of the page on local results.
 
-    python -m dpbandits.studies.ma2025_local table --cases tree-signed tree-laplace --out local.jsonl
-    python -m dpbandits.studies.ma2025_local tune --case tree-signed
+    python -m dpbandits.studies.ma2025_local table --cases smooth-auto smooth-laplace --out local.json
     python -m dpbandits.studies.ma2025_local public-code
     python -m dpbandits.studies.ma2025_local speed
 
-`table` runs on report seeds (from 1,000,000), `tune` on tuning worlds and seeds from 0; what a file of
-results already holds is not run again. Everything here is an evaluation with simulated noise.
+`table` runs on report seeds (from 1,000,000); what a file of results already holds is not run again.
+Constants come from `dpbandits.studies.local_tuning`. Everything here is an evaluation with simulated noise.
 """
 
 import argparse
@@ -26,8 +25,7 @@ from dpbandits.baselines.abse import ABSE
 from dpbandits.baselines.bin_ucb import BinUCB
 from dpbandits.baselines.contextual import play
 from dpbandits.domains import Box
-from dpbandits.environments.contextual import REPORT_WORLDS, TUNING_WORLDS, world
-from dpbandits.errors import InvalidParameter
+from dpbandits.environments.contextual import REPORT_WORLDS, world
 from dpbandits.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 from dpbandits.evaluation.summary import Estimate
 from dpbandits.local.client import Client
@@ -37,6 +35,7 @@ from dpbandits.local.spec import ArmChoice, PartitionBanditSpec, PolicyName
 
 __all__ = [
     "CASES",
+    "TUNED_CASES",
     "TUNING_GRID",
     "Case",
     "outcomes",
@@ -44,6 +43,7 @@ __all__ = [
     "reference_regrets",
     "report_speed",
     "spec_for",
+    "write_rows",
 ]
 
 
@@ -56,12 +56,12 @@ class Case:
         policy: the rule, or the name of a comparator without privacy.
         arms: assigned by the server or chosen by users.
         floating: the paper's floating-point noise instead of the mechanism's exact one.
-        versions: a new version is published after max(100, users/versions) reports.
+        versions: a new version is published after max(200, users/versions) reports.
         constants: of the policy, where tuning moved them from the defaults.
     """
 
-    mechanism: str = "signed"
-    policy: str = "tree"
+    mechanism: str = "auto"
+    policy: str = "smooth"
     arms: ArmChoice = "server"
     floating: bool = False
     versions: int = 10**9
@@ -69,22 +69,33 @@ class Case:
 
 
 CASES: dict[str, Case] = {
-    "tree-auto": Case(mechanism="auto"),
-    "tree-signed": Case(),
-    "tree-laplace": Case(mechanism="laplace", constants={"rival": 0.15}),
-    "tree-oue": Case(mechanism="oue"),
-    "tree-hadamard": Case(mechanism="hadamard"),
-    "tree-krr": Case(mechanism="krr"),
-    "tree-signed-user": Case(arms="user"),
-    "tree-paper-laplace": Case(mechanism="paper-laplace", arms="user"),
-    "tree-paper-laplace-server": Case(mechanism="paper-laplace"),
-    "eliminate-signed": Case(policy="eliminate", versions=100),
+    "smooth-auto": Case(),
+    "smooth-laplace": Case(mechanism="laplace"),
+    "smooth-paper-laplace": Case(mechanism="paper-laplace", arms="user"),
+    "smooth-signed": Case(mechanism="signed"),
+    "smooth-oue": Case(mechanism="oue"),
+    "smooth-hadamard": Case(mechanism="hadamard"),
+    "smooth-krr": Case(mechanism="krr"),
+    "smooth-auto-user": Case(arms="user"),
+    "tree-auto": Case(policy="tree"),
+    "tree-laplace": Case(policy="tree", mechanism="laplace"),
+    "tree-paper-laplace": Case(policy="tree", mechanism="paper-laplace", arms="user"),
+    "eliminate-auto": Case(policy="eliminate", versions=100),
     "eliminate-laplace": Case(policy="eliminate", mechanism="laplace", versions=100),
     "ma2025": Case(mechanism="paper-laplace", policy="ma2025", arms="user", floating=True, versions=100),
     "abse": Case(mechanism="", policy="abse"),
     "bin-ucb": Case(mechanism="", policy="bin-ucb"),
 }
 """Rows of the tables by name."""
+
+TUNED_CASES = (
+    "smooth-auto",
+    "smooth-laplace",
+    "smooth-paper-laplace",
+    "eliminate-auto",
+    "eliminate-laplace",
+)
+"""Cases whose constants were chosen by `dpbandits.studies.local_tuning`, all alike."""
 
 TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
     "tree": (
@@ -98,9 +109,8 @@ TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
         {"child_sd": 0.35},
         {"prior_sd": 0.2},
     ),
-    "eliminate": tuple({"z": z, "scale": c} for z in (0.5, 1.0, 1.5) for c in (0.25, 0.5, 1.0)),
 }
-"""What `tune` tries: the same grid for every mechanism under a policy."""
+"""Candidates of `dpbandits.studies.ma2025_tuning` for the tree that sources start."""
 
 
 def spec_for(case: Case, name: str, *, epsilon: float, n_users: int) -> PartitionBanditSpec:
@@ -115,7 +125,7 @@ def spec_for(case: Case, name: str, *, epsilon: float, n_users: int) -> Partitio
         policy=policy,
         arms=case.arms,
         n_users=n_users,
-        reports_per_version=max(100, n_users // case.versions),
+        reports_per_version=max(200, n_users // case.versions),
         constants=case.constants,
     )
 
@@ -179,16 +189,24 @@ def public_code_ratios(
     }
 
 
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows as JSON, one a line; whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".part")
+    beside.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+    beside.replace(path)
+
+
 def _emit(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def _known(path: Path | None) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Rows of a results file by what they are about."""
     if path is None or not path.exists():
         return {}
-    rows = (json.loads(line) for line in path.read_text().splitlines() if line)
-    return {_key(row): row for row in rows}
+    return {_key(row): row for row in json.loads(path.read_text())}
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -218,31 +236,25 @@ def _table(options: argparse.Namespace) -> None:
                     row["average_regret"], row["stderr"] = regret.mean, regret.standard_error
                     row["average_reward"], row["reward_stderr"] = reward.mean, reward.standard_error
                     row["cpu_seconds_per_run"] = (time.process_time() - started) / options.reps
+                    known[_key(row)] = row
                     if options.out is not None:
-                        with options.out.open("a") as file:
-                            file.write(json.dumps(row) + "\n")
+                        write_rows(options.out, list(known.values()))
                 _emit(json.dumps(row))
 
 
-def _tune(options: argparse.Namespace) -> None:
-    """Mean over tuning worlds and epsilons of regret over random regret, for every candidate."""
-    seeds = report_seeds(0, options.reps, tuning=True)
-    case = CASES[options.case]
-    if case.policy not in TUNING_GRID:
-        raise InvalidParameter(f"nothing to tune in the policy {case.policy!r}")
-    random = {name: reference_regrets(name)[0] for name in TUNING_WORLDS}
-    for constants in TUNING_GRID[case.policy]:
-        candidate = Case(**(vars(case) | {"constants": constants}))
-        scores = [
-            outcomes(candidate, name, epsilon=epsilon, n_users=options.users, seeds=seeds)[:, 0].mean()
-            / random[name]
-            for name in TUNING_WORLDS
-            for epsilon in options.epsilons
-        ]
-        _emit(json.dumps({"case": options.case, "constants": constants, "score": float(np.mean(scores))}))
+def _references(options: argparse.Namespace) -> None:
+    """What random arms and the best constant arm cost in every world."""
+    rows = []
+    for name in options.worlds:
+        random, constant = reference_regrets(name)
+        rows.append({"world": name, "random": random, "best_constant": constant})
+        _emit(json.dumps(rows[-1]))
+    if options.out is not None:
+        write_rows(options.out, rows)
 
 
 def _public_code(options: argparse.Namespace) -> None:
+    rows = []
     for depth in options.depths:
         ratios = public_code_ratios(
             epsilon=1.0,
@@ -252,27 +264,34 @@ def _public_code(options: argparse.Namespace) -> None:
             runs=4000,
             seed=FIRST_REPORT_SEED,
         )
-        _emit(json.dumps({"depth": depth, "batches": options.batches} | ratios))
+        rows.append({"depth": depth, "batches": options.batches} | ratios)
+        _emit(json.dumps(rows[-1]))
+    if options.out is not None:
+        write_rows(options.out, rows)
 
 
 def _speed(options: argparse.Namespace) -> None:
-    """CPU seconds of single runs."""
-    for name, case, epsilon, n_users in (
-        ("ma", "eliminate-signed", 1.0, 160_000),
-        ("ma", "eliminate-signed", 8.0, 160_000),
-        ("ma", "tree-auto", 1.0, 160_000),
-        ("ma", "tree-auto", 8.0, 160_000),
-        ("radial-3d", "tree-auto", 1.0, 600_000),
-    ):
+    """CPU seconds of single runs and of real reports."""
+    rows: list[dict[str, Any]] = []
+    for name, case, epsilon, n_users in _TIMED:
         started = time.process_time()
         outcomes(CASES[case], name, epsilon=epsilon, n_users=n_users, seeds=[options.seed])
         seconds = time.process_time() - started
-        _emit(
-            json.dumps({"case": case, "world": name, "epsilon": epsilon, "n_users": n_users, "cpu": seconds})
-        )
-
+        rows.append({"case": case, "world": name, "epsilon": epsilon, "n_users": n_users, "cpu": seconds})
+        _emit(json.dumps(rows[-1]))
     for mechanism in ("auto", "signed", "oue", "hadamard", "krr", "laplace"):
-        _emit(json.dumps(report_speed(mechanism, n_bins=16, n_reports=100_000)))
+        rows.append(report_speed(mechanism, n_bins=16, n_reports=100_000))
+        _emit(json.dumps(rows[-1]))
+    if options.out is not None:
+        write_rows(options.out, rows)
+
+
+# (world, case, epsilon, users) of the timed runs.
+_TIMED = (
+    *(("ma", "eliminate-auto", epsilon, 160_000) for epsilon in (1.0, 8.0)),
+    *(("ma", "smooth-auto", epsilon, 160_000) for epsilon in (0.25, 1.0, 4.0, 8.0, 16.0)),
+    *(("radial-3d", "smooth-auto", epsilon, 600_000) for epsilon in (1.0, 4.0)),
+)
 
 
 def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, Any]:
@@ -319,26 +338,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="dpbandits.studies.ma2025_local", description=__doc__)
     commands = parser.add_subparsers(required=True)
     table = commands.add_parser("table", help="average regret on report seeds")
-    table.add_argument("--cases", nargs="+", choices=sorted(CASES), default=["tree-auto"])
+    table.add_argument("--cases", nargs="+", choices=sorted(CASES), default=["smooth-auto"])
     table.add_argument("--worlds", nargs="+", default=list(REPORT_WORLDS))
     table.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 2.0, 4.0])
     table.add_argument("--users", type=int, default=40_000)
     table.add_argument("--reps", type=int, default=100)
     table.add_argument("--first-seed", type=int, default=FIRST_REPORT_SEED)
-    table.add_argument("--out", type=Path, default=None, help="JSON lines, continued where they stop")
+    table.add_argument("--out", type=Path, default=None, help="JSON of rows; those it holds are kept")
     table.set_defaults(run=_table)
-    tune = commands.add_parser("tune", help="try the grid on tuning worlds and seeds")
-    tune.add_argument("--case", choices=sorted(CASES), default="tree-auto")
-    tune.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 2.0, 4.0])
-    tune.add_argument("--users", type=int, default=40_000)
-    tune.add_argument("--reps", type=int, default=12)
-    tune.set_defaults(run=_tune)
+    references = commands.add_parser("references", help="regret of random arms and of the best constant arm")
+    references.add_argument("--worlds", nargs="+", default=list(REPORT_WORLDS))
+    references.add_argument("--out", type=Path, default=None)
+    references.set_defaults(run=_references)
     public = commands.add_parser("public-code", help="variance and radius of the authors' code")
     public.add_argument("--depths", nargs="+", type=int, default=[3, 5, 6, 7])
     public.add_argument("--batches", type=int, default=200)
+    public.add_argument("--out", type=Path, default=None)
     public.set_defaults(run=_public_code)
     speed = commands.add_parser("speed", help="CPU seconds of single runs")
     speed.add_argument("--seed", type=int, default=FIRST_REPORT_SEED)
+    speed.add_argument("--out", type=Path, default=None)
     speed.set_defaults(run=_speed)
     options = parser.parse_args(arguments)
     options.run(options)

@@ -1,0 +1,43 @@
+"""Tuning of the local policies: equal candidates and crowds for every case, resumable, on tuning worlds."""
+
+import json
+
+import pytest
+
+from dpbandits.environments.contextual import REPORT_WORLDS, TUNING_WORLDS
+from dpbandits.evaluation.seeds import FIRST_REPORT_SEED
+from dpbandits.studies.local_tuning import FIRST_SEED, RANGES, RUNGS, candidates, main, tuned
+from dpbandits.studies.ma2025_local import CASES, TUNED_CASES
+
+SMALL = ((3, 1), (1, 1))
+
+
+def test_cases_under_one_policy_get_the_same_candidates():
+    drawn = candidates("smooth", 24)
+    assert drawn == candidates("smooth", 24)
+    assert len({json.dumps(one) for one in drawn}) == 24
+    for one in drawn:
+        assert all(low <= one[name] <= high for name, (low, high) in RANGES["smooth"].items())
+    assert {CASES[case].policy for case in TUNED_CASES} == set(RANGES)
+    assert FIRST_SEED + sum(crowds for _, crowds in RUNGS) < FIRST_REPORT_SEED
+    assert not set(TUNING_WORLDS) & set(REPORT_WORLDS)
+
+
+@pytest.mark.parametrize("case", ["smooth-laplace", "eliminate-auto"])
+def test_the_best_go_on_and_the_first_row_is_the_best_of_the_last_rung(case, tmp_path):
+    rows = tuned(case, n_users=400, rungs=SMALL, path=tmp_path / "runs.jsonl")
+    assert [row["rung"] for row in rows] == [1, 0, 0]
+    assert rows[0]["crowds"] == 2
+    assert rows[0]["stderr"] > 0
+    assert rows[1]["score"] <= rows[2]["score"]
+    again = tuned(case, n_users=400, rungs=SMALL, path=tmp_path / "runs.jsonl")
+    assert again == rows
+
+
+def test_the_command_keeps_other_cases(tmp_path, capsys):
+    out = tmp_path / "tuning.json"
+    out.write_text(json.dumps([{"case": "other"}]))
+    main(["--cases", "eliminate-auto", "--users", "300", "--rungs", "[[2, 1]]", "--out", str(out)])
+    rows = json.loads(out.read_text())
+    assert [row["case"] for row in rows] == ["other", "eliminate-auto", "eliminate-auto"]
+    assert json.loads(capsys.readouterr().out) == rows[1]
