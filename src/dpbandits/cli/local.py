@@ -15,7 +15,9 @@ from dpbandits.environments.contextual import PeopleWorld, World, ma2025, world
 from dpbandits.environments.transfer import BEHAVIOURS, SourceWorld
 from dpbandits.errors import InvalidParameter
 from dpbandits.evaluation.summary import Estimate
+from dpbandits.local.aggregation import aggregate, sums_digest, write_counts
 from dpbandits.local.crowd import SimulationResult
+from dpbandits.local.reports import PublishedPolicy
 from dpbandits.local.spec import PartitionBanditSpec
 from dpbandits.local.transfer_crowd import SimulatedSource, simulate_transfer
 
@@ -27,6 +29,7 @@ app = typer.Typer(help="Local privacy: people decide on their own device.", no_a
 class Policy(StrEnum):
     """Rules of the server."""
 
+    smooth = "smooth"
     tree = "tree"
     eliminate = "eliminate"
     ma2025 = "ma2025"
@@ -49,11 +52,6 @@ _VERSIONS_OF_SLOW_RULES = 100
 _BANNER = "Simulated noise and known mean rewards: an evaluation, not a release."
 
 
-@app.callback()
-def _group() -> None:
-    """Keeps `simulate` a subcommand while it is the only one."""
-
-
 @app.command("simulate")
 def simulate_command(
     users: Annotated[int, typer.Option(min=1, help="Number of users, one report each.")],
@@ -70,7 +68,12 @@ def simulate_command(
             "--world", help="See dpbandits.environments.contextual.WORLDS; `ma` takes any dim and arms."
         ),
     ] = "ma",
-    policy: Annotated[Policy, typer.Option(help="Learning rule; ma2025 is the published one.")] = Policy.tree,
+    policy: Annotated[
+        Policy | None,
+        typer.Option(
+            help="Learning rule: smooth, or tree where there are sources, by default; ma2025 is published."
+        ),
+    ] = None,
     mechanism: Annotated[
         Mechanism, typer.Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
     ] = Mechanism.auto,
@@ -93,10 +96,11 @@ def simulate_command(
     if (dim or one.dim, arms or one.n_arms) != (one.dim, one.n_arms):
         raise InvalidParameter(f"the world {world_name!r} has dim {one.dim} and {one.n_arms} arms")
     sources = [_source(text, one) for text in source or ()]
-    if sources and policy is Policy.eliminate:
+    policy = policy or (Policy.tree if sources else Policy.smooth)
+    if sources and policy not in (Policy.tree, Policy.ma2025):
         raise InvalidParameter("source: only the policies tree and ma2025 learn from sources")
     published = policy is Policy.ma2025
-    slow = policy is not Policy.tree
+    slow = policy not in (Policy.smooth, Policy.tree)
     spec = PartitionBanditSpec(
         domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
         n_arms=one.n_arms,
@@ -162,6 +166,37 @@ def simulate_command(
     console().print(table)
     for file in files:
         typer.echo(f"wrote {file}")
+
+
+@app.command("aggregate")
+def aggregate_command(
+    reports: Annotated[list[Path], typer.Argument(help="Files of reports.", exists=True, dir_okay=False)],
+    spec: Annotated[Path, typer.Option(help="JSON of the spec.", exists=True, dir_okay=False)],
+    policies: Annotated[
+        Path, typer.Option(help="Published policies, one JSON a line.", exists=True, dir_okay=False)
+    ],
+    cluster: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler; this process by default.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="State file for the counts.")] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Add up the reports of files; the sums are the same on a cluster and in one process."""
+    contract = PartitionBanditSpec.from_json(spec.read_text())
+    lines = [line for line in policies.read_text().splitlines() if line.strip()]
+    published = [PublishedPolicy.from_json(line, contract) for line in lines]
+    counts, tally = aggregate(reports, contract, published, cluster=cluster)
+    if out is not None:
+        write_counts(out, counts)
+    values = vars(tally) | {"files": len(reports), "digest": sums_digest(counts)}
+    if as_json:
+        typer.echo(json.dumps(values, indent=2))
+        return
+    for name, value in values.items():
+        typer.echo(f"{name:10} {value}")
+    if out is not None:
+        typer.echo(f"wrote {out}")
 
 
 def _source(text: str, one: World | PeopleWorld) -> SimulatedSource:

@@ -7,10 +7,12 @@ number) are refused, and so are shards that hold a report both: it would count t
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbandits._typing import BoolArray, IntArray
 from dpbandits.errors import IncompatibleState, ProtocolError
@@ -186,6 +188,47 @@ class ReportCounts:
     def nonces(self) -> dict[int, Nonces]:
         """Sorted nonces by version."""
         return {number: version.nonces.sorted() for number, version in self.versions.items()}
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything counted, as arrays under `version/class/what`, versions with reports only."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for number, version in self.versions.items():
+            if not len(version.nonces):
+                continue
+            arrays[f"{number}/nonces"] = version.nonces.sorted()
+            arrays[f"{number}/n"] = np.array(version.n, dtype=np.int64)
+            for kind, sums in enumerate(version.sums):
+                if sums is not None:
+                    arrays[f"{number}/{kind}/sums"] = sums
+        return arrays
+
+    @classmethod
+    def from_arrays(
+        cls,
+        spec: PartitionBanditSpec,
+        policies: Iterable[PublishedPolicy],
+        arrays: Mapping[str, NDArray[Any]],
+    ) -> Self:
+        """Counts from `to_arrays`.
+
+        Raises:
+            IncompatibleState: the arrays are not those of this spec and these policies.
+        """
+        counts = cls(spec, policies)
+        for name, array in arrays.items():
+            number, *kind, what = name.split("/")
+            version = counts.versions.get(int(number)) if number.isdigit() else None
+            if version is None or what not in ("nonces", "n", "sums"):
+                raise IncompatibleState("the counts answer versions that are not given")
+            if what == "nonces":
+                version.nonces.add(array.astype(np.uint64))
+            elif what == "n" and array.shape == (len(version.mechanisms),):
+                version.n = [int(n) for n in array]
+            elif what == "sums" and kind and int(kind[0]) < len(version.mechanisms):
+                version.sums[int(kind[0])] = array.astype(np.int64)
+            else:
+                raise IncompatibleState("the counts are not of this spec")
+        return counts
 
     def merge(self, other: "ReportCounts") -> int:
         """Add another shard's counts; the sums are those of one process.
