@@ -1,5 +1,5 @@
 from dpbandits.environments.rkhs import rkhs_setting
-from dpbandits.studies.phased_usca import losses, regret_table
+from dpbandits.studies.phased_usca import losses, regret_rows, regret_table
 
 
 def test_regret_a_round_falls_with_the_horizon():
@@ -11,5 +11,6 @@ def test_regret_a_round_falls_with_the_horizon():
 
 
 def test_table_has_a_line_a_cell():
-    text = regret_table("SE .5 in 1+1", horizons=[600], epsilons=[1.0, 5.0], seeds=[1, 2])
-    assert text.count("\n") == 3
+    rows = regret_rows("SE .5 in 1+1", horizons=[600], epsilons=[1.0, 5.0], seeds=[1, 2])
+    assert [row["epsilon"] for row in rows] == [1.0, 5.0]
+    assert regret_table(rows).count("\n") == 3

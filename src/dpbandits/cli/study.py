@@ -11,6 +11,7 @@ from rich.table import Table
 from dpbandits.cli.console import console, progress_bar
 from dpbandits.cli.study_kharkovskii2020 import kharkovskii2020_command
 from dpbandits.cli.study_ma2025 import ma2025_command
+from dpbandits.cli.study_pavlovic2025 import pavlovic2025_command
 from dpbandits.evaluation import BANNER
 from dpbandits.studies import dubey2021
 from dpbandits.studies.dubey2021_report import rows_of, verdict, write_results
@@ -20,6 +21,7 @@ __all__ = ["app"]
 app = typer.Typer(help="Experiments of the papers.", no_args_is_help=True)
 app.command("ma2025")(ma2025_command)
 app.command("kharkovskii2020")(kharkovskii2020_command)
+app.command("pavlovic2025")(pavlovic2025_command)
 
 
 class DubeyItem(StrEnum):

@@ -7,8 +7,9 @@ the mean loss a round.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from dpbandits.evaluation.summary import Estimate
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
 
-__all__ = ["losses", "regret_table"]
+__all__ = ["losses", "regret_rows", "regret_table"]
 
 DELTA = 1e-6
 ONE_PHASE_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)
@@ -53,15 +54,12 @@ def losses(
     return lost
 
 
-def regret_table(
+def regret_rows(
     name: str, *, horizons: Sequence[int], epsilons: Sequence[float], seeds: Sequence[Seed]
-) -> str:
-    """Mean loss a round, with standard errors over worlds, in Markdown."""
+) -> list[dict[str, Any]]:
+    """Mean loss a round in phases, in the best single phase in hindsight, and at random, with their s.e."""
     setting = rkhs_setting(name)
-    lines = [
-        "| setting | T | epsilon | phases | one phase, best share in hindsight | random |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     for horizon in horizons:
         for epsilon in epsilons:
             phased, single, random = [], [], []
@@ -78,9 +76,26 @@ def regret_table(
                 )
                 random.append(world.random_loss)
             best = int(np.mean(single, axis=0).argmin())
-            shown = [Estimate.of(values) for values in (phased, np.array(single)[:, best], random)]
-            cells = " | ".join(f"{e.mean:.4f} ± {e.standard_error:.4f}" for e in shown)
-            lines.append(f"| {name} | {horizon:,} | {epsilon:g} | {cells} |")
+            columns: dict[str, Any] = {"phases": phased, "one phase": np.array(single)[:, best], "random": random}
+            row: dict[str, Any] = {"setting": name, "T": horizon, "epsilon": epsilon}
+            for column, values in columns.items():
+                estimate = Estimate.of(values)
+                row |= {column: estimate.mean, f"{column} s.e.": estimate.standard_error}
+            rows.append(row | {"worlds": len(seeds), "first seed": seeds[0]})
+    return rows
+
+
+def regret_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows in Markdown."""
+    lines = [
+        "| setting | T | epsilon | phases | one phase, best share in hindsight | random |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        cells = " | ".join(
+            f"{row[name]:.4f} ± {row[f'{name} s.e.']:.4f}" for name in ("phases", "one phase", "random")
+        )
+        lines.append(f"| {row['setting']} | {row['T']:,} | {row['epsilon']:g} | {cells} |")
     return "\n".join(lines)
 
 
@@ -93,8 +108,8 @@ def _main() -> None:
     parser.add_argument("--worlds", type=int, default=20)
     options = parser.parse_args()
     seeds = report_seeds(options.first_seed, options.worlds)
-    table = regret_table(options.setting, horizons=options.rounds, epsilons=options.epsilons, seeds=seeds)
-    sys.stdout.write(table + "\n")
+    rows = regret_rows(options.setting, horizons=options.rounds, epsilons=options.epsilons, seeds=seeds)
+    sys.stdout.write(regret_table(rows) + "\n")
 
 
 if __name__ == "__main__":
