@@ -1,0 +1,422 @@
+"""Canaries in every room: devices, servers, curators, modelers, USCA, ledgers, files and commands.
+
+What a policy of `cases` shows is in `test_leaks`.
+"""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import dpbandits as dpb
+from contracts.canaries import FEATURE, OUTSIDE, REWARD, USER, Lint
+from contracts.cases import DOMAIN, KERNEL, private
+from contracts.driving import drive
+from dpbandits.central import USCA, PhasedUSCA
+from dpbandits.cli import app
+from dpbandits.errors import DPBanditsError
+from dpbandits.local import (
+    Client,
+    FileOutbox,
+    GPUCBClient,
+    GPUCBServer,
+    GPUCBSpec,
+    PartitionBanditSpec,
+    Server,
+)
+from dpbandits.models.features import MercerFeatures
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.measures import CellMeasure
+from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, Release
+from dpbandits.state import MemoryLedger, SQLiteLedger, StateKey
+from dpbandits.state.format import read_state
+
+
+@pytest.fixture
+def lint(caplog):
+    return Lint(caplog)
+
+
+# -- the lint itself ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda lint, folder: lint.see(f"the reward was {REWARD}"),
+        lambda lint, folder: lint.see(f"clipped {REWARD:.7g}"),
+        lambda lint, folder: lint.see({"user": USER}),
+        lambda lint, folder: lint.see(np.array([0.0, FEATURE])),
+        lambda lint, folder: lint.see(struct.pack(">d", FEATURE)),
+        lambda lint, folder: lint.error(ValueError("x", REWARD)),
+        lambda lint, folder: lint.files(folder),
+        lambda lint, folder: __import__("logging").getLogger("dpbandits").debug("got %s", REWARD),
+    ],
+)
+def test_the_lint_finds_what_leaks(lint, tmp_path, leak):
+    (tmp_path / "plot.svg").write_text(f"<text>{OUTSIDE}</text>")
+    lint.see("harmless")
+    lint.check()
+    leak(lint, tmp_path)
+    with pytest.raises(AssertionError):
+        lint.check()
+
+
+def test_the_lint_follows_causes_and_objects(lint):
+    class Holder:
+        __module__ = "dpbandits.test"
+
+        def __init__(self, inner=None):
+            self.inner = inner
+
+        def __repr__(self):
+            return "Holder()" if isinstance(self.inner, Holder) else f"Holder({self.inner})"
+
+    lint.see(Holder(Holder()))
+    lint.check()
+    lint.see(Holder(Holder(REWARD)))
+    with pytest.raises(AssertionError):
+        lint.check()
+
+
+# -- local ----------------------------------------------------------------------------------------
+
+
+def test_devices_and_their_server(lint, tmp_path):
+    spec = PartitionBanditSpec(
+        domain=dpb.Box(low=[0, 0], high=[1, 1]), n_arms=2, epsilon=4.0, reports_per_version=2
+    )
+    server = Server(spec)
+    ledger = SQLiteLedger(tmp_path / "device.sqlite")
+    client = Client(spec, ledger=ledger, outbox=FileOutbox(tmp_path / "outbox"), account="mine")
+    policy, context = server.publish(), [FEATURE, FEATURE]
+    lint.refuse(client.privatize, context, 0, REWARD)
+    lint.refuse(client.choose, policy, [OUTSIDE, FEATURE])
+    lint.refuse(client.choose, policy, [FEATURE])
+    lint.refuse(client.choose, policy, [np.nan, FEATURE])
+    lint.refuse(client.choose, policy, [USER, USER])
+    arm = client.choose(policy, context)
+    lint.see(client, client._decision)
+    lint.refuse(client.privatize, context, 1 - arm, REWARD)
+    lint.refuse(client.privatize, [1.0 - FEATURE, OUTSIDE], arm, REWARD)
+    lint.refuse(client.privatize, context, arm, USER)
+    lint.refuse(client.privatize, context, arm, np.inf)
+    report = client.privatize(context, arm, REWARD)
+    lint.see(report, client, client._decision, client.unsent())
+    client.choose(policy, context)
+    lint.refuse(client.privatize, context, arm, REWARD)  # the budget is spent
+    server.absorb([report, report, b"x", report[:-1]])
+    lint.see(server, server.totals, client.guarantee.explain(), server.guarantee.to_json(), spec, ledger)
+    lint.see(server.publish().to_json(spec), spec.to_json(), client._outbox, client._ledger)
+    lint.files(tmp_path)
+    lint.check()
+
+
+def test_gaussian_devices_and_their_server(lint, tmp_path):
+    spec = GPUCBSpec(
+        domain=DOMAIN,
+        features=MercerFeatures(kernel=KERNEL, domain=DOMAIN, n_features=4),
+        reward_range=dpb.RewardRange(0.0, 1.0),
+        privacy=dpb.JointDP(epsilon=1.0, delta=1e-6),
+    )
+    server = GPUCBServer(spec)
+    client = GPUCBClient(spec, outbox=FileOutbox(tmp_path / "outbox"))
+    policy, rows = server.publish(), np.full((2, 2), FEATURE)
+    lint.refuse(client.privatize, reward=REWARD)
+    lint.refuse(client.choose, policy, rows + OUTSIDE)
+    lint.refuse(client.choose, policy, rows[0])
+    client.choose(policy, rows)
+    lint.refuse(client.privatize, reward=np.nan)
+    report = client.privatize(reward=REWARD)
+    server.absorb([report])
+    lint.see(report, client, server, spec.guarantee.explain(), server.publish().to_json())
+    lint.see(json.dumps(spec.to_config()))
+    lint.files(tmp_path)
+    lint.check()
+
+
+# -- outsourced -----------------------------------------------------------------------------------
+
+
+def people(n=12):
+    rng = np.random.default_rng(0)
+    age, dose = rng.uniform(0, 1, n), rng.uniform(0, 1, n)
+    age[3], dose[3] = FEATURE, 1.0 - FEATURE
+    effect = rng.random(n)
+    effect[3] = REWARD
+    return {"id": [USER if i == 3 else f"p{i}" for i in range(n)], "age": age, "dose": dose, "effect": effect}
+
+
+SCHEMA = dpb.Schema(age=dpb.Range(0, 1), dose=dpb.Range(0, 1))
+ROWS = dpb.RowDP(epsilon=1.0, distance=1.0)
+
+
+def broken(_row_id):
+    raise ValueError(f"{USER} has {REWARD}")
+
+
+def test_curator_release_and_modeler(lint, tmp_path):
+    table = people()
+    ledger = SQLiteLedger(tmp_path / "book.sqlite")
+    ledger.open_account("town", epsilon=3.0)
+    outside, missing, twice = people(), people(), people()
+    outside["age"][5] = OUTSIDE
+    missing["dose"][5] = np.nan
+    twice["id"][4] = USER
+    for wrong in (outside, missing, twice):
+        lint.refuse(Curator, wrong, schema=SCHEMA, privacy=ROWS, objective="effect", ids="id")
+    text = people()
+    text["effect"] = [USER] * 12
+    lint.refuse(Curator, text, schema=SCHEMA, privacy=ROWS, objective="effect")
+    curator = Curator(
+        table,
+        schema=SCHEMA,
+        privacy=ROWS,
+        objective="effect",
+        ids="id",
+        answers=AnswerLaplace(epsilon=1.0, distance=0.5, low=0.0, high=1.0),
+        secret=tmp_path / "secret",
+        ledger=ledger,
+        population="town",
+    )
+    lint.see(curator, curator.guarantee.explain())
+    lint.refuse(curator.answer, 0)
+    release = curator.publish(tmp_path / "release")
+    lint.see(curator, release, str(release.describe()), release.inputs, Release.read(tmp_path / "release"))
+    answers = [curator.answer(row) for row in range(12)]
+    lint.refuse(curator.answer, 3)
+    lint.refuse(curator.answer, 99)
+    lint.refuse(curator.answer_again, 99)
+    modeler = Modeler(release, kernel=SquaredExponential(lengthscale=6.0), horizon=4)
+    for _ in range(3):
+        row = modeler.ask()
+        modeler.tell(row, answers[row])
+    lint.see(modeler, json.dumps(modeler.to_config()), str(modeler.diagnostics()), np.array(answers), ledger)
+    failing = Curator(table, schema=SCHEMA, privacy=ROWS, objective=broken, ids="id")
+    failing.publish()
+    lint.refuse(failing.answer, 0)
+    lint.see(failing)
+    second = Curator(
+        table, schema=SCHEMA, privacy=ROWS, objective="effect", ledger=ledger, population="town",
+        secret=tmp_path / "other",
+        answers=AnswerLaplace(epsilon=1.0, distance=0.5, low=0.0, high=1.0),
+    )  # fmt: skip
+    lint.refuse(second.publish)  # the account is empty
+    lint.files(tmp_path / "release")
+    lint.files(tmp_path / "book.sqlite")
+    lint.files(tmp_path / "secret" / "answers.log")  # noised answers, all of which have left
+    lint.check()
+
+
+# -- USCA -----------------------------------------------------------------------------------------
+
+CELLS = {
+    "kernel": SquaredExponential(lengthscale=0.4),
+    "actions": CellMeasure.finite([0.0, 0.5, 1.0]),
+    "contexts": CellMeasure.uniform(low=0, high=1, cells=8),
+    "reward_range": (0.0, 1.0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+def test_usca_answers_and_release(lint, tmp_path):
+    usca = USCA(
+        **CELLS,
+        horizon=20,
+        privacy=dpb.JointDP(epsilon=2.0, delta=1e-6),
+        release_epsilon=1.0,
+        answer_epsilon=1.0,
+    )
+    units = [USER, *(f"u{i}" for i in range(9))]
+    contexts, actions = np.full(10, FEATURE), usca.explore(0, 10)
+    rewards = np.full(10, REWARD)
+    lint.refuse(usca.learn, contexts + OUTSIDE, actions, rewards, units=units)
+    lint.refuse(usca.learn, contexts, actions, rewards + 1.0, units=units)
+    lint.refuse(usca.learn, contexts, actions, [USER] * 10, units=units)
+    lint.refuse(usca.learn, contexts, actions + 50, rewards, units=units)
+    lint.refuse(usca.learn, contexts, actions, rewards, units=[USER] * 10)
+    lint.refuse(usca.learn, contexts, actions, rewards, propensities=contexts + OUTSIDE, units=units)
+    lint.refuse(usca.learn, contexts, actions, rewards)
+    usca.learn(contexts, actions, rewards, units=units)
+    shard = usca.shard()
+    lint.refuse(usca.learn, contexts[:1], actions[:1], rewards[:1], units=[USER])
+    lint.see(usca, shard, usca.unsafe_rules, usca._shard)
+    lint.refuse(usca.answer, [OUTSIDE])
+    answer = usca.answer([FEATURE])
+    lint.refuse(usca.answer, [FEATURE])
+    policy = usca.release()
+    policy.save(tmp_path / "public")
+    usca.save(tmp_path / "usca.state")
+    lint.see(usca, answer, policy, policy.guarantee.explain(), json.dumps(usca.to_config()))
+    lint.see(str(usca.diagnostics()), str(usca.expected_error()), policy.mean, policy.sd)
+    lint.see(json.dumps(dict(read_state(tmp_path / "usca.state").public)))
+    lint.files(tmp_path / "public")
+    lint.check()
+
+
+def test_phased_usca(lint, tmp_path):
+    policy = PhasedUSCA(
+        **CELLS, horizon=12, privacy=dpb.JointDP(epsilon=1.0, delta=1e-6), phases=[4], exploration=[1.0]
+    )
+    lint.refuse(policy.ask, [OUTSIDE], user=USER)
+    lint.refuse(policy.ask, [np.nan], user=USER)
+    lint.refuse(policy.ask, [FEATURE])
+    decision = policy.ask([FEATURE], user=USER)
+    lint.refuse(policy.tell, decision.id, 1.0 + REWARD)
+    lint.refuse(policy.tell_batch, [decision.id], [REWARD, REWARD])
+    policy.tell(decision.id, REWARD)
+    lint.refuse(policy.tell, decision.id, REWARD)
+    lint.refuse(policy.ask, [FEATURE], user=USER)
+    lint.see(policy, decision, policy._book)
+    for round_index in range(6):
+        one = policy.ask([FEATURE], user=f"u{round_index}")
+        policy.tell(one.id, REWARD)
+    batch = policy.ask_batch([[FEATURE], [FEATURE]], users=["v", "w"])
+    policy.save(tmp_path / "phased.state")
+    policy.public_policy.save(tmp_path / "public")
+    lint.see(policy, batch, policy.public_policy, json.dumps(policy.to_config()), str(policy.diagnostics()))
+    lint.see(policy.guarantee.explain(), policy.guarantee.to_json())
+    lint.see(json.dumps(dict(read_state(tmp_path / "phased.state").public)))
+    lint.files(tmp_path / "public")
+    lint.check()
+
+
+# -- state and ledgers ----------------------------------------------------------------------------
+
+
+@private
+def test_the_public_part_of_a_policys_state_and_its_ledger(case, lint, tmp_path):
+    ledger = SQLiteLedger(tmp_path / "book.sqlite")
+    ledger.open_account("people", epsilon=10.0, delta=1e-3)
+    policy = case.make(ledger=ledger, account="people")
+    decision = policy.ask(np.full((3, 2), FEATURE), user=USER)
+    policy.tell(decision.id, REWARD)
+    drive(policy, 1, 25)
+    policy.save(tmp_path / "policy.state")
+    lint.see(json.dumps(dict(read_state(tmp_path / "policy.state").public)), ledger, policy)
+    lint.files(tmp_path / "book.sqlite")
+    lint.check()
+
+
+@private
+def test_a_sealed_state_shows_nothing_and_an_open_one_does(case, lint, tmp_path):
+    """With a key the file may be seen. Without, it holds raw data: the lint would find it."""
+    pytest.importorskip("cryptography")
+    policy = case.make()
+    decision = policy.ask(np.full((3, 2), FEATURE), user=USER)
+    policy.tell(decision.id, REWARD)
+    policy.save(tmp_path / "sealed.state", key=StateKey(StateKey.generate()))
+    lint.files(tmp_path / "sealed.state")
+    lint.check()
+    policy.save(tmp_path / "open.state")
+    lint.files(tmp_path / "open.state")
+    with pytest.raises(AssertionError):
+        lint.check()
+
+
+@pytest.mark.parametrize("make", [lambda folder: MemoryLedger(), lambda folder: SQLiteLedger(folder / "l")])
+def test_ledgers_show_amounts_and_accounts_and_nothing_else(make, lint, tmp_path):
+    ledger = make(tmp_path)
+    ledger.open_account("people", epsilon=1.0)
+    ledger.charge("people", charge_id="first", epsilon=0.75)
+    lint.see(ledger)
+    assert "people" not in repr(ledger)  # accounts may be named after people
+    lint.refuse(ledger.charge, "people", charge_id=USER, epsilon=0.5)
+    lint.refuse(ledger.charge, "people", charge_id="first", epsilon=0.5)
+    lint.check(numbers=())
+
+
+# -- commands and pages ---------------------------------------------------------------------------
+
+
+def shown(lint, *arguments, refused=False):
+    """A command and everything it shows, an error included; it must succeed, or be refused by the library."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    lint.see(done.stdout, done.stderr)
+    assert (done.exit_code != 0) == refused, done.output
+    if refused:
+        assert isinstance(done.exception, DPBanditsError)
+        lint.error(done.exception)
+
+
+@pytest.fixture
+def log(tmp_path):
+    rng = np.random.default_rng(1)
+    lines = ["person,age,arm,reward"]
+    for i in range(400):
+        name, age, reward = (USER, FEATURE, REWARD) if i == 7 else (f"p{i}", rng.random(), rng.random())
+        lines.append(f"{name},{age},{'ab'[i % 2]},{reward}")
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+def test_learn_and_predict_on_the_command_line(lint, log, tmp_path):
+    base = ["learn", log, "--context", "age", "--action", "arm", "--reward", "reward", "--unit", "person"]
+    base += ["--epsilon", "4", "--arms", "a,b"]
+    shown(lint, *base, "--bounds", "0:0.5,0:1", "--out", tmp_path / "a", refused=True)
+    shown(lint, *base, "--bounds", "0:1,0:0.5", "--out", tmp_path / "a", refused=True)
+    log.write_text(log.read_text() + f"{USER},{FEATURE},a,{REWARD}\n")
+    shown(lint, *base, "--bounds", "0:1,0:1", "--out", tmp_path / "a", refused=True)
+    log.write_text(log.read_text().rsplit("\n", 2)[0] + "\n")
+    shown(lint, *base, "--bounds", "0:1,0:1", "--out", tmp_path / "policy")
+    lint.files(tmp_path / "policy")
+    (tmp_path / "new.csv").write_text("age\n0.25\n")
+    shown(lint, "predict", tmp_path / "policy", tmp_path / "new.csv")
+    lint.check()
+
+
+def test_curate_and_answer_on_the_command_line(lint, tmp_path):
+    table = people(30)
+    lines = ["id,age,dose,effect"]
+    lines += [
+        f"{table['id'][i]},{table['age'][i]},{table['dose'][i]},{table['effect'][i]}" for i in range(30)
+    ]
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    base = [
+        "curate",
+        tmp_path / "table.csv",
+        "--columns",
+        "age,dose",
+        "--epsilon",
+        "1",
+        "--objective",
+        "effect",
+    ]
+    base += ["--secret", tmp_path / "secret", "--out", tmp_path / "release"]
+    shown(lint, *base, "--bounds", "0:0.5,0:1", refused=True)
+    shown(lint, *base, "--bounds", "0:1,0:1")
+    lint.files(tmp_path / "release")
+    lint.check()
+
+
+def test_the_report_of_a_run_holds_nobodys_data(lint, tmp_path):
+    rng = np.random.default_rng(2)
+    lines = ["age,sector,paid"]
+    lines += [
+        f"{FEATURE if i == 7 else rng.random()},{'ab'[i % 2]},{int(rng.random() < 0.4)}" for i in range(400)
+    ]
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "people.toml").write_text(TABLE)
+    shown(
+        lint, "run", "--data", tmp_path / "people.toml", "--horizon", 100, "--reps", 1, "--jobs", 1,
+        "--attack-trials", 4, "--out", tmp_path / "report",
+    )  # fmt: skip
+    lint.files(tmp_path / "report")
+    lint.check()
+
+
+TABLE = """
+path = "people.csv"
+[columns.age]
+low = 0
+high = 1
+[columns.sector]
+categories = ["a", "b"]
+[label]
+column = "paid"
+cuts = [1]
+"""
