@@ -14,9 +14,12 @@ from dpbandits.environments.rkhs import SETTINGS
 from dpbandits.errors import InvalidParameter
 from dpbandits.evaluation import BANNER
 from dpbandits.evaluation.seeds import report_seeds
-from dpbandits.studies import pavlovic2025, pavlovic2025_ratios, phased_usca
+from dpbandits.studies import logged_trials, pavlovic2025, pavlovic2025_ratios, phased_usca
 
 __all__ = ["pavlovic2025_command"]
+
+
+DELTA = 1e-6
 
 
 class PavlovicItem(StrEnum):
@@ -26,6 +29,7 @@ class PavlovicItem(StrEnum):
     lemmas = "lemmas"
     phases = "phases"
     ratios = "ratios"
+    trials = "trials"
 
 
 SETTINGS_OF = {
@@ -42,6 +46,7 @@ EPSILONS_OF = {
     PavlovicItem.errors: (0.1, 0.5, 1.0, 5.0),
     PavlovicItem.phases: (0.5, 1.0, 5.0),
     PavlovicItem.ratios: (0.1, 0.5, 1.0, 5.0),
+    PavlovicItem.trials: (0.5, 1.0, 5.0),
 }
 
 
@@ -65,8 +70,9 @@ def pavlovic2025_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Errors against T and epsilon, what the approximating set costs (Lemmas 4.3, 4.4), regret in phases, and
-    exact log ratios over adversarial neighbours. Standard errors over worlds.
+    """Errors against T and epsilon, what the approximating set costs (Lemmas 4.3, 4.4), regret in phases,
+    exact log ratios over adversarial neighbours, and two randomised experiments on real people (--reps
+    splits). Standard errors over worlds.
     """
     names = settings or SETTINGS_OF.get(item, ("",))
     unknown = [name for name in names if name and name not in SETTINGS]
@@ -112,6 +118,8 @@ def _rows(
         return [{"setting": name, "worlds": len(seeds), "first seed": seeds[0], **line} for line in lines]
     if item is PavlovicItem.phases:
         return phased_usca.regret_rows(name, horizons=rounds, epsilons=epsilons, seeds=seeds)
+    if item is PavlovicItem.trials:
+        return logged_trials.trial_rows(logged_trials.trials(), seeds=seeds, epsilons=epsilons, delta=DELTA)
     return [dict(row) for row in pavlovic2025_ratios.ratio_table(epsilons=epsilons)]
 
 
