@@ -220,6 +220,25 @@ def test_a_forked_child_neither_publishes_nor_answers():
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
+def test_an_objective_cannot_ask_its_own_curator(tmp_path, on_disk):
+    """It would wait for itself: one clear error, nothing logged, and the curator goes on."""
+    asked = []
+
+    def effect(row):
+        if not asked:
+            asked.append(row)
+            return curator.answer(2)
+        return 0.5
+
+    curator = make(tmp_path / "one" if on_disk else None, objective=effect)
+    curator.publish()
+    with pytest.raises(ProtocolError, match="the objective failed"):
+        curator.answer(1)
+    assert curator.answered == []
+    curator.answer(1)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
 def test_threads_draw_one_release_and_one_answer_a_row(tmp_path, on_disk):
     curator = make(tmp_path / "one" if on_disk else None)
     releases, answers, told = [], [], []
@@ -555,6 +574,27 @@ def test_what_cannot_be_written_is_said_before_the_budget_is_paid(tmp_path, monk
     assert not (tmp_path / "out").exists()
     curator.publish(tmp_path / "out")
     assert ledger.balance("ward").spent_epsilon == 1.5
+
+
+@pytest.mark.parametrize("noised", [True, False])
+@pytest.mark.parametrize("mechanism", ["l2_laplace", "gaussian"])
+def test_the_account_pays_for_positions_and_answers(tmp_path, noised, mechanism):
+    """The sum of the two (basic composition), as exact decimals: 0.1 and 0.2 fit an account of 0.3."""
+    ledger = MemoryLedger()
+    delta = 1e-6 if mechanism == "gaussian" else 0.0
+    ledger.open_account("ward", epsilon=0.3 if noised else 0.1, delta=delta)
+    released = make(
+        tmp_path / "one",
+        ledger,
+        population="ward",
+        mechanism=mechanism,
+        answers=AnswerLaplace(epsilon=0.2, distance=1.0, low=-3.0, high=3.0) if noised else None,
+        privacy=RowDP(epsilon=0.1, delta=delta, distance=1.0),
+    ).publish()
+    left = ledger.balance("ward")
+    assert (left.remaining_epsilon, left.remaining_delta) == (0, 0)
+    parts = [record.certificate for record in released.guarantee.mechanisms]
+    assert sum(part.epsilon_at(delta) for part in parts) <= float(left.spent_epsilon) * (1 + 1e-9)
 
 
 def test_a_finished_release_is_taken_up_on_request(tmp_path):

@@ -21,48 +21,42 @@ the objective's column, the released inputs; no raw inputs), `answers.log`, lock
 """
 
 import json
-import math
-import operator
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import FloatArray
 from dpbandits.domains import Schema
 from dpbandits.errors import (
-    AlreadyTold,
-    HorizonExceeded,
     IncompatibleState,
     InvalidParameter,
     ProtocolError,
-    UnknownDecision,
 )
+from dpbandits.outsourced.answer_desk import AnswerDesk, Objective
 from dpbandits.outsourced.answer_log import AnswerLog
 from dpbandits.outsourced.commands import Command
-from dpbandits.outsourced.guarantees import release_guarantee
+from dpbandits.outsourced.plan import RawRows, plan_release, release_of
 from dpbandits.outsourced.release import Release, check_target
-from dpbandits.outsourced.scaling import PublicScaling
-from dpbandits.outsourced.secret_side import objective_column, own_ids, permutation, secret_directory
+from dpbandits.outsourced.secret_side import permutation, secret_directory
 from dpbandits.outsourced.turns import Turns
-from dpbandits.privacy.definitions import RowDP, warn_if_delta_large
+from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.noise import from_config as noise_from_config
-from dpbandits.privacy.row_mechanisms import AnswerLaplace, RowMechanism, choose_row_mechanism
+from dpbandits.privacy.row_mechanisms import AnswerLaplace
 from dpbandits.privacy.row_mechanisms.base import words_of
-from dpbandits.privacy.row_mechanisms.noise_laws import from_config as law_from_config
 from dpbandits.state import Ledger, State, StateStore
 from dpbandits.state.files import locked
 
 __all__ = ["Curator"]
 
-Objective = Callable[[object], float]
 _LOG = "answers.log"
 _LOCK = "answers.lock"
 _KIND = "outsourced.curator"
@@ -109,6 +103,8 @@ class Curator:
         True
     """
 
+    _raw: RawRows | None
+
     def __init__(
         self,
         table: object,
@@ -135,55 +131,23 @@ class Curator:
                 "a ledger witnesses a secret directory: pass secret too, or a restart would release and pay "
                 "again"
             )
-        scaling = PublicScaling(schema)
-        self._points = scaling.to_public(table)
-        n = len(self._points)
-        warn_if_delta_large(privacy.delta, n)
-        if cap is not None and (isinstance(cap, bool) or not 1 <= cap <= n):
-            raise InvalidParameter(f"cap is {cap!r}, expected an integer from 1 to the table's {n} rows")
         noise = SecureNoise() if noise is None else noise
-        chosen = choose_row_mechanism(
-            definition=privacy,
-            n=n,
-            dim=scaling.dim,
-            half_width=scaling.half_width,
-            noise=noise,
+        public, raw = plan_release(
+            table,
+            schema=schema,
+            privacy=privacy,
+            objective=objective if isinstance(objective, str) else None,
+            ids=ids,
+            cap=cap,
+            answers=answers,
             mechanism=mechanism,
             projection=projection,
             cells_per_dimension=cells_per_dimension,
-        )
-        guarantee = release_guarantee(
-            definition=privacy,
-            mechanism=chosen,
-            rows=n,
-            status=noise.status,
-            answers=answers,
-            cap=cap,
-            witnessed=ledger is not None,
-            budgeted=population is not None,
+            noise=noise,
             durable=secret is not None,
-            evaluated=not isinstance(objective, str),
+            witnessed=ledger is not None,
+            population=population,
         )
-        names = None if ids is None else own_ids(table, ids, n)
-        column = objective_column(table, objective, n) if isinstance(objective, str) else None
-        public = {
-            "rows": n,
-            "half_width": scaling.half_width,
-            "transform": scaling.to_config(),
-            "mechanism": chosen.to_config(),
-            "law": chosen.law.to_config(),
-            "guarantee": json.loads(guarantee.to_json()),
-            "answers": {"type": "public"} if answers is None else answers.to_config(),
-            "noise": noise.to_config(),
-            "cap": cap,
-            "population": population,
-            "witnessed": ledger is not None,
-            "charge": [
-                repr(privacy.epsilon + (0.0 if answers is None else answers.epsilon)),
-                repr(privacy.delta),
-            ],
-        }
-        self._mechanism: RowMechanism | None = chosen
         self._setup(
             public,
             secret=None if secret is None else secret_directory(secret, new=True),
@@ -191,8 +155,7 @@ class Curator:
             noise=noise,
             objective=None if isinstance(objective, str) else objective,
         )
-        self._own_ids: list[str] | None = names
-        self._column = column
+        self._raw = raw
         with self._locked():
             self._plan(resume=resume)
 
@@ -220,10 +183,6 @@ class Curator:
         """
         folder = secret_directory(secret, new=False)
         curator = cls.__new__(cls)
-        curator._mechanism = None
-        curator._own_ids = None
-        curator._column = None
-        curator._points = np.zeros((0, 0))
         with locked(folder / _LOCK):
             state = StateStore(folder / "curator.state", ledger).load()
         if state.kind != _KIND or state.version != _VERSION:
@@ -294,7 +253,7 @@ class Curator:
     @property
     def answered(self) -> list[tuple[int, float]]:
         """(row, answer) in the order they were given; all of it has left."""
-        return [] if self._log is None else self._log.entries
+        return [] if self._desk is None else self._desk.log.entries
 
     def answer(self, row: int) -> float:
         """The answer of a released row: evaluated once, durable before it is returned.
@@ -307,18 +266,7 @@ class Curator:
             ForkedState: another copy of the secret directory has answered; nothing was evaluated.
         """
         with self._turns.turn(), self._locked():
-            log = self._settled_log()
-            row = self._checked_row(row)
-            if log.get(row) is not None:
-                raise AlreadyTold(f"row {row} was answered before: each row is answered once")
-            if self.cap is not None and len(log) >= self.cap:
-                raise HorizonExceeded(f"all {self.cap} answers of this release were given")
-            value = self._evaluate(row)
-            noise = self._answer_noise
-            if noise is not None:
-                value = float(noise.privatise(np.array([value]), self._noise, position=len(log))[0])
-            log.append(row, value)
-            return value
+            return self._open_desk().answer(row)
 
     def answer_again(self, row: int) -> float:
         """The answer that was given for a row before, for a modeler that lost it.
@@ -328,10 +276,7 @@ class Curator:
             ForkedState: another copy of the secret directory has answered.
         """
         with self._turns.turn(), self._locked():
-            value = self._settled_log().get(self._checked_row(row))
-        if value is None:
-            raise UnknownDecision("this row was not answered yet: ask for it")
-        return value
+            return self._open_desk().answer_again(row)
 
     def __reduce__(self) -> NoReturn:
         raise ProtocolError(
@@ -366,11 +311,9 @@ class Curator:
         self._noise = noise
         self._objective = objective
         self._release: Release | None = None
-        self._log: AnswerLog | None = None
-        self._table_rows: IntArray = np.zeros(0, dtype=np.int64)
+        self._desk: AnswerDesk | None = None
+        self._raw = None
         self._lineage = ""
-        noised = public["answers"]["type"] != "public"
-        self._answer_noise = AnswerLaplace.from_config(public["answers"]) if noised else None
 
     def _store(self) -> StateStore | None:
         return None if self._secret is None else StateStore(self._secret / "curator.state", self._ledger)
@@ -408,28 +351,29 @@ class Curator:
         population = self._public["population"]
         if population is None or self._ledger is None:
             return
-        epsilon, delta = (float(amount) for amount in self._public["charge"])
+        epsilon, delta = (Decimal(amount) for amount in self._public["charge"])
         self._ledger.charge(population, charge_id=self._lineage, epsilon=epsilon, delta=delta)
 
     def _draw(self) -> None:
         """Where raw rows meet noise; then durable; then gone from memory."""
-        if self._mechanism is None:
+        raw = self._raw
+        if raw is None:
             raise ProtocolError("the table is not here: make the curator with the table")
         if self._secret is not None:
             AnswerLog.create(self._secret / _LOG, self._lineage, ledger=self._ledger)
-        n = len(self._points)
+        n = len(raw.points)
         order = permutation(n, words_of(self._noise, stream=3))
-        inputs = self._mechanism.privatise(self._points[order], self._noise)
+        inputs = raw.mechanism.privatise(raw.points[order], self._noise)
         arrays: dict[str, NDArray[Any]] = {"inputs": inputs, "table_rows": order}
-        if self._column is not None:
-            arrays["column"] = self._column
+        if raw.column is not None:
+            arrays["column"] = raw.column
         state = State(
             kind=_KIND,
             version=_VERSION,
             lineage=self._lineage,
             position=1,
             public=self._public,
-            secret={"ids": self._own_ids},
+            secret={"ids": raw.own_ids},
             arrays=arrays,
         )
         store = self._store()
@@ -441,30 +385,25 @@ class Curator:
         """Take up a drawn release, and its log: at this point it must be there."""
         public = state.public
         path = None if self._secret is None else self._secret / _LOG
-        self._log = AnswerLog(path, state.lineage, ledger=self._ledger)
-        self._lineage = state.lineage
-        self._table_rows = np.asarray(state.arrays["table_rows"], dtype=np.int64)
-        self._column = np.asarray(state.arrays["column"]) if "column" in state.arrays else None
-        self._own_ids = state.secret["ids"]
-        self._release = Release(
-            release_id=state.lineage,
-            inputs=np.asarray(state.arrays["inputs"], dtype=np.float64),
-            law=law_from_config(public["law"]),
-            half_width=float(public["half_width"]),
-            guarantee=Guarantee.from_json(json.dumps(public["guarantee"])),
-            mechanism=public["mechanism"],
-            transform=public["transform"],
-            answers=public["answers"],
+        noised = public["answers"]["type"] != "public"
+        self._desk = AnswerDesk(
+            log=AnswerLog(path, state.lineage, ledger=self._ledger),
+            table_rows=np.asarray(state.arrays["table_rows"], dtype=np.int64),
+            column=np.asarray(state.arrays["column"]) if "column" in state.arrays else None,
+            own_ids=state.secret["ids"],
+            objective=self._objective,
+            answer_noise=AnswerLaplace.from_config(public["answers"]) if noised else None,
+            noise=self._noise,
             cap=public["cap"],
         )
-        self._points = np.zeros((0, 0))
-        self._mechanism = None
+        self._lineage = state.lineage
+        self._release = release_of(state)
+        self._raw = None
 
-    def _settled_log(self) -> AnswerLog:
-        if self._log is None:
+    def _open_desk(self) -> AnswerDesk:
+        if self._desk is None:
             raise ProtocolError("nothing was published yet: call publish() first")
-        self._log.settle()
-        return self._log
+        return self._desk
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -474,33 +413,3 @@ class Curator:
             return
         with locked(self._secret / _LOCK):
             yield
-
-    def _checked_row(self, row: object) -> int:
-        try:
-            number = -1 if isinstance(row, bool | np.bool_) else operator.index(row)  # type: ignore[arg-type]
-        except TypeError:
-            number = -1
-        if not 0 <= number < len(self._table_rows):
-            raise UnknownDecision(
-                f"the release has rows 0 to {len(self._table_rows) - 1}, the one asked for is none"
-            )
-        return number
-
-    def _evaluate(self, row: int) -> float:
-        place = int(self._table_rows[row])
-        if self._column is not None:
-            return float(self._column[place])
-        if self._objective is None:
-            raise ProtocolError("this curator has no objective: pass one to answer")
-        own_id: object = place if self._own_ids is None else self._own_ids[place]
-        try:
-            value = float(self._objective(own_id))
-        except Exception as error:
-            if isinstance(error, ProtocolError) and isinstance(self._objective, Command):
-                raise  # its texts are ours and hold no value
-            raise ProtocolError(
-                f"the objective failed ({type(error).__name__}): nothing was logged, ask again"
-            ) from None
-        if not math.isfinite(value):
-            raise ProtocolError("the objective gave NaN or an infinite number: nothing was logged, ask again")
-        return value

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dpbandits.errors import ForkedState
+from dpbandits.errors import ForkedState, ProtocolError
 
 __all__ = ["Turns"]
 
@@ -17,7 +17,8 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        self._holder: int | None = None
         self._process = os.getpid()
 
     @contextmanager
@@ -26,11 +27,18 @@ class Turns:
 
         Raises:
             ForkedState: this process was forked from the one that holds the object.
+            ProtocolError: this thread is having its turn already.
         """
         if os.getpid() != self._process:
             raise ForkedState(
                 "this process was forked from the one that holds the curator: open it after the fork, in one "
                 "process"
             )
+        if self._holder == threading.get_ident():
+            raise ProtocolError("an objective cannot ask the curator that is waiting for it")
         with self._lock:
-            yield
+            self._holder = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = None
