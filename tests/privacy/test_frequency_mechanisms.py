@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -220,6 +221,36 @@ def test_other_bad_arguments_are_refused_without_saying_them():
     with pytest.raises(InvalidData) as raised:
         mechanism("signed", n_cells=3, epsilon=1.0).encode(31337, positive=True)
     assert "31337" not in str(raised.value)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 0.01, 0.5, 0.7, 1.0, 4.0, 16.0])
+def test_logarithms_are_never_rounded_down(epsilon):
+    """Against 60 decimal digits; near 1 the quotient of a ratio, rounded, is short of what is asked for."""
+    with localcontext(prec=60):
+        for step in range(200):
+            ratio = Fraction(math.exp(epsilon * (1 - 1e-3 * step))) + Fraction(step, 10**20)
+            true = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
+            assert true <= Decimal(log_upper(ratio)) <= true * (1 + Decimal(2) ** -48)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0, 16.0])
+@pytest.mark.parametrize("n_cells", [1, 2, 4097, 1 << 20])
+@pytest.mark.parametrize("name", FINITE)
+def test_no_number_of_cells_and_no_epsilon_passes_the_claim(name, n_cells, epsilon):
+    one = mechanism(name, n_cells=n_cells, epsilon=epsilon)
+    assert epsilon * (1 - 1e-7) <= one.exact_epsilon <= epsilon
+    if epsilon > 1e-3:
+        moments = one.moments
+        assert all(np.isfinite([moments.signed_own, moments.signed_other, moments.count_other]))
+        assert moments.signed_other > 0 or n_cells == 1
+
+
+@pytest.mark.parametrize(("name", "least"), [("laplace", 8.5e-4), ("paper-laplace", 1.7e-3)])
+def test_laplace_noise_that_sixteen_bits_would_clip_is_refused(name, least):
+    with pytest.raises(InvalidParameter, match="16 bits"):
+        mechanism(name, n_cells=2, epsilon=0.9 * least)
+    one = mechanism(name, n_cells=2, epsilon=1.1 * least)
+    assert float(one.alpha) ** 32_767 < 1e-6
 
 
 def test_helpers_are_exact():

@@ -44,15 +44,15 @@ class SmoothTreeConstants:
     """
 
     prior_mean: float = 0.5
-    prior_sd: float = 0.3
-    smooth_sd: float = 0.25
-    length: float = 0.5
-    rough: float = 0.1
-    temperature: float = 0.6
-    child_sd: float = 0.5
-    rival: float = 0.3
-    known: float = 2.2
-    settled: float = 0.98
+    prior_sd: float = 0.241
+    smooth_sd: float = 0.356
+    length: float = 0.495
+    rough: float = 0.0696
+    temperature: float = 0.591
+    child_sd: float = 0.434
+    rival: float = 0.581
+    known: float = 2.44
+    settled: float = 0.984
 
 
 class SmoothTreeRule:

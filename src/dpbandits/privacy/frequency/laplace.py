@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.frequency._exact import (
     LATTICE,
     Words,
@@ -28,6 +29,9 @@ __all__ = ["FloatingLaplace", "OneHotLaplace", "PaperLaplace"]
 # Entries travel as 16-bit integers; the device clips to them, which is post-processing.
 _LIMIT = 32_767
 
+# Clipping would bias what the server estimates: noise passes the limit with at most this probability.
+_CLIPPED = 1e-6
+
 # Trials drawn at once for every open geometric variable.
 _TRIALS = 8
 
@@ -42,6 +46,12 @@ class _CellLaplace(ReportMechanism):
     sensitivity: ClassVar[int]
 
     def _calibrate(self, epsilon: float) -> None:
+        if _LIMIT * epsilon / self.sensitivity < -math.log(_CLIPPED):
+            least = -math.log(_CLIPPED) * self.sensitivity / _LIMIT
+            raise InvalidParameter(
+                f"epsilon {epsilon:g}: entries of 16 bits would clip the noise of {self.name!r}; ask for at "
+                f"least {least:.2g}, or for another mechanism"
+            )
         self._alpha = min(on_lattice(math.exp(-epsilon / self.sensitivity)) + 1, LATTICE - 1)
 
     @staticmethod
