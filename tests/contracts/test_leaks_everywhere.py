@@ -403,7 +403,7 @@ def test_the_report_of_a_run_holds_nobodys_data(lint, tmp_path):
     (tmp_path / "people.toml").write_text(TABLE)
     shown(
         lint, "run", "--data", tmp_path / "people.toml", "--horizon", 100, "--reps", 1, "--jobs", 1,
-        "--attack-trials", 4, "--out", tmp_path / "report",
+        "--attack-trials", 20, "--out", tmp_path / "report",
     )  # fmt: skip
     lint.files(tmp_path / "report")
     lint.check()
