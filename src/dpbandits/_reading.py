@@ -13,7 +13,7 @@ from dpbandits.errors import DPBanditsError, InvalidData, InvalidParameter
 
 __all__ = ["json_object", "reading"]
 
-_MISFITS = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError)
+_MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 LARGEST_TEXT = 1 << 24
 """Characters of JSON that are read: a policy of a thousand bins and a hundred arms has a tenth of this."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpbandits._reading import reading
 from dpbandits.errors import InvalidParameter
 
 __all__ = ["check_boundaries", "default_blocks", "growing_blocks", "open_ended_blocks"]
@@ -78,7 +79,8 @@ def open_ended_blocks(longest: int) -> tuple[int, ...]:
 
 def check_boundaries(boundaries: Sequence[int], horizon: int) -> tuple[int, ...]:
     """Boundaries as a strictly increasing tuple of integers in [1, horizon]."""
-    values = np.asarray(boundaries)
+    with reading("a sequence of round indices"):
+        values = np.asarray(boundaries)
     if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
         raise InvalidParameter("blocks: expected a non-empty sequence of round indices (integers)")
     if values[0] < 1 or values[-1] > horizon or np.any(np.diff(values) <= 0):

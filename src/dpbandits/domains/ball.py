@@ -7,12 +7,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains._points import as_points, public_array, require_finite
 from dpbandits.domains.box import Box
 from dpbandits.domains.protocol import registered
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.errors import InvalidData
 
 __all__ = ["Ball"]
 
@@ -39,10 +40,8 @@ class Ball:
     radius: float
 
     def __init__(self, *, centre: ArrayLike, radius: float) -> None:
-        if not (np.isfinite(radius) and radius > 0):
-            raise InvalidParameter(f"radius is {radius!r}, expected a positive number")
         object.__setattr__(self, "centre", public_array(centre, name="centre", ndim=1))
-        object.__setattr__(self, "radius", float(radius))
+        object.__setattr__(self, "radius", _checks.number(radius, name="radius"))
 
     @property
     def dim(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains._points import as_numbers
 from dpbandits.domains.arms import Arms
@@ -87,7 +88,8 @@ class Categories:
     def __init__(self, values: Iterable[Category]) -> None:
         if isinstance(values, str):
             raise InvalidParameter("Categories got one string, expected a list of categories")
-        listed = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+        with reading("a list of categories"):
+            listed = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
         kinds = {type(value) for value in listed}
         if len(kinds) != 1 or not kinds <= {str, int, bool}:
             raise InvalidParameter(

@@ -157,11 +157,20 @@ class PublishedWeights:
     radius: float | None = None
 
     def __post_init__(self) -> None:
+        with reading("a published policy", IncompatibleState):
+            for name in ("mean", "factor"):
+                object.__setattr__(self, name, np.array(getattr(self, name), dtype=np.float64))
         m = len(self.mean) if self.mean.ndim == 1 else -1
-        numbers = [self.mean, self.factor, np.asarray(0.0 if self.radius is None else self.radius)]
-        if self.factor.shape != (m, m) or numbers[2].ndim or numbers[2].dtype.kind not in "iuf":
-            raise IncompatibleState("a published policy has a mean (m,), a factor (m, m) and one radius")
-        if not all(np.isfinite(part).all() and np.abs(part).max(initial=0.0) < 1e100 for part in numbers):
+        if self.factor.shape != (m, m):
+            raise IncompatibleState("a published policy has a mean (m,) and a factor (m, m)")
+        if self.radius is not None:
+            with reading("a published policy", IncompatibleState):
+                _checks.number(self.radius, name="radius", exclusive=False)
+        radius = np.array(0.0 if self.radius is None else float(self.radius))
+        if not all(
+            np.isfinite(part).all() and np.abs(part).max(initial=0.0) < 1e100
+            for part in (self.mean, self.factor, radius)
+        ):
             raise IncompatibleState("a published policy holds numbers that no server computes")
         if type(self.version) is not int or not 0 <= self.version < 1 << 32:
             raise IncompatibleState("a published policy has a version from 0 to 2^32 - 1")

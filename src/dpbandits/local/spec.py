@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
+from dpbandits import _checks
 from dpbandits._reading import json_object, reading
 from dpbandits.domains import Box
 from dpbandits.domains._points import count
@@ -19,12 +20,12 @@ from dpbandits.privacy.frequency import MECHANISMS, ReportMechanism, mechanism
 
 __all__ = ["ArmChoice", "PartitionBanditSpec", "PolicyName"]
 
-PolicyName = Literal["tree", "eliminate", "ma2025", "explore"]
+PolicyName = Literal["smooth", "tree", "eliminate", "ma2025", "explore"]
 ArmChoice = Literal["server", "user"]
 
 FORMAT_VERSION = 1
 
-_POLICIES = ("tree", "eliminate", "ma2025", "explore")
+_POLICIES = ("smooth", "tree", "eliminate", "ma2025", "explore")
 
 _AUTOMATIC = ("signed", "krr")
 
@@ -52,8 +53,8 @@ class PartitionBanditSpec:
         reward_range: public bounds of rewards; devices clip to them.
         mechanism: name of the report, see `dpbandits.privacy.frequency`; or `auto`: the signed report or
             k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
-        policy: `tree` (recommended), `eliminate`, `ma2025` (as published), or `explore` (bins fixed, arms
-            random: what sources of other targets do).
+        policy: `smooth` (recommended), `tree` (the one that sources can start), `eliminate`, `ma2025` (as
+            published), or `explore` (bins fixed, arms random: what sources of other targets do).
         arms: `server`: the published policy names one arm a bin, which is public, so a report hides
             the bin and the reward. `user`: it gives probabilities, the device draws, and a report
             hides the arm as well.
@@ -106,21 +107,15 @@ class PartitionBanditSpec:
             if (name != "n_users" or value is not None) and count(value, name=name, minimum=least) > most:
                 raise InvalidParameter(f"{name}: expected an integer from {least} to {most}")
         count(self.seed, name="seed", minimum=0)
-        if not isinstance(self.mechanism, str):
-            raise InvalidParameter("mechanism: expected a name")
         constants: object = self.constants  # of any type, where the spec comes from a file
         if not isinstance(constants, Mapping) or not all(map(_is_constant, constants.items())):
             raise InvalidParameter(
                 "constants: expected positive numbers under names of the policy's constants"
             )
-        if self.policy not in _POLICIES:
-            raise InvalidParameter(f"policy: expected one of {_POLICIES}")
-        if self.arms not in ("server", "user"):
-            raise InvalidParameter("arms: expected 'server' or 'user'")
-        if self.mechanism not in MECHANISMS and self.mechanism != "auto":
-            raise InvalidParameter(f"mechanism: expected 'auto' or one of {sorted(MECHANISMS)}")
-        if self.tie not in ("first", "keyed"):
-            raise InvalidParameter("tie: expected 'first' or 'keyed'")
+        _checks.one_of(self.policy, _POLICIES, name="policy")
+        _checks.one_of(self.arms, ("server", "user"), name="arms")
+        _checks.one_of(self.mechanism, ("auto", *sorted(MECHANISMS)), name="mechanism")
+        _checks.one_of(self.tie, ("first", "keyed"), name="tie")
         if self.policy == "ma2025" and self.n_users is None:
             raise InvalidParameter("n_users: policy 'ma2025' must know the number of users beforehand")
         if self.epsilons:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
@@ -151,10 +152,7 @@ class Scaled(Kernel):
     variance: float
 
     def __post_init__(self) -> None:
-        if not (self.variance > 0.0 and math.isfinite(self.variance)):
-            raise InvalidParameter(
-                f"a kernel was scaled by {self.variance!r}: the scale is positive and finite"
-            )
+        _checks.number(self.variance, name="variance")
 
     @property
     def max_variance(self) -> float:

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
@@ -155,7 +156,7 @@ class Matern(_Stationary):
     columns: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.nu not in (0.5, 1.5, 2.5):
+        if _checks.number(self.nu, name="nu") not in (0.5, 1.5, 2.5):
             raise InvalidParameter(f"Matern smoothness nu is {self.nu!r}: choose 0.5, 1.5 or 2.5")
         object.__setattr__(self, "nu", float(self.nu))
         self._check()
@@ -221,7 +222,7 @@ class Indicator(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _as_columns(self.columns))
-        if not 0.0 <= self.correlation <= 1.0:
+        if _checks.number(self.correlation, name="correlation", exclusive=False) > 1.0:
             raise InvalidParameter(f"correlation is {self.correlation!r}: it lies between 0 and 1")
         object.__setattr__(self, "correlation", float(self.correlation))
 
@@ -286,7 +287,10 @@ def _stationary_config(kernel: _Stationary) -> dict[str, Any]:
 
 
 def _as_columns(columns: int | Sequence[int]) -> tuple[int, ...]:
-    given = np.atleast_1d(np.asarray(columns))
+    try:
+        given = np.atleast_1d(np.asarray(columns))
+    except ValueError:
+        raise InvalidParameter("columns are ragged: give distinct column indices from 0 up") from None
     if (
         given.ndim != 1
         or given.size == 0
@@ -302,7 +306,10 @@ def _as_columns(columns: int | Sequence[int]) -> tuple[int, ...]:
 def _as_lengthscale(
     lengthscale: float | Sequence[float], columns: tuple[int, ...] | None
 ) -> float | tuple[float, ...]:
-    values = np.asarray(lengthscale, dtype=np.float64)
+    try:
+        values = np.asarray(lengthscale, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidParameter("lengthscale: one positive number, or one per column") from None
     if values.ndim > 1 or values.size == 0 or not np.all(np.isfinite(values) & (values > 0.0)):
         raise InvalidParameter(f"lengthscale is {lengthscale!r}: one positive number, or one per column")
     if values.ndim == 0:

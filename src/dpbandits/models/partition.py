@@ -7,11 +7,14 @@ so the list of split nodes rebuilds the partition anywhere. NumPy only: this run
 """
 
 import hashlib
+import operator
 from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
 
+from dpbandits import _checks
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains._points import count
 from dpbandits.errors import InvalidParameter
@@ -22,6 +25,9 @@ TieRule = Literal["first", "keyed"]
 
 # Halving an edge of the unit cube stays exact in float64 down to here.
 MAX_HALVINGS = 52
+
+MOST_COLUMNS = 512
+"""Columns of a context: bins of more are never halved along most of them."""
 
 
 class DyadicPartition:
@@ -46,9 +52,10 @@ class DyadicPartition:
     def __init__(
         self, *, dim: int, tie: TieRule = "first", seed: int = 0, splits: Iterable[int] = ()
     ) -> None:
-        if tie not in ("first", "keyed"):
-            raise InvalidParameter("tie: expected 'first' or 'keyed'")
-        self.dim, self.tie, self.seed = count(dim, name="dim", minimum=1), tie, seed
+        _checks.one_of(tie, ("first", "keyed"), name="tie")
+        if count(dim, name="dim", minimum=1) > MOST_COLUMNS:
+            raise InvalidParameter(f"dim: expected at most {MOST_COLUMNS} columns")
+        self.dim, self.tie, self.seed = int(dim), tie, count(seed, name="seed", minimum=0)
         self.n_nodes = 1
         self._links = np.full((4, 1), -1, dtype=np.int64)  # parent, left, right, split column
         self.depth = np.zeros(1, dtype=np.int64)
@@ -57,7 +64,9 @@ class DyadicPartition:
         self.splits: list[int] = []
         self.leaves = np.zeros(1, dtype=np.int64)
         self.rank = np.zeros(1, dtype=np.int64)
-        self._replay([int(node) for node in splits])
+        with reading("a list of nodes"):
+            nodes = [operator.index(node) for node in splits]
+        self._replay(nodes)
 
     @property
     def parent(self) -> IntArray:

@@ -93,7 +93,9 @@ class Release:
     @classmethod
     def public(cls, inputs: FloatArray, *, half_width: float, cap: int | None = None) -> "Release":
         """Positions that everybody may know, as a release without noise: the non-private yardstick."""
-        rows = np.asarray(inputs, dtype=np.float64)
+        with reading("a table of positions"):
+            rows = np.array(inputs, dtype=np.float64, ndmin=2)
+        _checks.number(half_width, name="half_width", minimum=1e-100)
         digest = hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()[:32]
         return cls(
             release_id=digest,

@@ -39,6 +39,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy import _checks
@@ -117,7 +118,8 @@ class GramVectorMechanism:
         rounds = _checks.integer(self.rounds_per_user, name="rounds_per_user")
         object.__setattr__(self, "rounds_per_user", rounds)
         pairs = ((0, size),) if self.supports is None else self.supports
-        supports = tuple((int(start), int(stop)) for start, stop in pairs)
+        with reading("supports"):
+            supports = tuple((int(start), int(stop)) for start, stop in pairs)
         edges = [0, *(stop for _, stop in supports)]
         if edges[-1] != size or any(
             start != edge or not stop > edge for (start, stop), edge in zip(supports, edges, strict=False)

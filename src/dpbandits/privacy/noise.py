@@ -28,10 +28,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import IntArray, Seed
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import _checks
 from dpbandits.privacy.accounting import (
     Certificate,
     GaussianDP,
@@ -114,8 +114,7 @@ class SecureNoise:
     """
 
     def __init__(self, *, certificate: Literal["concentrated", "near_gaussian"] = "concentrated") -> None:
-        if certificate not in ("concentrated", "near_gaussian"):
-            raise InvalidParameter("certificate: expected concentrated or near_gaussian")
+        _checks.one_of(certificate, ("concentrated", "near_gaussian"), name="certificate")
         self._certificate = certificate
         self._start_empty()
         _SOURCES[id(self)] = self

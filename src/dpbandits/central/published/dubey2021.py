@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
-from dpbandits import domains
+from dpbandits import _checks, domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.configuration import parsed
 from dpbandits.central.published.printed import Formula, printed_scale
@@ -108,8 +108,11 @@ class Dubey2021(BasePolicy):
             ledger=ledger,
             account=account,
         )
-        if not (0.0 < failure_probability < 1.0 and norm_bound > 0.0):
-            raise InvalidParameter("expected failure_probability in (0, 1) and norm_bound above 0")
+        _checks.number(norm_bound, name="norm_bound")
+        if not 1e-100 <= _checks.number(failure_probability, name="failure_probability") < 1.0:
+            raise InvalidParameter("failure_probability: expected a number in [1e-100, 1)")
+        if horizon is not None and _checks.integer(horizon, name="horizon") > 1 << 22:
+            raise InvalidParameter("horizon: int64 sums hold at most 2^22 rounds")
         if horizon is not None:
             definitions.warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
         self.privacy = privacy

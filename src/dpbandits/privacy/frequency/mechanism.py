@@ -26,6 +26,8 @@ Payloads = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
 MAX_CELLS = 1 << 20
 
+SMALLEST_EPSILON = 1e-6
+
 
 @dataclass(frozen=True, kw_only=True)
 class Moments:
@@ -55,7 +57,7 @@ class ReportMechanism(ABC):
     rational probabilities that the device uses.
 
     Raises:
-        InvalidParameter: no cell, too many, or an epsilon outside (0, 16].
+        InvalidParameter: no cell, too many, or an epsilon outside [1e-6, 16].
     """
 
     name: ClassVar[str]
@@ -66,6 +68,10 @@ class ReportMechanism(ABC):
         if self.n_cells > MAX_CELLS:
             raise InvalidParameter(f"n_cells is {n_cells}, expected at most {MAX_CELLS}")
         calibration = calibration_epsilon(epsilon)
+        if epsilon < SMALLEST_EPSILON:
+            raise InvalidParameter(
+                f"epsilon is {epsilon:g}: below {SMALLEST_EPSILON:g} reports on a 64-bit lattice say nothing"
+            )
         self.epsilon = float(epsilon)
         self._calibrate(calibration)
         if self.exact_epsilon > self.epsilon:

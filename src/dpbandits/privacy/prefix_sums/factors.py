@@ -45,7 +45,8 @@ class Factor:
     matrix: FloatArray
 
     def __post_init__(self) -> None:
-        matrix = np.array(self.matrix, dtype=np.float64)
+        with reading("a factor's matrix"):
+            matrix = np.array(self.matrix, dtype=np.float64)
         if matrix.ndim != 2 or len(matrix) == 0 or matrix.shape[0] != matrix.shape[1]:
             raise InvalidParameter(f"a factor of shape {matrix.shape}: expected a square matrix")
         if not np.isfinite(matrix).all() or np.triu(matrix, 1).any() or not np.diag(matrix).all():

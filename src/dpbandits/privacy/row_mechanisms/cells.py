@@ -23,9 +23,11 @@ from dpbandits.privacy.row_mechanisms.base import RowMechanism, as_rows, words_o
 from dpbandits.privacy.row_mechanisms.exact_sampling import uniform_below
 from dpbandits.privacy.row_mechanisms.noise_laws import CellLaw, NoiseLaw
 
-__all__ = ["RandomisedResponse"]
+__all__ = ["SMALLEST_EPSILON", "RandomisedResponse"]
 
-_SMALLEST_EPSILON = 1e-9
+_MOST_DIMENSIONS = 31
+
+SMALLEST_EPSILON = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +50,12 @@ class RandomisedResponse(RowMechanism):
     cells_per_dimension: int | None = None
 
     def __post_init__(self) -> None:
-        _checks.integer(self.dim, name="dim")
-        if self.definition.epsilon < _SMALLEST_EPSILON:
+        if _checks.integer(self.dim, name="dim") > _MOST_DIMENSIONS:
+            raise InvalidParameter(f"two cells a side in {_MOST_DIMENSIONS} dimensions are all that is drawn")
+        if self.definition.epsilon < SMALLEST_EPSILON:
             raise InvalidParameter(
                 f"epsilon is {self.definition.epsilon:g}, randomised response needs at least "
-                f"{_SMALLEST_EPSILON:g}: below, its integers no longer tell the true cell from others"
+                f"{SMALLEST_EPSILON:g}: below, its integers no longer tell the true cell from others"
             )
         object.__setattr__(self, "half_width", _checks.number(self.half_width, name="half_width"))
         per_side = self.cells_per_dimension

@@ -33,6 +33,9 @@ from dpbandits.privacy.row_mechanisms.noise_laws import L2LaplaceLaw, NoiseLaw
 
 __all__ = ["AnswerLaplace", "L2Laplace"]
 
+# Answers beyond are no measurements; steps stay far from the ends of float64.
+_WIDEST = 1e100
+
 
 @dataclass(frozen=True, kw_only=True)
 class L2Laplace(RowMechanism):
@@ -141,7 +144,10 @@ class AnswerLaplace:
     def __post_init__(self) -> None:
         for name in ("epsilon", "distance"):
             object.__setattr__(self, name, _checks.number(getattr(self, name), name=name))
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+        for name in ("low", "high"):
+            number = _checks.number(getattr(self, name), name=name, minimum=-_WIDEST)
+            object.__setattr__(self, name, number)
+        if not (self.low < self.high <= _WIDEST and self.distance >= 1.0 / _WIDEST):
             raise InvalidParameter("the bounds of noised answers are two finite numbers, low < high")
         if max(abs(self.low), abs(self.high)) / self.step > LARGEST_COORDINATE:
             raise InvalidParameter(

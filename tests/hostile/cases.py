@@ -1,0 +1,243 @@
+"""Every class that a user builds, with arguments that it takes, for hostile values to take their places."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import dpbandits as dpb
+from dpbandits import domains
+from dpbandits.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
+from dpbandits.central import USCA, BlockGPUCB, PhasedUSCA
+from dpbandits.central.published import Dubey2021
+from dpbandits.local import (
+    EliminationConstants,
+    GPUCBSpec,
+    PartitionBanditSpec,
+    PublishedWeights,
+    TreeConstants,
+)
+from dpbandits.models import kernels, measures
+from dpbandits.models.features import ArmFeatures, MercerFeatures
+from dpbandits.models.fourier_features import QuadratureFourierFeatures, RandomFourierFeatures
+from dpbandits.models.partition import DyadicPartition
+from dpbandits.outsourced import Modeler, PublicScaling, Release
+from dpbandits.policy import PublicCoins
+from dpbandits.privacy import (
+    GaussianDP,
+    GramVectorMechanism,
+    JointDP,
+    LocalDP,
+    NearGaussianDP,
+    PureDP,
+    RowDP,
+    SecureNoise,
+    SimulatedNoise,
+    ZeroConcentratedDP,
+)
+from dpbandits.privacy.frequency import (
+    HadamardResponse,
+    OneHotLaplace,
+    OptimalUnary,
+    PaperLaplace,
+    RandomisedResponse,
+    SignedTernary,
+)
+from dpbandits.privacy.prefix_sums import BinaryTree, BlockRelease, Factor, TreeRelease, identity
+from dpbandits.privacy.row_mechanisms import (
+    AnswerLaplace,
+    CellLaw,
+    GaussianLaw,
+    GaussianRows,
+    L2Laplace,
+    L2LaplaceLaw,
+)
+from dpbandits.privacy.row_mechanisms import RandomisedResponse as RowResponse
+
+__all__ = ["CASES", "Case"]
+
+BOX = dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0])
+KERNEL = kernels.SquaredExponential(lengthscale=0.5)
+MERCER = MercerFeatures(kernel=KERNEL, domain=BOX, n_features=3, n_landmarks=8)
+SIMULATED = SimulatedNoise(0)
+ROWS = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
+POLICY = {"domain": BOX, "reward_range": (0.0, 1.0), "horizon": 16, "seed": 0}
+PRIVATE = {**POLICY, "privacy": JointDP(epsilon=1.0, delta=1e-6), "noise": SIMULATED}
+CELLS = measures.CellMeasure.uniform(low=0.0, high=1.0, cells=3)
+LEARNED = {
+    "kernel": kernels.SquaredExponential(lengthscale=0.5),
+    "actions": CELLS,
+    "contexts": CELLS,
+    "reward_range": (0.0, 1.0),
+    "privacy": JointDP(epsilon=1.0),
+    "noise": SIMULATED,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A constructor and keyword arguments that it takes.
+
+    Args:
+        build: takes the arguments by name.
+        arguments: good ones.
+    """
+
+    build: Callable[..., object]
+    arguments: dict[str, Any]
+
+
+def _mechanism(kind: Callable[..., object]) -> Case:
+    return Case(kind, {"n_cells": 5, "epsilon": 1.0})
+
+
+CASES: dict[str, Case] = {
+    "Arms": Case(domains.Arms, {"n_or_names": 3}),
+    "Ball": Case(domains.Ball, {"centre": [0.0, 0.0], "radius": 1.0}),
+    "Box": Case(domains.Box, {"low": [0.0], "high": [1.0]}),
+    "Finite": Case(domains.Finite, {"points": [[0.0], [1.0]]}),
+    "Range": Case(dpb.Range, {"low": 0.0, "high": 1.0}),
+    "Categories": Case(dpb.Categories, {"values": ["a", "b"]}),
+    "RewardRange": Case(dpb.RewardRange, {"low": 0.0, "high": 1.0}),
+    "SquaredExponential": Case(kernels.SquaredExponential, {"lengthscale": 0.5, "columns": (0, 1)}),
+    "Matern": Case(kernels.Matern, {"nu": 1.5, "lengthscale": 0.5, "columns": (0, 1)}),
+    "Indicator": Case(kernels.Indicator, {"columns": (0,), "correlation": 0.1}),
+    "Scaled": Case(kernels.Scaled, {"kernel": KERNEL, "variance": 2.0}),
+    "MercerFeatures": Case(
+        MercerFeatures, {"kernel": KERNEL, "domain": BOX, "n_features": 3, "n_landmarks": 8, "seed": 0}
+    ),
+    "ArmFeatures": Case(ArmFeatures, {"base": MERCER, "arm_column": 2, "n_arms": 2}),
+    "QuadratureFourierFeatures": Case(QuadratureFourierFeatures, {"kernel": KERNEL, "dim": 2, "nodes": 3}),
+    "RandomFourierFeatures": Case(
+        RandomFourierFeatures, {"kernel": KERNEL, "dim": 2, "n_frequencies": 3, "seed": 0}
+    ),
+    "DyadicPartition": Case(DyadicPartition, {"dim": 2, "seed": 0, "splits": (0, 1)}),
+    "JointDP": Case(JointDP, {"epsilon": 1.0, "delta": 1e-6, "rounds_per_user": 1}),
+    "LocalDP": Case(LocalDP, {"epsilon": 1.0}),
+    "RowDP": Case(RowDP, {"epsilon": 1.0, "delta": 1e-6, "distance": 1.0}),
+    "GaussianDP": Case(GaussianDP, {"mu": 0.5}),
+    "PureDP": Case(PureDP, {"epsilon": 0.5}),
+    "ZeroConcentratedDP": Case(ZeroConcentratedDP, {"rho": 0.5}),
+    "NearGaussianDP": Case(NearGaussianDP, {"mu": 0.5, "distance": 1e-9}),
+    "SimulatedNoise": Case(SimulatedNoise, {"seed": 0, "position": 0}),
+    "SecureNoise": Case(SecureNoise, {"certificate": "concentrated"}),
+    "GramVectorMechanism": Case(
+        GramVectorMechanism, {"n_features": 3, "supports": ((0, 3),), "ratio": 2.0, "rounds_per_user": 1}
+    ),
+    "Factor": Case(Factor, {"matrix": np.eye(2)}),
+    "BinaryTree": Case(BinaryTree, {"n_blocks": 8}),
+    "BlockRelease": Case(
+        BlockRelease,
+        {
+            "factor": identity(2),
+            "mechanism": GramVectorMechanism(n_features=2),
+            "noise": SIMULATED,
+            "epsilon": 1.0,
+            "delta": 1e-6,
+            "max_rounds": 64,
+        },
+    ),
+    "TreeRelease": Case(
+        TreeRelease,
+        {
+            "tree": BinaryTree(8),
+            "mechanism": GramVectorMechanism(n_features=2),
+            "noise": SIMULATED,
+            "epsilon": 1.0,
+            "delta": 1e-6,
+        },
+    ),
+    "HadamardResponse": _mechanism(HadamardResponse),
+    "OneHotLaplace": _mechanism(OneHotLaplace),
+    "OptimalUnary": _mechanism(OptimalUnary),
+    "PaperLaplace": _mechanism(PaperLaplace),
+    "RandomisedResponse": _mechanism(RandomisedResponse),
+    "SignedTernary": _mechanism(SignedTernary),
+    "AnswerLaplace": Case(AnswerLaplace, {"epsilon": 1.0, "distance": 0.5, "low": 0.0, "high": 1.0}),
+    "GaussianLaw": Case(GaussianLaw, {"dim": 2, "deviation": 0.5}),
+    "L2LaplaceLaw": Case(L2LaplaceLaw, {"dim": 2, "scale": 0.5}),
+    "CellLaw": Case(CellLaw, {"dim": 2, "keep": 0.9, "width": 0.5, "half_width": 1.0}),
+    "GaussianRows": Case(GaussianRows, {"definition": ROWS, "dim": 2, "noise": SIMULATED}),
+    "L2Laplace": Case(L2Laplace, {"definition": RowDP(epsilon=1.0, distance=1.0), "dim": 2}),
+    "RowResponse": Case(
+        RowResponse, {"definition": RowDP(epsilon=8.0, distance=50.0), "dim": 2, "half_width": 1.0}
+    ),
+    "PublicCoins": Case(PublicCoins, {"seed": 0}),
+    "BlockGPUCB": Case(
+        BlockGPUCB,
+        {
+            **PRIVATE,
+            "features": MERCER,
+            "blocks": [4, 8],
+            "reporting_delay": 1,
+            "public_law_spread": 0.1,
+            "prior_variance": 0.2,
+            "thompson_scale": 0.25,
+            "public_decision_sets": np.full((2, 3, 2), 0.5),
+        },
+    ),
+    "Dubey2021": Case(
+        Dubey2021, {**PRIVATE, "features": MERCER, "norm_bound": 1.0, "failure_probability": 0.1}
+    ),
+    "USCA": Case(USCA, {**LEARNED, "horizon": 100_000}),
+    "PhasedUSCA": Case(PhasedUSCA, {**LEARNED, "privacy": JointDP(epsilon=1.0, delta=1e-6), "horizon": 4096}),
+    "Uniform": Case(Uniform, POLICY),
+    "ConstantArm": Case(
+        ConstantArm, {"arm": 1, "domain": domains.Arms(3), "reward_range": (0.0, 1.0), "horizon": 8}
+    ),
+    "FeatureGPUCB": Case(FeatureGPUCB, {**POLICY, "features": MERCER}),
+    "ExactGPUCB": Case(ExactGPUCB, {**POLICY, "kernel": KERNEL}),
+    "PartitionBanditSpec": Case(
+        PartitionBanditSpec,
+        {
+            "domain": BOX,
+            "n_arms": 3,
+            "epsilon": 1.0,
+            "reward_range": (0.0, 1.0),
+            "mechanism": "auto",
+            "policy": "tree",
+            "arms": "server",
+            "reports_per_version": 100,
+            "window": 8,
+            "tie": "first",
+            "max_leaves": 64,
+            "n_users": 1000,
+            "seed": 0,
+            "constants": {},
+        },
+    ),
+    "GPUCBSpec": Case(
+        GPUCBSpec,
+        {
+            "domain": BOX,
+            "features": MERCER,
+            "reward_range": (0.0, 1.0),
+            "privacy": JointDP(epsilon=1.0, delta=1e-6),
+            "prior_variance": 0.2,
+            "thompson_scale": 0.25,
+            "n_candidates": 25,
+            "seed": 0,
+        },
+    ),
+    "PublishedWeights": Case(
+        PublishedWeights, {"version": 1, "mean": np.zeros(2), "factor": np.eye(2), "radius": 1.0}
+    ),
+    "TreeConstants": Case(TreeConstants, {"prior_sd": 0.3}),
+    "EliminationConstants": Case(EliminationConstants, {"z": 1.0}),
+    "PublicScaling": Case(PublicScaling, {"schema": dpb.Schema(a=dpb.Range(0, 1), b=dpb.Range(0, 1))}),
+    "Release": Case(Release.public, {"inputs": np.zeros((3, 2)), "half_width": 25.0, "cap": 2}),
+    "Modeler": Case(
+        Modeler,
+        {
+            "release": Release.public(np.zeros((3, 2)), half_width=25.0),
+            "kernel": KERNEL,
+            "horizon": 2,
+            "mean": 0.0,
+            "noise_sd": 0.1,
+            "posterior": "auto",
+            "exploration": 1.0,
+            "seed": 0,
+        },
+    ),
+}
