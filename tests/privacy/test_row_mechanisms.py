@@ -160,6 +160,24 @@ def test_the_rule_takes_the_smallest_error():
     assert crossover == list(range(min(crossover), 24))
 
 
+def test_the_rule_passes_over_what_cannot_carry_an_epsilon():
+    """At extreme epsilons a candidate that cannot draw is no reason to refuse one that can."""
+
+    def chosen(epsilon):
+        definition = RowDP(epsilon=epsilon, distance=1.0)
+        mechanism = choose_row_mechanism(
+            definition=definition, n=100, dim=2, half_width=10.0, noise=SecureNoise()
+        )
+        mechanism.privatise(np.zeros((3, 2)), SimulatedNoise(1))
+        return mechanism.name
+
+    assert chosen(1e-8) == "randomised_response"
+    for epsilon in (2e-6, 1e5):
+        chosen(epsilon)
+    with pytest.raises(InvalidParameter, match="no mechanism"):
+        chosen(1e-10)
+
+
 def test_the_rule_can_be_overridden_and_refuses_nonsense():
     definition = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
     common = {"definition": definition, "n": 100, "dim": 2, "half_width": 10.0, "noise": SecureNoise()}
