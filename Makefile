@@ -37,6 +37,12 @@ test: $(VENV)/.dev ## Run the tests and doctests, with coverage
 test-slow: $(VENV)/.dev ## Run the long tests too
 	$(PY) -m pytest -m "slow or not slow" --timeout 1800 $(ARGS)
 
+mutations: $(VENV)/.dev ## Seed privacy bugs into a copy of the package: every one must be caught
+	$(PY) tests/mutations/run.py --out docs/_results/mutations.json $(ARGS)
+
+faults: $(VENV)/.dev ## Kill, fill disks, tear writes, race: nothing may be lost, spent twice or released twice
+	$(PY) tests/faults/run.py --out docs/_results/faults.json $(ARGS)
+
 lint: $(VENV)/.dev ## Check style, types and who imports whom
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check

@@ -164,6 +164,8 @@ def _connected(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
         ) from None
     except sqlite3.DatabaseError as error:
         raise CorruptState(f"the ledger is no SQLite database or damaged ({_reason(error)})") from None
+    except UnicodeDecodeError:  # a name or SQLite's own message about it, after a flipped bit
+        raise CorruptState("the ledger holds text that is none: restore it from a backup") from None
 
 
 def _reason(error: sqlite3.Error) -> str:

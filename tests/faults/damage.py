@@ -1,0 +1,71 @@
+"""Files changed at rest, after a finished run: cut, emptied, flipped, removed.
+
+Whoever opens a damaged folder must refuse it with an error of the library, or find everything as it was.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dpbandits.errors import DPBanditsError
+from faults.subjects import Act, Subject
+
+__all__ = ["DAMAGES"]
+
+MOST_CUTS, MOST_FLIPS = 24, 60
+
+Changes = Iterator[tuple[str, bytes | None]]
+"""What was done, and the file's new content (None: no file)."""
+
+
+def cuts(whole: bytes) -> Changes:
+    """Shorter by one byte, empty, and lengths between."""
+    for length in sorted({0, len(whole) - 1, *range(0, len(whole), max(1, len(whole) // MOST_CUTS))}):
+        yield f"cut to {length} bytes", whole[:length]
+
+
+def flips(whole: bytes) -> Changes:
+    """One bit, all over the file."""
+    step = max(1, len(whole) // MOST_FLIPS)
+    for number, at in enumerate(range(0, len(whole), step)):
+        bit = 1 << number % 8
+        yield f"bit {bit} of byte {at} flipped", whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
+
+
+def removals(whole: bytes) -> Changes:
+    """No file."""
+    yield "removed", None
+
+
+def _damaged(changes: Callable[[bytes], Changes], *, ledgers: bool) -> Callable[..., tuple[int, list[str]]]:
+    def damage(subject: Subject, folder: Path, acts: list[Act]) -> tuple[int, list[str]]:
+        injected, found = 0, []
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            name = path.relative_to(folder)
+            if path.name in subject.not_state or path.name.endswith("lock") or path.stat().st_size == 0:
+                continue
+            if path.name == "ledger.db" and not ledgers and not subject.witnessed:
+                continue  # a ledger that is gone is a new ledger; the documentation says so
+            for what, content in changes(path.read_bytes()):
+                victim = folder.with_name("victim")
+                shutil.copytree(folder, victim)
+                (victim / name).unlink() if content is None else (victim / name).write_bytes(content)
+                injected += 1
+                try:
+                    broken = subject.check(victim, acts)
+                except (DPBanditsError, FileNotFoundError):
+                    broken = []  # refused
+                except Exception as error:  # noqa: BLE001 - whatever else comes is a finding
+                    broken = [f"{type(error).__name__}: {error}"[:200]]
+                found += [f"{name} {what}: {text}" for text in broken]
+                shutil.rmtree(victim)
+        return injected, found
+
+    return damage
+
+
+DAMAGES = {
+    "file cut at rest": _damaged(cuts, ledgers=True),
+    "bit flipped at rest": _damaged(flips, ledgers=True),
+    "file removed": _damaged(removals, ledgers=False),
+}

@@ -1,0 +1,488 @@
+"""The stateful objects: what each does while a fault strikes, and what must hold afterwards.
+
+A subject prepares a folder once. A session opens what is there and works; it can be told to work again
+after an error. Whatever leaves (an answer, a release, a confirmation) is written down as an act, a pair of
+what it is and a digest of its content. `check` opens the folder in a new process, looks, finishes the work,
+and returns the violations.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+import dpbandits as dpb
+from dpbandits.central import USCA, BlockGPUCB, PhasedUSCA
+from dpbandits.central.published import Dubey2021
+from dpbandits.errors import DPBanditsError
+from dpbandits.local import Client, DurableServer, FileOutbox, PartitionBanditSpec, Server
+from dpbandits.models.fourier_features import QuadratureFourierFeatures
+from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy import JointDP, SecureNoise
+from dpbandits.state import SQLiteLedger
+
+__all__ = ["SUBJECTS", "Act", "Session", "Subject"]
+
+Act = tuple[str, str]
+Leave = Callable[[str, object], None]
+"""Writes down that something has left: (what, content)."""
+
+KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.4)
+BOX = dpb.Box(low=[0.0], high=[1.0])
+
+
+class Session(Protocol):
+    def work(self) -> None:
+        """Do what is left to do."""
+
+
+class Subject(Protocol):
+    name: str
+    not_state: tuple[str, ...]
+    """Files of the folder that nothing is kept in."""
+    witnessed: bool
+    """Whether something else than the ledger itself notices that the ledger is gone."""
+
+    def prepare(self, folder: Path) -> None:
+        """What is there before the fault."""
+
+    def session(self, folder: Path, leave: Leave) -> Session:
+        """Open what is there."""
+
+    def check(self, folder: Path, acts: list[Act]) -> list[str]:
+        """Violations; may finish the work."""
+
+
+def digest(content: object) -> str:
+    data = content if isinstance(content, bytes) else repr(content).encode()
+    if isinstance(content, np.ndarray):
+        data = content.tobytes()
+    return hashlib.sha256(data).hexdigest()[:20]
+
+
+def contradictions(acts: list[Act]) -> list[str]:
+    """Things that left twice with different contents."""
+    seen: dict[str, str] = {}
+    return [
+        f"{what} left twice, differently"
+        for what, content in acts
+        if seen.setdefault(what, content) != content
+    ]
+
+
+def finish(subject: Subject, folder: Path, acts: list[Act]) -> list[Act]:
+    """Work to the end in a new process; everything that has left by then."""
+    later = list(acts)
+    subject.session(folder, lambda what, content: later.append((what, digest(content)))).work()
+    return later
+
+
+# -- the ledger ------------------------------------------------------------------------------------
+
+
+class LedgerSubject:
+    """Charges and witnesses in a ledger that many processes share."""
+
+    name = "SQLiteLedger"
+    not_state, witnessed = (), False
+    charges, each, positions = 3, Decimal("0.25"), 3
+
+    def prepare(self, folder: Path) -> None:
+        SQLiteLedger(folder / "ledger.db").open_account("purse", epsilon=1)
+
+    def session(self, folder: Path, leave: Leave) -> "Session":
+        return _LedgerSession(self, folder, leave)
+
+    def check(self, folder: Path, acts: list[Act]) -> list[str]:
+        ledger, found = SQLiteLedger(folder / "ledger.db"), []
+        charged = {what for what, _ in acts if what.startswith("charge")}
+        spent = ledger.balance("purse").spent_epsilon
+        if not self.each * len(charged) <= spent <= self.each * (len(charged) + 1):
+            found.append(f"{len(charged)} charges were acknowledged, and {spent} is spent")
+        witnessed = [int(what.split()[1]) for what, _ in acts if what.startswith("position")]
+        last = ledger.last("life")
+        if witnessed and (last is None or last.position not in (max(witnessed), max(witnessed) + 1)):
+            found.append("an acknowledged position was lost")
+        if last is not None and last.digest != f"state-{last.position}":
+            found.append("a witness holds another state's digest")
+        finish(self, folder, acts)
+        if ledger.balance("purse").spent_epsilon != self.each * self.charges:
+            found.append("repeated charges were spent again")
+        if ledger.last("life") != (self.positions - 1, f"state-{self.positions - 1}"):
+            found.append("the lineage did not reach its last position")
+        return found
+
+
+class _LedgerSession:
+    def __init__(self, subject: LedgerSubject, folder: Path, leave: Leave) -> None:
+        self.subject, self.leave = subject, leave
+        self.ledger = SQLiteLedger(folder / "ledger.db")
+
+    def work(self) -> None:
+        for index in range(self.subject.charges):
+            self.ledger.charge("purse", charge_id=f"c{index}", epsilon=self.subject.each)
+            self.leave(f"charge {index}", "paid")
+        last = self.ledger.last("life")
+        for position in range(0 if last is None else last.position, self.subject.positions):
+            self.ledger.advance("life", position=position, digest=f"state-{position}")
+            self.leave(f"position {position}", "witnessed")
+
+
+class NewLedgerSubject(LedgerSubject):
+    """The same, from the first moment of the file on."""
+
+    name = "SQLiteLedger, created"
+    charges, positions = 1, 1
+
+    def prepare(self, folder: Path) -> None:
+        pass
+
+    def session(self, folder: Path, leave: Leave) -> Session:
+        session = _LedgerSession(self, folder, leave)
+        session.ledger.open_account("purse", epsilon=1)
+        return session
+
+    def check(self, folder: Path, acts: list[Act]) -> list[str]:
+        if not (folder / "ledger.db").exists():
+            return ["an acknowledged ledger is gone"] if acts else []
+        SQLiteLedger(folder / "ledger.db").open_account("purse", epsilon=1)
+        return super().check(folder, acts)
+
+
+# -- policies that are asked -----------------------------------------------------------------------
+
+
+class PolicySubject:
+    """A policy that decides, learns and releases; what leaves are decisions' ids and releases."""
+
+    name = "BlockGPUCB"
+    not_state, witnessed = (), True
+    rounds_before, rounds = 3, 10
+    epsilon, delta = 4.0, 1e-6
+
+    def build(self, ledger: SQLiteLedger) -> Any:
+        return BlockGPUCB(
+            kernel=KERNEL, n_features=3, domain=BOX, reward_range=(0, 1), horizon=40, blocks=(4, 8, 12, 16),
+            regression="prefix", privacy=JointDP(epsilon=self.epsilon, delta=self.delta), noise=SecureNoise(),
+            ledger=ledger, account="people",
+        )  # fmt: skip
+
+    def load(self, folder: Path, ledger: SQLiteLedger) -> Any:
+        return BlockGPUCB.load(folder / "state", ledger=ledger, account="people")
+
+    def releases(self, policy: Any) -> dict[str, object]:
+        return {f"release {number}": release for number, release in enumerate(policy.released)}
+
+    def asked(self, policy: Any) -> int:
+        return int(policy._book.asked)
+
+    def step(self, policy: Any, user: str) -> None:
+        decision = policy.ask(np.linspace(0.0, 1.0, 3)[:, None], user=user)
+        policy.tell(decision.id, 0.5)
+
+    def prepare(self, folder: Path) -> None:
+        ledger = SQLiteLedger(folder / "ledger.db")
+        ledger.open_account("people", epsilon=self.epsilon, delta=self.delta)
+        policy = self.build(ledger)
+        policy.save(folder / "state")
+        for index in range(self.rounds_before):
+            self.step(policy, f"before-{index}")
+        policy.save(folder / "state")
+
+    def session(self, folder: Path, leave: Leave) -> Session:
+        return _PolicySession(self, folder, leave)
+
+    def check(self, folder: Path, acts: list[Act]) -> list[str]:
+        ledger = SQLiteLedger(folder / "ledger.db")
+        policy = self.load(folder, ledger)
+        kept = {what: digest(content) for what, content in self.releases(policy).items()}
+        found = [
+            f"{what} was seen and is not the same in the state"
+            for what, content in acts
+            if self.must_be_kept(policy, what) and kept.get(what) != content
+        ]
+        later = finish(self, folder, acts)
+        found += contradictions(later)
+        balance = ledger.balance("people")
+        if (balance.spent_epsilon, balance.spent_delta) != (
+            Decimal(str(self.epsilon)),
+            Decimal(str(self.delta)),
+        ):
+            found.append(f"{balance.spent_epsilon} and {balance.spent_delta} are spent")
+        if not any(what.startswith("release") for what, _ in later):
+            found.append("nothing was released: the test means nothing")
+        return found
+
+    def must_be_kept(self, policy: Any, what: str) -> bool:
+        return what.startswith("release")
+
+
+class _PolicySession:
+    def __init__(self, subject: PolicySubject, folder: Path, leave: Leave) -> None:
+        self.subject, self.leave = subject, leave
+        self.policy = subject.load(folder, SQLiteLedger(folder / "ledger.db"))
+        self.seen: set[str] = set()
+
+    def work(self) -> None:
+        self.show()  # after a crash, whoever comes first sees what there is
+        while self.subject.asked(self.policy) < self.subject.rounds:
+            self.subject.step(self.policy, secrets.token_hex(8))
+            self.show()
+
+    def show(self) -> None:
+        for what, content in self.subject.releases(self.policy).items():
+            if what not in self.seen:
+                self.leave(what, content)
+                self.seen.add(what)
+
+
+class TreeSubject(PolicySubject):
+    """Dubey2021: every round is a release."""
+
+    name = "Dubey2021"
+    rounds_before, rounds = 1, 6
+
+    def build(self, ledger: SQLiteLedger) -> Any:
+        return Dubey2021(
+            features=QuadratureFourierFeatures(kernel=KERNEL, dim=1, nodes=3),
+            domain=BOX, reward_range=(0, 1), horizon=16,
+            privacy=JointDP(epsilon=self.epsilon, delta=self.delta),
+            noise=SecureNoise(), ledger=ledger, account="people",
+        )  # fmt: skip
+
+    def load(self, folder: Path, ledger: SQLiteLedger) -> Any:
+        return Dubey2021.load(folder / "state", ledger=ledger, account="people")
+
+    def releases(self, policy: Any) -> dict[str, object]:
+        """Nodes of the present prefix; a node is named by the round that completed it."""
+        if not policy._durable:  # drawn, and not yet on disk: nothing of it has left
+            return {}
+        released, nodes = int(policy._clock[2]), {}
+        for level in range(len(policy._nodes)):
+            if released >> level & 1:
+                nodes[f"release {released >> level << level}"] = policy._nodes[level]
+        return nodes
+
+    def must_be_kept(self, policy: Any, what: str) -> bool:
+        """Nodes that a larger one has replaced are gone, as they should be."""
+        return what.startswith("release") and (
+            what in self.releases(policy) or int(what.split()[1]) > int(policy._clock[2])
+        )
+
+
+class PhasedSubject(PolicySubject):
+    """PhasedUSCA: a release a phase."""
+
+    name = "PhasedUSCA"
+    rounds_before, rounds = 3, 10
+    CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
+
+    def build(self, ledger: SQLiteLedger) -> Any:
+        return PhasedUSCA(
+            kernel=KERNEL, actions=self.CELLS, contexts=self.CELLS, reward_range=(0.0, 1.0), horizon=40,
+            privacy=JointDP(epsilon=self.epsilon, delta=self.delta),
+            phases=(4, 8, 20), exploration=(1.0, 0.5, 0.5),
+            noise=SecureNoise(), ledger=ledger, account="people",
+        )  # fmt: skip
+
+    def load(self, folder: Path, ledger: SQLiteLedger) -> Any:
+        return PhasedUSCA.load(folder / "state", ledger=ledger, account="people")
+
+    def releases(self, policy: Any) -> dict[str, object]:
+        durable = policy.released - policy._pending_commit
+        return {f"release {number}": policy._released[number] for number in range(durable)}
+
+    def step(self, policy: Any, user: str) -> None:
+        policy.tell(policy.ask([0.3], user=user).id, 0.5)
+
+
+# -- USCA: answers and one release -----------------------------------------------------------------
+
+
+class USCASubject:
+    """Answers are numbered and leave once; the release is one."""
+
+    name = "USCA"
+    not_state, witnessed = (), True
+    answers, each = 4, Decimal("0.5")
+    CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
+
+    def prepare(self, folder: Path) -> None:
+        ledger = SQLiteLedger(folder / "ledger.db")
+        ledger.open_account("people", epsilon=4, delta=1e-6)
+        usca = USCA(
+            kernel=KERNEL, actions=self.CELLS, contexts=self.CELLS, reward_range=(0.0, 1.0), horizon=4000,
+            privacy=JointDP(epsilon=4.0, delta=1e-6), release_epsilon=2.0, answer_epsilon=float(self.each),
+            unit_ids=False, noise=SecureNoise(), ledger=ledger, account="people",
+        )  # fmt: skip
+        rng = np.random.default_rng(1)
+        usca.learn(rng.random(4000), usca.explore(0, 4000), rng.random(4000))
+        usca.save(folder / "state")
+
+    def session(self, folder: Path, leave: Leave) -> Session:
+        return _USCASession(self, folder, leave)
+
+    def check(self, folder: Path, acts: list[Act]) -> list[str]:
+        ledger = SQLiteLedger(folder / "ledger.db")
+        usca = USCA.load(folder / "state", ledger=ledger, account="people")
+        given = [int(what.split()[1]) for what, _ in acts if what.startswith("answer")]
+        used = self.answers - usca.remaining_answers
+        found = [] if used >= len(given) else [f"{len(given)} answers left, {used} are counted"]
+        spent = ledger.balance("people").spent_epsilon
+        released = any(what == "release" for what, _ in acts)
+        if spent < self.each * len(given) + 2 * released:
+            found.append(f"{spent} is spent for {len(given)} answers")
+        later = finish(self, folder, acts)
+        numbers = [what for what, _ in later if what.startswith("answer")]
+        if len(set(numbers)) != len(numbers):
+            found.append("one number was answered twice")
+        if ledger.balance("people").spent_epsilon != 4:
+            found.append("the budget does not add up")
+        return found + contradictions([act for act in later if act[0] == "release"])
+
+
+class _USCASession:
+    def __init__(self, subject: USCASubject, folder: Path, leave: Leave) -> None:
+        self.leave = leave
+        self.usca = USCA.load(folder / "state", ledger=SQLiteLedger(folder / "ledger.db"), account="people")
+
+    def work(self) -> None:
+        while self.usca.remaining_answers > 2:
+            answer = self.usca.answer([0.3])
+            self.leave(f"answer {answer.number}", answer.index)
+        self.leave("release", self.usca.release().mean)
+        while self.usca.remaining_answers:
+            answer = self.usca.answer([0.7])
+            self.leave(f"answer {answer.number}", answer.index)
+
+
+# -- people's devices and their server -------------------------------------------------------------
+
+SPEC = PartitionBanditSpec(domain=BOX, n_arms=2, epsilon=1.0, reports_per_version=4, window=30, seed=5)
+
+
+class DeviceSubject:
+    """A device's reports: paid, stored, then sent; after a crash what is stored is sent again."""
+
+    name = "Client with FileOutbox"
+    not_state, witnessed = (), False
+    choices = 3
+
+    def prepare(self, folder: Path) -> None:
+        SQLiteLedger(folder / "ledger.db").open_account("local-reports", epsilon=8)
+        FileOutbox(folder / "outbox")
+
+    def session(self, folder: Path, leave: Leave) -> Session:
+        return _DeviceSession(self, folder, leave)
+
+    def check(self, folder: Path, acts: list[Act]) -> list[str]:
+        found = contradictions(acts)
+        waiting = FileOutbox(folder / "outbox").pending()
+        sent = {what.split()[1] for what, _ in acts if what.startswith("confirmed")}
+        for what, content in acts:
+            kind, _, key = what.partition(" ")
+            if kind == "report" and key not in sent and digest(waiting.get(key, b"")) != content:
+                found.append("a report that was returned is not waiting unchanged")
+        begun = len([what for what, _ in acts if what.startswith("choice")])
+        spent = SQLiteLedger(folder / "ledger.db").balance("local-reports").spent_epsilon
+        reports = {what.split()[1] for what, _ in acts if what.startswith("report")} | set(waiting)
+        if not len(reports) <= spent <= begun:
+            found.append(f"{spent} is spent for {len(reports)} reports of {begun} choices")
+        return found
+
+
+class _DeviceSession:
+    def __init__(self, subject: DeviceSubject, folder: Path, leave: Leave) -> None:
+        self.subject, self.leave, self.done, self.chosen = subject, leave, 0, False
+        self.client = Client(
+            SPEC, ledger=SQLiteLedger(folder / "ledger.db"), outbox=FileOutbox(folder / "outbox"), budget=8
+        )
+        self.policy = Server(SPEC).publish()
+
+    def work(self) -> None:
+        for report in self.client.unsent():
+            self.leave(f"report {report[9:17].hex()}", report)
+        while self.done < self.subject.choices:
+            if not self.chosen:
+                self.arm = self.client.choose(self.policy, [0.3])
+                self.leave(f"choice {secrets.token_hex(8)}", "begun")
+                self.chosen = True
+            report = self.client.privatize([0.3], self.arm, reward=0.5)
+            self.leave(f"report {report[9:17].hex()}", report)
+            if self.done == 0:
+                self.leave(f"confirmed {report[9:17].hex()}", "")
+                self.client.sent(report)
+            self.done, self.chosen = self.done + 1, False
+
+
+class ServerSubject:
+    """A server that confirms batches and publishes versions."""
+
+    name = "DurableServer"
+    not_state, witnessed = ("reports",), False
+    batches = 4
+
+    def prepare(self, folder: Path) -> None:
+        with DurableServer(Server(SPEC), folder / "server", spec_digest=SPEC.digest) as server:
+            policy, reports = server.publish(), []
+            for x in np.random.default_rng(3).random(3 * self.batches):
+                client = Client(SPEC)
+                reports.append(client.privatize([x], client.choose(policy, [x]), reward=float(x > 0.5)))
+        (folder / "reports").write_bytes(b"".join(reports))
+
+    def batch(self, folder: Path, number: int) -> list[bytes]:
+        data = (folder / "reports").read_bytes()
+        size = len(data) // (3 * self.batches)
+        return [data[at : at + size] for at in range(3 * number * size, 3 * (number + 1) * size, size)]
+
+    def session(self, folder: Path, leave: Leave) -> Session:
+        return _ServerSession(self, folder, leave)
+
+    def check(self, folder: Path, acts: list[Act]) -> list[str]:
+        confirmed = [int(what.split()[1]) for what, _ in acts if what.startswith("batch")]
+        found = []
+        with DurableServer(Server(SPEC), folder / "server", spec_digest=SPEC.digest) as server:
+            again = [server.absorb(self.batch(folder, number)).repeated for number in confirmed]
+        found += ["a confirmed report was lost"] * sum(repeated != 3 for repeated in again)
+        later = finish(self, folder, acts)
+        plain = Server(SPEC)
+        for number in range(self.batches):
+            plain.publish()
+            plain.absorb(self.batch(folder, number))
+        with DurableServer(Server(SPEC), folder / "server", spec_digest=SPEC.digest) as server:
+            if server.publish().to_json(SPEC) != plain.publish().to_json(SPEC):
+                found.append("the server ended elsewhere than one that was never interrupted")
+        return found + contradictions(later)
+
+
+class _ServerSession:
+    def __init__(self, subject: ServerSubject, folder: Path, leave: Leave) -> None:
+        self.subject, self.folder, self.leave = subject, folder, leave
+        self.server = DurableServer(Server(SPEC), folder / "server", spec_digest=SPEC.digest)
+
+    def work(self) -> None:
+        for number in range(self.subject.batches):
+            policy = self.server.publish()
+            self.leave(f"version {policy.version}", policy.to_json(SPEC))
+            self.server.absorb(self.subject.batch(self.folder, number))
+            self.leave(f"batch {number}", "confirmed")
+        self.server.close()
+
+
+SUBJECTS: tuple[Subject, ...] = (
+    LedgerSubject(),
+    NewLedgerSubject(),
+    PolicySubject(),
+    TreeSubject(),
+    USCASubject(),
+    PhasedSubject(),
+    DeviceSubject(),
+    ServerSubject(),
+)
+
+EXPECTED = (DPBanditsError, OSError)
+"""What a full disk may raise."""

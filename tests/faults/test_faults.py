@@ -1,0 +1,98 @@
+"""Faults on every stateful object: a few of each kind here, every operation of each in the slow test.
+
+`run.py` does them in processes of its own, one thread each, as forking demands.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from faults import run as runner
+from faults.subjects import SUBJECTS
+
+
+def injected(*options, timeout):
+    done = subprocess.run(
+        [sys.executable, Path(runner.__file__), "--json", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode in (0, 1), done.stderr[-4000:]
+    return json.loads(done.stdout)
+
+
+def check(results, at_least):
+    broken = [row for row in results["rows"] if row["violations"]]
+    assert not broken
+    assert results["injected"] >= at_least
+    struck = {row["object"] for row in results["rows"] if row["injected"]}
+    assert struck == {subject.name for subject in SUBJECTS} | {"MemoryLedger"}
+    kinds = {row["fault"] for row in results["rows"] if row["injected"]}
+    assert kinds >= set(runner.SAYS.values()) | {"file size limited by the kernel", "processes on one state"}
+
+
+@pytest.mark.timeout(400)
+def test_a_few_faults_of_each_kind(request):
+    check(injected("--fast", timeout=380), at_least=50)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_faults_at_every_operation():
+    check(injected(timeout=7000), at_least=500)
+
+
+class Forgetful:
+    """What the harness must notice: an object that acknowledges before it writes, and draws anew."""
+
+    name, not_state, witnessed = "forgetful", (), False
+
+    def __init__(self, *, careful):
+        self.careful = careful
+
+    def prepare(self, folder):
+        (folder / "state").write_bytes(b"")
+
+    def session(self, folder, leave):
+        return _ForgetfulSession(folder / "state", leave, careful=self.careful)
+
+    def check(self, folder, acts):
+        later = list(acts)
+        self.session(folder, lambda what, content: later.append((what, runner.digest(content)))).work()
+        return runner.contradictions(later)
+
+
+class _ForgetfulSession:
+    def __init__(self, path, leave, *, careful):
+        self.path, self.leave, self.careful = path, leave, careful
+
+    def work(self):
+        from dpbandits.state.files import replace_durably, write_durably
+
+        release = self.path.read_bytes() or os.urandom(16)
+        if not self.careful:
+            self.leave("release", release)
+        beside = self.path.with_name("next")
+        write_durably(beside, release)
+        replace_durably(beside, self.path)
+        self.leave("release", release)
+
+
+@pytest.mark.parametrize("careful", [True, False])
+def test_the_harness_notices_what_forgets(tmp_path, careful):
+    bench = runner.Bench(Forgetful(careful=careful), tmp_path)
+    kinds = bench.operations()
+    assert kinds == ["open", "write", "fsync", "fsync", "replace", "fsync"]
+    outcomes = {
+        mode: [bench.strike(at, mode) for at in runner.points(kinds, mode, None)] for mode in runner.MODES
+    }
+    assert all(struck for strikes in outcomes.values() for struck, _ in strikes)
+    broken = {mode for mode, strikes in outcomes.items() if any(violations for _, violations in strikes)}
+    assert broken == (set() if careful else {"kill", "torn", "garbled", "full", "full for long"})

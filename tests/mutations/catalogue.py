@@ -1,0 +1,410 @@
+"""Seeded privacy bugs. Each is an exact change of the source, and names the tests that must notice it.
+
+The tests named are few, so that a run is quick; `run.py --full` takes the whole fast suite instead.
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["MUTATIONS", "Edit", "Mutation"]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Text of a file under src/dpbandits, and what takes its place. `before` must occur exactly once."""
+
+    file: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One bug.
+
+    Args:
+        name: its name on the command line and in the table.
+        says: what it would do to people.
+        edits: all of them together.
+        tests: pytest node ids, or files.
+    """
+
+    name: str
+    says: str
+    edits: tuple[Edit, ...]
+    tests: tuple[str, ...]
+
+
+def _bug(name: str, says: str, *edits: tuple[str, str, str], tests: str) -> Mutation:
+    return Mutation(name, says, tuple(Edit(*edit) for edit in edits), tuple(tests.split()))
+
+
+MUTATIONS = (
+    # -- how far one person can move a statistic ---------------------------------------------------
+    _bug(
+        "half the sensitivity",
+        "block release: noise for half of what one user can move",
+        (
+            "privacy/mechanisms.py",
+            "return (2.0 + r) / math.sqrt(2.0) if r <= 2.0 else 2.0 * math.sqrt(r)",
+            "return (2.0 + r) / math.sqrt(8.0) if r <= 2.0 else math.sqrt(r)",
+        ),
+        tests="tests/privacy/test_mechanisms.py",
+    ),
+    _bug(
+        "users counted by their root",
+        "k rounds of one user count as sqrt(k)",
+        (
+            "privacy/mechanisms.py",
+            "return self.rounds_per_user * (2.0 if self.vector_only",
+            "return math.sqrt(self.rounds_per_user) * (2.0 if self.vector_only",
+        ),
+        tests="tests/privacy/test_mechanisms.py",
+    ),
+    _bug(
+        "clip of rewards removed",
+        "a reward outside its range moves the sums further than the noise covers",
+        (
+            "privacy/mechanisms.py",
+            "return np.rint(np.clip(centred / REWARD_BOUND, -1.0, 1.0) * _ONE)",
+            "return np.rint(centred / REWARD_BOUND * _ONE)",
+        ),
+        tests="tests/privacy/test_mechanisms.py",
+    ),
+    _bug(
+        "clip of features removed",
+        "a feature vector longer than 1 enters as it is",
+        ("privacy/mechanisms.py", "    if long.any():\n", "    if False:\n"),
+        tests="tests/privacy/test_mechanisms.py",
+    ),
+    _bug(
+        "mirrored symmetric noise",
+        "off-diagonal entries of the Gram are weighed once, where they stand twice",
+        (
+            "privacy/mechanisms.py",
+            "parts.append(np.where(rows == columns, 1.0, math.sqrt(2.0)))",
+            "parts.append(np.where(rows == columns, 1.0, 1.0))",
+        ),
+        tests="tests/privacy/test_mechanisms.py",
+    ),
+    _bug(
+        "tree level omitted",
+        "the tree's noise covers one node fewer than a round enters",
+        (
+            "privacy/prefix_sums/tree.py",
+            "return math.sqrt(self.levels)\n",
+            "return math.sqrt(max(1, self.levels - 1))\n",
+        ),
+        tests="tests/privacy/test_prefix_sum_variants.py",
+    ),
+    _bug(
+        "block factor omitted",
+        "a block enters many releases, and the noise covers its largest entry only",
+        (
+            "privacy/prefix_sums/factors.py",
+            "return float(np.sqrt((self.matrix**2).sum(axis=0)).max())",
+            "return float(np.sqrt((self.matrix**2).max(axis=0)).max())",
+        ),
+        tests="tests/privacy/test_prefix_sums.py tests/privacy/test_prefix_sum_variants.py",
+    ),
+    _bug(
+        "rounding term omitted",
+        "rounding to the release's lattice can move neighbours apart, and nothing covers it",
+        (
+            "privacy/prefix_sums/release.py",
+            "rounding = (1.0 + self.slack) * math.sqrt(self.mechanism.size * touched)",
+            "rounding = 0.0 * math.sqrt(self.mechanism.size * touched)",
+        ),
+        tests="tests/privacy/test_prefix_sums.py",
+    ),
+    _bug(
+        "rounding term of rows omitted",
+        "rows on the lattice lie further apart than the distance that the noise covers",
+        (
+            "privacy/row_mechanisms/laplace.py",
+            "reach = self.definition.distance / self.step + math.sqrt(self.dim)\n"
+            "        return self.definition.epsilon / reach",
+            "reach = self.definition.distance / self.step\n        return self.definition.epsilon / reach",
+        ),
+        tests="tests/privacy/test_row_mechanisms.py",
+    ),
+    _bug(
+        "rounding term of answers omitted",
+        "noised answers on the lattice lie further apart than the noise covers",
+        (
+            "privacy/row_mechanisms/laplace.py",
+            "return self.epsilon / (self.distance / self.step + 1.0)",
+            "return self.epsilon / (self.distance / self.step)",
+        ),
+        tests="tests/privacy/test_row_mechanisms.py",
+    ),
+    _bug(
+        "centring by the data's mean",
+        "one user's reward moves everybody's contribution",
+        (
+            "central/block_gp_ucb.py",
+            "sums = self._release.mechanism.encode(features, self.reward_range.to_centred(rewards))",
+            "centred = self.reward_range.to_centred(rewards)\n"
+            "        sums = self._release.mechanism.encode(\n"
+            "            features, centred - (centred.mean() if len(centred) else 0.0)\n"
+            "        )",
+        ),
+        tests="tests/contracts/test_neighbours.py",
+    ),
+    _bug(
+        "range of scores halved",
+        "USCA draws answers with half the noise",
+        (
+            "central/usca_uses.py",
+            "span = 2 * self.rounds_per_user * int(",
+            "span = self.rounds_per_user * int(",
+        ),
+        tests="tests/central/test_usca_privacy.py",
+    ),
+    _bug(
+        "caps of cells removed",
+        "USCA's sums hold rewards above the cap of their cell",
+        (
+            "central/cell_sums.py",
+            "weights=np.clip(values, -limit, limit), minlength=size",
+            "weights=values + 0.0 * limit, minlength=size",
+        ),
+        tests="tests/central/test_usca_privacy.py tests/central/test_usca.py",
+    ),
+    _bug(
+        "function release at half the noise",
+        "USCA's release is calibrated to half of what one user can move",
+        (
+            "central/function_release.py",
+            "return 2.0 * self.rounds_per_user * float((caps * norms).max())",
+            "return self.rounds_per_user * float((caps * norms).max())",
+        ),
+        tests="tests/central/test_usca_privacy.py tests/central/test_phased_usca.py",
+    ),
+    # -- the law of the noise ----------------------------------------------------------------------
+    _bug(
+        "scale from the wrong root",
+        "a discrete Gaussian at 1/sqrt(2) of the scale that its certificate needs",
+        (
+            "privacy/noise.py",
+            "sigma = _rounded_up(distance / math.sqrt(2.0 * rho))",
+            "sigma = _rounded_up(distance / math.sqrt(4.0 * rho))",
+        ),
+        tests="tests/privacy/test_noise.py",
+    ),
+    _bug(
+        "permute-and-flip at half the scale",
+        "an answer loses twice the promised epsilon",
+        (
+            "privacy/selection.py",
+            'rate = Fraction(_checks.number(epsilon, name="epsilon"))',
+            'rate = 2 * Fraction(_checks.number(epsilon, name="epsilon"))',
+        ),
+        tests="tests/privacy/test_selection.py",
+    ),
+    _bug(
+        "own-bin noise",
+        "a device reports noise in its own bin only, which names the bin",
+        (
+            "privacy/frequency/signed.py",
+            "nonzero = draws < np.uint64(2 * self._theta)\n",
+            "nonzero = np.zeros(self.n_cells, dtype=np.bool_)\n",
+        ),
+        tests="tests/privacy/test_frequency_mechanisms.py tests/audit/test_own_bin_noise.py",
+    ),
+    _bug(
+        "own-bin Laplace noise",
+        "the same for the two sums of Ma2025",
+        (
+            "privacy/frequency/laplace.py",
+            "entries = noise[0] - noise[1]\n",
+            "entries = noise[0] - noise[1]\n        entries[np.arange(2 * self.n_cells) // 2 != cell] = 0\n",
+        ),
+        tests="tests/privacy/test_frequency_mechanisms.py",
+    ),
+    _bug(
+        "noise reused",
+        "prepared noise is handed out twice",
+        ("privacy/noise.py", "block = pool.pop()\n", "block = pool[-1]\n"),
+        tests="tests/privacy/test_noise.py",
+    ),
+    _bug(
+        "noise of all blocks alike",
+        "every release carries the first release's noise",
+        (
+            "privacy/noise.py",
+            "key = np.random.SeedSequence([_SIMULATED_STREAM, self._seed, self._position])",
+            "key = np.random.SeedSequence([_SIMULATED_STREAM, self._seed, 0])",
+        ),
+        tests="tests/contracts/test_releases.py",
+    ),
+    _bug(
+        "noise shared with a forked child",
+        "two processes release with the same prepared noise",
+        (
+            "privacy/noise.py",
+            "    for source in list(_SOURCES.values()):\n        source._start_empty()\n",
+            "    for source in list(_SOURCES.values()):\n        source._lock = threading.Lock()\n"
+            "        source._process = os.getpid()\n",
+        ),
+        tests="tests/privacy/test_noise.py",
+    ),
+    # -- who is in which statistic -----------------------------------------------------------------
+    _bug(
+        "blocks counted by tells",
+        "a block is the first rewards that came, so a missing one shifts everyone behind it",
+        (
+            "policy/bookkeeping.py",
+            "rounds = start + np.flatnonzero(self._status[start:stop] == RoundStatus.TOLD)",
+            "told = np.flatnonzero(self._status[: self._asked] == RoundStatus.TOLD)\n"
+            "        rounds = told[told >= self._first_open][: stop - start]",
+        ),
+        tests="tests/contracts/test_neighbours.py tests/policy/test_bookkeeping.py",
+    ),
+    _bug(
+        "releases timed by tells",
+        "a block is released when enough rewards came, so its time depends on one of them",
+        (
+            "central/block_gp_ucb.py",
+            "self._book.asked >= self.blocks[block] + self.reporting_delay",
+            "(\n            self._book.asked - len(self._book.pending)\n"
+            "            >= self.blocks[block] + self.reporting_delay\n        )",
+        ),
+        tests="tests/contracts/test_neighbours.py",
+    ),
+    _bug(
+        "late rewards counted",
+        "a reward enters after its block was released",
+        (
+            "policy/bookkeeping.py",
+            "status[status == RoundStatus.PENDING] = RoundStatus.MISSED\n",
+            "status[status == RoundStatus.PENDING] = RoundStatus.PENDING\n",
+        ),
+        tests="tests/contracts/test_neighbours.py tests/policy/test_bookkeeping.py",
+    ),
+    _bug(
+        "users not counted",
+        "a user takes part more often than the noise covers",
+        (
+            "policy/bookkeeping.py",
+            "if self._taken.get(digest, 0) + fresh[digest] > self.rounds_per_user:",
+            "if fresh[digest] > self.rounds_per_user:",
+        ),
+        tests="tests/policy/test_bookkeeping.py tests/contracts/test_asking_and_telling.py",
+    ),
+    _bug(
+        "seed stream shifted by ties",
+        "a tie in one user's decision set moves the public draws of all later ones",
+        (
+            "central/block_gp_ucb.py",
+            "        return best_choice(scores, ties, available), None\n",
+            "        best = scores == scores.max(axis=1, keepdims=True)\n"
+            "        shift = self._tied = getattr(self, '_tied', 0) + int((best.sum(axis=1) > 1).sum())\n"
+            '        ties = self._coins.uniform("ties", start + shift, start + shift + n_sets, 1)[:, 0]\n'
+            "        return best_choice(scores, ties, available), None\n",
+        ),
+        tests="tests/contracts/test_neighbours.py",
+    ),
+    _bug(
+        "coins drawn in order",
+        "a public draw depends on how many came before it, not on its round",
+        (
+            "policy/coins.py",
+            "            stream.advance((first - position) * steps)\n",
+            "            stream.advance(0)\n",
+        ),
+        tests="tests/policy/test_coins.py",
+    ),
+    # -- budget, durability, copies ----------------------------------------------------------------
+    _bug(
+        "ledger charge skipped",
+        "a policy answers without paying",
+        (
+            "policy/base.py",
+            "        promised = self.guarantee\n        self._ledger.charge(",
+            "        promised = self.guarantee\n        self._charged = True\n        return\n"
+            "        self._ledger.charge(",
+        ),
+        tests="tests/contracts/test_saving.py",
+    ),
+    _bug(
+        "budget counted after release",
+        "USCA draws and keeps an answer before the ledger agrees",
+        (
+            "central/usca.py",
+            '        self._durable.charge(f"answer:{number}", epsilon=budget.answer_epsilon)\n',
+            "",
+        ),
+        (
+            "central/usca.py",
+            "        return Answer(index, self.actions.points[index], number)\n",
+            '        self._durable.charge(f"answer:{number}", epsilon=budget.answer_epsilon)\n'
+            "        return Answer(index, self.actions.points[index], number)\n",
+        ),
+        tests="tests/central/test_usca.py",
+    ),
+    _bug(
+        "answers not kept",
+        "an answer leaves before its number is on disk, and is drawn again after a crash",
+        (
+            "central/usca.py",
+            "        self._answered = number\n        self._durable.commit()\n",
+            "        self._answered = number\n",
+        ),
+        tests="tests/central/test_usca.py",
+    ),
+    _bug(
+        "release used before it is kept",
+        "a policy answers by a release that a crash would draw again",
+        (
+            "policy/base.py",
+            "        self._write(self._store, present)\n\n    def _write",
+            "        self._uncommitted = present\n\n    def _write",
+        ),
+        tests="tests/contracts/test_saving.py",
+    ),
+    _bug(
+        "forked state accepted",
+        "two copies of one state go on, and release twice",
+        (
+            "state/ledger.py",
+            "if last is None or new == last or new.position == last.position + 1:",
+            "if last is None or new == last or new.position >= last.position:",
+        ),
+        tests="tests/state/test_ledger.py",
+    ),
+    _bug(
+        "two copies under one number",
+        "two processes that took up one state both answer, and pay once",
+        (
+            "central/durable.py",
+            'mark = {"commit": secrets.token_hex(16)}',
+            'mark = {"commit": ""}',
+        ),
+        tests="tests/central/test_durable_guards.py",
+    ),
+    _bug(
+        "report re-randomised on retry",
+        "a device that sends again draws again, and pays once",
+        (
+            "local/client.py",
+            "if decision.kept and decision.nonce is not None:",
+            "if False and decision.nonce is not None:",
+        ),
+        (
+            "local/client.py",
+            "if decision.nonce is None or decision.report is None:",
+            "if True:",
+        ),
+        tests="tests/local/test_client_and_outbox.py",
+    ),
+    _bug(
+        "report sent before it is stored",
+        "a device that crashes after sending reports the same choice again",
+        (
+            "local/client.py",
+            "        self._outbox.put(decision.nonce.hex(), decision.report)\n",
+            "",
+        ),
+        tests="tests/local/test_client_and_outbox.py",
+    ),
+)
