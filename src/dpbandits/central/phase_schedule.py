@@ -11,7 +11,7 @@ from dpbandits.central.usca_plan import ExpectedError, expected_error, plan_rele
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.eigenfeatures import EigenFeatures
 
-__all__ = ["PhaseCosts", "growing_phases"]
+__all__ = ["PhaseCosts", "growing_phases", "scheduled"]
 
 FIRST_SHARES = (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4)
 """Candidates for the first phase's share of the horizon."""
@@ -101,3 +101,22 @@ class PhaseCosts:
             rates.append(best[1])
             current = best[2]
         return tuple(rates)
+
+
+def scheduled(
+    costs: PhaseCosts, horizon: int, phases: Sequence[int] | None, exploration: Sequence[float] | None
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Ends of phases and their rates: as given, or by the rule that is fixed before data.
+
+    Raises:
+        InvalidParameter: phases that do not increase, or end after the horizon; rates outside [0, 1].
+    """
+    ends = costs.phases(horizon) if phases is None else tuple(int(end) for end in phases)
+    if not ends or list(ends) != sorted({*ends}) or not 0 < ends[0] <= ends[-1] <= horizon:
+        raise InvalidParameter("phases: expected increasing round indices above 0, up to the horizon")
+    if exploration is None:
+        return ends, costs.rates(ends, horizon)
+    rates = tuple(float(rate) for rate in exploration)
+    if len(rates) != len(ends) or not all(0.0 <= rate <= 1.0 for rate in rates) or not rates[0] > 0.0:
+        raise InvalidParameter("exploration: expected one rate in [0, 1] a phase, the first above 0")
+    return ends, rates

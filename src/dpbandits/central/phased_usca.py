@@ -27,7 +27,7 @@ from dpbandits.central.cell_sums import MOST_ROUNDS, CellSums, integer_caps
 from dpbandits.central.context_laws import ContextLaw
 from dpbandits.central.durable import Durable, in_turn
 from dpbandits.central.function_release import FunctionRelease
-from dpbandits.central.phase_schedule import PhaseCosts
+from dpbandits.central.phase_schedule import PhaseCosts, scheduled
 from dpbandits.central.population import CoefficientPosterior
 from dpbandits.central.public_policy import PublicPolicy
 from dpbandits.central.usca_config import arguments_of, check_cells, one_row, reference_of, taken_up
@@ -113,12 +113,6 @@ class PhasedUSCA:
             raise InvalidParameter(f"expected horizon <= {MOST_ROUNDS} and delta > 0")
         self.kernel, self.actions, self.privacy, self.seed = kernel, actions, privacy, seed
         self.tolerance, self.user_ids, self.clip = tolerance, user_ids, clip
-        if phases is not None:
-            phases = tuple(int(end) for end in phases)
-            if not phases or list(phases) != sorted({*phases}) or not 0 < phases[0]:
-                raise InvalidParameter("phases: expected increasing round indices above 0")
-            if phases[-1] > self.horizon:
-                raise InvalidParameter("phases: the last one ends after the horizon")
         definitions.warn_if_delta_large(privacy.delta, -(-self.horizon // privacy.rounds_per_user))
         self.reward_range = RewardRange.of(reward_range)
         self.reference, self._bound = reference_of(reference, self.reward_range)
@@ -127,7 +121,7 @@ class PhasedUSCA:
         self.features = EigenFeatures(
             kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tolerance
         )
-        self.phases, self.exploration = self._schedule(phases, exploration)
+        self.phases, self.exploration = scheduled(self._costs(), self.horizon, phases, exploration)
         self._releases = self._calibrated()
         self._released = np.zeros((0, self.features.n_features), dtype=np.int64)
         self._posterior = CoefficientPosterior.prior(self.features.eigenvalues)
@@ -141,23 +135,13 @@ class PhasedUSCA:
         epsilon, delta = self.privacy.epsilon, self.privacy.delta
         return self._noise.gaussian_scale(_PROBE, epsilon, delta, draws=draws)[0] / _PROBE
 
-    def _schedule(
-        self, phases: Sequence[int] | None, exploration: Sequence[float] | None
-    ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Phases and rates: as given, or by the rule that is fixed before data."""
-        costs = PhaseCosts(
+    def _costs(self) -> PhaseCosts:
+        return PhaseCosts(
             self.features,
             n_actions=self.actions.size,
             noise_multiplier=self._multiplier(self.features.n_features),
             rounds_per_user=self.privacy.rounds_per_user,
         )
-        ends = costs.phases(self.horizon) if phases is None else tuple(phases)
-        if exploration is None:
-            return ends, costs.rates(ends, self.horizon)
-        rates = tuple(float(rate) for rate in exploration)
-        if len(rates) != len(ends) or not all(0.0 <= rate <= 1.0 for rate in rates) or not rates[0] > 0.0:
-            raise InvalidParameter("exploration: expected one rate in [0, 1] a phase, the first above 0")
-        return ends, rates
 
     def _calibrated(self) -> list[FunctionRelease]:
         """Every phase, calibrated to its own number of exploring rounds, which public coins fix."""

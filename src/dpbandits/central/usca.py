@@ -132,17 +132,9 @@ class USCA:
             raise InvalidParameter(f"horizon: integer sums are exact up to {MOST_ROUNDS} rows, got {rows}")
         self.contexts = ContextLaw.of(contexts)
         check_cells(actions, self.contexts.measure)
-        if self.contexts.epsilon > 0.0 and self.contexts.rounds_per_user < privacy.rounds_per_user:
-            raise InvalidParameter(
-                f"contexts: the histogram covers {self.contexts.rounds_per_user} row(s) a user, the promise "
-                f"{privacy.rounds_per_user}: count it with rounds_per_user={privacy.rounds_per_user}"
-            )
-        self.actions = actions
-        self.kernel = kernel
-        self.privacy = privacy
-        self.horizon = rows
-        self.seed = seed
-        self.tolerance = tolerance
+        self.contexts.check_covers(privacy.rounds_per_user)
+        self.kernel, self.actions, self.privacy, self.seed = kernel, actions, privacy, seed
+        self.horizon, self.tolerance = rows, tolerance
         self._noise = SecureNoise(certificate="near_gaussian") if noise is None else noise
         definitions.warn_if_delta_large(privacy.delta, -(-rows // privacy.rounds_per_user))
         self.features = EigenFeatures(
