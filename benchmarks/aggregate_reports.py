@@ -1,0 +1,139 @@
+"""Count ten million reports in files: one process, then a local Dask cluster of two workers; the same bits.
+
+    python benchmarks/aggregate_reports.py --folder FOLDER
+    python benchmarks/aggregate_reports.py --reports 1000000 --files 16
+
+Reports are those of devices in law (signed ternary, epsilon = 1), drawn many at a time from a seeded
+generator: a measurement of counting, not of devices. Some are in two files, as after a retry.
+"""
+
+import argparse
+import json
+import platform
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from dpbandits.domains import Box
+from dpbandits.local import PartitionBanditSpec, PublishedPolicy
+from dpbandits.local.aggregation import aggregate, read_records, sums_digest
+from dpbandits.local.counting import ReportCounts
+from dpbandits.local.reports import HEADER_BYTES
+
+CHUNK = 100_000
+REPEATED = 50
+
+
+def contract(n_bins):
+    """A spec, and one published version with this many bins."""
+    spec = PartitionBanditSpec(
+        domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=1.0, mechanism="signed", seed=1_000_000
+    )
+    partition = spec.partition()
+    while len(partition.leaves) < n_bins:
+        partition.split(partition.leaves[:1])
+    arms = np.random.default_rng(0).integers(3, size=n_bins)
+    return spec, PublishedPolicy(version=0, splits=tuple(partition.splits), arms=arms)
+
+
+def reports(n, spec, n_bins, rng):
+    """(n, length) reports of n devices spread evenly over bins, rewards fair coins."""
+    mechanism = spec.mechanism_for(n_bins)
+    a, b, theta = (float(rate) for rate in mechanism.rates)
+    luck = rng.random((n, n_bins), dtype=np.float32)
+    nonzero, negative = luck < 2 * theta, luck < theta
+    own, cell = rng.random(n), rng.integers(n_bins, size=n)
+    rows = np.arange(n)
+    nonzero[rows, cell] = own < a + b
+    negative[rows, cell] = (own < a + b) & ((own < a) == (rng.random(n) < 0.5))
+    head = np.frombuffer(bytes([0xD1]) + spec.digest + bytes(4), dtype=np.uint8)
+    records = np.empty((n, HEADER_BYTES + mechanism.report_bytes), dtype=np.uint8)
+    records[:, :9] = head
+    records[:, 9:17] = rng.integers(0, 256, size=(n, 8), dtype=np.uint8)
+    planes = np.packbits(nonzero, axis=1), np.packbits(negative, axis=1)
+    records[:, 17:] = np.concatenate(planes, axis=1)
+    return records
+
+
+def write(folder, spec, n_bins, n_reports, n_files):
+    """Files of reports; every file but the first repeats some of the first file's."""
+    rng, paths, first = np.random.default_rng(1_000_000), [], None
+    each = n_reports // n_files
+    for index in range(n_files):
+        path = folder / f"{index:04d}.reports"
+        paths.append(path)
+        if path.exists():
+            continue
+        with path.open("wb") as file:
+            for start in range(0, each, CHUNK):
+                rows = reports(min(CHUNK, each - start), spec, n_bins, rng)
+                if start == 0:
+                    file.write(b"DPBREP1\n" + rows.shape[1].to_bytes(4, "little"))
+                    first = rows[: REPEATED * n_files] if first is None else first
+                file.write(rows.tobytes())
+            if index:
+                file.write(first[REPEATED * index : REPEATED * (index + 1)].tobytes())
+    return paths
+
+
+def timed(label, n, run):
+    started, cpu = time.perf_counter(), time.process_time()
+    counts, tally = run()
+    wall = time.perf_counter() - started
+    row = {"case": label, "reports": n, "seconds": round(wall, 2), "per_second": round(n / wall)}
+    row |= {"cpu_seconds_here": round(time.process_time() - cpu, 2), "digest": sums_digest(counts)}
+    print(json.dumps(row | vars(tally)), flush=True)
+    return row["digest"]
+
+
+def sequentially(paths, spec, policies):
+    """Absorb file after file into one object, as a server would."""
+    counts = ReportCounts(spec, policies)
+    tally = counts.absorb([])
+    for path in paths:
+        records, _ = read_records(path)
+        for start in range(0, len(records), 1 << 16):
+            tally.add(counts.absorb_records(np.ascontiguousarray(records[start : start + (1 << 16)])))
+    return counts, tally
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--reports", type=int, default=10_000_000)
+    parser.add_argument("--files", type=int, default=100)
+    parser.add_argument("--bins", type=int, default=32)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--folder", type=Path, default=None, help="kept, and used again")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        spec, policy = contract(options.bins)
+        paths = write(folder, spec, options.bins, options.reports, options.files)
+        n = sum(len(read_records(path)[0]) for path in paths)
+        print(
+            json.dumps(
+                {"machine": platform.machine(), "python": platform.python_version(), "files": len(paths)}
+            )
+        )
+        digests = {
+            timed("one object, file after file", n, lambda: sequentially(paths, spec, [policy])),
+            timed("one process", n, lambda: aggregate(paths, spec, [policy])),
+        }
+        from distributed import Client, LocalCluster
+
+        with (
+            LocalCluster(n_workers=options.workers, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            label = f"local cluster, {options.workers} workers"
+            digests.add(timed(label, n, lambda: aggregate(paths, spec, [policy], cluster=client)))
+        print(json.dumps({"equal": len(digests) == 1}))
+        if len(digests) != 1:
+            raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
