@@ -38,7 +38,8 @@ class AuditRow:
 
     Attributes:
         name: of the audit.
-        claimed_epsilon, delta: the claim.
+        claimed_epsilon: the claim.
+        delta: of the claim.
         lower_bound: privacy loss that was proved at this delta.
         confidence: that it is right; 1 for exact ones.
         tightness: lower bound over claim.
