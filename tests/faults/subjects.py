@@ -11,18 +11,20 @@ import secrets
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 import dpbandits as dpb
 from dpbandits.central import USCA, BlockGPUCB, PhasedUSCA
 from dpbandits.central.published import Dubey2021
-from dpbandits.errors import DPBanditsError
+from dpbandits.errors import AlreadyTold, DPBanditsError
 from dpbandits.local import Client, DurableServer, FileOutbox, PartitionBanditSpec, Server
 from dpbandits.models.fourier_features import QuadratureFourierFeatures
 from dpbandits.models.measures import CellMeasure
+from dpbandits.outsourced import Curator, Release
 from dpbandits.privacy import JointDP, SecureNoise
+from dpbandits.privacy.row_mechanisms import AnswerLaplace
 from dpbandits.state import SQLiteLedger
 
 __all__ = ["SUBJECTS", "Act", "Session", "Subject"]
@@ -473,6 +475,65 @@ class _ServerSession:
         self.server.close()
 
 
+# -- the curator of a table --------------------------------------------------------------------------
+
+
+class CuratorSubject:
+    """One release of one table, paid once, and one noised answer a row."""
+
+    name = "Curator"
+    not_state, witnessed = ("release.json", "inputs.npy"), True
+    rows = 6
+    TABLE: ClassVar = {
+        "age": [30, 41, 52, 63, 74, 35],
+        "dose": [1.0, 2.0, 3.0, 2.5, 1.5, 4.0],
+        "effect": [0.1, 0.7, 0.4, 0.9, 0.2, 0.6],
+    }
+
+    def prepare(self, folder: Path) -> None:
+        SQLiteLedger(folder / "ledger.db").open_account("people", epsilon=10)
+
+    def session(self, folder: Path, leave: Leave) -> Session:
+        return _CuratorSession(self, folder, leave)
+
+    def check(self, folder: Path, acts: list[Act]) -> list[str]:
+        spent = SQLiteLedger(folder / "ledger.db").balance("people").spent_epsilon
+        found = [f"{spent} is spent"] if spent not in (0, 3) else []
+        if acts and spent != 3:
+            found.append("a release left that was not paid for")
+        later = finish(self, folder, acts)
+        if SQLiteLedger(folder / "ledger.db").balance("people").spent_epsilon != 3:
+            found.append("the release was not paid for once")
+        return found + contradictions(later)
+
+
+class _CuratorSession:
+    def __init__(self, subject: CuratorSubject, folder: Path, leave: Leave) -> None:
+        self.subject, self.folder, self.leave = subject, folder, leave
+        self.curator = Curator(
+            subject.TABLE,
+            schema=dpb.Schema(age=dpb.Range(18, 90), dose=dpb.Range(0, 5)),
+            privacy=dpb.RowDP(epsilon=1.0, distance=1.0),
+            objective="effect",
+            answers=AnswerLaplace(epsilon=2.0, distance=0.1, low=0.0, high=1.0),
+            secret=folder / "secret",
+            ledger=SQLiteLedger(folder / "ledger.db"),
+            population="people",
+            resume=True,
+        )
+
+    def work(self) -> None:
+        release = self.curator.publish(self.folder / "release")
+        self.leave("release", release.inputs)
+        self.leave("written release", Release.read(self.folder / "release").inputs)
+        for row in range(self.subject.rows):
+            try:
+                reply = self.curator.answer(row)
+            except AlreadyTold:
+                reply = self.curator.answer_again(row)
+            self.leave(f"reply {row}", reply)
+
+
 SUBJECTS: tuple[Subject, ...] = (
     LedgerSubject(),
     NewLedgerSubject(),
@@ -482,6 +543,7 @@ SUBJECTS: tuple[Subject, ...] = (
     PhasedSubject(),
     DeviceSubject(),
     ServerSubject(),
+    CuratorSubject(),
 )
 
 EXPECTED = (DPBanditsError, OSError)

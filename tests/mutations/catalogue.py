@@ -407,4 +407,49 @@ MUTATIONS = (
         ),
         tests="tests/local/test_client_and_outbox.py",
     ),
+    _bug(
+        "curator answers twice",
+        "a row is noised and answered anew whenever it is asked for",
+        (
+            "outsourced/answer_desk.py",
+            '            raise UnknownDecision("this row was not answered yet: ask for it")\n',
+            '            raise UnknownDecision("this row was not answered yet: ask for it")\n'
+            "        if self.answer_noise is not None:\n"
+            "            exact = np.array([self._evaluate(self._checked(row))])\n"
+            "            drawn = self.answer_noise.privatise(exact, self.noise, position=999)\n"
+            "            return float(drawn[0])\n",
+        ),
+        tests="tests/outsourced/test_curator.py",
+    ),
+    _bug(
+        "release drawn before it is paid",
+        "noise for a release that the population's budget does not cover",
+        (
+            "outsourced/curator.py",
+            "                        self._pay()\n                        self._draw()\n",
+            "                        self._draw()\n                        self._pay()\n",
+        ),
+        tests="tests/outsourced/test_curator.py",
+    ),
+    _bug(
+        "rows in the table's order",
+        "a released row can be told by its place",
+        (
+            "outsourced/curator.py",
+            "order = permutation(n, words_of(self._noise, stream=3))",
+            "order = np.sort(permutation(n, words_of(self._noise, stream=3)))",
+        ),
+        tests="tests/outsourced/test_curator.py",
+    ),
+    _bug(
+        "answers of a copy accepted",
+        "two copies of a secret directory answer one row differently",
+        (
+            "outsourced/answer_log.py",
+            "        if last != (here.position - 1, self._before_last):\n"
+            "            raise ForkedState(_FORKED)\n",
+            "        if last.position >= here.position:\n            return\n",
+        ),
+        tests="tests/outsourced/test_secret_side.py",
+    ),
 )

@@ -186,9 +186,13 @@ class Release:
                     stream.write(content)
                     stream.flush()
                     os.fsync(stream.fileno())
-            if target.exists():
-                target.rmdir()
-            temporary.rename(target)
+            try:
+                if target.exists():
+                    target.rmdir()
+                temporary.rename(target)
+            except OSError:  # another process was faster: fine where it wrote this very release
+                if not check_target(target, file_format=file_format, release_id=self.release_id):
+                    raise
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
