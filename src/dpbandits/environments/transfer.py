@@ -52,12 +52,15 @@ class SourceWorld:
         behaviour: `even`: probabilities in even steps from kappa/K (the first arm) to (2 - kappa)/K,
             whatever the context, as in the authors' public code; `avoid-best`: the best arm has kappa/K,
             the others share the rest; `prefer-best`: the others have kappa/K each, the best arm the rest.
+        shifted: every arm pays what the arm before it should: a source that breaks the assumption of equal
+            mean rewards, to see what that costs.
     """
 
     world: World | PeopleWorld
     gamma: float | None = 0.0
     kappa: float = 1.0
     behaviour: Behaviour = "even"
+    shifted: bool = False
 
     def __post_init__(self) -> None:
         if self.behaviour not in BEHAVIOURS:
@@ -94,6 +97,8 @@ class SourceWorld:
         else:
             contexts = gamma_contexts(n, dim=self.dim, gamma=self.gamma, rng=rng)
             means = self.world.mean_rewards(contexts)
+        if self.shifted:
+            means = np.roll(means, 1, axis=1)
         return contexts, means, drawn_arms(self._chances(means), rng)
 
     def _chances(self, means: FloatArray) -> FloatArray:
