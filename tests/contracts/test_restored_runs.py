@@ -1,0 +1,126 @@
+"""Under simulated noise a run that was saved and taken up again is the uninterrupted one, bit for bit.
+
+Every `BasePolicy` is held to this in `test_saving.py`; here is everything else that keeps a state. Under
+secure noise what was released before is what is there after any crash: tests/faults.
+"""
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.central import USCA, PhasedUSCA
+from dpbandits.domains import Box
+from dpbandits.local import Client, DurableServer, PartitionBanditSpec, Server
+from dpbandits.models.measures import CellMeasure
+from dpbandits.outsourced import Curator
+from dpbandits.privacy import JointDP, RowDP, SimulatedNoise
+from dpbandits.privacy.row_mechanisms import AnswerLaplace
+
+CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
+KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.4)
+
+
+def phased(folder, pauses):
+    policy = PhasedUSCA(
+        kernel=KERNEL,
+        actions=CELLS,
+        contexts=CELLS,
+        reward_range=(0.0, 1.0),
+        horizon=60,
+        privacy=JointDP(epsilon=4.0, delta=1e-6),
+        phases=(10, 25, 40),
+        exploration=(1.0, 0.5, 0.5),
+        noise=SimulatedNoise(3),
+    )
+    seen = []
+    for t in range(60):
+        if t in pauses:
+            policy.save(folder / "state")
+            policy = PhasedUSCA.load(folder / "state")
+        decision = policy.ask([np.random.default_rng(t).random()], user=f"user-{t}")
+        policy.tell(decision.id, float(decision.action[0]))
+        seen.append(
+            (decision.index, None if policy.public_policy is None else policy.public_policy.mean.tobytes())
+        )
+    return seen
+
+
+def usca(folder, pauses):
+    policy = USCA(
+        kernel=KERNEL,
+        actions=CELLS,
+        contexts=CELLS,
+        reward_range=(0.0, 1.0),
+        horizon=4000,
+        privacy=JointDP(epsilon=4.0, delta=1e-6),
+        release_epsilon=2.0,
+        answer_epsilon=0.25,
+        unit_ids=False,
+        noise=SimulatedNoise(3),
+    )
+    seen = []
+    for t in range(8):
+        if t in pauses:
+            policy.save(folder / "state")
+            policy = USCA.load(folder / "state")
+        rng = np.random.default_rng(t)
+        policy.learn(rng.random(500), policy.explore(500 * t, 500 * (t + 1)), rng.random(500))
+        seen.append((policy.answer([rng.random()]).index, policy.release().mean.tobytes() if t > 4 else b""))
+    return seen
+
+
+def curator(folder, pauses):
+    table = {"age": [30, 41, 52, 63, 74, 35], "effect": [0.1, 0.7, 0.4, 0.9, 0.2, 0.6]}
+    one = Curator(
+        table,
+        schema=dpb.Schema(age=dpb.Range(18, 90)),
+        privacy=RowDP(epsilon=1.0, distance=1.0),
+        objective="effect",
+        answers=AnswerLaplace(epsilon=2.0, distance=0.1, low=0.0, high=1.0),
+        noise=SimulatedNoise(3),
+        secret=folder / "secret",
+    )
+    seen = [one.publish().inputs.tobytes()]
+    for row in range(6):
+        if row in pauses:
+            one = Curator.open(folder / "secret")
+            seen[0] = one.publish().inputs.tobytes()
+        seen.append(one.answer(row))
+    return seen
+
+
+def server(folder, pauses):
+    spec = PartitionBanditSpec(
+        domain=Box(low=[0], high=[1]), n_arms=2, epsilon=3.0, reports_per_version=5, seed=5
+    )
+    reports = recorded(spec)
+    one = DurableServer(Server(spec), folder / "server", spec_digest=spec.digest)
+    seen = []
+    for batch in range(20):
+        if batch in pauses:
+            one.close()
+            one = DurableServer(Server(spec), folder / "server", spec_digest=spec.digest)
+        seen.append((one.publish().to_json(spec), one.absorb(reports[3 * batch : 3 * batch + 3])))
+    one.close()
+    return seen
+
+
+def recorded(spec, reports={}):  # noqa: B006 - drawn once by the operating system, then the same for all runs
+    if not reports:
+        live, drawn = Server(spec), []
+        for batch in range(20):
+            policy = live.publish()
+            for x in np.random.default_rng(batch).random(3):
+                client = Client(spec)
+                drawn.append(client.privatize([x], client.choose(policy, [x]), reward=float(x > 0.5)))
+            live.absorb(drawn[-3:])
+        reports[0] = drawn
+    return reports[0]
+
+
+@pytest.mark.parametrize("pauses", [{0}, {1, 2, 3}, {5}, {4, 10, 11, 25, 40, 59}], ids=repr)
+@pytest.mark.parametrize("run", [phased, usca, curator, server])
+def test_a_run_that_was_taken_up_again_is_the_uninterrupted_run(run, pauses, tmp_path):
+    for name in ("whole", "interrupted"):
+        (tmp_path / name).mkdir()
+    assert run(tmp_path / "interrupted", pauses) == run(tmp_path / "whole", set())
