@@ -73,6 +73,9 @@ def test_items_share_cells_and_go_on_where_they_stopped(tmp_path, monkeypatch):
     assert body["first_seed"] == 1_000_000
     assert len(body["curve"]) == len(body["errors"]) == 50
     assert body["regret"] == again[0].curve[-1]
+    rebuilt = items.CellResult.from_json(json.loads(json.dumps(body)))
+    np.testing.assert_allclose(rebuilt.curve, again[0].curve, atol=1e-6)
+    assert rebuilt.cell == again[0].cell
     assert items.picture("figure2", again).startswith(b"\x89PNG")
 
 

@@ -182,6 +182,10 @@ def optimise(
     plot: Annotated[Path | None, typer.Option(help="PNG: best so far, and where it looked (d <= 2).")] = None,
 ) -> None:
     """Search a release for its best row by asking for answers."""
+    if lengthscale is None and (variance != 1.0 or mean != 0.0):
+        raise InvalidParameter("--variance and --mean belong to a known kernel: pass --lengthscale too")
+    if plot is not None and not plot.absolute().parent.is_dir():
+        raise InvalidParameter("--plot: there is no such folder")  # said before anything is asked
     held = Release.read(release)
     modeler = Modeler(
         held,

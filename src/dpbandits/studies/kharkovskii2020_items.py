@@ -13,7 +13,7 @@ Items share cells, and each repetition of a cell is kept: a study goes on where 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -205,6 +205,17 @@ class CellResult:
             "curve": [round(value, 6) for value in self.curve.tolist()],
             "errors": [round(value, 6) for value in self.errors.tolist()],
         }
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> "CellResult":
+        """Rebuild from `to_json`."""
+        return cls(
+            cell=Cell(**{name: row[name] for name in ("world", "method", "epsilon", "dimension")}),
+            curve=np.array(row["curve"]),
+            errors=np.array(row["errors"]),
+            reps=row["reps"],
+            first_seed=row["first_seed"],
+        )
 
 
 def run_item(
