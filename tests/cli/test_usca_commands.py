@@ -171,3 +171,26 @@ def test_an_account_with_exactly_the_promise_pays(tables):
     pay = ["--ledger", tables / "book.sqlite", "--population", "town", "--budget", "0.05,0.000001"]
     done = learn(tables, *pay, "--epsilon", "0.05")
     assert done.exit_code == 0, done.output
+
+
+def test_what_was_clipped_to_learn_can_be_clipped_to_predict_and_evaluate(tables):
+    assert learn(tables, "--clip", "--arms", "diet,drug,watch", bounds="30:70,0:1,0:1").exit_code == 0
+    (tables / "new.csv").write_text("age,frailty\n25,0.5\n95,1.5\n")
+    for words in (
+        ("predict", tables / "policy", tables / "new.csv"),
+        ("evaluate", tables / "policy", tables / "held.csv"),
+    ):
+        assert isinstance(call(*words).exception, InvalidData)
+        assert call(*words, "--clip").exit_code == 0
+    rows = list(
+        csv.DictReader(io.StringIO(call("predict", tables / "policy", tables / "new.csv", "--clip").stdout))
+    )
+    assert [row["age"] for row in rows] == ["25", "95"]
+
+
+def test_a_folder_that_cannot_be_written_shows_before_anything_is_spent(tables):
+    (tables / "policy").write_text("a file")
+    pay = ["--ledger", tables / "book.sqlite", "--population", "town", "--budget", "5,0.00001"]
+    assert isinstance(learn(tables, *pay).exception, FileExistsError)
+    (tables / "policy").unlink()
+    assert learn(tables, *pay).exit_code == 0

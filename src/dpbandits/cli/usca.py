@@ -29,7 +29,7 @@ from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.evaluation import BANNER
 from dpbandits.evaluation.policy_value import policy_value
 from dpbandits.models.kernels import Indicator, SquaredExponential
-from dpbandits.models.measures import CellMeasure
+from dpbandits.models.measures import CellMeasure, IntervalAxis
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.privacy.guarantee import Assumption
 from dpbandits.state import SQLiteLedger
@@ -176,6 +176,7 @@ def learn(
     for warning in said:
         error_console().print(f"Warning: {warning.message}", soft_wrap=True, markup=False)
     rehearsal.learn(**log)  # whatever is wrong with the rows shows before anything is spent
+    out.mkdir(parents=True, exist_ok=True)  # and so does a folder that cannot be written
     law = ContextLaw(context_cells)
     if not uniform_contexts:
         spent = HISTOGRAM_SHARE * epsilon
@@ -209,11 +210,12 @@ def predict(
     contexts: Annotated[Path, typer.Argument(help="CSV, TSV or Parquet with the context columns.")],
     *,
     every: Annotated[bool, typer.Option("--every-action", help="Mean and sd of every action, too.")] = False,
+    clip: Annotated[bool, typer.Option("--clip", help="Move contexts outside to their bounds.")] = False,
 ) -> None:
     """Best action, its expected reward and standard deviation for every row, as CSV on standard output."""
     held, names, _, labels = _opened(policy)
     rows = _contexts(contexts, names)
-    mean, sd = held.predict(rows)
+    mean, sd = held.predict(_moved_inside(held, rows) if clip else rows)
     best = mean.argmax(axis=1)
     shown = labels if labels is not None else [f"{point:g}" for point in held.actions.points[:, 0]]
     writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -238,6 +240,7 @@ def evaluate(
     ] = None,
     draws: Annotated[int, typer.Option(min=2, help="Bootstrap draws.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    clip: Annotated[bool, typer.Option("--clip", help="Move contexts outside to their bounds.")] = False,
 ) -> None:
     """Value of the policy, of every constant action and of random choice, with 95% intervals."""
     held, names, columns, labels = _opened(policy)
@@ -249,6 +252,8 @@ def evaluate(
         kinds[cluster] = str
     table = read_table_file(log, kinds)
     contexts = np.column_stack([np.asarray(table[name], dtype=float) for name in names])
+    if clip:
+        contexts = _moved_inside(held, contexts)
     if labels is not None:
         given = _coded(np.asarray(table[action]), labels)
     else:
@@ -293,6 +298,13 @@ def _opened(folder: Path) -> tuple[PublicPolicy, list[str], dict[str, Any], list
         return held, list(columns["context"]), columns, columns["arms"]
     except (OSError, ValueError, KeyError, TypeError):
         raise CorruptState(f"{_COLUMNS} is missing in the policy's folder, or damaged") from None
+
+
+def _moved_inside(held: PublicPolicy, rows: FloatArray) -> FloatArray:
+    """Contexts at the nearest bound of the policy's ranges, which `learn --clip` did too."""
+    ends = [axis.edges[[0, -1]] for axis in held.contexts.axes if isinstance(axis, IntervalAxis)]
+    low, high = np.transpose(ends)
+    return np.asarray(np.clip(rows, low, high))
 
 
 def _contexts(path: Path, names: list[str]) -> FloatArray:
