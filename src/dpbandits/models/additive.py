@@ -4,13 +4,14 @@ f(x) = sum_i f_i(x_i): the kernel is a mean of one-dimensional kernels, and feat
 side by side. With p features a coordinate m = d p grows linearly in d, where a tensor grid grows like p^d.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import Box
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models import features as feature_models
@@ -47,14 +48,18 @@ class AdditiveFeatures:
         self.n_features = sum(part.n_features for _, part in self.parts)
         self.supports: Supports = ((0, self.n_features),)
         self._least = 1 + max(max(columns) for columns, _ in self.parts)
+        self._alike = _alike(self.parts)
 
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Feature vectors (..., m) of points (..., d)."""
         points = np.asarray(X, dtype=np.float64)
         if points.ndim == 0 or points.shape[-1] < self._least:
             raise InvalidData(f"points have shape {points.shape}: expected at least {self._least} columns")
-        blocks = [part(points[..., list(columns)]) for columns, part in self.parts]
-        return np.asarray(np.concatenate(blocks, axis=-1) / np.sqrt(len(self.parts)))
+        phi = np.empty((*points.shape[:-1], self.n_features))
+        for part, columns, places in self._alike:  # parts that are alike are evaluated at once
+            phi[..., places] = part(points[..., columns])
+        phi /= np.sqrt(len(self.parts))
+        return phi
 
     def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
         """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k)."""
@@ -79,6 +84,21 @@ class AdditiveFeatures:
 
     def __repr__(self) -> str:
         return f"AdditiveFeatures(n_parts={len(self.parts)}, n_features={self.n_features})"
+
+
+def _alike(
+    parts: Sequence[tuple[tuple[int, ...], Features]],
+) -> list[tuple[Features, IntArray, IntArray]]:
+    """Groups of equal parts: features, columns (k, c) of the k parts, and places (k, m) in the whole."""
+    groups: dict[str, tuple[Features, list[tuple[int, ...]], list[IntArray]]] = {}
+    start = 0
+    for columns, part in parts:
+        label = json.dumps([len(columns), part.to_config()], sort_keys=True)
+        _, theirs, places = groups.setdefault(label, (part, [], []))
+        theirs.append(columns)
+        places.append(np.arange(start, start + part.n_features))
+        start += part.n_features
+    return [(part, np.array(columns), np.stack(places)) for part, columns, places in groups.values()]
 
 
 def additive_features(domain: Box, *, lengthscale: float, per_column: int) -> AdditiveFeatures:
