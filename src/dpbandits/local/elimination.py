@@ -22,15 +22,15 @@ __all__ = ["EliminationConstants", "EliminationRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class EliminationConstants:
-    """Constants of the rule, chosen on tuning worlds (`dpbandits.studies.ma2025_local`) and frozen.
+    """Constants of the rule, chosen on tuning worlds (`dpbandits.studies.local_tuning`) and frozen.
 
     Attributes:
         z: width of an interval in standard deviations.
         scale: c, the bias allowed in a leaf of depth 0.
     """
 
-    z: float = 1.0
-    scale: float = 0.5
+    z: float = 1.11
+    scale: float = 0.363
 
 
 class EliminationRule:
