@@ -15,7 +15,8 @@ On the server:
 - `simulate`: whole crowds at once, for studies.
 
 Learning from others: `SourceSpec` and `SourceClient` for a source's own server and devices, `Server.attach`
-for its target; `simulate_transfer` and `simulate_tasks` for studies.
+for its target; `simulate_transfer` and `simulate_tasks` for studies. Counting anywhere: `ReportCounts`,
+`aggregate`.
 
 Gaussian-process bandits, (epsilon, delta): `GPUCBSpec`, `GPUCBClient` (with `FileOutbox`), `GPUCBServer`,
 `PublishedWeights`; as published, `dpbandits.local.published.dubey2021_local.Dubey2021LocalServer`.
@@ -27,7 +28,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dpbandits.local.aggregation import aggregate
     from dpbandits.local.client import Client
+    from dpbandits.local.counting import ReportCounts
     from dpbandits.local.crowd import ContextWorld, SimulationResult, simulate
     from dpbandits.local.durable_server import DurableServer, Recorded
     from dpbandits.local.elimination import EliminationConstants, EliminationRule
@@ -66,6 +69,7 @@ __all__ = [
     "PublishedPolicy",
     "PublishedWeights",
     "Recorded",
+    "ReportCounts",
     "Server",
     "SimulatedSource",
     "SimulationResult",
@@ -77,6 +81,7 @@ __all__ = [
     "TransferTree",
     "TreeConstants",
     "TreeRule",
+    "aggregate",
     "report_guarantee",
     "simulate",
     "simulate_tasks",
@@ -100,6 +105,7 @@ _MODULES = {
     "PublishedPolicy": "reports",
     "PublishedWeights": "gp_spec",
     "Recorded": "durable_server",
+    "ReportCounts": "counting",
     "Server": "server",
     "SimulatedSource": "transfer_crowd",
     "SimulationResult": "crowd",
@@ -111,6 +117,7 @@ _MODULES = {
     "TransferTree": "transfer_tree",
     "TreeConstants": "tree",
     "TreeRule": "tree",
+    "aggregate": "aggregation",
     "report_guarantee": "guarantees",
     "simulate": "crowd",
     "simulate_tasks": "transfer_crowd",
