@@ -1,9 +1,13 @@
 """Every mechanism and every private policy has an audit; broken claims are caught, honest ones are not."""
 
+import json
+import math
+from dataclasses import replace
+
 import pytest
 
 from contracts.cases import CASES
-from dpbandits.audit import NAMES, AuditSettings, build, run_audits
+from dpbandits.audit import NAMES, AuditRow, AuditSettings, build, run_audits
 from dpbandits.audit.catalogue._shared import LineFeatures, PreparedNoise
 from dpbandits.audit.catalogue.reports import laws
 from dpbandits.errors import InvalidParameter
@@ -139,6 +143,25 @@ def test_wrong_names_are_refused_before_anything_runs(names):
 def test_impossible_settings_are_refused(changes):
     with pytest.raises(InvalidParameter):
         AuditSettings(**changes)
+
+
+def test_rows_that_are_there_are_not_run_again(tmp_path):
+    path, names = tmp_path / "deep" / "rows.jsonl", ("report-signed", "report-krr", "broken-float-laplace")
+    first = run_audits(names[:2], AuditSettings(samples=2000), kept=path)
+    with path.open("a") as file:
+        file.write('{"settings": {"cut')  # died while writing
+    rows = run_audits(names, AuditSettings(samples=2000), kept=path)
+    assert rows[:2] == first  # seconds and all
+    assert len(path.read_text().splitlines()) == 4
+    assert run_audits(names, AuditSettings(samples=2000), kept=path) == rows
+    assert (
+        run_audits(names[:2], AuditSettings(samples=2000, epsilon=2.0), kept=path)[0].claimed_epsilon == 2.0
+    )
+
+
+def test_an_infinite_bound_survives_json():
+    row = replace(build("report-krr").run(), lower_bound=math.inf, tightness=math.inf)
+    assert AuditRow.from_json(json.loads(json.dumps(row.to_json(), allow_nan=False))) == row
 
 
 def test_two_processes_give_the_rows_in_order():

@@ -64,7 +64,7 @@ def test_one_sampled_audit_on_the_screen_with_a_page(tmp_path):
     done = invoke("broken-float-laplace", "--samples", 2000, "--out", tmp_path / "page")
     assert done.exit_code == 0, done.output
     assert "exceeded" in done.stdout
-    assert {file.name for file in (tmp_path / "page").iterdir()} == {"audit.html", "audit.json"}
+    assert {file.name for file in (tmp_path / "page").iterdir()} == {"audit.html", "audit.json", "rows.jsonl"}
     (row,) = json.loads((tmp_path / "page" / "audit.json").read_text())
     assert row["samples"] == 4000
     page = (tmp_path / "page" / "audit.html").read_text()

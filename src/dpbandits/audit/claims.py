@@ -12,10 +12,10 @@ these neighbours, did not.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from dpbandits._typing import FloatArray
 from dpbandits.audit import bounds
@@ -79,6 +79,12 @@ class AuditRow:
         """A flat row; an infinite bound is written as a string."""
         fields = asdict(self)
         return {key: str(value) if value == float("inf") else value for key, value in fields.items()}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """The row that `to_json` wrote."""
+        infinite = {key: float("inf") for key, value in fields.items() if value == "inf"}
+        return cls(**{**fields, **infinite})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,13 @@
 """Running many audits: each in a process with one thread, the longest first."""
 
+import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from dpbandits._typing import Seed
 from dpbandits.audit.catalogue import NAMES, build
@@ -45,6 +47,7 @@ def run_audits(
     settings: AuditSettings | None = None,
     *,
     jobs: int = 0,
+    kept: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[AuditRow]:
     """Rows of these audits, in the order of their names.
@@ -53,6 +56,7 @@ def run_audits(
         names: of `NAMES`.
         settings: shared by all.
         jobs: processes; -1 for all cores, 0 to stay in this process.
+        kept: JSON lines, appended to: rows that stand there with the same settings are not run again.
         progress: called with the name of every audit that is done.
 
     Raises:
@@ -63,16 +67,42 @@ def run_audits(
         raise InvalidParameter("expected names that differ, and jobs of at least -1")
     for name in names:  # everything that can be refused is refused before anything is run
         build(name, epsilon=chosen.epsilon, seed=chosen.seed)
-    rows: dict[str, AuditRow] = {}
-    for row in _rows(names, chosen, jobs):
+    earlier = {} if kept is None else _read(kept, chosen)
+    rows = {name: earlier[name] for name in names if name in earlier}
+    for name in rows:
+        if progress is not None:
+            progress(name)
+    for row in _rows([name for name in names if name not in rows], chosen, jobs):
         rows[row.name] = row
+        if kept is not None:
+            _append(kept, chosen, row)
         if progress is not None:
             progress(row.name)
     return [rows[name] for name in names]
 
 
+def _read(path: Path, settings: AuditSettings) -> dict[str, AuditRow]:
+    """Rows by name; a last line that was cut off is left out."""
+    rows: dict[str, AuditRow] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        with suppress(json.JSONDecodeError, KeyError, TypeError):
+            record = json.loads(line)
+            if record["settings"] == asdict(settings):
+                row = AuditRow.from_json(record["row"])
+                rows[row.name] = row
+    return rows
+
+
+def _append(path: Path, settings: AuditSettings, row: AuditRow) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps({"settings": asdict(settings), "row": row.to_json()}, allow_nan=False)
+    torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+    with path.open("a") as file:
+        file.write(("\n" if torn else "") + line + "\n")
+
+
 def _rows(names: Sequence[str], settings: AuditSettings, jobs: int) -> Iterator[AuditRow]:
-    if jobs == 0:
+    if jobs == 0 or not names:
         yield from (_run(name, settings) for name in names)
         return
     workers = min(len(names), (os.cpu_count() or 1) if jobs == -1 else jobs)

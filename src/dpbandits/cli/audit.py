@@ -30,11 +30,14 @@ def audit(
     confidence: Annotated[float, typer.Option(help="Of every row's lower bound.")] = 0.999,
     seed: Annotated[int, typer.Option(help="Of public choices; noise comes from the system.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Folder for audit.html and audit.json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for audit.html and audit.json; rows in it are not run again.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON and nothing else.")] = False,
 ) -> None:
     """Prove privacy loss from below, through the public calls and with the real noise.
 
+    Started again with the same --out, it runs only what is missing: take another folder after a change.
     Exit status 1 where an honest claim is exceeded, or a claim that is known to be false is not.
     """
     if name is None and not everything:
@@ -53,7 +56,13 @@ def audit(
             bar.update(task, description=done)
             bar.advance(task)
 
-        rows = run_audits(names, settings, jobs=0 if len(names) == 1 else jobs, progress=advance)
+        rows = run_audits(
+            names,
+            settings,
+            jobs=0 if len(names) == 1 else jobs,
+            kept=None if out is None else out / "rows.jsonl",
+            progress=advance,
+        )
     page = None
     if out is not None:
         page = write_audit_report(rows, out, command=_command(name, settings))

@@ -6,7 +6,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.audit.catalogue._shared import DELTA, Entry, LineFeatures, PreparedNoise, rows_of
 from dpbandits.audit.claims import Audit, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import fit_categories
-from dpbandits.domains import Box
+from dpbandits.domains import Box, RewardRange
 from dpbandits.local import (
     Client,
     GPUCBClient,
@@ -96,7 +96,7 @@ def _gp_spec(epsilon: float, seed: int, noise: PreparedNoise) -> GPUCBSpec:
     return GPUCBSpec(
         domain=Box(low=[-1.0], high=[1.0]),
         features=LineFeatures(),
-        reward_range=(0.0, 1.0),  # type: ignore[arg-type]
+        reward_range=RewardRange(0.0, 1.0),
         privacy=JointDP(epsilon=epsilon, delta=DELTA),
         n_candidates=2,
         seed=seed,
