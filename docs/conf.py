@@ -42,6 +42,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.environments.functions.CandidateLaw"),
     ("py:class", "dpbandits.environments.functions.MeanFunction"),
     ("py:class", "dpbandits.outsourced.pipe.Answering"),
+    ("py:class", "dpbandits.privacy.row_mechanisms.noise_laws.Floating"),
 ]
 # Other libraries' inventories would need a network.
 nitpick_ignore_regex = [
