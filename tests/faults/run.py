@@ -289,7 +289,7 @@ def main() -> int:
     chosen = [subject for subject in SUBJECTS if not arguments.only or subject.name in arguments.only]
     table = run(chosen, fast=arguments.fast, most=arguments.most)
     results = {
-        "command": "make faults",
+        "command": "make faults" + (f' ARGS="--most {arguments.most}"' if arguments.most else ""),
         "injected": sum(row["injected"] for row in table.rows),
         "violations": sum(row["violations"] for row in table.rows),
         "rows": table.rows,

@@ -3,6 +3,7 @@
 `run.py` does them in processes of its own, one thread each, as forking demands.
 """
 
+import ast
 import json
 import os
 import subprocess
@@ -96,3 +97,17 @@ def test_the_harness_notices_what_forgets(tmp_path, careful):
     assert all(struck for strikes in outcomes.values() for struck, _ in strikes)
     broken = {mode for mode, strikes in outcomes.items() if any(violations for _, violations in strikes)}
     assert broken == (set() if careful else {"kill", "torn", "garbled", "full", "full for long"})
+
+
+def test_no_clock_is_read_where_states_are_kept():
+    """A clock that jumps cannot matter to rooms that never look at one."""
+    package = runner.REPOSITORY / "src" / "dpbandits"
+    for room in ("state", "privacy", "policy", "central", "local", "outsourced"):
+        for path in (package / room).rglob("*.py"):
+            imported = {
+                name.partition(".")[0]
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.Import | ast.ImportFrom)
+                for name in [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+            }
+            assert not imported & {"time", "datetime", "sched"}, path.name

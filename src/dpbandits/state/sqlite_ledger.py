@@ -1,5 +1,6 @@
 """`SQLiteLedger`: a durable ledger in one file, shared by any number of processes."""
 
+import hashlib
 import secrets
 import sqlite3
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from decimal import Decimal, InvalidOperation
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from dpbandits.errors import CorruptState, IncompatibleState, StateError
 from dpbandits.state.files import sync_directory, write_durably
@@ -27,22 +29,23 @@ from dpbandits.state.ledger import (
 __all__ = ["SQLiteLedger"]
 
 APPLICATION_ID = 0x44504C47  # "DPLG", in the database's own header
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-# Decimals are kept as text: SQLite's numbers are binary floats.
+# Decimals are kept as text: SQLite's numbers are binary floats. It has no checksums either: every row ends
+# with one of its own, so that a flipped bit is no budget.
 _SCHEMA = (
     """CREATE TABLE accounts (
         name TEXT PRIMARY KEY NOT NULL,
         epsilon TEXT NOT NULL, delta TEXT NOT NULL,
-        spent_epsilon TEXT NOT NULL, spent_delta TEXT NOT NULL
+        spent_epsilon TEXT NOT NULL, spent_delta TEXT NOT NULL, seal TEXT NOT NULL
     ) WITHOUT ROWID""",
     """CREATE TABLE charges (
         account TEXT NOT NULL REFERENCES accounts (name), charge_id TEXT NOT NULL,
-        epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+        epsilon TEXT NOT NULL, delta TEXT NOT NULL, seal TEXT NOT NULL,
         PRIMARY KEY (account, charge_id)
     ) WITHOUT ROWID""",
     """CREATE TABLE witnesses (
-        lineage TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL
+        lineage TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL, seal TEXT NOT NULL
     ) WITHOUT ROWID""",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA_VERSION}",
@@ -87,10 +90,8 @@ class SQLiteLedger:
             if existing is not None:
                 check_same_limits(name, existing, opened)
                 return
-            connection.execute(
-                "INSERT INTO accounts VALUES (?, ?, ?, '0', '0')",
-                (name, str(opened.epsilon), str(opened.delta)),
-            )
+            row = (name, str(opened.epsilon), str(opened.delta), "0", "0")
+            connection.execute("INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?)", (*row, _seal(row)))
 
     def charge(self, account: str, *, charge_id: str, epsilon: Amount, delta: Amount = 0.0) -> Balance:
         """See `Ledger.charge`."""
@@ -98,18 +99,20 @@ class SQLiteLedger:
         with self._transaction() as connection:
             balance = found(_account(connection, account), account)
             earlier = connection.execute(
-                "SELECT epsilon, delta FROM charges WHERE account = ? AND charge_id = ?", (account, charge_id)
+                "SELECT * FROM charges WHERE account = ? AND charge_id = ?", (account, charge_id)
             ).fetchone()
             if earlier is not None:
-                check_same_charge((_decimal(earlier[0]), _decimal(earlier[1])), amounts)
+                _, _, *charged = _unsealed(earlier)
+                check_same_charge((_decimal(charged[0]), _decimal(charged[1])), amounts)
                 return balance
             balance = balance.charged(*amounts, account=account)
+            paid = (account, charge_id, *map(str, amounts))
+            connection.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?)", (*paid, _seal(paid)))
+            limits = (str(balance.epsilon), str(balance.delta))
+            spent = (str(balance.spent_epsilon), str(balance.spent_delta))
             connection.execute(
-                "INSERT INTO charges VALUES (?, ?, ?, ?)", (account, charge_id, *map(str, amounts))
-            )
-            connection.execute(
-                "UPDATE accounts SET spent_epsilon = ?, spent_delta = ? WHERE name = ?",
-                (str(balance.spent_epsilon), str(balance.spent_delta), account),
+                "UPDATE accounts SET spent_epsilon = ?, spent_delta = ?, seal = ? WHERE name = ?",
+                (*spent, _seal((account, *limits, *spent)), account),
             )
             return balance
 
@@ -123,7 +126,8 @@ class SQLiteLedger:
         witness = new_witness(lineage, position, digest)
         with self._transaction() as connection:
             check_advance(_witness(connection, lineage), witness)
-            connection.execute("INSERT OR REPLACE INTO witnesses VALUES (?, ?, ?)", (lineage, *witness))
+            row = (lineage, *witness)
+            connection.execute("INSERT OR REPLACE INTO witnesses VALUES (?, ?, ?, ?)", (*row, _seal(row)))
 
     def last(self, lineage: str) -> Witness | None:
         """See `Ledger.last`."""
@@ -216,12 +220,14 @@ def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
         raise damaged
     if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise damaged
-    # SQLite has no checksums; the totals and the charges vouch for each other.
+    for row in connection.execute("SELECT * FROM witnesses"):
+        _unsealed(row)
+    # Rows that are gone have no seal to miss; the totals and the charges vouch for each other.
     totals: dict[str, tuple[Decimal, Decimal]] = {}
-    for account, *amounts in connection.execute("SELECT account, epsilon, delta FROM charges"):
+    for account, _, *amounts in map(_unsealed, connection.execute("SELECT * FROM charges")):
         epsilon, delta = totals.get(account, (Decimal(0), Decimal(0)))
         totals[account] = (add(epsilon, _decimal(amounts[0])), add(delta, _decimal(amounts[1])))
-    for account, *spent in connection.execute("SELECT name, spent_epsilon, spent_delta FROM accounts"):
+    for account, _, _, *spent in map(_unsealed, connection.execute("SELECT * FROM accounts")):
         if tuple(map(_decimal, spent)) != totals.pop(account, (Decimal(0), Decimal(0))):
             raise damaged
     if totals:  # charges of an account that is gone
@@ -229,22 +235,31 @@ def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _account(connection: sqlite3.Connection, name: str) -> Balance | None:
-    row = connection.execute(
-        "SELECT epsilon, delta, spent_epsilon, spent_delta FROM accounts WHERE name = ?", (name,)
-    ).fetchone()
-    return None if row is None else Balance(*map(_decimal, row))
+    row = connection.execute("SELECT * FROM accounts WHERE name = ?", (name,)).fetchone()
+    return None if row is None else Balance(*map(_decimal, _unsealed(row)[1:]))
 
 
 def _witness(connection: sqlite3.Connection, lineage: str) -> Witness | None:
-    row = connection.execute(
-        "SELECT position, digest FROM witnesses WHERE lineage = ?", (lineage,)
-    ).fetchone()
+    row = connection.execute("SELECT * FROM witnesses WHERE lineage = ?", (lineage,)).fetchone()
     if row is None:
         return None
-    position, digest = row
+    _, position, digest = _unsealed(row)
     if not isinstance(position, int) or not isinstance(digest, str):
         raise CorruptState("the ledger holds something that is no witness: restore it from a backup")
     return Witness(position, digest)
+
+
+def _seal(row: tuple[object, ...]) -> str:
+    """Checksum of a row's values: against a disk's errors, not against people."""
+    return hashlib.blake2b(repr(row).encode(errors="surrogatepass"), digest_size=8).hexdigest()
+
+
+def _unsealed(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row's values, once its seal has vouched for them."""
+    *values, seal = row
+    if seal != _seal(tuple(values)):
+        raise CorruptState("a row of the ledger was changed: restore it from a backup")
+    return tuple(values)
 
 
 def _decimal(text: object) -> Decimal:
