@@ -1,6 +1,7 @@
 import copy
 import os
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -215,11 +216,31 @@ def test_a_policy_cannot_be_copied(case, duplicate):
 
 
 @every_policy
-def test_a_forked_child_cannot_ask(case, monkeypatch):
+def test_a_forked_child_cannot_go_on_nor_waits_for_a_lock(case, monkeypatch, tmp_path):
     policy = case.make()
     drive(policy, 0, 3)
+    decision = ask(policy, 3)
     before = fingerprint(policy)
+    holding, release = threading.Event(), threading.Event()
+
+    def hold():  # as a thread of the parent may at the fork, which is not there in the child
+        with policy._turn:
+            holding.set()
+            release.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    holding.wait(20)
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    with pytest.raises(ForkedState):
-        ask(policy, 3)
+    for call in (
+        lambda: ask(policy, 4),
+        lambda: policy.tell(decision.id, 0.5),
+        lambda: policy.abandon(decision.id),
+        lambda: policy.save(tmp_path / "state"),
+    ):
+        with pytest.raises(ForkedState):
+            call()
+    release.set()
+    thread.join()
     assert fingerprint(policy) == before
+    assert not (tmp_path / "state").exists()

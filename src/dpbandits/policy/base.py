@@ -8,7 +8,8 @@ import os
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -196,12 +197,7 @@ class BasePolicy(ABC):
                 raise InvalidData(f"available: expected booleans of shape {shape[:2]}, got {available.shape}")
             if not available.any(axis=1).all():
                 raise InvalidData("available: a decision set has no available row")
-        if os.getpid() != self._process:
-            raise ForkedState(
-                "this process was forked from the one that holds the policy: build or load it after "
-                "the fork, in one process"
-            )
-        with self._turn:
+        with self._in_turn():
             digests = self._book.check_open(len(rows), users)
             self._charge()
             self._prepare()
@@ -209,13 +205,27 @@ class BasePolicy(ABC):
             actions = rows[np.arange(len(rows)), indices]
             return DecisionBatch(self._book.open(digests, actions), indices, actions, propensities)
 
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        """One thread at a time, and only in the process that built or loaded the policy.
+
+        The process is asked first: in a forked child a thread that is not there may hold the lock.
+        """
+        if os.getpid() != self._process:
+            raise ForkedState(
+                "this process was forked from the one that holds the policy: build or load it after "
+                "the fork, in one process"
+            )
+        with self._turn:
+            yield
+
     def tell(self, decision_id: str, reward: float) -> Receipt:
         """Give a decision its reward."""
         return self.tell_batch([decision_id], [reward])[0]
 
     def tell_batch(self, decision_ids: Sequence[str], rewards: ArrayLike) -> tuple[Receipt, ...]:
         """Rewards (B,) of several decisions; all are checked before any is taken."""
-        with self._turn:
+        with self._in_turn():
             rounds = self._book.rounds_of(decision_ids)
             values = self.reward_range.validate(rewards, clip=self.clip)
             if values.shape != rounds.shape:
@@ -229,7 +239,7 @@ class BasePolicy(ABC):
 
     def abandon(self, decision_id: str) -> None:
         """Say that a decision will never have a reward: it contributes nothing."""
-        with self._turn:
+        with self._in_turn():
             self._book.abandon(decision_id)
 
     @property
@@ -278,7 +288,7 @@ class BasePolicy(ABC):
         it is sealed with a `key`. After a failure nothing more is released until a `save`, here or at
         another path, succeeds.
         """
-        with self._turn:
+        with self._in_turn():
             self._charge()  # whoever loads the state need not know the account
             self._store = StateStore(path, ledger=self._ledger, key=key)
             self._commit()
