@@ -56,7 +56,12 @@ class Liar:
 
 
 def spec_for(one, **changes):
-    base = {"domain": Box(low=[0] * one.dim, high=[1] * one.dim), "n_arms": one.n_arms, "epsilon": 1.0}
+    base = {
+        "domain": Box(low=[0] * one.dim, high=[1] * one.dim),
+        "n_arms": one.n_arms,
+        "epsilon": 1.0,
+        "policy": "tree",
+    }
     return PartitionBanditSpec(**(base | changes))
 
 

@@ -217,7 +217,7 @@ class SourceClient(Client):
     Example:
         >>> from dpbandits.domains import Box
         >>> from dpbandits.local import Server
-        >>> target = PartitionBanditSpec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=1.0)
+        >>> target = PartitionBanditSpec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=1.0, policy="tree")
         >>> source = SourceSpec(target=target, name="last year", n_users=1000, epsilon=4.0)
         >>> device, server = SourceClient(source.reports), Server(source.reports)
         >>> device.observe(server.publish(), [0.3], arm=1)

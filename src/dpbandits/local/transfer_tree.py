@@ -54,6 +54,8 @@ _REFRESH = 0.02
 # Stands for infinity when the likelihood of a dropped source is computed.
 _FAR = 2.0
 
+_FACTORS = np.minimum(DOUBTS, _FAR) ** 2
+
 
 class TransferTree(TreeRule):
     """`TreeRule` that can be told what other crowds know.
@@ -145,16 +147,13 @@ class TransferTree(TreeRule):
             noise = 1.0 / mine + 1.0 / theirs + (source.least_doubt**2 * scale)[:, None]
             precision = both / (noise + loose[:, None] * (mean - self.constants.prior_mean) ** 2)
             observed = Gaussians(precision, precision * (own.moment / mine - mean))
-            score = [
-                log_evidence(
-                    self.partition,
-                    observed,
-                    root_variance=min(doubt, _FAR) ** 2 * scale[0],
-                    variance=min(doubt, _FAR) ** 2 * scale,
-                )
-                - _STEP_COST * step
-                for step, doubt in enumerate(DOUBTS)
-            ]
+            score = log_evidence(
+                self.partition,
+                observed,
+                root_variance=_FACTORS * scale[0],
+                variance=_FACTORS[:, None] * scale,
+            )
+            score -= _STEP_COST * np.arange(len(DOUBTS))
             source.doubt = DOUBTS[int(np.argmax(score))]
 
     def _place(self) -> None:

@@ -123,27 +123,30 @@ def downward(
 
 
 def log_evidence(
-    partition: DyadicPartition, observed: Gaussians, *, root_variance: float, variance: FloatArray
-) -> float:
-    """log p(observations) of a tree process that starts from N(0, root_variance), up to a constant.
+    partition: DyadicPartition, observed: Gaussians, *, root_variance: FloatArray, variance: FloatArray
+) -> FloatArray:
+    """log p(observations) of tree processes that start from N(0, root_variance), up to a constant: (c,).
 
     The constant depends on the observations' precisions only, so that processes can be compared.
 
     Args:
         partition: the tree.
         observed: (n_nodes, K) observations of nodes, K independent processes.
-        root_variance: variance of the root.
-        variance: (n_nodes,) variance of every node's step from its parent.
+        root_variance: (c,) variance of the root in every candidate.
+        variance: (c, n_nodes) variance of every node's step from its parent.
     """
-    precision, moment = observed.precision.copy(), observed.moment.copy()
-    safe = np.where(precision > 0.0, precision, 1.0)
-    score = -0.5 * moment**2 / safe
+    shape = (len(root_variance), *observed.precision.shape)
+    precision, moment = (np.broadcast_to(array, shape).copy() for array in observed)
+    safe = np.where(observed.precision > 0.0, observed.precision, 1.0)
+    score = np.broadcast_to(-0.5 * observed.moment**2 / safe, shape).copy()
     for inner in reversed(tree_levels(partition)):
         for child in (partition.left[inner], partition.right[inner]):
-            step = variance[child][:, None]
-            factor = 1.0 / (1.0 + precision[child] * step)
-            score[inner] += score[child] + 0.5 * (np.log(factor) + moment[child] ** 2 * step * factor)
-            precision[inner] += precision[child] * factor
-            moment[inner] += moment[child] * factor
-    factor = 1.0 / (1.0 + precision[0] * root_variance)
-    return float((score[0] + 0.5 * (np.log(factor) + moment[0] ** 2 * root_variance * factor)).sum())
+            step, told, mean = variance[:, child, None], precision[:, child], moment[:, child]
+            factor = 1.0 / (1.0 + told * step)
+            score[:, inner] += score[:, child] + 0.5 * (np.log(factor) + mean**2 * step * factor)
+            precision[:, inner] += told * factor
+            moment[:, inner] += mean * factor
+    root = root_variance[:, None]
+    factor = 1.0 / (1.0 + precision[:, 0] * root)
+    whole = score[:, 0] + 0.5 * (np.log(factor) + moment[:, 0] ** 2 * root * factor)
+    return np.asarray(whole.sum(axis=1))

@@ -65,6 +65,7 @@ class Case:
 
 CASES = {
     "none": Case(text="no source"),
+    "none-smooth": Case(text="no source, policy `smooth`", policy="smooth"),
     "good": Case(text="5,000 at epsilon 8", n_users=5000),
     "harmful": Case(
         text="5,000 at epsilon .5, gamma 5, avoiding the best arm",
