@@ -72,6 +72,7 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_execution_show_tb = True
 nb_merge_streams = True
+nb_render_markdown_format = "myst"  # the default knows no tables
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
