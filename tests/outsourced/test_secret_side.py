@@ -24,6 +24,7 @@ from dpbandits.outsourced import AnswerLaplace, AnswerLog, Curator, Release
 from dpbandits.outsourced import release as release_module
 from dpbandits.privacy.row_mechanisms import L2Laplace
 from dpbandits.state import StateStore, store
+from dpbandits.state.files import locked
 
 SCHEMA = Schema(age=Range(20, 80), dose=Range(0, 10))
 NOISE = AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0)
@@ -273,6 +274,27 @@ def test_two_that_publish_one_directory_publish_one_release(tmp_path):
     np.testing.assert_array_equal(again.inputs, released.inputs)
     given = two.answer(3)
     assert one.answer_again(3) == given
+
+
+def test_opening_waits_for_a_line_that_is_being_written(tmp_path):
+    """Half a line on disk while its writer holds the lock is no torn line: it is not cut off."""
+    curator = make(tmp_path / "one")
+    curator.publish()
+    curator.answer(4)
+    path = tmp_path / "one" / "answers.log"
+    whole = path.read_bytes()
+    half = whole[: whole[:-1].rfind(b"\n") + 9]
+    opened = []
+    with locked(tmp_path / "one" / "answers.lock"):
+        path.write_bytes(half)
+        thread = threading.Thread(target=lambda: opened.append(Curator.open(tmp_path / "one")))
+        thread.start()
+        thread.join(timeout=0.5)
+        assert thread.is_alive()
+        assert path.read_bytes() == half
+        path.write_bytes(whole)
+    thread.join()
+    assert opened[0].answered == curator.answered
 
 
 # -- the log ------------------------------------------------------------------------------------------

@@ -277,7 +277,10 @@ _FIXED = {
 
 def picture(item: Item, results: Sequence[CellResult]) -> bytes:
     """PNG: regret against the number of queries, a panel a world, with bands of two standard errors."""
-    worlds = list(dict.fromkeys(result.cell.world for result in results))
+    names = [result.cell.world for result in results]
+    worlds = sorted(
+        dict.fromkeys(names), key=names.count
+    )  # the legend stands at the last, which has all curves
     figure, axes = new_figure(width=4.6 * len(worlds) + 2.6, height=4.0, columns=len(worlds))
     for ax, world in zip(axes, worlds, strict=True):
         own = [result for result in results if result.cell.world == world]
@@ -296,7 +299,8 @@ def picture(item: Item, results: Sequence[CellResult]) -> bytes:
                 )
         for index, result in enumerate(private):
             label = f"{result.cell.method.split(',')[0]}, epsilon {result.cell.epsilon:g}"
-            _draw(ax, result, colour=PALETTE[_ALONG[index % len(_ALONG)]], style="-", label=label)
+            colour = PALETTE["pink" if item == "figure3" else _ALONG[index % len(_ALONG)]]
+            _draw(ax, result, colour=colour, style="-", label=label)
         for index, result in enumerate(broken):
             along = f"r {result.cell.dimension}" if item == "figure3" else f"epsilon {result.cell.epsilon:g}"
             colour = PALETTE["pink"] if item != "figure3" else PALETTE[_ALONG[index % len(_ALONG)]]
@@ -305,7 +309,7 @@ def picture(item: Item, results: Sequence[CellResult]) -> bytes:
         label_axes(ax, title=world, x="rows asked for", y="simple regret")
         ax.set_yscale("symlog", linthresh=1e-3)
         ax.set_ylim(bottom=0)
-    add_legend(axes[-1] if item == "figure3" else axes[0])
+    add_legend(axes[-1])
     return to_png(figure)
 
 
