@@ -53,8 +53,8 @@ def ma2025_command(
     """Figures 6 to 9 (people and sources that are simulated) and Table 2 (real people) of Ma2025.
 
     Average regret per target user, with standard errors over seeds. Started again with the same --out, it
-    runs only what is missing. Table 2 wants the extra `datasets`, and for `adult` its files in the folder
-    that DPBANDITS_DATA names.
+    runs only what is missing; with --column or --world it writes to files called -part. Table 2 wants the
+    extra `datasets`, and for `adult` its files in the folder that DPBANDITS_DATA names.
     """
     name: ma2025.Item = item.value
     with progress_bar() as bar:
@@ -76,8 +76,9 @@ def ma2025_command(
         whole = {"cells": rows, **table2(results)}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        (out / f"ma2025-{name}.json").write_text(json.dumps(whole, indent=1))
-        (out / f"ma2025-{name}.png").write_bytes(picture(name, results))
+        stem = f"ma2025-{name}" + ("" if columns is None and worlds is None else "-part")
+        (out / f"{stem}.json").write_text(json.dumps(whole, indent=1) + "\n")
+        (out / f"{stem}.png").write_bytes(picture(name, results))
     if as_json:
         typer.echo(json.dumps(whole))
         return

@@ -45,7 +45,17 @@ MARKS = 20
 _BATCH = 100
 _VERSIONS_OF_SLOW_RULES = 100
 
-CHOSEN: dict[str, dict[str, float]] = {}
+CHOSEN: dict[str, dict[str, float]] = {
+    "tree": {"child_sd": 0.35},
+    "tree+": {"known": 1.3},
+    "ma2025-tuned": {"radius": 0.05, "bias": 0.25},
+    "ma2025-tuned+": {"radius": 0.3, "bias": 0.25},
+    "linear": {"clip": 0.5, "warm_up": 0.03, "curvature": 0.01},
+    "linear+": {"clip": 0.5, "warm_up": 0.0, "curvature": 0.005},
+    "neural": {"clip": 0.5, "warm_up": 0.03, "curvature": 0.005},
+    "neural+": {"clip": 0.5, "warm_up": 0.0, "curvature": 0.005},
+    "abse": {"width": 0.5},
+}
 """Constants on tables by method, `+` behind the name where sources are there; others have their defaults."""
 
 
@@ -54,7 +64,7 @@ class Source:
     """One source of a synthetic world, or of a table.
 
     Attributes:
-        n_users: how many; None for all auxiliary people of a table.
+        n_users: how many; of a table at most so many, None for all of its auxiliary people.
         epsilon: of their reports.
         gamma: exponent of their density (worlds only), that of the density as the paper states it.
         kappa, behaviour: of the behaviour policy, see `SourceWorld` (worlds only; even on tables).
@@ -99,7 +109,7 @@ def world_and_sources(
         raise InvalidParameter(f"the table {name!r} has one source")
     auxiliary = table.source()
     everyone = len(auxiliary.columns)
-    return table.target(), [(auxiliary, s.n_users or everyone, s.epsilon) for s in sources]
+    return table.target(), [(auxiliary, min(s.n_users or everyone, everyone), s.epsilon) for s in sources]
 
 
 def curve(
@@ -121,7 +131,7 @@ def curve(
         name: of the world or table.
         seed: people, rewards, noise and coins.
         epsilon: of the target's reports; not needed by `abse`.
-        n_users: how many; on tables everybody by default.
+        n_users: how many; of a table at most so many, by default everybody.
         sources: see `Source`.
         half, data: of a table.
         constants: of the method; by default those of `CHOSEN` on tables, and the defaults elsewhere.
@@ -132,10 +142,10 @@ def curve(
     if method not in METHODS:
         raise InvalidParameter(f"method {method!r}: expected one of {METHODS}")
     one, auxiliary = world_and_sources(name, sources, half=half, data=data)
-    if n_users is None:
-        if isinstance(one, World):
-            raise InvalidParameter("n_users: a synthetic world needs a number")
-        n_users = len(one.columns)
+    if isinstance(one, PeopleWorld):
+        n_users = min(n_users or len(one.columns), len(one.columns))
+    elif n_users is None:
+        raise InvalidParameter("n_users: a synthetic world needs a number")
     given = dict(constants_of(method, name, sources) if constants is None else constants)
     if method == "abse":
         if sources:

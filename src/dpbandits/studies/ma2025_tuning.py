@@ -1,13 +1,16 @@
-"""How the constants of `ma2025_methods.CHOSEN` were chosen: nine candidates a method, the same people.
+"""How the constants of `ma2025_methods.CHOSEN` were chosen: on people who are not reported on.
+
+Nine candidates a method; where ours is not concerned, nine more around the best.
 
     python -m dpbandits.studies.ma2025_tuning constants --out docs/_results/ma2025-tuning.json
+    python -m dpbandits.studies.ma2025_tuning constants --fine --reps 4 --out docs/_results/ma2025-tuning.json
     python -m dpbandits.studies.ma2025_tuning mechanisms
 
 Candidates run on the tuning halves of the real tables, whose people are never reported on, with tuning
 seeds, at two pairs (epsilon, epsilon of the source). A candidate's score is its regret over that of a random
-arm, averaged over tables, pairs and seeds; the smallest is taken, one set of constants a method for all
-tables and pairs, separately with and without sources. `adult` is read from the folder that DPBANDITS_DATA
-names.
+arm, averaged over tables, pairs and seeds; the smallest is taken. For every method but `tree` the best of
+nine coarse candidates is tried again with eight around it. One set of constants a method serves all tables
+and pairs, one without and one with sources. `adult` is read from the folder that DPBANDITS_DATA names.
 """
 
 import argparse
@@ -33,11 +36,11 @@ PAIRS = ((1.0, 8.0), (4.0, 2.0))
 _GRADIENT = [
     {"clip": clip, "warm_up": warm_up, "curvature": curvature}
     for clip in (0.1, 0.3)
-    for warm_up in (0.03, 0.1)
+    for warm_up in (0.01, 0.03)
     for curvature in (0.005, 0.02)
-] + [{"clip": 0.5, "warm_up": 0.1, "curvature": 0.02}]
+] + [{"clip": 0.5, "warm_up": 0.03, "curvature": 0.02}]
 # After a jump-start there is less to explore: the same candidates with shorter warm-ups.
-_GRADIENT_AFTER = [{**one, "warm_up": {0.03: 0.0, 0.1: 0.03}[one["warm_up"]]} for one in _GRADIENT]
+_GRADIENT_AFTER = [{**one, "warm_up": {0.01: 0.0, 0.03: 0.01}[one["warm_up"]]} for one in _GRADIENT]
 _MA2025 = [
     {"radius": radius, **bias} for radius in (0.05, 0.2, 1.0) for bias in ({"bias": 0.25}, {"bias": 1.0}, {})
 ]
@@ -53,7 +56,31 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "neural+": _GRADIENT_AFTER,
     "abse": [{"width": width} for width in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5)],
 }
-"""Nine candidates a method; `+` is with sources."""
+"""Nine coarse candidates a method; `+` is with sources."""
+
+
+def _around(*, clips: Sequence[float], curvatures: Sequence[float], warm_up: float) -> list[dict[str, Any]]:
+    return [
+        {"clip": clip, "warm_up": warm_up, "curvature": curvature}
+        for clip in clips
+        for curvature in curvatures
+    ]
+
+
+_MA2025_FINE = [
+    {"radius": radius, "bias": bias} for radius in (0.05, 0.3, 1.0) for bias in (0.06, 0.12, 0.25)
+]
+
+FINE: dict[str, list[dict[str, Any]]] = {
+    "ma2025-tuned": _MA2025_FINE,
+    "ma2025-tuned+": _MA2025_FINE,
+    "linear": _around(clips=(0.5, 0.7, 1.0), curvatures=(0.005, 0.01, 0.02), warm_up=0.03),
+    "linear+": _around(clips=(0.3, 0.5, 0.7), curvatures=(0.002, 0.005, 0.01), warm_up=0.0),
+    "neural": _around(clips=(0.5, 0.7, 1.0), curvatures=(0.005, 0.01, 0.02), warm_up=0.03),
+    "neural+": _around(clips=(0.3, 0.5, 0.7), curvatures=(0.002, 0.005, 0.01), warm_up=0.0),
+    "abse": [{"width": width} for width in (0.35, 0.4, 0.42, 0.45, 0.5, 0.55, 0.58, 0.6, 0.65)],
+}
+"""Nine fine candidates for every method but ours: the best coarse one and eight around it."""
 
 
 def score(
@@ -120,13 +147,19 @@ class _Run:
 
 
 def _constants(options: argparse.Namespace) -> None:
-    rows = _scores([(entry, one) for entry in options.entries for one in GRIDS[entry]], options)
+    grids, stage = (FINE, "fine") if options.fine else (GRIDS, "coarse")
+    options.entries = [entry for entry in options.entries if entry in grids]
+    rows = _scores([(entry, one) for entry in options.entries for one in grids[entry]], options)
+    for row in rows:
+        row |= {"stage": stage, "reps": options.reps}
     if options.out is not None:
         kept = json.loads(options.out.read_text()) if options.out.exists() else []
-        rows = [row for row in kept if row["entry"] not in options.entries] + rows
-        options.out.write_text(json.dumps(rows, indent=2))
+        done = {(row["entry"], row["stage"]) for row in rows}
+        rows = [row for row in kept if (row["entry"], row["stage"]) not in done] + rows
+        options.out.write_text(json.dumps(rows, indent=1) + "\n")
     for entry in options.entries:
-        best = min((row for row in rows if row["entry"] == entry), key=lambda row: row["score"])
+        own = [row for row in rows if row["entry"] == entry and row["stage"] == stage]
+        best = min(own, key=lambda row: row["score"])
         sys.stdout.write(f'"{entry}": {best["constants"]},\n')
 
 
@@ -154,6 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command.set_defaults(run=run)
         if run is _constants:
             command.add_argument("--entries", nargs="+", choices=sorted(GRIDS), default=list(GRIDS))
+            command.add_argument("--fine", action="store_true", help="the fine candidates")
             command.add_argument("--out", type=Path, default=None, help="JSON of all scores")
     options = parser.parse_args(arguments)
     options.run(options)
