@@ -23,6 +23,7 @@ from dpbandits.privacy.noise import SimulatedNoise
 
 LINES = [
     *[("SE .2 in 1+1", rounds) for rounds in (10_000, 100_000, 1_000_000, 10_000_000)],
+    ("Matern-5/2 .3 in 1+1", 1_000_000),  # isotropic: the kernel does not factor
     *[("SE .3 in 2+1", rounds) for rounds in (10_000, 1_000_000)],
 ]
 PREDICTED = 500_000

@@ -26,8 +26,8 @@ from dpbandits.models import eigenfeatures
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.noise import SimulatedNoise
-from dpbandits.state import MemoryLedger
+from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
+from dpbandits.state import MemoryLedger, store
 
 CONTEXTS = CellMeasure.uniform(low=0, high=1, cells=6)
 ACTIONS = CellMeasure.uniform(low=0, high=1, cells=7)
@@ -440,3 +440,43 @@ def test_the_published_form_is_not_copied(duplicate):
         duplicate(published())
     with pytest.raises(InvalidData):
         published().answer([[0.1], [0.2]])
+
+
+class Died(BaseException):
+    """The process ends here: nothing after it runs, nothing catches it."""
+
+
+@pytest.mark.parametrize("step", ["encode", "write_durably", "replace_durably"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_whoever_dies_while_committing_has_spent_what_left_and_releases_once(
+    tmp_path, monkeypatch, step, when
+):
+    ledger = MemoryLedger()
+    ledger.open_account("town", epsilon=3.0, delta=1e-6)
+    usca = build(ledger=ledger, account="town", noise=SecureNoise(certificate="near_gaussian"))
+    usca.learn(*rows(500))
+    usca.save(tmp_path / "state")
+    real = getattr(store, step)
+
+    def dying(*arguments):
+        if when == "after":
+            real(*arguments)
+        raise Died
+
+    for spend in ("answer", "release"):
+        with monkeypatch.context() as fatal:
+            fatal.setattr(store, step, dying)
+            with pytest.raises(Died):
+                usca.answer([0.5]) if spend == "answer" else usca.release()
+        dead, usca = usca, USCA.load(tmp_path / "state", ledger=ledger, account="town")
+        if usca._released is not None:  # witnessed: this one and no other
+            assert np.array_equal(usca._released, dead._released)
+        spent = float(ledger.balance("town").spent_epsilon)
+        number = usca.answer([0.5]).number
+        assert float(ledger.balance("town").spent_epsilon) >= max(spent, 0.5 * number)
+        usca = USCA.load(tmp_path / "state", ledger=ledger, account="town")
+        assert usca.remaining_answers == 4 - number
+    first = usca.release()
+    again = USCA.load(tmp_path / "state", ledger=ledger, account="town").release()
+    assert again.mean.tobytes() == first.mean.tobytes()
+    assert float(ledger.balance("town").spent_epsilon) <= 3.0
