@@ -146,7 +146,7 @@ def _lemma_12_policy(claim: float) -> Entry:
             known_broken=True,
             draw=draw,
             fit=fit_linear,
-            share=0.05,
+            share=0.03,
         )
 
     return name, build

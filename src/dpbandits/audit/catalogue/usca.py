@@ -169,7 +169,7 @@ def _release(epsilon: float, seed: int) -> Audit:
         neighbours=_TOP,
         draw=draw,
         score=None,
-        share=0.1,
+        share=0.06,
     )
 
 
@@ -211,7 +211,7 @@ def _phased_policy(epsilon: float, seed: int) -> Audit:
         neighbours="the first user's reward from lowest to highest",
         draw=draw,
         score=None,
-        share=0.05,
+        share=0.03,
     )
 
 
@@ -236,7 +236,7 @@ def _phased_actions(epsilon: float, seed: int) -> Audit:
         neighbours="the first user's reward from lowest to highest",
         draw=draw,
         fit=fit_categories,
-        share=0.05,
+        share=0.03,
     )
 
 
