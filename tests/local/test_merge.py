@@ -121,8 +121,20 @@ def test_counts_survive_arrays_and_files(tmp_path):
     again = read_counts(tmp_path / "counts.state")
     assert same(again, whole)
     assert again.spec == BASE
+    arrays = whole.to_arrays()
     with pytest.raises(IncompatibleState):
-        ReportCounts.from_arrays(BASE, POLICIES[:1], whole.to_arrays())
+        ReportCounts.from_arrays(BASE, POLICIES[:1], arrays)
+    for bad in (
+        {"0/0/sums": arrays["0/0/sums"][:, :0]},
+        {"0/7/sums": arrays["0/0/sums"]},
+        {"0/0/sums": arrays["0/0/sums"] + 0.5},
+        {"0/n": -arrays["0/n"]},
+        {"0/n": 0 * arrays["0/n"]},
+        {"0/x/sums": arrays["0/0/sums"]},
+        {"sums": arrays["0/0/sums"]},
+    ):
+        with pytest.raises(IncompatibleState):
+            ReportCounts.from_arrays(BASE, POLICIES, arrays | bad)
 
 
 def files_of(folder, *, repeats=True):

@@ -216,18 +216,26 @@ class ReportCounts:
         """
         counts = cls(spec, policies)
         for name, array in arrays.items():
-            number, *kind, what = name.split("/")
+            number, _, rest = name.partition("/")
+            *kind, what = rest.split("/")
             version = counts.versions.get(int(number)) if number.isdigit() else None
             if version is None or what not in ("nonces", "n", "sums"):
                 raise IncompatibleState("the counts answer versions that are not given")
+            kind_ok = len(kind) == (what == "sums") and all(one.isdigit() for one in kind)
+            index = int(kind[0]) if kind and kind_ok else 0
+            if not kind_ok or index >= len(version.mechanisms) or array.dtype.kind not in "iu":
+                raise IncompatibleState("the counts are not of this spec")
             if what == "nonces":
-                version.nonces.add(array.astype(np.uint64))
-            elif what == "n" and array.shape == (len(version.mechanisms),):
+                version.nonces.add(array.astype(np.uint64).ravel())
+            elif what == "n" and array.shape == (len(version.mechanisms),) and (array >= 0).all():
                 version.n = [int(n) for n in array]
-            elif what == "sums" and kind and int(kind[0]) < len(version.mechanisms):
-                version.sums[int(kind[0])] = array.astype(np.int64)
+            elif what == "sums" and array.shape == _sums_shape(version.mechanisms[index]):
+                version.sums[index] = array.astype(np.int64)
             else:
                 raise IncompatibleState("the counts are not of this spec")
+        for version in counts.versions.values():
+            if any((sums is None) != (n == 0) for sums, n in zip(version.sums, version.n, strict=True)):
+                raise IncompatibleState("the counts lack sums, or the number of their reports")
         return counts
 
     def merge(self, other: "ReportCounts") -> int:
@@ -330,3 +338,9 @@ class ReportCounts:
         if mechanism.report_bytes != payloads.shape[1]:
             return np.zeros(len(payloads), dtype=np.bool_)
         return mechanism.valid(np.ascontiguousarray(payloads))
+
+
+def _sums_shape(mechanism: ReportMechanism) -> tuple[int, ...]:
+    """Shape of a mechanism's integer sums."""
+    nobody = np.zeros(mechanism.n_cells, dtype=np.int64)
+    return mechanism.simulate(nobody, nobody, np.random.default_rng(0)).shape

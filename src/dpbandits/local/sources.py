@@ -16,11 +16,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray
 from dpbandits.domains._points import count
 from dpbandits.errors import IncompatibleState, InvalidParameter
@@ -38,6 +40,8 @@ FORMAT_VERSION = 1
 # arms spread evenly, is at most this many times how far the mean may move below the bin. Chosen on
 # tuning worlds.
 _DEEPEST = 1.0
+
+_LONGEST_NAME = 200
 
 # sigma_0 of `TreeConstants`.
 _CHILD_SD = 0.5
@@ -89,23 +93,29 @@ class SourceSpec:
             raise InvalidParameter("target: bins of two crowds only agree with tie 'first'")
         if self.target.policy != "tree":
             raise InvalidParameter("target: only the policy 'tree' learns from sources")
-        if not self.name:
-            raise InvalidParameter("name: expected a text that is not empty")
+        name: object = self.name  # of any type, where the spec comes from a file
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+            raise InvalidParameter(f"name: expected a text of 1 to {_LONGEST_NAME} characters")
+        if not isinstance(self.looks, bool | int):
+            raise InvalidParameter("looks: expected True or False")
         if self.arms not in ("behaviour", "server"):
             raise InvalidParameter("arms: expected 'behaviour' or 'server'")
         count(self.n_users, name="n_users", minimum=1)
+        most = self.target.max_leaves.bit_length() - 1
+        if self.depth is not None and count(self.depth, name="depth", minimum=0) > most:
+            raise InvalidParameter(f"depth: expected at most {most}, so that bins are at most max_leaves")
         if self.propensities is not None:
             self._check_propensities()
         self.reports.mechanism_for(2**self.bins_depth)
 
-    @property
+    @cached_property
     def bins_depth(self) -> int:
         """Depth of the source's bins."""
         if self.depth is not None:
             return self.depth
         return source_depth(self)
 
-    @property
+    @cached_property
     def reports(self) -> PartitionBanditSpec:
         """The spec of the reports: what the source's devices and its server work with."""
         return self._reports(self.bins_depth)
@@ -145,20 +155,17 @@ class SourceSpec:
         Raises:
             IncompatibleState: not a source's spec, or one of another format version.
         """
-        try:
-            config: dict[str, Any] = json.loads(text)
-            kind, version = config.pop("kind"), config.pop("format")
+        config = json_object(text, "the JSON of a SourceSpec", IncompatibleState)
+        kind, version = config.pop("kind", None), config.pop("format", None)
+        if kind != "SourceSpec" or version != FORMAT_VERSION:
+            raise IncompatibleState(
+                f"expected a SourceSpec of format {FORMAT_VERSION}: ask the source's server for it again"
+            )
+        with reading("the JSON of a SourceSpec", IncompatibleState):
             config["target"] = PartitionBanditSpec.from_json(json.dumps(config["target"]))
             if config["propensities"] is not None:
                 config["propensities"] = _as_tuple(config["propensities"])
-        except (ValueError, KeyError, AttributeError, TypeError):
-            raise IncompatibleState("expected the JSON of a SourceSpec") from None
-        if kind != "SourceSpec" or version != FORMAT_VERSION:
-            raise IncompatibleState(f"expected a SourceSpec of format {FORMAT_VERSION}")
-        try:
             return cls(**config)
-        except TypeError:
-            raise IncompatibleState("expected the JSON of a SourceSpec") from None
 
     def _reports(self, depth: int) -> PartitionBanditSpec:
         # The seed carries the source's name, so that no two sources' reports can be taken for each other's.
@@ -173,6 +180,7 @@ class SourceSpec:
             n_users=self.n_users,
             seed=int.from_bytes(digest, "little"),
             constants={"depth": depth} if depth else {},
+            epsilons=(),
         )
 
     def _check_propensities(self) -> None:
