@@ -282,6 +282,9 @@ def _table2() -> list[Cell]:
     epsilons = dict.fromkeys(epsilon for epsilon, _ in PAIRS)
     for table in CLASSIFICATION_TABLES:
         found.append(Cell(method="abse", world=table, n_users=TABLE_USERS))
+        found += [
+            Cell(method="smooth", world=table, epsilon=epsilon, n_users=TABLE_USERS) for epsilon in epsilons
+        ]
         for method in ("tree", "ma2025", "ma2025-tuned", "linear", "neural"):
             found += [
                 Cell(method=method, world=table, epsilon=epsilon, n_users=TABLE_USERS) for epsilon in epsilons

@@ -3,13 +3,14 @@
 | method | what it is |
 |---|---|
 | `tree` | this library's: posterior tree, signed or k-ary report, arms assigned by the server |
+| `smooth` | this library's without sources: the same with a smooth prior, at its frozen defaults |
 | `ma2025` | Algorithms 2 and 3 as printed, arms chosen by users, the paper's Laplace noise, honest |
 | `ma2025-tuned` | the same with radius and bias chosen like everybody's constants, without a proof |
 | `linear`, `neural` | private gradients (`baselines.ldp_gradient`), logistic or with one hidden layer |
 | `abse` | adaptively binned successive elimination, without privacy and without sources |
 
-All but `abse` take sources. Everyone publishes after 100 users, but for `ma2025`, whose rule acts rarely: a
-hundredth of its users. Constants in `CHOSEN` were taken by `ma2025_tuning`, with nine candidates a method.
+All but `abse` and `smooth` take sources. Everyone publishes after 100 users, but for `ma2025`, whose rule
+acts rarely: a hundredth of its users. Constants in `CHOSEN` were taken by `ma2025_tuning`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,18 +32,19 @@ from dpbandits.environments.contextual import PeopleWorld, World, world
 from dpbandits.environments.transfer import Behaviour, PeopleSource, SourceWorld
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.crowd import simulate
-from dpbandits.local.spec import PartitionBanditSpec
+from dpbandits.local.spec import PartitionBanditSpec, PolicyName
 from dpbandits.local.transfer_crowd import SimulatedSource, simulate_transfer
 
 __all__ = ["CHOSEN", "MARKS", "METHODS", "Source", "curve", "settings", "world_and_sources"]
 
-METHODS = ("tree", "ma2025", "ma2025-tuned", "linear", "neural", "abse")
+METHODS = ("tree", "smooth", "ma2025", "ma2025-tuned", "linear", "neural", "abse")
 """Names of the methods."""
 
 MARKS = 20
 """A curve has this many points, evenly spaced along the users."""
 
 _BATCH = 100
+_POLICIES: dict[str, PolicyName] = {"tree": "tree", "smooth": "smooth"}
 _VERSIONS_OF_SLOW_RULES = 100
 
 CHOSEN: dict[str, dict[str, float]] = {
@@ -141,6 +143,8 @@ def curve(
     """
     if method not in METHODS:
         raise InvalidParameter(f"method {method!r}: expected one of {METHODS}")
+    if sources and method in ("abse", "smooth"):
+        raise InvalidParameter(f"{method} learns from the target alone")
     one, auxiliary = world_and_sources(name, sources, half=half, data=data)
     if isinstance(one, PeopleWorld):
         n_users = min(n_users or len(one.columns), len(one.columns))
@@ -148,8 +152,6 @@ def curve(
         raise InvalidParameter("n_users: a synthetic world needs a number")
     given = dict(constants_of(method, name, sources) if constants is None else constants)
     if method == "abse":
-        if sources:
-            raise InvalidParameter("abse learns from the target alone")
         kind = ABSE(dim=one.dim, n_arms=one.n_arms, n_users=n_users, **given)
         totals = play(one, lambda: kind, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
         return _at_marks(totals, _BATCH, n_users)
@@ -161,7 +163,7 @@ def curve(
         totals = play(one, lambda: learner, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
         return _at_marks(totals, _BATCH, n_users)
     spec = _spec(method, one, epsilon, n_users, given)
-    floating = method != "tree"
+    floating = method not in _POLICIES
     if auxiliary:
         simulated = [SimulatedSource(people=p, n_users=n, epsilon=e) for p, n, e in auxiliary]
         result = simulate_transfer(
@@ -190,16 +192,16 @@ def settings(method: str, name: str, sources: Sequence[Source]) -> dict[str, Any
 def _spec(
     method: str, one: World | PeopleWorld, epsilon: float, n_users: int, constants: Mapping[str, float]
 ) -> PartitionBanditSpec:
-    tree = method == "tree"
+    ours = method in ("tree", "smooth")
     return PartitionBanditSpec(
         domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
         n_arms=one.n_arms,
         epsilon=epsilon,
-        policy="tree" if tree else "ma2025",
-        mechanism="auto" if tree else "paper-laplace",
-        arms="server" if tree else "user",
+        policy=_POLICIES.get(method, "ma2025"),
+        mechanism="auto" if ours else "paper-laplace",
+        arms="server" if ours else "user",
         n_users=n_users,
-        reports_per_version=_BATCH if tree else max(_BATCH, n_users // _VERSIONS_OF_SLOW_RULES),
+        reports_per_version=_BATCH if ours else max(_BATCH, n_users // _VERSIONS_OF_SLOW_RULES),
         constants=constants,
     )
 

@@ -25,6 +25,7 @@ over n). Their code adds noise only in the bin that a user falls in: these runs 
 
 _COLOURS = {
     "tree": "blue",
+    "smooth": "sky",
     "ma2025": "orange",
     "ma2025-tuned": "amber",
     "linear": "green",
@@ -38,7 +39,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 def verdict(result: CellResult) -> str:
     """Whether a published number and ours agree, or why they cannot be compared."""
     cell = result.cell
-    if cell.method in ("tree", "ma2025-tuned"):
+    if cell.method in ("tree", "smooth", "ma2025-tuned"):
         return "not in the paper"
     if cell.method != "ma2025":
         return "cannot be compared: table not at hand, other columns and pairs"

@@ -17,7 +17,7 @@ from dpbandits.studies.ma2025 import PAIRS, CellResult
 
 __all__ = ["OURS", "table2"]
 
-OURS = ("tree", "tree with sources")
+OURS = ("tree", "smooth", "tree with sources")
 """This library's rows: each is tested against every other row of its kind."""
 
 _MOMENTS = ("n/4", "n")
@@ -62,7 +62,7 @@ def table2(results: Sequence[CellResult]) -> dict[str, list[dict[str, Any]]]:
                     ranks[key] = ranks.get(key, 0.0) + float(rank)
                 for ours in OURS:
                     for label in values if ours in values else ():
-                        if label == ours or (" with " in label) != (" with " in ours):
+                        if label in OURS or (" with " in label) != (" with " in ours):
                             continue
                         gap = values[ours] - values[label]
                         p = 1.0 if not gap.any() else float(wilcoxon(values[ours], values[label]).pvalue)
