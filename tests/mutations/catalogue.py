@@ -429,7 +429,7 @@ MUTATIONS = (
             "                        self._pay()\n                        self._draw()\n",
             "                        self._draw()\n                        self._pay()\n",
         ),
-        tests="tests/outsourced/test_curator.py",
+        tests="tests/outsourced/test_curator.py tests/outsourced/test_secret_side.py",
     ),
     _bug(
         "rows in the table's order",

@@ -13,6 +13,7 @@ import pytest
 from dpbandits import MemoryLedger, Range, RowDP, Schema, SQLiteLedger
 from dpbandits.errors import (
     AlreadyTold,
+    BudgetExceeded,
     CorruptState,
     ForkedState,
     IncompatibleState,
@@ -617,6 +618,20 @@ def test_the_account_pays_for_positions_and_answers(tmp_path, noised, mechanism)
     assert (left.remaining_epsilon, left.remaining_delta) == (0, 0)
     parts = [record.certificate for record in released.guarantee.mechanisms]
     assert sum(part.epsilon_at(delta) for part in parts) <= float(left.spent_epsilon) * (1 + 1e-9)
+
+
+def test_nothing_is_drawn_that_the_account_cannot_pay(tmp_path):
+    """A release drawn first would be there, unpaid, for whoever opens the secret next."""
+    ledger = MemoryLedger()
+    ledger.open_account("ward", epsilon=0.5)
+    curator = make(tmp_path / "secret", ledger, population="ward")
+    for _ in range(2):
+        with pytest.raises(BudgetExceeded):
+            curator.publish()
+    with pytest.raises(ProtocolError, match="not finished"):
+        Curator.open(tmp_path / "secret", ledger=ledger)
+    with pytest.raises(BudgetExceeded):
+        make(tmp_path / "secret", ledger, population="ward", resume=True).publish()
 
 
 def test_a_finished_release_is_taken_up_on_request(tmp_path):
