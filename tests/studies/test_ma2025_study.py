@@ -123,6 +123,8 @@ def test_command_resumes_and_prints(made_up, tmp_path):
         "tree with sources",
         "linear with sources",
     }
+    assert found["references"]["taxi"]["random"] == 0.5
+    assert 0.3 < found["references"]["taxi"]["best_constant"] < 0.5
     lines = (tmp_path / "ma2025.jsonl").read_text().splitlines()
     assert len(lines) == 2 * (1 + 2 * (2 + 4))
     assert CliRunner().invoke(app, [*arguments, *columns]).output == first.output

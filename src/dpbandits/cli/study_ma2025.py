@@ -11,6 +11,7 @@ from rich.table import Table
 from dpbandits.cli.console import console, progress_bar
 from dpbandits.evaluation import BANNER
 from dpbandits.studies import ma2025
+from dpbandits.studies.ma2025_methods import table_references
 from dpbandits.studies.ma2025_report import picture, verdict
 from dpbandits.studies.ma2025_table import table2
 
@@ -73,7 +74,9 @@ def ma2025_command(
     whole: Any = rows
     compared = name == "table2" and any(result.cell.method == "abse" for result in results)
     if compared:
-        whole = {"cells": rows, **table2(results)}
+        tables = dict.fromkeys(result.cell.world for result in results)
+        known = {table: table_references(table) for table in tables}
+        whole = {"cells": rows, "references": known, **table2(results)}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         stem = f"ma2025-{name}" + ("" if columns is None and worlds is None else "-part")

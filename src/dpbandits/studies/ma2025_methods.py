@@ -35,7 +35,16 @@ from dpbandits.local.crowd import simulate
 from dpbandits.local.spec import PartitionBanditSpec, PolicyName
 from dpbandits.local.transfer_crowd import SimulatedSource, simulate_transfer
 
-__all__ = ["CHOSEN", "MARKS", "METHODS", "Source", "curve", "settings", "world_and_sources"]
+__all__ = [
+    "CHOSEN",
+    "MARKS",
+    "METHODS",
+    "Source",
+    "curve",
+    "settings",
+    "table_references",
+    "world_and_sources",
+]
 
 METHODS = ("tree", "smooth", "ma2025", "ma2025-tuned", "linear", "neural", "abse")
 """Names of the methods."""
@@ -172,6 +181,15 @@ def curve(
     else:
         result = simulate(spec, one, n_users=n_users, seed=seed, floating=floating)
     return _at_marks(result.regret, spec.reports_per_version, n_users)
+
+
+def table_references(name: str, *, data: str | None = None) -> dict[str, float]:
+    """Average regret of a uniformly random arm and of the best constant arm, on a table's report half."""
+    one, _ = world_and_sources(name, (), data=data)
+    if not isinstance(one, PeopleWorld):
+        raise InvalidParameter(f"{name!r} is no table")
+    shares = one.rewards.mean(axis=0)
+    return {"random": float(1.0 - shares.mean()), "best_constant": float(1.0 - shares.max())}
 
 
 def constants_of(method: str, name: str, sources: Sequence[Source]) -> dict[str, float]:
