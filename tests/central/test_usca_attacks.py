@@ -11,6 +11,7 @@ from dpbandits.central import phased_usca, usca_uses
 from dpbandits.central.cell_sums import CellSums, exact_products
 from dpbandits.central.context_laws import ContextLaw
 from dpbandits.central.phased_usca import PhasedUSCA
+from dpbandits.central.population import CoefficientPosterior
 from dpbandits.central.published.pavlovic2025 import PublishedUSCA
 from dpbandits.central.usca import USCA
 from dpbandits.central.usca_uses import Budget
@@ -480,3 +481,32 @@ def test_whoever_dies_while_committing_has_spent_what_left_and_releases_once(
     again = USCA.load(tmp_path / "state", ledger=ledger, account="town").release()
     assert again.mean.tobytes() == first.mean.tobytes()
     assert float(ledger.balance("town").spent_epsilon) <= 3.0
+
+
+@pytest.mark.parametrize("where", ["update", "vstack", "close"])
+def test_an_interrupted_phase_never_reaches_the_posterior_twice(monkeypatch, where):
+    policy = build_phased()
+    contexts, _, _ = rows(300)
+    batch = policy.ask_batch(contexts)
+    policy.tell_batch(batch.ids, 1.0 - (batch.actions[:, 0] - contexts) ** 2)
+    prior = policy._posterior.variance
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        if where == "update":
+            broken.setattr(phased_usca.FunctionRelease, "update", interrupted)
+        elif where == "vstack":
+            broken.setattr(phased_usca.np, "vstack", interrupted)
+        else:
+            broken.setattr(policy._book, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            policy.ask([0.5])
+    assert policy.public_policy is None
+    policy.ask([0.5])
+    mechanism = policy._releases[0]
+    once = mechanism.update(CoefficientPosterior(np.zeros_like(prior), prior), policy._released[0])
+    assert policy.released == 1
+    assert np.array_equal(policy._posterior.mean, once.mean)
+    assert np.array_equal(policy._posterior.variance, once.variance)

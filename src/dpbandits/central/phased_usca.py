@@ -303,9 +303,12 @@ class PhasedUSCA:
             cells[explored], (rewards[explored] - self.reference) / self._bound
         )
         noisy = mechanism.release(sums.sums[0])
-        self._pending_commit = True  # before the release counts as drawn: it is used after a commit only
-        self._posterior = mechanism.update(self._posterior, noisy)
-        self._released = np.vstack([self._released, noisy])
+        posterior, released = mechanism.update(self._posterior, noisy), np.vstack([self._released, noisy])
+        # In this order: whatever interrupts it, a phase that is in the posterior is never drawn again, and
+        # what was drawn is used after a commit only.
+        self._pending_commit = True
+        self._released = released
+        self._posterior = posterior
         self._book.close(stop)
 
     def _fit(self) -> PublicPolicy | None:
