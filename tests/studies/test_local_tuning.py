@@ -6,7 +6,16 @@ import pytest
 
 from dpbandits.environments.contextual import REPORT_WORLDS, TUNING_WORLDS
 from dpbandits.evaluation.seeds import FIRST_REPORT_SEED
-from dpbandits.studies.local_tuning import FIRST_SEED, RANGES, RUNGS, candidates, main, tuned
+from dpbandits.studies.local_tuning import (
+    FACTORS,
+    FIRST_SEED,
+    LINE,
+    RANGES,
+    RUNGS,
+    candidates,
+    main,
+    tuned,
+)
 from dpbandits.studies.ma2025_local import CASES, TUNED_CASES
 
 SMALL = ((3, 1), (1, 1))
@@ -24,12 +33,16 @@ def test_cases_under_one_policy_get_the_same_candidates():
 
 
 @pytest.mark.parametrize("case", ["smooth-laplace", "eliminate-auto"])
-def test_the_best_go_on_and_the_first_row_is_the_best_of_the_last_rung(case, tmp_path):
+def test_the_best_go_on_and_the_first_row_is_is_taken(case, tmp_path):
     rows = tuned(case, n_users=400, rungs=SMALL, path=tmp_path / "runs.jsonl")
-    assert [row["rung"] for row in rows] == [1, 0, 0]
-    assert rows[0]["crowds"] == 2
+    assert [row["rung"] for row in rows] == [2] * len(FACTORS) + [1, 0, 0]
+    assert rows[0]["crowds"] == rows[4]["crowds"] == 2
     assert rows[0]["stderr"] > 0
-    assert rows[1]["score"] <= rows[2]["score"]
+    for better, worse in ((0, 1), (1, 2), (2, 3), (5, 6)):
+        assert rows[better]["score"] <= rows[worse]["score"]
+    name = LINE[CASES[case].policy]
+    scaled = sorted(row["constants"][name] / rows[4]["constants"][name] for row in rows[:4])
+    assert scaled == pytest.approx(sorted(FACTORS), rel=0.01)
     again = tuned(case, n_users=400, rungs=SMALL, path=tmp_path / "runs.jsonl")
     assert again == rows
 
@@ -39,5 +52,5 @@ def test_the_command_keeps_other_cases(tmp_path, capsys):
     out.write_text(json.dumps([{"case": "other"}]))
     main(["--cases", "eliminate-auto", "--users", "300", "--rungs", "[[2, 1]]", "--out", str(out)])
     rows = json.loads(out.read_text())
-    assert [row["case"] for row in rows] == ["other", "eliminate-auto", "eliminate-auto"]
+    assert [row["case"] for row in rows] == ["other"] + ["eliminate-auto"] * (2 + len(FACTORS))
     assert json.loads(capsys.readouterr().out) == rows[1]

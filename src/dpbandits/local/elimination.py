@@ -30,7 +30,7 @@ class EliminationConstants:
     """
 
     z: float = 1.11
-    scale: float = 0.363
+    scale: float = 0.29
 
 
 class EliminationRule:

@@ -49,7 +49,7 @@ class SmoothTreeConstants:
     length: float = 0.495
     rough: float = 0.0696
     temperature: float = 0.591
-    child_sd: float = 0.434
+    child_sd: float = 0.347
     rival: float = 0.581
     known: float = 2.44
     settled: float = 0.984

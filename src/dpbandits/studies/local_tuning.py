@@ -6,8 +6,9 @@ Successive halving over random candidates. Every case gets as many candidates, d
 policy by one public seed (so cases under one policy get the same candidates), the same worlds, epsilons
 and seeds; the defaults are no candidate. A candidate's score is its regret over that of a random arm,
 averaged over worlds, epsilons and crowds. After every rung the best go on to further crowds; a score
-counts all crowds so far, and the best of the last rung is taken. Single crowds are kept in a file of JSON
-lines beside `--out`, so that an interrupted run goes on where it stopped.
+counts all crowds so far. Last comes a line: the best candidate of the last rung with the constant that says
+when leaves are split scaled by each of a few factors, itself included; the best of these is taken. Single
+crowds are kept in a file of JSON lines beside `--out`, so that an interrupted run goes on where it stopped.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,12 @@ __all__ = ["RANGES", "RUNGS", "candidates", "tuned"]
 
 RUNGS = ((24, 1), (8, 2), (3, 5))
 """(candidates that are run, further crowds a world and epsilon) of every rung."""
+
+LINE = {"smooth": "child_sd", "eliminate": "scale"}
+"""The constant of each policy that says when leaves are split."""
+
+FACTORS, LINE_CROWDS = (1.0, 0.8, 0.65, 0.5), 4
+"""What it is scaled by, and over how many crowds a world and epsilon."""
 
 EPSILONS = (1.0, 4.0)
 
@@ -79,47 +87,67 @@ class _Run:
 def tuned(
     case: str, *, n_users: int, rungs: Sequence[tuple[int, int]], path: Path | None, jobs: int = 1
 ) -> list[dict[str, Any]]:
-    """Every candidate with its score, its standard error and its crowds, the best of the last rung first."""
-    random = {name: reference_regrets(name)[0] for name in TUNING_WORLDS}
-    cells = [(name, epsilon) for name in TUNING_WORLDS for epsilon in EPSILONS]
+    """Every candidate with its score, its standard error and its crowds, the one that is taken first."""
+    score = _Scores(case=case, n_users=n_users, path=path, jobs=jobs)
     rows: list[dict[str, Any]] = [
         {"case": case, "constants": constants, "crowds": 0}
         for constants in candidates(CASES[case].policy, rungs[0][0])
     ]
     crowds = 0
     for rung, (n_kept, more) in enumerate(rungs):
-        seeds = report_seeds(FIRST_SEED, crowds + more, tuning=True)
         crowds += more
         for row in rows[:n_kept]:
-            tasks = [
-                Task(
-                    cell=f"{case} {name} {epsilon:g}",
-                    seed=seed,
-                    settings={"users": n_users} | row["constants"],
-                    run=_Run(
-                        case=case,
-                        constants=tuple(row["constants"].items()),
-                        world=name,
-                        epsilon=epsilon,
-                        n_users=n_users,
-                    ),
-                )
-                for name, epsilon in cells
-                for seed in seeds
-            ]
-            regret = [record["regret"] for record in run_tasks(tasks, path=path, jobs=jobs)]
-            share = np.reshape(regret, (len(cells), crowds))
-            share = share / np.array([random[name] for name, _ in cells])[:, None]
-            spread = share.var(axis=1, ddof=1) if crowds > 1 else np.full(len(cells), math.nan)
-            error = math.sqrt(spread.sum() / crowds) / len(cells)
-            row |= {
-                "rung": rung,
-                "crowds": crowds,
-                "score": float(share.mean()),
-                "stderr": error if math.isfinite(error) else None,
-            }
+            row |= {"rung": rung} | score(row["constants"], crowds)
         rows.sort(key=lambda row: (-row["rung"], row["score"]))
+    best, name = rows[0]["constants"], LINE[CASES[case].policy]
+    for factor in FACTORS:
+        constants = best | {name: float(f"{factor * best[name]:.3g}")}
+        row = {"case": case, "constants": constants, "rung": len(rungs)}
+        rows.append(row | score(constants, min(crowds, LINE_CROWDS)))
+    rows.sort(key=lambda row: (-row["rung"], row["score"]))
     return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scores:
+    """Scores of candidates of one case."""
+
+    case: str
+    n_users: int
+    path: Path | None
+    jobs: int
+
+    def __call__(self, constants: dict[str, float], crowds: int) -> dict[str, Any]:
+        """Mean and standard error over the first `crowds` tuning seeds."""
+        cells = [(name, epsilon) for name in TUNING_WORLDS for epsilon in EPSILONS]
+        tasks = [
+            Task(
+                cell=f"{self.case} {name} {epsilon:g}",
+                seed=seed,
+                settings={"users": self.n_users} | constants,
+                run=_Run(
+                    case=self.case,
+                    constants=tuple(constants.items()),
+                    world=name,
+                    epsilon=epsilon,
+                    n_users=self.n_users,
+                ),
+            )
+            for name, epsilon in cells
+            for seed in report_seeds(FIRST_SEED, crowds, tuning=True)
+        ]
+        regret = [record["regret"] for record in run_tasks(tasks, path=self.path, jobs=self.jobs)]
+        share = np.reshape(regret, (len(cells), crowds))
+        share = share / np.array([_random_regret(name) for name, _ in cells])[:, None]
+        error = None
+        if crowds > 1:
+            error = math.sqrt(share.var(axis=1, ddof=1).sum() / crowds) / len(cells)
+        return {"crowds": crowds, "score": float(share.mean()), "stderr": error}
+
+
+@cache
+def _random_regret(name: str) -> float:
+    return reference_regrets(name)[0]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
