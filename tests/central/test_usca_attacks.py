@@ -510,3 +510,11 @@ def test_an_interrupted_phase_never_reaches_the_posterior_twice(monkeypatch, whe
     assert policy.released == 1
     assert np.array_equal(policy._posterior.mean, once.mean)
     assert np.array_equal(policy._posterior.variance, once.variance)
+
+
+@pytest.mark.parametrize("make", [build, build_phased])
+def test_noise_that_leaves_the_lattice_is_refused_before_any_data(make):
+    promise = JointDP(epsilon=0.001, delta=1e-6, rounds_per_user=100)
+    options = {"release_epsilon": None, "answer_epsilon": None} if make is build else {}
+    with pytest.raises(InvalidParameter, match="epsilon is too small"):
+        make(privacy=promise, **options)

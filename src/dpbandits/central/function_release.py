@@ -32,6 +32,9 @@ class FunctionRelease:
         epsilon, delta: of this release.
         rounds_per_user: rows of one user.
         draws: draws of noise in all releases that share the promise; default those of this one.
+
+    Raises:
+        InvalidParameter: so little epsilon for so many rows of a user that the noise leaves the lattice.
     """
 
     plan: Plan
@@ -40,6 +43,9 @@ class FunctionRelease:
     delta: float
     rounds_per_user: int = 1
     draws: int | None = None
+
+    def __post_init__(self) -> None:
+        self.calibration  # noqa: B018  # a scale that does not fit the lattice shows before any data
 
     @cached_property
     def _integers(self) -> tuple[FloatArray, float]:
