@@ -37,15 +37,17 @@ def removals(whole: bytes) -> Changes:
     yield "removed", None
 
 
-def _damaged(changes: Callable[[bytes], Changes], *, ledgers: bool) -> Callable[..., tuple[int, list[str]]]:
+def _damaged(
+    changes: Callable[[bytes], Changes], *, removed: bool = False
+) -> Callable[..., tuple[int, list[str]]]:
     def damage(subject: Subject, folder: Path, acts: list[Act]) -> tuple[int, list[str]]:
         injected, found = 0, []
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             name = path.relative_to(folder)
             if path.name in subject.not_state or path.name.endswith("lock") or path.stat().st_size == 0:
                 continue
-            if path.name == "ledger.db" and not ledgers and not subject.witnessed:
-                continue  # a ledger that is gone is a new ledger; the documentation says so
+            if removed and path.name.endswith(subject.unguarded or "/"):
+                continue
             for what, content in changes(path.read_bytes()):
                 victim = folder.with_name("victim")
                 shutil.copytree(folder, victim)
@@ -65,7 +67,7 @@ def _damaged(changes: Callable[[bytes], Changes], *, ledgers: bool) -> Callable[
 
 
 DAMAGES = {
-    "file cut at rest": _damaged(cuts, ledgers=True),
-    "bit flipped at rest": _damaged(flips, ledgers=True),
-    "file removed": _damaged(removals, ledgers=False),
+    "file cut at rest": _damaged(cuts),
+    "bit flipped at rest": _damaged(flips),
+    "file removed": _damaged(removals, removed=True),
 }

@@ -46,8 +46,8 @@ class Subject(Protocol):
     name: str
     not_state: tuple[str, ...]
     """Files of the folder that nothing is kept in."""
-    witnessed: bool
-    """Whether something else than the ledger itself notices that the ledger is gone."""
+    unguarded: tuple[str, ...]
+    """Ends of names of files whose removal nothing can notice; the documentation says so."""
 
     def prepare(self, folder: Path) -> None:
         """What is there before the fault."""
@@ -90,7 +90,7 @@ class LedgerSubject:
     """Charges and witnesses in a ledger that many processes share."""
 
     name = "SQLiteLedger"
-    not_state, witnessed = (), False
+    not_state, unguarded = (), ("ledger.db",)
     charges, each, positions = 3, Decimal("0.25"), 3
 
     def prepare(self, folder: Path) -> None:
@@ -162,7 +162,7 @@ class PolicySubject:
     """A policy that decides, learns and releases; what leaves are decisions' ids and releases."""
 
     name = "BlockGPUCB"
-    not_state, witnessed = (), True
+    not_state, unguarded = (), ()
     rounds_before, rounds = 3, 10
     epsilon, delta = 4.0, 1e-6
 
@@ -309,7 +309,7 @@ class USCASubject:
     """Answers are numbered and leave once; the release is one."""
 
     name = "USCA"
-    not_state, witnessed = (), True
+    not_state, unguarded = (), ()
     answers, each = 4, Decimal("0.5")
     CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
 
@@ -371,7 +371,7 @@ class DeviceSubject:
     """A device's reports: paid, stored, then sent; after a crash what is stored is sent again."""
 
     name = "Client with FileOutbox"
-    not_state, witnessed = (), False
+    not_state, unguarded = (), ("ledger.db", ".report")
     choices = 3
 
     def prepare(self, folder: Path) -> None:
@@ -425,7 +425,7 @@ class ServerSubject:
     """A server that confirms batches and publishes versions."""
 
     name = "DurableServer"
-    not_state, witnessed = ("reports",), False
+    not_state, unguarded = ("reports",), ()
     batches = 4
 
     def prepare(self, folder: Path) -> None:
@@ -482,7 +482,7 @@ class CuratorSubject:
     """One release of one table, paid once, and one noised answer a row."""
 
     name = "Curator"
-    not_state, witnessed = ("release.json", "inputs.npy"), True
+    not_state, unguarded = ("release.json", "inputs.npy"), ()
     rows = 6
     TABLE: ClassVar = {
         "age": [30, 41, 52, 63, 74, 35],

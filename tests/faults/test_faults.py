@@ -53,7 +53,7 @@ def test_faults_at_every_operation():
 class Forgetful:
     """What the harness must notice: an object that acknowledges before it writes, and draws anew."""
 
-    name, not_state, witnessed = "forgetful", (), False
+    name, not_state, unguarded = "forgetful", (), ()
 
     def __init__(self, *, careful):
         self.careful = careful
