@@ -50,6 +50,13 @@ def test_faults_at_every_operation():
     check(injected(timeout=7000), at_least=500)
 
 
+def test_the_documented_table_has_enough_and_no_violation():
+    """The last run that the documentation shows: `make faults` renews it."""
+    results = json.loads(runner.RESULTS.read_text())
+    assert results["injected"] == sum(row["injected"] for row in results["rows"])
+    check(results, at_least=500)
+
+
 class Forgetful:
     """What the harness must notice: an object that acknowledges before it writes, and draws anew."""
 

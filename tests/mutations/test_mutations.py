@@ -60,6 +60,15 @@ def test_only_a_failing_test_counts_as_caught():
     assert not runner.judged(-1, "", "took too long")[0]
 
 
+def test_the_documented_table_is_of_these_mutations():
+    """Names and words of the last run that the documentation shows: `make mutations` renews them."""
+    results = json.loads(runner.RESULTS.read_text())
+    assert {row["name"]: row["says"] for row in results["rows"]} == {
+        mutation.name: mutation.says for mutation in MUTATIONS
+    }
+    assert results["caught"] == results["seeded"] == len(MUTATIONS)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_every_mutation_is_caught(tmp_path):
