@@ -16,6 +16,11 @@ from faults import run as runner
 from faults.subjects import SUBJECTS
 
 
+on_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="faults in SQLite find its library in /proc, which Linux alone has"
+)
+
+
 def injected(*options, timeout):
     done = subprocess.run(
         [sys.executable, Path(runner.__file__), "--json", *options],
@@ -39,11 +44,13 @@ def check(results, at_least):
     assert kinds >= set(runner.SAYS.values()) | {"file size limited by the kernel", "processes on one state"}
 
 
+@on_linux
 @pytest.mark.timeout(400)
-def test_a_few_faults_of_each_kind(request):
+def test_a_few_faults_of_each_kind():
     check(injected("--fast", timeout=380), at_least=50)
 
 
+@on_linux
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_faults_at_every_operation():
@@ -93,6 +100,7 @@ class _ForgetfulSession:
         self.leave("release", release)
 
 
+@on_linux
 @pytest.mark.parametrize("careful", [True, False])
 def test_the_harness_notices_what_forgets(tmp_path, careful):
     bench = runner.Bench(Forgetful(careful=careful), tmp_path)
