@@ -15,7 +15,6 @@ import pytest
 from faults import run as runner
 from faults.subjects import SUBJECTS
 
-
 on_linux = pytest.mark.skipif(
     sys.platform != "linux", reason="faults in SQLite find its library in /proc, which Linux alone has"
 )
