@@ -14,7 +14,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from dpbandits.local.counting import Absorbed, ReportCounts
 from dpbandits.local.nonces import Nonces
 from dpbandits.local.reports import HEADER_BYTES, PublishedPolicy, Records
 from dpbandits.local.spec import PartitionBanditSpec
-
-if TYPE_CHECKING:
-    from distributed import Client as Cluster
 
 __all__ = ["aggregate", "read_counts", "read_records", "sums_digest", "write_counts", "write_reports"]
 
@@ -82,7 +79,7 @@ def aggregate(
     spec: PartitionBanditSpec,
     policies: Sequence[PublishedPolicy],
     *,
-    cluster: "str | Cluster | None" = None,
+    cluster: Any = None,
 ) -> tuple[ReportCounts, Absorbed]:
     """Count the reports of files.
 
@@ -90,7 +87,7 @@ def aggregate(
         paths: report files; their order decides which of two equal nonces counts.
         spec: the public contract.
         policies: the published versions that the reports may answer.
-        cluster: address of a Dask scheduler, or a client of one; None: this process.
+        cluster: address of a Dask scheduler, or a `distributed.Client` of one; None: this process.
 
     Returns:
         The counts, for `Server.merge`, and how many reports were dropped for which reason.
@@ -218,7 +215,7 @@ def _repeated(parts: list[_Part]) -> dict[int, dict[int, Nonces]]:
     return found
 
 
-def _connected(cluster: "str | Cluster") -> tuple["Cluster", bool]:
+def _connected(cluster: Any) -> tuple[Any, bool]:
     """A client of the cluster, and whether it is ours to close."""
     try:
         from distributed import Client as Cluster
