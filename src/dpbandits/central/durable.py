@@ -12,7 +12,7 @@ from os import PathLike
 from typing import Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
 
 from dpbandits.errors import ForkedState, InvalidParameter, ProtocolError, StateError
-from dpbandits.state import State, StateStore
+from dpbandits.state import State, StateKey, StateStore
 from dpbandits.state.ledger import Ledger
 
 __all__ = ["Durable", "in_turn"]
@@ -86,10 +86,10 @@ class Durable:
             charge_id = f"{self.lineage}:{purpose}"
             self._ledger.charge(self._account, charge_id=charge_id, epsilon=epsilon, delta=delta)
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: str | PathLike[str], key: StateKey | None = None) -> None:
         """Write the state to `path`, and keep it current there at every spending from now on."""
         before = self._store
-        self._store = StateStore(path, ledger=self._ledger)
+        self._store = StateStore(path, ledger=self._ledger, key=key)
         try:
             self.commit()
         except (StateError, OSError):

@@ -45,7 +45,7 @@ from dpbandits.privacy import _checks, definitions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
-from dpbandits.state import State
+from dpbandits.state import State, StateKey
 from dpbandits.state.ledger import Ledger
 
 __all__ = ["PhasedUSCA"]
@@ -361,9 +361,9 @@ class PhasedUSCA:
         return cls(**{**arguments_of(config, cls), **runtime})
 
     @in_turn
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
         """Write the whole state, mode 0600, and keep it current at every release from now on."""
-        self._durable.save(path)
+        self._durable.save(path, key)
 
     def _state(self, lineage: str, position: int) -> State:
         noise, features = self._noise, self.features
@@ -387,10 +387,15 @@ class PhasedUSCA:
 
     @classmethod
     def load(
-        cls, path: str | PathLike[str], *, ledger: Ledger | None = None, account: str | None = None
+        cls,
+        path: str | PathLike[str],
+        *,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+        key: StateKey | None = None,
     ) -> "PhasedUSCA":
         """Take up a saved state where it stood; raises as `USCA.load` does."""
-        store, state = taken_up(path, ledger, kind=cls.kind, version=_STATE_VERSION)
+        store, state = taken_up(path, ledger, key, kind=cls.kind, version=_STATE_VERSION)
         arrays = state.arrays
         try:
             policy = cls.from_config(state.public["config"])

@@ -47,7 +47,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.row_mechanisms.base import words_of
 from dpbandits.privacy.selection import permute_and_flip
-from dpbandits.state import State
+from dpbandits.state import State, StateKey
 from dpbandits.state.ledger import Ledger
 
 __all__ = ["USCA", "Answer", "NothingToLearn"]
@@ -343,9 +343,12 @@ class USCA:
         return cls(**{**arguments_of(config, cls), **runtime})
 
     @in_turn
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the whole state, mode 0600, and keep it current at every answer and release from now on."""
-        self._durable.save(path)
+    def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
+        """Write the whole state, mode 0600, and keep it current at every answer and release from now on.
+
+        With a `key` what is written is sealed.
+        """
+        self._durable.save(path, key)
 
     def _state(self, lineage: str, position: int) -> State:
         noise, none = self._noise, np.zeros((0, 0))
@@ -368,7 +371,12 @@ class USCA:
 
     @classmethod
     def load(
-        cls, path: str | PathLike[str], *, ledger: Ledger | None = None, account: str | None = None
+        cls,
+        path: str | PathLike[str],
+        *,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+        key: StateKey | None = None,
     ) -> "USCA":
         """Take up a saved state where it stood: same caps, same answers counted, same release.
 
@@ -376,7 +384,7 @@ class USCA:
             ForkedState: the ledger has seen this lineage go further than this copy.
             CorruptState, IncompatibleState: the file is torn, or another object's.
         """
-        store, state = taken_up(path, ledger, kind=cls.kind, version=_STATE_VERSION)
+        store, state = taken_up(path, ledger, key, kind=cls.kind, version=_STATE_VERSION)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NothingToLearn)  # said when it was built

@@ -14,13 +14,14 @@ from dpbandits.central.cell_sums import MOST_CELLS
 from dpbandits.central.context_laws import ContextLaw
 from dpbandits.domains import RewardRange
 from dpbandits.domains._points import as_numbers
-from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
+from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy import definitions
 from dpbandits.privacy import noise as noise_sources
-from dpbandits.state import State, StateStore
+from dpbandits.state import State, StateKey, StateStore
 from dpbandits.state.ledger import Ledger
+from dpbandits.state.migration import migrated
 
 __all__ = ["arguments_of", "check_cells", "one_row", "reference_of", "taken_up"]
 
@@ -55,7 +56,7 @@ def one_row(context: ArrayLike) -> FloatArray:
 
 
 def taken_up(
-    path: str | PathLike[str], ledger: Ledger | None, *, kind: str, version: int
+    path: str | PathLike[str], ledger: Ledger | None, key: StateKey | None, *, kind: str, version: int
 ) -> tuple[StateStore, State]:
     """A saved state and where it is kept.
 
@@ -63,11 +64,8 @@ def taken_up(
         ForkedState, CorruptState: see `StateStore.load`.
         IncompatibleState: another object's state, or of another version of it.
     """
-    store = StateStore(path, ledger=ledger)
-    state = store.load()
-    if state.kind != kind or state.version != version:
-        raise IncompatibleState(f"expected state of {kind} version {version}")
-    return store, state
+    store = StateStore(path, ledger=ledger, key=key)
+    return store, migrated(store.load(), kind=kind, version=version)
 
 
 def arguments_of(config: Mapping[str, Any], policy: type[Any]) -> dict[str, Any]:

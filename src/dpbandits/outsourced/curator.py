@@ -52,7 +52,7 @@ from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.noise import from_config as noise_from_config
 from dpbandits.privacy.row_mechanisms import AnswerLaplace
 from dpbandits.privacy.row_mechanisms.base import words_of
-from dpbandits.state import Ledger, State, StateStore
+from dpbandits.state import Ledger, State, StateKey, StateStore
 from dpbandits.state.files import locked
 
 __all__ = ["Curator"]
@@ -80,6 +80,7 @@ class Curator:
         secret: directory for the secret side; None keeps everything in memory, for studies.
         ledger: witness of the state and of answers, and where `population` has its account; needs a secret
             directory, which then opens with this ledger only.
+        key: seals the secret side's state; the log of answers, which the modeler has too, stays readable.
         population: account that pays for every release of these people; needs a ledger.
         resume: take up a finished release of the same parameters in the secret directory, instead of
             refusing; the table is then not looked at again.
@@ -121,6 +122,7 @@ class Curator:
         noise: NoiseSource | None = None,
         secret: str | os.PathLike[str] | None = None,
         ledger: Ledger | None = None,
+        key: StateKey | None = None,
         population: str | None = None,
         resume: bool = False,
     ) -> None:
@@ -152,6 +154,7 @@ class Curator:
             public,
             secret=None if secret is None else secret_directory(secret, new=True),
             ledger=ledger,
+            key=key,
             noise=noise,
             objective=None if isinstance(objective, str) else objective,
         )
@@ -166,13 +169,14 @@ class Curator:
         *,
         objective: Objective | Command | None = None,
         ledger: Ledger | None = None,
+        key: StateKey | None = None,
     ) -> "Curator":
         """Go on from a secret directory, without the table.
 
         Args:
             secret: the directory.
             objective: the function or command, where answers are no column of the table.
-            ledger: the one it was made with.
+            ledger, key: those it was made with.
 
         Raises:
             FileNotFoundError: no curator there.
@@ -184,7 +188,7 @@ class Curator:
         folder = secret_directory(secret, new=False)
         curator = cls.__new__(cls)
         with locked(folder / _LOCK):
-            state = StateStore(folder / "curator.state", ledger).load()
+            state = StateStore(folder / "curator.state", ledger, key).load()
         if state.kind != _KIND or state.version != _VERSION:
             raise IncompatibleState("the directory's state was not written by this version of the curator")
         if state.position == 0:
@@ -193,6 +197,7 @@ class Curator:
             dict(state.public),
             secret=folder,
             ledger=ledger,
+            key=key,
             noise=noise_from_config(state.public["noise"]),
             objective=objective,
         )
@@ -296,6 +301,7 @@ class Curator:
         *,
         secret: Path | None,
         ledger: Ledger | None,
+        key: StateKey | None,
         noise: NoiseSource,
         objective: Objective | Command | None,
     ) -> None:
@@ -308,6 +314,7 @@ class Curator:
         self._public = public
         self._secret = secret
         self._ledger = ledger
+        self._key = key
         self._noise = noise
         self._objective = objective
         self._release: Release | None = None
@@ -316,7 +323,11 @@ class Curator:
         self._lineage = ""
 
     def _store(self) -> StateStore | None:
-        return None if self._secret is None else StateStore(self._secret / "curator.state", self._ledger)
+        return (
+            None
+            if self._secret is None
+            else StateStore(self._secret / "curator.state", self._ledger, self._key)
+        )
 
     def _load(self) -> State | None:
         store = self._store()

@@ -1,0 +1,70 @@
+"""Learners and curators that keep themselves in a sealed state file: they go on, and hide their data."""
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.central import USCA, PhasedUSCA
+from dpbandits.errors import CorruptState, IncompatibleState
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.measures import CellMeasure
+from dpbandits.outsourced import Curator
+from dpbandits.privacy import JointDP, RowDP, SimulatedNoise
+from dpbandits.state import StateKey
+
+KEY = StateKey(bytes(range(64)))
+OTHER = StateKey(bytes(64))
+KERNEL = SquaredExponential(lengthscale=0.5)
+CELLS = CellMeasure.uniform(low=0.0, high=1.0, cells=4)
+
+
+def learner(kind, **changes):
+    arguments = {
+        "kernel": KERNEL,
+        "actions": CELLS,
+        "contexts": CELLS,
+        "reward_range": (0.0, 1.0),
+        "privacy": JointDP(epsilon=1.0, delta=1e-6),
+        "horizon": 100_000,
+        "noise": SimulatedNoise(1),
+    }
+    return kind(**(arguments | changes))
+
+
+@pytest.mark.parametrize("kind", [USCA, PhasedUSCA])
+def test_learners_are_sealed(kind, tmp_path):
+    path = tmp_path / "state"
+    learner(kind).save(path, key=KEY)
+    for key, error in ((None, IncompatibleState), (OTHER, CorruptState)):
+        with pytest.raises(error):
+            kind.load(path, key=key)
+    again = kind.load(path, key=KEY)
+    again.save(path, key=KEY)
+    assert kind.load(path, key=KEY).to_config() == again.to_config()
+
+
+def test_a_curator_answers_from_a_sealed_secret(tmp_path):
+    canary = 31.415926535
+    table = {"age": [30.0, canary, 50.0], "effect": [0.1, 0.7, 0.4]}
+    arguments = {
+        "schema": dpb.Schema(age=dpb.Range(18, 90)),
+        "objective": "effect",
+        "privacy": RowDP(epsilon=1.0, distance=1.0),
+    }
+    curator = Curator(table, **arguments, secret=tmp_path / "secret", key=KEY)
+    release = curator.publish()
+    first = curator.answer(1)
+    with pytest.raises(IncompatibleState):
+        Curator.open(tmp_path / "secret")
+    with pytest.raises(CorruptState):
+        Curator.open(tmp_path / "secret", key=OTHER)
+    again = Curator.open(tmp_path / "secret", key=KEY)
+    assert again.answer_again(1) == first
+    np.testing.assert_array_equal(again.publish().inputs, release.inputs)
+    held = b"".join(path.read_bytes() for path in (tmp_path / "secret").rglob("*") if path.is_file())
+    unsealed = Curator(table, **arguments, secret=tmp_path / "plain")
+    unsealed.publish()
+    plain = b"".join(path.read_bytes() for path in (tmp_path / "plain").rglob("*") if path.is_file())
+    values = [np.float64(value).tobytes() for value in table["effect"]]
+    assert all(value in plain for value in values), "the search would find nothing anywhere"
+    assert not any(value in held for value in values)
