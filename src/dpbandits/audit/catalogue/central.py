@@ -122,20 +122,13 @@ def _tree_policy(epsilon: float, seed: int, noise: PreparedNoise, horizon: int) 
 
 
 def _tree_actions(epsilon: float, seed: int) -> Audit:
-    """Sets {1, -a} and {-1, a}: bounds cross where the estimate is (1 - a)/(1 + a) of the radius."""
+    """Two rounds: with more, the tree has more levels, and the next user's action shows less."""
     noise = PreparedNoise()
-    crossing = np.linspace(-0.2, 0.2, _WATCHERS)
-    near = (1.0 - np.abs(crossing)) / (1.0 + np.abs(crossing))
-    sets = np.where(
-        (crossing < 0.0)[:, None, None],
-        np.stack([np.ones(_WATCHERS), -near], axis=1)[:, :, None],
-        np.stack([near, -np.ones(_WATCHERS)], axis=1)[:, :, None],
-    )
 
     def run(world: int) -> FloatArray:
-        policy = _tree_policy(epsilon, seed, noise, 1 + _WATCHERS)
+        policy = _tree_policy(epsilon, seed, noise, 2)
         _first_user(policy, world)
-        return np.array([float((1 - policy.ask_batch(sets).indices).sum())])
+        return np.array([float(1 - policy.ask(_AGAINST).index)])
 
     def draw(world: int, n: int) -> FloatArray:
         return rows_of(lambda: run(world), n)
@@ -145,7 +138,7 @@ def _tree_actions(epsilon: float, seed: int) -> Audit:
         epsilon=epsilon,
         delta=DELTA,
         scope="policy",
-        sees=f"the actions of {_WATCHERS} other users, after the first of the tree's nodes",
+        sees="the action of the next user",
         neighbours=_TURNED,
         draw=draw,
         score=identity,
