@@ -76,7 +76,7 @@ def ma2025_command(
     if compared:
         tables = dict.fromkeys(result.cell.world for result in results)
         known = {table: table_references(table) for table in tables}
-        whole = {"cells": rows, "references": known, **table2(results)}
+        whole = {"cells": [_without_curve(row) for row in rows], "references": known, **table2(results)}
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         stem = f"ma2025-{name}" + ("" if columns is None and worlds is None else "-part")
@@ -117,3 +117,8 @@ def ma2025_command(
             row["verdict"],
         )
     console().print(table)
+
+
+def _without_curve(row: dict[str, Any]) -> dict[str, Any]:
+    """Table 2 reads two points of a curve, which stand beside it."""
+    return {key: value for key, value in row.items() if not key.startswith("curve")}
