@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dpbandits.domains import Box
+from dpbandits.environments.contextual import world
 from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter
-from dpbandits.local import Client, PartitionBanditSpec, Server
+from dpbandits.local import Client, PartitionBanditSpec, Server, simulate
 from dpbandits.local.own_epsilon import class_weights, combined_estimate
 from dpbandits.local.reports import HEADER_BYTES
 from dpbandits.privacy.frequency import SignedTernary, mechanism
@@ -128,6 +129,7 @@ def test_the_guarantee_is_the_users_own():
     assert Client(spec, epsilon=0.5).guarantee.epsilon == 0.5
     assert Client(spec).guarantee.epsilon == 4.0
     assert PartitionBanditSpec.from_json(spec.to_json()) == spec
+    assert spec_of(epsilons=[0.5, 1, 4]) == spec
     plain = spec_of(epsilons=())
     assert "epsilons" not in plain.to_json()
     with pytest.raises(InvalidParameter):
@@ -135,7 +137,7 @@ def test_the_guarantee_is_the_users_own():
 
 
 @pytest.mark.parametrize(
-    "epsilons", [(1.0, 0.5, 4.0), (0.5, 1.0), (0.0, 4.0), (4.0, 4.0), (0.5, 20.0), [0.5, 4.0], ("a", 4.0)]
+    "epsilons", [(1.0, 0.5, 4.0), (0.5, 1.0), (0.0, 4.0), (4.0, 4.0), (0.5, 20.0), ("a", 4.0), "4"]
 )
 def test_impossible_classes_are_refused(epsilons):
     with pytest.raises(InvalidParameter):
@@ -143,6 +145,43 @@ def test_impossible_classes_are_refused(epsilons):
     config = spec_of().to_json().replace("[0.5, 1.0, 4.0]", "[3.0]")
     with pytest.raises((InvalidParameter, IncompatibleState)):
         PartitionBanditSpec.from_json(config)
+
+
+def test_a_few_generous_users_help_everyone():
+    """Of 4,000 simulated users half choose epsilon = 8: far better than everyone at 1."""
+    one = world("tune-waves")
+    base = {"domain": Box(low=[0, 0], high=[1, 1]), "n_arms": 3, "policy": "tree"}
+    mixed = PartitionBanditSpec(**base, epsilon=8.0, epsilons=(1.0, 8.0))
+
+    def regret(spec):
+        return np.mean([simulate(spec, one, n_users=4000, seed=s).average_regret for s in range(6)])
+
+    assert regret(mixed) < 0.85 * regret(PartitionBanditSpec(**base, epsilon=1.0))
+    with pytest.raises(InvalidParameter):
+        simulate(mixed, one, n_users=10, seed=0, classes=lambda x, rng: np.full(len(x), 2))
+    with pytest.raises(InvalidParameter):
+        simulate(PartitionBanditSpec(**base, epsilon=1.0), one, n_users=10, seed=0, classes=lambda x, rng: x)
+
+
+def test_simulated_masses_bend_when_epsilon_follows_the_context():
+    """Two bins of equal mass; who chooses epsilon = 4 is on the left. False alarms below 1e-6."""
+    one = world("tune-faint")
+    spec = PartitionBanditSpec(
+        domain=Box(low=[0, 0], high=[1, 1]),
+        n_arms=3,
+        epsilon=4.0,
+        epsilons=(0.5, 4.0),
+        policy="explore",
+        constants={"depth": 1},
+        reports_per_version=10_000,
+    )
+
+    def left(classes):
+        sums = simulate(spec, one, n_users=40_000, seed=1, classes=classes).rule.sums()
+        return sums.count[0].sum() / sums.count.sum()
+
+    assert abs(left(lambda x, rng: rng.integers(2, size=len(x))) - 0.5) < 0.03
+    assert left(lambda x, rng: (x[:, 0] < 0.5).astype(int)) > 0.8
 
 
 def crowd_estimates(chance_strong, rng, n=20_000):

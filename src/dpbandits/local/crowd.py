@@ -4,20 +4,26 @@ Status `simulated`: noise comes from a seeded NumPy generator. What is measured 
 at mean rewards that no server sees: an evaluation, not a release.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.learning import CellSums, LearningRule
+from dpbandits.local.own_epsilon import combined_estimate
 from dpbandits.local.rules import public_normals, rule_for
 from dpbandits.local.spec import PartitionBanditSpec
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy.frequency import FloatingLaplace, ReportMechanism
+from dpbandits.privacy.frequency import FloatingLaplace, Moments, ReportMechanism
 
 __all__ = ["ContextWorld", "Crowd", "SimulationResult", "simulate"]
+
+
+ClassLaw = Callable[[FloatArray, np.random.Generator], IntArray]
+"""Contexts (n, dim) and a generator -> (n,) classes of epsilon. An honest law does not use the contexts."""
 
 
 class ContextWorld(Protocol):
@@ -72,6 +78,7 @@ def simulate(
     seed: int,
     floating: bool = False,
     snapshots: tuple[int, ...] = (),
+    classes: ClassLaw | None = None,
 ) -> SimulationResult:
     """Run a whole crowd, one report a user.
 
@@ -82,11 +89,14 @@ def simulate(
         seed: people, rewards, report noise and public coins.
         floating: use the paper's floating-point Laplace noise instead of the spec's mechanism.
         snapshots: record the partition at the first version after these numbers of users.
+        classes: where the spec has `epsilons`, which one every user chooses; None: any, with equal chances.
 
     Raises:
         InvalidParameter: world and spec do not fit, or no user.
     """
-    crowd = Crowd(spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots)
+    crowd = Crowd(
+        spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots, classes=classes
+    )
     while crowd.running:
         crowd.step()
     return crowd.result()
@@ -102,6 +112,7 @@ class Crowd:
         seed: as for `simulate`.
         floating: as for `simulate`.
         snapshots: as for `simulate`.
+        classes: as for `simulate`.
         rule: the learning rule, which may have learned before; None: a fresh one.
     """
 
@@ -114,6 +125,7 @@ class Crowd:
         seed: int,
         floating: bool = False,
         snapshots: tuple[int, ...] = (),
+        classes: ClassLaw | None = None,
         rule: LearningRule | None = None,
     ) -> None:
         if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
@@ -124,12 +136,13 @@ class Crowd:
         self._contexts, self._means = world.draw(n_users, people)
         self._best = self._means.max(axis=1)
         self._luck = people.random((n_users, 2))
+        self._classes = self._chosen_classes(spec, floating=floating, classes=classes, rng=people)
         self.spec, self._floating = spec, floating
         self._coins, self.rule = PublicCoins(seed), rule_for(spec) if rule is None else rule
         self._n_versions = -(-n_users // spec.reports_per_version)
         self._regret, self._reward = np.zeros(self._n_versions), np.zeros(self._n_versions)
         self._users = np.zeros(self._n_versions, dtype=np.int64)
-        self._mechanisms: dict[int, ReportMechanism | FloatingLaplace] = {}
+        self._mechanisms: dict[int, tuple[ReportMechanism, ...] | FloatingLaplace] = {}
         self._taken: list[tuple[int, tuple[int, ...], IntArray]] = []
         self._pending = sorted(snapshots)
         self._version = 0
@@ -182,12 +195,8 @@ class Crowd:
             self._taken.append((start, tuple(partition.splits), leading))
 
         cells = at if by_server else at * spec.n_arms + chosen
-        n_cells = spec.n_cells(n_leaves)
         positive = luck[start:stop, 0] < mean
-        ones = np.bincount(cells[positive], minlength=n_cells)
-        zeros = np.bincount(cells[~positive], minlength=n_cells)
-        mechanism = self._mechanism(n_cells, n_leaves)
-        signed, count = mechanism.simulated_estimate(ones, zeros, self._noise)
+        signed, count, moments = self._sums(cells, positive, slice(start, stop), n_leaves)
         shape = (n_leaves,) if by_server else (n_leaves, spec.n_arms)
         rule.learn(
             CellSums(
@@ -197,7 +206,7 @@ class Crowd:
                 signed=signed.reshape(shape),
                 count=count.reshape(shape),
                 n=stop - start,
-                moments=mechanism.moments,
+                moments=moments,
             )
         )
         rule.refine()
@@ -210,11 +219,57 @@ class Crowd:
         if len(later):
             self._nodes[later] = self.rule.partition.locate(self._contexts[later])
 
-    def _mechanism(self, n_cells: int, n_leaves: int) -> ReportMechanism | FloatingLaplace:
+    def _sums(
+        self, cells: IntArray, positive: BoolArray, people: slice, n_leaves: int
+    ) -> tuple[FloatArray, FloatArray, Moments]:
+        """Signed sums and counts of a version's reports."""
+        n_cells = self.spec.n_cells(n_leaves)
         if n_cells not in self._mechanisms:
             self._mechanisms[n_cells] = (
                 FloatingLaplace(n_cells=n_cells, epsilon=self.spec.epsilon)
                 if self._floating
-                else self.spec.mechanism_for(n_leaves)
+                else self.spec.mechanisms_for(n_leaves)
             )
-        return self._mechanisms[n_cells]
+        mechanisms = self._mechanisms[n_cells]
+
+        def split(here: BoolArray | slice) -> tuple[IntArray, IntArray]:
+            mine, good = cells[here], positive[here]
+            return np.bincount(mine[good], minlength=n_cells), np.bincount(mine[~good], minlength=n_cells)
+
+        if isinstance(mechanisms, FloatingLaplace):
+            signed, count = mechanisms.simulated_estimate(*split(slice(None)), self._noise)
+            return signed, count, mechanisms.moments
+        if self._classes is None:
+            signed, count = mechanisms[0].simulated_estimate(*split(slice(None)), self._noise)
+            return signed, count, mechanisms[0].moments
+        chosen = self._classes[people]
+        parts = [
+            (one, one.simulate(*split(chosen == kind), self._noise), int((chosen == kind).sum()))
+            for kind, one in enumerate(mechanisms)
+            if (chosen == kind).any()
+        ]
+        signed, count, _, moments = combined_estimate(parts)
+        return signed, count, moments
+
+    def _chosen_classes(
+        self,
+        spec: PartitionBanditSpec,
+        *,
+        floating: bool,
+        classes: ClassLaw | None,
+        rng: np.random.Generator,
+    ) -> IntArray | None:
+        """(n,) everyone's class of epsilon, or None where there is one."""
+        if not spec.epsilons:
+            if classes is not None:
+                raise InvalidParameter("classes: the spec has no epsilons to choose from")
+            return None
+        if floating:
+            raise InvalidParameter("floating: the paper's noise has one epsilon")
+        n = len(self._contexts)
+        if classes is None:
+            return rng.integers(len(spec.epsilons), size=n)
+        chosen = np.asarray(classes(self._contexts, rng))
+        if chosen.shape != (n,) or ((chosen < 0) | (chosen >= len(spec.epsilons))).any():
+            raise InvalidParameter("classes: expected one class of the spec's epsilons a user")
+        return chosen

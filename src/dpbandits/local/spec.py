@@ -5,7 +5,7 @@ NumPy and the standard library only: devices read it.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -95,7 +95,7 @@ class PartitionBanditSpec:
     n_users: int | None = None
     seed: int = 0
     constants: Mapping[str, float] = field(default_factory=dict)
-    epsilons: tuple[float, ...] = ()
+    epsilons: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.domain, Box):
@@ -202,9 +202,10 @@ class PartitionBanditSpec:
 
     def _check_epsilons(self) -> None:
         classes: object = self.epsilons  # of any type, where the spec comes from a file
-        good = isinstance(classes, tuple) and 1 <= len(classes) <= _MOST_CLASSES
+        good = isinstance(classes, tuple | list) and 1 <= len(classes) <= _MOST_CLASSES
         if not good or not all(isinstance(one, int | float) for one in self.epsilons):
-            raise InvalidParameter(f"epsilons: expected a tuple of at most {_MOST_CLASSES} numbers")
+            raise InvalidParameter(f"epsilons: expected at most {_MOST_CLASSES} numbers")
+        object.__setattr__(self, "epsilons", tuple(map(float, self.epsilons)))
         if list(self.epsilons) != sorted(set(self.epsilons)) or self.epsilons[-1] != self.epsilon:
             raise InvalidParameter("epsilons: expected ascending numbers, the last equal to epsilon")
         if self.policy == "ma2025":
