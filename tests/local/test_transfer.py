@@ -1,6 +1,8 @@
 """Sources: honest evidence from privatised sums, a jump start that helps, and doubt that protects."""
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -413,3 +415,35 @@ def test_the_measured_gain_and_the_measured_harm():
     assert regret(source_of(one)) < min(0.5 * alone, 0.055)
     harmful = source_of(one, 5000, 0.5, gamma=5.0, kappa=0.1, behaviour="avoid-best")
     assert regret(harmful) < 1.1 * alone
+
+
+def test_a_source_device_needs_numpy_alone():
+    source = SourceSpec(target=TARGET, name="past", n_users=500, epsilon=3.0)
+    server = Server(source.reports)
+    code = """
+import sys
+
+class OnlyNumPy:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in sys.stdlib_module_names and top not in ("numpy", "dpbandits"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, OnlyNumPy())
+from dpbandits.local import PublishedPolicy, SourceClient, SourceSpec
+
+source = SourceSpec.from_json(sys.argv[1])
+device = SourceClient(source.reports)
+device.observe(PublishedPolicy.from_json(sys.argv[2], source.reports), [0.2, 0.7], 2)
+sys.stdout.write(device.privatize([0.2, 0.7], 2, 1.0).hex())
+"""
+    policy = server.publish().to_json(source.reports)
+    done = subprocess.run(
+        [sys.executable, "-c", code, source.to_json(), policy],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert server.absorb([bytes.fromhex(done.stdout)]).accepted == 1
