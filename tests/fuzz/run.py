@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,11 @@ def report(name: str, executions: int) -> dict[str, Any]:
     return row
 
 
+def alike(name: str, names: Iterable[str]) -> int:
+    """How many targets are the same parser under other mechanisms (`reports-...`): they share the executions."""
+    return sum(other.startswith("reports-") for other in names) if name.startswith("reports-") else 1
+
+
 def main() -> None:
     """Fuzz all targets, a table on screen and JSON in a file."""
     parser = argparse.ArgumentParser(
@@ -134,7 +140,9 @@ def main() -> None:
         parser.error(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
     rows = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for row in pool.map(lambda name: report(name, options.executions), options.only or TARGETS):
+        for row in pool.map(
+            lambda name: report(name, -(-options.executions // alike(name, TARGETS))), options.only or TARGETS
+        ):
             rows.append(row)
             verdict = "FAILED" if row["failed"] else "ok"
             sys.stdout.write(
