@@ -150,9 +150,9 @@ def test_figures_have_pictures_and_verdicts(monkeypatch, tmp_path):
 def test_tuning_and_reports_share_no_seed_and_no_people():
     assert FIRST_SEED >= 5_000_000
     with pytest.raises(InvalidParameter):
-        run_item("targets", reps=2, seed=10)
+        run_item("figure6", reps=2, seed=10)
     with pytest.raises(InvalidParameter):
-        cells("targets", columns=["linear"])
+        cells("figure6", columns=["linear"])
     with pytest.raises(InvalidParameter):
         ma2025.cells("figure1")
 

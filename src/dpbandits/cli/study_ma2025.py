@@ -19,7 +19,7 @@ __all__ = ["Ma2025Item", "ma2025_command"]
 
 
 class Ma2025Item(StrEnum):
-    """Figures and the table of Ma2025, and this library's own targets."""
+    """Figures and the table of Ma2025."""
 
     figure6 = "figure6"
     figure7a = "figure7a"
@@ -29,7 +29,6 @@ class Ma2025Item(StrEnum):
     figure9b = "figure9b"
     figure9c = "figure9c"
     table2 = "table2"
-    targets = "targets"
 
 
 def ma2025_command(

@@ -56,7 +56,7 @@ def picture(item: Item, results: Sequence[CellResult]) -> bytes:
     """PNG: regret along what the item varies, one panel a world, bands of two standard errors."""
     worlds = list(dict.fromkeys(result.cell.world for result in results))
     figure, axes = new_figure(width=max(7.2, 5.2 * len(worlds)), height=4.2, columns=len(worlds))
-    draw = {"figure6": _curves, "table2": _bars, "targets": _bars}.get(item, _lines)
+    draw = {"figure6": _curves, "table2": _bars}.get(item, _lines)
     for ax, name in zip(axes, worlds, strict=True):
         draw(ax, item, [result for result in results if result.cell.world == name])
         label_axes(ax, title=name, x=_AXES.get(item, ("", None))[0], y="regret per user")
