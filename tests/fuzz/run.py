@@ -114,7 +114,7 @@ def report(name: str, executions: int) -> dict[str, Any]:
 
 
 def alike(name: str, names: Iterable[str]) -> int:
-    """How many targets are the same parser under other mechanisms (`reports-...`): they share the executions."""
+    """How many targets are one parser under other mechanisms (`reports-...`): they share executions."""
     return sum(other.startswith("reports-") for other in names) if name.startswith("reports-") else 1
 
 
