@@ -203,3 +203,16 @@ class TestJSON:
     def test_refuses_other_texts(self, text):
         with pytest.raises(InvalidParameter):
             Guarantee.from_json(text)
+
+
+def test_a_promise_that_says_nothing_can_still_be_explained():
+    promise = Guarantee(
+        definition=RowDP(epsilon=1e4, distance=1.0),
+        observers=(Observer(who="the modeler", sees="rows", protected=True),),
+        mechanisms=(),
+        assumptions=(),
+        theorem="None is needed.",
+        status="enforced",
+        certificate=PureDP(1e4),
+    )
+    assert "three hundred digits" in " ".join(promise.explain().split())

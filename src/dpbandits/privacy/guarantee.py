@@ -220,7 +220,7 @@ class Guarantee:
         return (
             "What cannot be learned: take two neighbours, and any event about what is listed as seen by "
             f"{covered}, all of it together. The event's probability under one neighbour is at most "
-            f"{rounded_up(math.exp(self.epsilon))} (e to the epsilon) times its probability under the "
+            f"{_factor(self.epsilon)} (e to the epsilon) times its probability under the "
             f"other{extra}. "
             "So somebody who knows everything else, and knows that the protected part is one of two "
             "possibilities which are equally likely beforehand, names the right one with probability at "
@@ -321,6 +321,11 @@ def _name(definition: Definition) -> str:
     if isinstance(definition, RowDP):
         return "row-level differential privacy"
     return "none"
+
+
+def _factor(epsilon: float) -> str:
+    """e^epsilon in words; beyond floats it is no restriction that needs its digits."""
+    return rounded_up(math.exp(epsilon)) if epsilon < 700.0 else "a number of more than three hundred digits"
 
 
 def _exact(value: float) -> str:
