@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.table import Table
 
 from dpbandits.audit import NAMES, AuditRow, AuditSettings, build, run_audits
@@ -95,21 +96,18 @@ def _list(*, as_json: bool) -> None:
 
 def _print_screen(rows: list[AuditRow], page: Path | None) -> None:
     out = console()
-    table = Table("audit", title="Privacy loss that was proved")
-    for heading in ("claim", "delta", "lower bound", "share", "verdict", "samples", "seconds"):
+    table = Table(title="Privacy loss that was proved", box=box.SIMPLE_HEAD)
+    table.add_column("audit", no_wrap=True)
+    for heading in ("claim", "proved", "share", "verdict"):
         table.add_column(heading, justify="left" if heading == "verdict" else "right")
     for row in rows:
         mark = "*" if row.conditional_on else ""
-        verdict = row.verdict + (" (known broken)" if row.known_broken else "")
         table.add_row(
             row.name,
-            f"{row.claimed_epsilon:g}",
-            f"{row.delta:g}",
+            f"{row.claimed_epsilon:g}" + (f", {row.delta:g}" if row.delta else ""),
             f"{row.lower_bound:.4f}{mark}",
             f"{row.tightness:.2f}",
-            verdict,
-            f"{row.samples:,}" if row.samples else "exact",
-            f"{row.seconds:.1f}",
+            row.verdict,
             style="" if row.as_expected else "bold red",
         )
     out.print(table)
