@@ -105,7 +105,7 @@ def _print_screen(rows: list[AuditRow], page: Path | None) -> None:
         table.add_row(
             row.name,
             f"{row.claimed_epsilon:g}" + (f", {row.delta:g}" if row.delta else ""),
-            f"{row.lower_bound:.4f}{mark}",
+            f"{row.lower_bound:.3f}{mark}",
             f"{row.tightness:.2f}",
             row.verdict,
             style="" if row.as_expected else "bold red",
