@@ -96,7 +96,7 @@ def _list(*, as_json: bool) -> None:
 
 def _print_screen(rows: list[AuditRow], page: Path | None) -> None:
     out = console()
-    table = Table(title="Privacy loss that was proved", box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    table = Table(title="Privacy loss that was proved", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("audit", no_wrap=True)
     for heading in ("claim", "proved", "share", "verdict"):
         table.add_column(heading, justify="left" if heading == "verdict" else "right", no_wrap=True)
