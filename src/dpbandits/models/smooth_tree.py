@@ -45,7 +45,8 @@ class SmoothTree:
         # What nodes that are no longer leaves said of w, and its prior.
         self._precision = np.repeat(np.eye(m)[None], n_arms, axis=0)  # (K, m, m)
         self._moment = np.zeros((n_arms, m))
-        self._centre, self._covariance = np.zeros((n_arms, m)), self._precision.copy()
+        self._centre: FloatArray = np.zeros((n_arms, m))
+        self._covariance: FloatArray = self._precision.copy()
         self.update(np.array([0]), precision=np.zeros((1, n_arms)), moment=np.zeros((1, n_arms)))
 
     def at(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -61,7 +62,7 @@ class SmoothTree:
             moment: (L, K) h of each.
         """
         gram, told = self._told(leaves, precision, moment)
-        self._covariance = np.linalg.inv(self._precision + gram)
+        self._covariance = np.asarray(np.linalg.inv(self._precision + gram), dtype=np.float64)
         self._centre = np.matmul(self._covariance, (self._moment + told)[:, :, None])[:, :, 0]
         self._read(leaves, precision, moment)
 

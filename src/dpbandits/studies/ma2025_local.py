@@ -57,7 +57,7 @@ class Case:
         policy: the rule, or the name of a comparator without privacy.
         arms: assigned by the server or chosen by users.
         floating: the paper's floating-point noise instead of the mechanism's exact one.
-        versions: a new version is published after max(200, users/versions) reports.
+        versions: a new version is published after users/versions reports, if that is more than asked for.
         constants: of the policy, where tuning moved them from the defaults.
     """
 
@@ -93,7 +93,7 @@ CASES: dict[str, Case] = {
     "smooth-krr": Case(mechanism="krr"),
     "smooth-auto-user": Case(arms="user"),
     "tree-auto": Case(policy="tree"),
-    "tree-laplace": Case(policy="tree", mechanism="laplace"),
+    "tree-laplace": Case(policy="tree", mechanism="laplace", constants={"rival": 0.15}),
     "tree-paper-laplace": Case(policy="tree", mechanism="paper-laplace", arms="user"),
     "eliminate-auto": Case(policy="eliminate", versions=100),
     "ma2025": Case(mechanism="paper-laplace", policy="ma2025", arms="user", floating=True, versions=100),
@@ -136,8 +136,10 @@ TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
 """Candidates of `dpbandits.studies.ma2025_tuning` for the tree that sources start."""
 
 
-def spec_for(case: Case, name: str, *, epsilon: float, n_users: int) -> PartitionBanditSpec:
-    """The spec of a case in a world."""
+def spec_for(
+    case: Case, name: str, *, epsilon: float, n_users: int, reports: int = 100
+) -> PartitionBanditSpec:
+    """The spec of a case in a world; a version takes `reports` reports, or more where the case says so."""
     one = world(name)
     policy: PolicyName = case.policy  # type: ignore[assignment]
     return PartitionBanditSpec(
@@ -148,12 +150,14 @@ def spec_for(case: Case, name: str, *, epsilon: float, n_users: int) -> Partitio
         policy=policy,
         arms=case.arms,
         n_users=n_users,
-        reports_per_version=max(200, n_users // case.versions),
+        reports_per_version=max(reports, n_users // case.versions),
         constants=case.constants,
     )
 
 
-def outcomes(case: Case, name: str, *, epsilon: float, n_users: int, seeds: Sequence[int]) -> FloatArray:
+def outcomes(
+    case: Case, name: str, *, epsilon: float, n_users: int, seeds: Sequence[int], reports: int = 100
+) -> FloatArray:
     """(len(seeds), 2) average regret and average reward of each run."""
     one = world(name)
     if not case.mechanism:
@@ -166,7 +170,7 @@ def outcomes(case: Case, name: str, *, epsilon: float, n_users: int, seeds: Sequ
             )
             runs.append(totals.sum(axis=0) / n_users)
         return np.array(runs)
-    spec = spec_for(case, name, epsilon=epsilon, n_users=n_users)
+    spec = spec_for(case, name, epsilon=epsilon, n_users=n_users, reports=reports)
     results = (simulate(spec, one, n_users=n_users, seed=seed, floating=case.floating) for seed in seeds)
     return np.array([(result.average_regret, result.average_reward) for result in results])
 
@@ -233,7 +237,9 @@ def _known(path: Path | None) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("case", "world", "epsilon", "n_users", "reps", "first_seed"))
+    return tuple(
+        row[name] for name in ("case", "world", "epsilon", "n_users", "reports", "reps", "first_seed")
+    )
 
 
 def _table(options: argparse.Namespace) -> None:
@@ -247,6 +253,7 @@ def _table(options: argparse.Namespace) -> None:
                     "world": name,
                     "epsilon": epsilon if math.isfinite(epsilon) else "none",
                     "n_users": options.users,
+                    "reports": options.reports,
                     "reps": options.reps,
                     "first_seed": options.first_seed,
                 }
@@ -254,7 +261,14 @@ def _table(options: argparse.Namespace) -> None:
                     row = known[_key(row)]
                 else:
                     started = time.process_time()
-                    runs = outcomes(CASES[case], name, epsilon=epsilon, n_users=options.users, seeds=seeds)
+                    runs = outcomes(
+                        CASES[case],
+                        name,
+                        epsilon=epsilon,
+                        n_users=options.users,
+                        seeds=seeds,
+                        reports=options.reports,
+                    )
                     regret, reward = Estimate.of(runs[:, 0]), Estimate.of(runs[:, 1])
                     row["average_regret"], row["stderr"] = regret.mean, regret.standard_error
                     row["average_reward"], row["reward_stderr"] = reward.mean, reward.standard_error
@@ -365,6 +379,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     table.add_argument("--worlds", nargs="+", default=list(REPORT_WORLDS))
     table.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 2.0, 4.0])
     table.add_argument("--users", type=int, default=40_000)
+    table.add_argument("--reports", type=int, default=100, help="reports a version takes")
     table.add_argument("--reps", type=int, default=100)
     table.add_argument("--first-seed", type=int, default=FIRST_REPORT_SEED)
     table.add_argument("--out", type=Path, default=None, help="JSON of rows; those it holds are kept")
