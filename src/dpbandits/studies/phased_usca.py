@@ -76,7 +76,11 @@ def regret_rows(
                 )
                 random.append(world.random_loss)
             best = int(np.mean(single, axis=0).argmin())
-            columns: dict[str, Any] = {"phases": phased, "one phase": np.array(single)[:, best], "random": random}
+            columns: dict[str, Any] = {
+                "phases": phased,
+                "one phase": np.array(single)[:, best],
+                "random": random,
+            }
             row: dict[str, Any] = {"setting": name, "T": horizon, "epsilon": epsilon}
             for column, values in columns.items():
                 estimate = Estimate.of(values)
