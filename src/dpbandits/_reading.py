@@ -5,6 +5,7 @@ types; instead of a check a field, `reading` turns what Python raises on a wrong
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -54,7 +55,7 @@ def json_object(text: str, what: str, error: type[DPBanditsError] = InvalidParam
     if len(text) > LARGEST_TEXT:
         raise error(f"not {what}: the text is longer than {LARGEST_TEXT} characters")
     with reading(what, error):
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         if not isinstance(value, dict):
             raise TypeError
     fields: dict[str, Any] = value
@@ -63,6 +64,13 @@ def json_object(text: str, what: str, error: type[DPBanditsError] = InvalidParam
 
 def _refuse(_: str) -> NoReturn:
     raise ValueError
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):  # 1e309 is valid JSON
+        raise ValueError
+    return value
 
 
 def config_type(config: object, field: str = "type") -> str | None:
