@@ -113,6 +113,14 @@ def report(name: str, executions: int) -> dict[str, Any]:
     return row
 
 
+def keep(path: Path, row: dict[str, Any], order: list[str]) -> None:
+    """Put a row in place of the parser's earlier one in the file."""
+    earlier = json.loads(path.read_text()) if path.exists() else []
+    rows = {other["parser"]: other for other in earlier if other["parser"] in order}
+    rows[row["parser"]] = {key: value for key, value in row.items() if key not in ("input", "output")}
+    path.write_text(json.dumps([rows[name] for name in order if name in rows], indent=1) + "\n")
+
+
 def alike(name: str, names: Iterable[str]) -> int:
     """How many targets are one parser under other mechanisms (`reports-...`): they share executions."""
     return sum(other.startswith("reports-") for other in names) if name.startswith("reports-") else 1
@@ -151,9 +159,8 @@ def main() -> None:
             if row["failed"]:
                 sys.stdout.write(f"{row['input']}\n{row['output']}\n")
             sys.stdout.flush()
-    if options.out is not None:
-        kept = [{key: value for key, value in row.items() if key not in ("input", "output")} for row in rows]
-        options.out.write_text(json.dumps(kept, indent=2) + "\n")
+            if options.out is not None:
+                keep(options.out, row, list(TARGETS))
     raise SystemExit(any(row["failed"] for row in rows))
 
 
