@@ -53,8 +53,8 @@ _ELSEWHERE = {
 MOST_ARM_FEATURES = 1 << 16
 """Features of all arms together."""
 
-MOST_LANDMARKS = 1 << 12
-"""Landmarks, and so features, at most: their kernel matrix (128 MiB) is factorised."""
+MOST_LANDMARKS = 1 << 11
+"""Landmarks, and so features, at most: factorising their kernel matrix takes 200 MiB."""
 
 PRODUCT_ELEMENTS = 1 << 19
 """Kernel entries held at a time when they are multiplied by a wide matrix (4 MiB)."""
