@@ -41,6 +41,8 @@ nitpicky = True
 nitpick_ignore = [
     ("py:class", "dpbandits.environments.functions.CandidateLaw"),
     ("py:class", "dpbandits.environments.functions.MeanFunction"),
+    ("py:class", "dpbandits.local.durable_server.PolicyT_co"),
+    ("py:class", "dpbandits.local.durable_server.TallyT_co"),
     ("py:class", "dpbandits.outsourced.pipe.Answering"),
     ("py:class", "dpbandits.privacy.row_mechanisms.noise_laws.Floating"),
 ]

@@ -66,6 +66,8 @@ class DyadicPartition:
         self.rank = np.zeros(1, dtype=np.int64)
         with reading("a list of nodes"):
             nodes = [operator.index(node) for node in splits]
+        if not all(0 <= node <= 2 * len(nodes) for node in nodes):
+            raise InvalidParameter("splits: expected nodes of this partition, in the order they were split")
         self._replay(nodes)
 
     @property

@@ -101,7 +101,7 @@ class GaussianLaw(IsotropicLaw):
 
     def __post_init__(self) -> None:
         _checks.integer(self.dim, name="dim")
-        object.__setattr__(self, "deviation", _checks.number(self.deviation, name="deviation"))
+        object.__setattr__(self, "deviation", _width(self.deviation, name="deviation"))
 
     @property
     def sd(self) -> float:
@@ -141,7 +141,7 @@ class L2LaplaceLaw(IsotropicLaw):
 
     def __post_init__(self) -> None:
         _checks.integer(self.dim, name="dim")
-        object.__setattr__(self, "scale", _checks.number(self.scale, name="scale"))
+        object.__setattr__(self, "scale", _width(self.scale, name="scale"))
 
     @property
     def sd(self) -> float:
@@ -188,8 +188,9 @@ class CellLaw(NoiseLaw):
 
     def __post_init__(self) -> None:
         _checks.integer(self.dim, name="dim")
-        for name in ("keep", "width", "half_width"):
-            object.__setattr__(self, name, _checks.number(getattr(self, name), name=name))
+        object.__setattr__(self, "keep", _checks.number(self.keep, name="keep"))
+        for name in ("width", "half_width"):
+            object.__setattr__(self, name, _width(getattr(self, name), name=name))
         if self.keep > 1.0 or self.width > 2.0 * self.half_width:
             raise InvalidParameter("a cell law needs keep <= 1 and cells no wider than the cube")
 
@@ -266,3 +267,11 @@ def _gamma_scales(shape: float, scale: float, nodes: int) -> tuple[FloatArray, F
 
     points, weights = roots_genlaguerre(nodes, shape - 1.0)
     return scale * np.sqrt(2.0 * points), weights / weights.sum()
+
+
+def _width(value: object, *, name: str) -> float:
+    """A positive number whose square and inverse square are floats."""
+    width = _checks.number(value, name=name, minimum=1e-120)
+    if width > 1e120:
+        raise InvalidParameter(f"{name} is beyond 1e120, which no table's scale is")
+    return width
