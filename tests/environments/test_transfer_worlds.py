@@ -64,3 +64,11 @@ def test_people_are_drawn_once_each():
 def test_impossible_sources_are_refused(change):
     with pytest.raises(InvalidParameter):
         SourceWorld(world=world("ma"), **change)
+
+
+@pytest.mark.parametrize("gamma", [float("nan"), float("inf"), -1.0])
+def test_a_gamma_that_is_no_exponent_is_refused(gamma):
+    with pytest.raises(InvalidParameter):
+        gamma_contexts(3, dim=2, gamma=gamma, rng=np.random.default_rng(0))
+    with pytest.raises(InvalidParameter):
+        SourceWorld(world=world("ma"), gamma=gamma)

@@ -6,6 +6,8 @@ What kills, full disks and torn writes do to it is tested in tests/faults.
 import copy
 import os
 import pickle
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +21,11 @@ from dpbandits.local import (
     GPUCBServer,
     GPUCBSpec,
     PartitionBanditSpec,
+    ReportCounts,
     Server,
+    SourceClient,
+    SourceSpec,
+    durable_server,
 )
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
@@ -206,3 +212,166 @@ def test_files_are_private(tmp_path):
         "server.lock",
     }
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in (tmp_path / "server").iterdir())
+
+
+# -- merging and attaching ---------------------------------------------------------------------------
+
+TREE = PartitionBanditSpec(
+    domain=Box(low=[0], high=[1]),
+    n_arms=2,
+    epsilon=8.0,
+    policy="tree",
+    reports_per_version=6,
+    window=3,
+    seed=5,
+)
+
+
+def reports_to(spec, policy, n, seed):
+    client, rng = Client(spec, budget=1e9), np.random.default_rng(seed)
+    return [client.privatize([x], client.choose(policy, [x]), reward=float(x > 0.5)) for x in rng.random(n)]
+
+
+def source_server(n=200):
+    source = SourceSpec(target=TREE, name="past", n_users=200, epsilon=8.0, looks=False)
+    server, device, rng = (
+        Server(source.reports),
+        SourceClient(source.reports, budget=1e9),
+        np.random.default_rng(1),
+    )
+    policy, batch = server.publish(), []
+    for x in rng.random(n):
+        arm = int(rng.integers(2))
+        device.observe(policy, [x], arm)
+        batch.append(device.privatize([x], arm, reward=float((x > 0.5) == arm)))
+    server.absorb(batch)
+    return source, server
+
+
+def other_target():
+    server = Server(replace(TREE, seed=6))
+    server.absorb(reports_to(server.spec, server.publish(), 20, seed=8))
+    server.publish()
+    return server
+
+
+def told(server, upto=5):
+    """All that a server can be told, between reports; the last versions published."""
+    policies, source, other = [], source_server(), other_target()
+    steps = (
+        lambda: server.absorb(reports_to(TREE, server.publish(), 4, seed=2)),
+        lambda: policies.append(server.attach(*source).to_json(TREE)),
+        lambda: server.merge(shard(server.publish(), 5)),
+        lambda: policies.append(server.publish().to_json(TREE)),
+        lambda: policies.append(server.attach_target("other", other).to_json(TREE)),
+    )
+    for step in steps[:upto]:
+        step()
+    return policies
+
+
+def shard(policy, n, seed=3):
+    counts = ReportCounts(TREE, [policy])
+    counts.absorb(reports_to(TREE, policy, n, seed))
+    return counts
+
+
+@pytest.mark.parametrize("upto", range(1, 6))
+def test_counts_sources_and_targets_are_on_disk(tmp_path, upto):
+    with opened(tmp_path, TREE) as first:
+        told(first, upto)
+        now, totals, doubts = first.publish().to_json(TREE), first.server.totals, first.server._rule.doubts
+        evidence = first.server.evidence()
+    with opened(tmp_path, TREE) as second:
+        assert second.publish().to_json(TREE) == now
+        assert second.server.totals == totals
+        assert second.server._rule.doubts == doubts
+        assert np.array_equal(second.server.evidence().local.moment, evidence.local.moment)
+        assert second.absorb(reports_to(TREE, second.publish(), 7, seed=4)).accepted == 7
+        after = second.publish().to_json(TREE)
+    assert opened(tmp_path, TREE).publish().to_json(TREE) == after != now
+
+
+def test_a_disk_that_refuses_leaves_merge_and_attach_undone_or_done(tmp_path, monkeypatch):
+    """At every point of writing: what the log holds is what the server has, whatever the caller was told."""
+    source, other = source_server(), other_target()
+    for steps in range(8):
+        folder = tmp_path / str(steps)
+        with opened(folder, TREE) as server:
+            server.publish()
+            left = [steps]
+
+            def refusing(name, real, left=left):
+                def write(*arguments):
+                    left[0] -= 1
+                    if left[0] == 0:
+                        raise OSError("full")
+                    return real(*arguments)
+
+                monkeypatch.setattr(durable_server, name, write)
+
+            for name in ("overwrite", "write_durably", "replace_durably"):
+                refusing(name, getattr(durable_server, name))
+            for call in (
+                lambda server=server: server.merge(shard(server.publish(), 4)),
+                lambda server=server: server.attach(*source),
+                lambda server=server: server.attach_target("other", other),
+            ):
+                with suppress(OSError):
+                    call()
+            monkeypatch.undo()
+            now, totals = server.publish().to_json(TREE), server.server.totals
+        with opened(folder, TREE) as again:
+            assert again.publish().to_json(TREE) == now
+            assert again.server.totals == totals
+
+
+def test_what_is_refused_is_not_written(tmp_path):
+    with opened(tmp_path, TREE) as server:
+        told(server, 3)
+        size = (tmp_path / "reports.log").stat().st_size
+        counts = shard(server.publish(), 5)
+        server.merge(counts)
+        after = (tmp_path / "reports.log").stat().st_size
+        assert after > size
+        with pytest.raises(ProtocolError, match="both"):
+            server.merge(counts)
+        source, fed = source_server()
+        with pytest.raises(IncompatibleState):
+            server.attach(replace(source, name="another"), fed)
+        with pytest.raises(IncompatibleState):
+            server.attach_target("me", server.server)
+        assert (tmp_path / "reports.log").stat().st_size == after
+    opened(tmp_path, TREE).close()
+
+
+def test_a_server_changed_behind_its_log_is_refused_and_the_log_stays_whole(tmp_path):
+    """Otherwise the next version would be one that no log rebuilds, and the folder could not be opened."""
+    with opened(tmp_path, TREE) as server:
+        told(server, 1)
+        server.server.attach(*source_server())
+        for call in (server.publish, lambda: server.absorb([]), lambda: server.attach(*source_server())):
+            with pytest.raises(ProtocolError, match="behind its log"):
+                call()
+    with opened(tmp_path, TREE) as again:
+        assert again.server.totals.accepted == 4
+    used = Server(TREE)
+    used.absorb(reports_to(TREE, used.publish(), 1, seed=0))
+    with pytest.raises(ProtocolError, match="fresh"):
+        DurableServer(used, tmp_path / "b", spec_digest=TREE.digest)
+
+
+def test_servers_of_other_kinds_refuse_to_merge(tmp_path):
+    class Other:
+        def absorb(self, reports):
+            return len(reports)
+
+        def publish(self):
+            return shard_policy
+
+    shard_policy = Server(TREE).publish()
+    with (
+        DurableServer(Other(), tmp_path, spec_digest=b"x") as server,
+        pytest.raises(ProtocolError, match="only"),
+    ):
+        server.merge(shard(shard_policy, 1))

@@ -22,6 +22,7 @@ from dpbandits.local.aggregation import (
     write_reports,
 )
 from dpbandits.local.counting import ReportCounts
+from dpbandits.state import State, write_state
 
 BASE = PartitionBanditSpec(
     domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=4.0, reports_per_version=60, mechanism="signed"
@@ -132,9 +133,66 @@ def test_counts_survive_arrays_and_files(tmp_path):
         {"0/n": 0 * arrays["0/n"]},
         {"0/x/sums": arrays["0/0/sums"]},
         {"sums": arrays["0/0/sums"]},
+        {"0/nonces": arrays["0/nonces"][:-1]},  # a report without a nonce
+        {"0/nonces": np.repeat(arrays["0/nonces"][:1], len(arrays["0/nonces"]))},
+        {"0/n": arrays["0/n"] + 1},
+        {"0/0/sums": arrays["0/0/sums"] + 2**62},
+        {"\N{SUPERSCRIPT TWO}/n": arrays["0/n"]},
+        {"9" * 5000 + "/n": arrays["0/n"]},
+        {"0/\N{SUPERSCRIPT TWO}/sums": arrays["0/0/sums"]},
     ):
         with pytest.raises(IncompatibleState):
             ReportCounts.from_arrays(BASE, POLICIES, arrays | bad)
+
+
+def test_counts_without_nonces_do_not_vanish_in_a_merge():
+    arrays = counted(REPORTS).to_arrays()
+    del arrays["0/nonces"]
+    with pytest.raises(IncompatibleState, match="nonces"):
+        ReportCounts.from_arrays(BASE, POLICIES, arrays)
+
+
+@pytest.mark.parametrize("public", [{}, {"spec": 7, "policies": []}, {"spec": BASE.to_json(), "policies": 3}])
+def test_a_forged_counts_file_is_refused_with_the_library_s_own_error(tmp_path, public):
+    state = State(kind="local.report_counts", version=1, lineage="a", position=0, public=public)
+    write_state(tmp_path / "counts.state", state)
+    with pytest.raises(IncompatibleState):
+        read_counts(tmp_path / "counts.state")
+
+
+def test_files_with_reports_that_the_server_has_are_counted_without_them(tmp_path):
+    """One report sent both ways must not keep all the others out."""
+    server, whole = Server(BASE), Server(BASE)
+    first = [r for r in REPORTS if r[5:9] == bytes(4)]
+    assert server.absorb(first[:2]).accepted == 2
+    write_reports(tmp_path / "a", first[:30])
+    write_reports(tmp_path / "b", [*first[30:], first[3]])
+    paths = [tmp_path / "a", tmp_path / "b"]
+    counts, _ = aggregate(paths, BASE, server.open_policies)
+    with pytest.raises(ProtocolError, match="without"):
+        server.merge(counts)
+    counts, tally = aggregate(paths, BASE, server.open_policies, without=server.nonces())
+    assert (tally.accepted, tally.repeated) == (58, 3)
+    assert server.merge(counts) == 58
+    whole.absorb(first)
+    assert same(server._counts, whole._counts)
+
+
+def test_the_command_leaves_out_what_was_counted_before(tmp_path):
+    paths, contract = files_of(tmp_path), contract_files(tmp_path)
+    write_counts(tmp_path / "before", counted(REPORTS[:10]))
+    arguments = [
+        "local",
+        "aggregate",
+        *map(str, paths),
+        *contract,
+        "--without",
+        str(tmp_path / "before"),
+        "--json",
+    ]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["accepted"] == len(REPORTS) - 10
 
 
 def files_of(folder, *, repeats=True):

@@ -83,6 +83,8 @@ def test_the_server_has_no_way_in_for_raw_data():
         "publish": set(),
         "replay": {"spec", "batches"},
         "merge": {"counts"},
+        "check_merge": {"counts"},
+        "nonces": set(),
         "attach": {"source", "server"},
         "attach_target": {"name", "server"},
         "source_sums": set(),

@@ -13,6 +13,7 @@ from dpbandits.environments.contextual import World, world
 from dpbandits.environments.transfer import SourceWorld
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local import (
+    Client,
     PartitionBanditSpec,
     Server,
     SimulatedSource,
@@ -113,6 +114,10 @@ def test_specs_travel_as_json(changes):
         {"depth": 1.5},
         {"name": "x" * 1000},
         {"name": 7},
+        {"name": "\ud800"},
+        {"looks": 7},
+        {"propensities": (math.nan, 0.5, 0.5)},
+        {"propensities": "abc"},
         {"target": replace(TARGET, tie="keyed")},
         {"target": replace(TARGET, policy="eliminate")},
     ],
@@ -250,7 +255,7 @@ def test_a_source_starts_its_target_and_no_other():
     assert again.attach(source, bytes_again).to_json(target) == started.to_json(target)
 
     other = replace(target, seed=3)
-    with pytest.raises(IncompatibleState):
+    with pytest.raises(IncompatibleState, match="another target"):
         Server(other).attach(source, server)
     with pytest.raises(IncompatibleState):
         mine.attach(replace(source, name="another"), server)
@@ -272,6 +277,94 @@ def test_targets_teach_each_other_what_they_heard_themselves():
         other.attach_target("one", Server(replace(target, n_arms=2)))
     with pytest.raises(ProtocolError):
         other.attach_target("one", Server(replace(target, policy="eliminate")))
+
+
+@pytest.mark.parametrize("window", [0, 2])
+def test_attaching_loses_no_report_that_was_accepted(window):
+    """Every attachment is a version; the window closes, and what was absorbed before is learned first."""
+    target = spec_for(world("tune-stripes"), window=window)
+    source, server, _ = fed_source(target, n=300)
+    mine, device = Server(target), Client(target, budget=1e9)
+    contexts, policy = np.random.default_rng(2).random((60, 2)), mine.publish()
+    batch = [device.privatize(x, device.choose(policy, x), 1.0) for x in contexts]
+    assert mine.absorb(batch).accepted == 60
+    for _ in range(3):
+        mine.attach(source, server)
+    assert mine._counts.accepted + mine._rule._n == 60
+    assert mine.evidence().local.precision.any()
+
+
+def test_no_target_counts_twice():
+    target = spec_for(world("tune-stripes"))
+    mine, other, third = (Server(replace(target, seed=seed)) for seed in range(3))
+    with pytest.raises(IncompatibleState, match="counts in both"):
+        mine.attach_target("me", mine)
+    with pytest.raises(IncompatibleState, match="counts in both"):
+        mine.attach_target("a copy", Server(mine.spec))
+    mine.attach_target("other", other)
+    mine.attach_target("other", other)
+    with pytest.raises(ProtocolError, match="another name"):
+        mine.attach_target("again", other)
+    with pytest.raises(ProtocolError, match="another target"):
+        mine.attach_target("other", third)
+    source, server, _ = fed_source(mine.spec, n=300)
+    mine.attach(source, server)
+    with pytest.raises(ProtocolError, match="taken"):
+        mine.attach_target("past", third)
+    with pytest.raises(IncompatibleState, match="taken"):
+        mine.attach(replace(source, name="other"), fed_source(mine.spec, n=300, name="other")[1])
+
+
+@pytest.mark.parametrize("least", [0.0, 5e-324, 1e-310, 1e-160, 1e-12])
+def test_tiny_propensities_say_nothing_and_break_nothing(least):
+    target = spec_for(world("tune-stripes"))
+    source, server, _ = fed_source(target, n=1500)
+    source = replace(source, propensities=(least, 0.5, 0.5))
+    mine = Server(target)
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        started = mine.attach(source, server)
+    mean, variance = mine._rule.posterior()
+    assert np.isfinite(mean).all()
+    assert (variance > 0.0).all()
+    assert len(np.unique(started.arms)) > 1
+
+
+def test_evidence_of_another_shape_is_refused():
+    tree = TransferTree(partition=DyadicPartition(dim=2), n_arms=3)
+    good = TransferTree(partition=DyadicPartition(dim=2), n_arms=3).evidence()
+    for other in (
+        TransferTree(partition=DyadicPartition(dim=1), n_arms=3).evidence(),
+        TransferTree(partition=DyadicPartition(dim=2), n_arms=2).evidence(),
+        TransferTree(partition=DyadicPartition(dim=2, tie="keyed"), n_arms=3).evidence(),
+        replace(good, local=good.local._replace(moment=good.local.moment + np.nan)),
+    ):
+        with pytest.raises(InvalidParameter):
+            tree.attach("a", other)
+    tree.attach("a", good)
+
+
+@pytest.mark.parametrize("arm", [1.5, 3, -1, "a", None, True])
+def test_a_decision_that_is_no_arm_costs_no_budget(arm):
+    source = SourceSpec(target=TARGET, name="past", n_users=100, epsilon=3.0)
+    device, policy = SourceClient(source.reports), Server(source.reports).publish()
+    with pytest.raises(InvalidParameter):
+        device.observe(policy, [0.5, 0.5], arm)
+    device.observe(policy, [0.5, 0.5], 1)
+    assert device.privatize([0.5, 0.5], 1, 1.0)
+
+
+def test_propensities_of_any_kind_become_numbers_that_travel():
+    common = {"target": TARGET, "name": "a", "n_users": 1000, "epsilon": 2.0, "depth": 1}
+    for shape in ([0.2, 0.3, 0.5], [[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]]):
+        specs = [SourceSpec(propensities=one, **common) for one in (shape, np.array(shape))]
+        assert specs[0] == specs[1] == SourceSpec.from_json(specs[0].to_json())
+        assert hash(specs[0]) == hash(specs[1])
+
+
+def test_a_huge_source_stops_at_the_most_cells_a_report_can_have():
+    wide = replace(TARGET, n_arms=256, max_leaves=2**16)
+    source = SourceSpec(target=wide, name="a", n_users=2**53, epsilon=16.0)
+    assert 2**source.bins_depth * 256 <= 2**20
 
 
 # -- the tree ---------------------------------------------------------------------------------------

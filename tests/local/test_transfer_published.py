@@ -206,3 +206,11 @@ def test_tables_and_elimination_take_no_sources():
     arguments = ["local", "simulate", "--users", "200", "--epsilon", "1", "--source", "100,8,0,1"]
     for more in (["--policy", "eliminate"], ["--world", "synthetic-income"]):
         assert CliRunner().invoke(app, [*arguments, *more]).exit_code != 0
+
+
+@pytest.mark.parametrize("crowd", [-1, 3])
+def test_a_crowd_that_is_none_is_refused(crowd):
+    rule = rule_of()
+    sums = sums_of(rule, [[10.0, 10.0]], [[5.0, 5.0]], 20)
+    with pytest.raises(InvalidParameter):
+        rule.learn(sums, crowd=crowd)

@@ -15,7 +15,8 @@ from dpbandits.environments.contextual import PeopleWorld, World, ma2025, world
 from dpbandits.environments.transfer import BEHAVIOURS, SourceWorld
 from dpbandits.errors import InvalidParameter
 from dpbandits.evaluation.summary import Estimate
-from dpbandits.local.aggregation import aggregate, sums_digest, write_counts
+from dpbandits.local.aggregation import aggregate, read_counts, sums_digest, write_counts
+from dpbandits.local.counting import ReportCounts
 from dpbandits.local.crowd import SimulationResult
 from dpbandits.local.reports import PublishedPolicy
 from dpbandits.local.spec import PartitionBanditSpec
@@ -178,6 +179,10 @@ def aggregate_command(
     cluster: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler; this process by default.")
     ] = None,
+    without: Annotated[
+        list[Path] | None,
+        typer.Option(help="Counts made before, whose reports are left out. Repeatable.", exists=True),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="State file for the counts.")] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -186,7 +191,10 @@ def aggregate_command(
     contract = PartitionBanditSpec.from_json(spec.read_text())
     lines = [line for line in policies.read_text().splitlines() if line.strip()]
     published = [PublishedPolicy.from_json(line, contract) for line in lines]
-    counts, tally = aggregate(reports, contract, published, cluster=cluster)
+    before = ReportCounts(contract, published)
+    for path in without or ():
+        before.merge(read_counts(path))
+    counts, tally = aggregate(reports, contract, published, cluster=cluster, without=before.nonces())
     if out is not None:
         write_counts(out, counts)
     values = vars(tally) | {"files": len(reports), "digest": sums_digest(counts)}

@@ -7,6 +7,8 @@
 | `credit-cards` | late in September or not | late in April, bill of April | 40 years and older |
 | `taxi` | tip or no tip | distance, hour, local trip | January and February |
 
+Where `adult` names no employer, the person counts as auxiliary.
+
 Ma2025 reports on Adult, Jobs and Taxi, and its public code names Jester too. Its Jobs table could not be had;
 `cps-income`, also people and their pay, stands in for it. `credit-cards` is added. Bounds below are public
 constants written by hand, none is computed from a table.

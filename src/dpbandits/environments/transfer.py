@@ -31,13 +31,21 @@ def gamma_contexts(n: int, *, dim: int, gamma: float, rng: np.random.Generator) 
 
     A uniform point's direction is kept; its radius 2 |x - 1/2|_max becomes U^(1/(dim + gamma)).
     """
-    if gamma < 0.0:
+    if not _is_number(gamma) or not 0.0 <= gamma < np.inf:
         raise InvalidParameter("gamma: expected a number >= 0")
     offset = rng.random((n, dim)) - 0.5
     radius = rng.random(n) ** (1.0 / (dim + gamma))
     reach = 2.0 * np.abs(offset).max(axis=1)
     stretch = radius / np.where(reach > 0.0, reach, 1.0)
     return np.asarray(0.5 + offset * stretch[:, None])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +71,14 @@ class SourceWorld:
     shifted: bool = False
 
     def __post_init__(self) -> None:
-        if self.behaviour not in BEHAVIOURS:
+        if not _is_text(self.behaviour) or self.behaviour not in BEHAVIOURS:
             raise InvalidParameter(f"behaviour: expected one of {BEHAVIOURS}")
-        if not 0.0 < self.kappa <= 1.0:
+        if not _is_number(self.kappa) or not 0.0 < self.kappa <= 1.0:
             raise InvalidParameter("kappa: expected a number in (0, 1]")
         if self.gamma is not None:
             if isinstance(self.world, PeopleWorld):
                 raise InvalidParameter("gamma: a table's people are where they are, pass None")
-            if self.gamma < 0.0:
+            if not _is_number(self.gamma) or not 0.0 <= self.gamma < np.inf:
                 raise InvalidParameter("gamma: expected a number >= 0")
 
     @property

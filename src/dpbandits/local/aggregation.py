@@ -12,13 +12,14 @@ themselves: their paths must mean the same there.
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, MissingExtra
 from dpbandits.local.counting import Absorbed, ReportCounts
 from dpbandits.local.nonces import Nonces
@@ -80,6 +81,7 @@ def aggregate(
     policies: Sequence[PublishedPolicy],
     *,
     cluster: Any = None,
+    without: Mapping[int, Nonces] | None = None,
 ) -> tuple[ReportCounts, Absorbed]:
     """Count the reports of files.
 
@@ -88,6 +90,8 @@ def aggregate(
         spec: the public contract.
         policies: the published versions that the reports may answer.
         cluster: address of a Dask scheduler, or a `distributed.Client` of one; None: this process.
+        without: nonces by version of reports counted elsewhere (`Server.nonces`, `ReportCounts.nonces`); they
+            are dropped here as repeated, so that the counts can be merged there.
 
     Returns:
         The counts, for `Server.merge`, and how many reports were dropped for which reason.
@@ -98,8 +102,9 @@ def aggregate(
     """
     files = [str(path) for path in paths]
     contract = (spec.to_json(), [policy.to_json(spec) for policy in policies])
+    known = dict(without or {})
     if cluster is None:
-        return _aggregate(files, contract, lambda jobs: [_count(job) for job in jobs])
+        return _aggregate(files, contract, known, lambda jobs: [_count(job) for job in jobs])
     client, ours = _connected(cluster)
     try:
 
@@ -109,7 +114,7 @@ def aggregate(
             done = client.compute(bag.from_sequence(jobs, npartitions=len(jobs)).map(_count))
             return list(done.result())
 
-        return _aggregate(files, contract, mapped)
+        return _aggregate(files, contract, known, mapped)
     finally:
         if ours:
             client.close()
@@ -155,8 +160,9 @@ def read_counts(path: str | os.PathLike[str]) -> ReportCounts:
     state = read_state(Path(path))
     if state.kind != _KIND or state.version != 1:
         raise IncompatibleState("expected the counts of reports")
-    spec = PartitionBanditSpec.from_json(state.public["spec"])
-    policies = [PublishedPolicy.from_json(text, spec) for text in state.public["policies"]]
+    with reading("the counts of reports", IncompatibleState):
+        spec = PartitionBanditSpec.from_json(state.public["spec"])
+        policies = [PublishedPolicy.from_json(text, spec) for text in state.public["policies"]]
     arrays = {name.replace(".", "/"): array for name, array in state.arrays.items()}
     return ReportCounts.from_arrays(spec, policies, arrays)
 
@@ -166,12 +172,14 @@ _KIND = "local.report_counts"
 _Contract = tuple[str, list[str]]
 
 
-def _aggregate(files: list[str], contract: _Contract, mapped: Any) -> tuple[ReportCounts, Absorbed]:
+def _aggregate(
+    files: list[str], contract: _Contract, known: dict[int, Nonces], mapped: Any
+) -> tuple[ReportCounts, Absorbed]:
     spec, policies = _read(contract)
-    parts: list[_Part] = mapped([(file, contract, {}) for file in files]) if files else []
+    parts: list[_Part] = mapped([(file, contract, known) for file in files]) if files else []
     again = _repeated(parts)
     if again:
-        jobs = [(files[index], contract, without) for index, without in sorted(again.items())]
+        jobs = [(files[index], contract, _both(known, more)) for index, more in sorted(again.items())]
         for index, part in zip(sorted(again), mapped(jobs), strict=True):
             parts[index] = part
     whole, tally = ReportCounts(spec, policies), Absorbed()
@@ -179,6 +187,15 @@ def _aggregate(files: list[str], contract: _Contract, mapped: Any) -> tuple[Repo
         whole.merge(ReportCounts.from_arrays(spec, policies, part.arrays))
         tally.add(part.tally)
     return whole, tally
+
+
+def _both(left: dict[int, Nonces], right: dict[int, Nonces]) -> dict[int, Nonces]:
+    """All nonces of the two."""
+    none = np.zeros(0, dtype=np.uint64)
+    return {
+        number: np.concatenate([left.get(number, none), right.get(number, none)])
+        for number in {*left, *right}
+    }
 
 
 def _count(job: tuple[str, _Contract, dict[int, Nonces]]) -> _Part:

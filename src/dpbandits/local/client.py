@@ -77,7 +77,10 @@ class Client:
         budget: Amount | None = None,
         account: str = "local-reports",
     ) -> None:
-        if epsilon is not None and epsilon not in (spec.epsilons or (spec.epsilon,)):
+        own: object = epsilon
+        if own is not None and not (
+            isinstance(own, int | float) and own in (spec.epsilons or (spec.epsilon,))
+        ):
             raise InvalidParameter("epsilon: expected one of the spec's epsilons")
         self.spec = spec
         self.epsilon = spec.epsilon if epsilon is None else epsilon

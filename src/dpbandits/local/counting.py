@@ -14,14 +14,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, IntArray
-from dpbandits.errors import IncompatibleState, ProtocolError
+from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.nonces import Nonces, NonceSet
 from dpbandits.local.reports import HEADER_BYTES, PublishedPolicy, Records, parse
 from dpbandits.local.spec import PartitionBanditSpec
 from dpbandits.privacy.frequency import ReportMechanism
 
 __all__ = ["Absorbed", "OpenVersion", "ReportCounts"]
+
+# Sums beyond it are of no crowd, and could overflow when they are added.
+_LARGEST_SUM = 1 << 53
 
 _NO_NONCES: Nonces = np.zeros(0, dtype=np.uint64)
 
@@ -96,6 +100,10 @@ class ReportCounts:
         spec: the public contract.
         policies: the published versions that reports may answer.
 
+    Raises:
+        InvalidParameter: not a spec, or not policies.
+        IncompatibleState: as `open`.
+
     Example:
         >>> from dpbandits.domains import Box
         >>> from dpbandits.local import Client, Server
@@ -112,11 +120,15 @@ class ReportCounts:
     """
 
     def __init__(self, spec: PartitionBanditSpec, policies: Iterable[PublishedPolicy] = ()) -> None:
+        if not isinstance(spec, PartitionBanditSpec):
+            raise InvalidParameter(f"spec: expected a PartitionBanditSpec, got {type(spec).__name__}")
         self.spec = spec
         self.versions: dict[int, OpenVersion] = {}
         self._digest = spec.digest
         self._class_bytes = 1 if spec.epsilons else 0
-        for policy in policies:
+        with reading("published policies"):
+            given = list(policies)
+        for policy in given:
             self.open(policy)
 
     @property
@@ -136,8 +148,11 @@ class ReportCounts:
         """Accept reports that answer this policy from now on.
 
         Raises:
+            InvalidParameter: not a policy.
             IncompatibleState: the policy does not fit the spec, or another one has its version number.
         """
+        if not isinstance(policy, PublishedPolicy):
+            raise InvalidParameter(f"policies: expected a PublishedPolicy, got {type(policy).__name__}")
         policy.check(self.spec)
         lineage = hashlib.blake2b(policy.to_json(self.spec).encode(), digest_size=16).digest()
         known = self.versions.get(policy.version)
@@ -215,28 +230,57 @@ class ReportCounts:
             IncompatibleState: the arrays are not those of this spec and these policies.
         """
         counts = cls(spec, policies)
+        open_versions = {str(number): version for number, version in counts.versions.items()}
         for name, array in arrays.items():
             number, _, rest = name.partition("/")
             *kind, what = rest.split("/")
-            version = counts.versions.get(int(number)) if number.isdigit() else None
-            if version is None or what not in ("nonces", "n", "sums"):
+            version = open_versions.get(number)
+            if version is None:
                 raise IncompatibleState("the counts answer versions that are not given")
-            kind_ok = len(kind) == (what == "sums") and all(one.isdigit() for one in kind)
-            index = int(kind[0]) if kind and kind_ok else 0
-            if not kind_ok or index >= len(version.mechanisms) or array.dtype.kind not in "iu":
-                raise IncompatibleState("the counts are not of this spec")
-            if what == "nonces":
-                version.nonces.add(array.astype(np.uint64).ravel())
-            elif what == "n" and array.shape == (len(version.mechanisms),) and (array >= 0).all():
+            n_classes = len(version.mechanisms)
+            classes = [str(index) for index in range(n_classes)]
+            if not kind and what == "nonces" and array.dtype == np.uint64 and array.ndim == 1:
+                version.nonces.add(array)
+            elif not kind and what == "n" and array.dtype == np.int64 and array.shape == (n_classes,):
                 version.n = [int(n) for n in array]
-            elif what == "sums" and array.shape == _sums_shape(version.mechanisms[index]):
-                version.sums[index] = array.astype(np.int64)
+            elif len(kind) == 1 and what == "sums" and kind[0] in classes:
+                index = classes.index(kind[0])
+                good = array.dtype == np.int64 and array.shape == _sums_shape(version.mechanisms[index])
+                if not good or not ((array >= -_LARGEST_SUM) & (array <= _LARGEST_SUM)).all():
+                    raise IncompatibleState("the counts are not of this spec")
+                version.sums[index] = array.copy()
             else:
                 raise IncompatibleState("the counts are not of this spec")
         for version in counts.versions.values():
             if any((sums is None) != (n == 0) for sums, n in zip(version.sums, version.n, strict=True)):
                 raise IncompatibleState("the counts lack sums, or the number of their reports")
+            if min(version.n) < 0 or sum(version.n) > len(version.nonces):
+                raise IncompatibleState("the counts hold more reports than nonces: a report counts once")
         return counts
+
+    def check_merge(self, other: "ReportCounts") -> None:
+        """Refuse what `merge` would refuse, and change nothing.
+
+        Raises:
+            IncompatibleState: as for `merge`.
+            ProtocolError: as for `merge`.
+        """
+        if other.spec != self.spec:
+            raise IncompatibleState("the counts belong to another spec")
+        for number, version in other.versions.items():
+            if not len(version.nonces):
+                continue
+            mine = self.versions.get(number)
+            if mine is None or mine.lineage != version.lineage:
+                raise IncompatibleState(
+                    f"the counts answer a version {number} that is not open here, or was not published here: "
+                    "only counts of the same lineage add up"
+                )
+            if mine.nonces.contains(version.nonces.sorted()).any():
+                raise ProtocolError(
+                    f"some reports of version {number} are in both counts: count one part again without them "
+                    "(`without` of `aggregate`)"
+                )
 
     def merge(self, other: "ReportCounts") -> int:
         """Add another shard's counts; the sums are those of one process.
@@ -249,20 +293,8 @@ class ReportCounts:
                 number. Nothing was changed.
             ProtocolError: some report is in both shards. Nothing was changed.
         """
-        if other.spec.digest != self._digest:
-            raise IncompatibleState("the counts belong to another spec")
+        self.check_merge(other)
         arriving = {number: version for number, version in other.versions.items() if len(version.nonces)}
-        for number, version in arriving.items():
-            mine = self.versions.get(number)
-            if mine is None or mine.lineage != version.lineage:
-                raise IncompatibleState(
-                    f"the counts answer a version {number} that was not published here: only counts of the "
-                    "same lineage add up"
-                )
-            if mine.nonces.contains(version.nonces.sorted()).any():
-                raise ProtocolError(
-                    f"some reports of version {number} are in both counts: count one part again without them"
-                )
         for number, version in arriving.items():
             mine = self.versions[number]
             mine.nonces.add(version.nonces.sorted())

@@ -6,8 +6,9 @@ is what is kept, and a new process rebuilds the server from it, every published 
 
 Two files in a folder of mode 0700, and a lock that one server holds as long as it lives:
 
-- `reports.log`: records, one an accepted call. A record is its length, its kind, its content and a digest
-  chained to the record before;
+- `reports.log`: records, one an accepted call: reports absorbed, a version published, counts merged, a source
+  or a target attached (with the sums that it handed over). A record is its length, its kind, its content and
+  a digest chained to the record before;
 - `reports.end`: length and last digest of what was confirmed, replaced atomically after the log is on disk.
 
 What lies behind the end was never confirmed, and the next record is written over it. What lies before it
@@ -16,29 +17,47 @@ holds no raw data. An old copy of the whole folder cannot be told from the newes
 and reveals nothing.
 """
 
-import fcntl
 import hashlib
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, NamedTuple, NoReturn, Protocol, Self, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar
 
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, ProtocolError, StateError
+from dpbandits.local.server_log import (
+    ABSORB,
+    COUNT,
+    DIGEST_BYTES,
+    FRAME,
+    MERGE,
+    PUBLISH,
+    SOURCE,
+    STARTED,
+    TARGET,
+    Mark,
+    batch_of,
+    damaged,
+    digest_of,
+    held,
+    overwrite,
+    records_in,
+)
 from dpbandits.state.files import replace_durably, sync_directory, write_durably
+
+if TYPE_CHECKING:
+    from dpbandits.local.counting import ReportCounts
+    from dpbandits.local.reports import PublishedPolicy
+    from dpbandits.local.server import Server
+    from dpbandits.local.sources import SourceSpec
 
 __all__ = ["DurableServer", "Recorded"]
 
 _HEADER = b"dpbandits server log 1\n"
-_ABSORB, _PUBLISH = b"A", b"P"
-_FRAME = struct.Struct("<Qc")
-_COUNT = struct.Struct("<I")
-_DIGEST_BYTES = 32
-_END = struct.Struct(f"<Q{_DIGEST_BYTES}s")
+_END = struct.Struct(f"<Q{DIGEST_BYTES}s")
 
+ResultT = TypeVar("ResultT")
 TallyT_co = TypeVar("TallyT_co", covariant=True)
 PolicyT_co = TypeVar("PolicyT_co", bound="_Versioned", covariant=True)
 
@@ -59,13 +78,6 @@ class Recorded(Protocol[TallyT_co, PolicyT_co]):
         """The current policy."""
 
 
-class _Mark(NamedTuple):
-    """How far the log reaches, and the digest of its last record."""
-
-    length: int
-    digest: bytes
-
-
 class DurableServer(Generic[TallyT_co, PolicyT_co]):
     """A server and its log.
 
@@ -76,6 +88,7 @@ class DurableServer(Generic[TallyT_co, PolicyT_co]):
 
     Raises:
         StateError: another server uses the folder, or it cannot be used.
+        ProtocolError: the server has done something before.
         CorruptState: the log was changed or cut.
         IncompatibleState: the log is another spec's, or this machine rebuilds a version otherwise than it
             was published.
@@ -103,15 +116,20 @@ class DurableServer(Generic[TallyT_co, PolicyT_co]):
         self._folder = Path(folder)
         self._process = os.getpid()
         self._version: int | None = None
-        self._attempt: tuple[_Mark, Sequence[bytes] | None] | None = None
-        self._unrecorded: bytes | None = None
+        self._attempt: tuple[Mark, Callable[[], object] | None] | None = None
+        self._unrecorded: tuple[bytes, bytes] | None = None
+        self._changes: int | None = None
+        self._told: PublishedPolicy | None = None
+        if self._now():
+            raise ProtocolError("expected a fresh server: what it did before is in no log")
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StateError(f"the server's folder cannot be made: {error.strerror}") from None
-        self._lock: int | None = _held(self._folder / "server.lock")
+        self._lock: int | None = held(self._folder / "server.lock")
         try:
             self._mark = self._opened(_HEADER + hashlib.sha256(spec_digest).digest())
+            self._changes = self._now()
         except BaseException:
             self.close()
             raise
@@ -127,23 +145,76 @@ class DurableServer(Generic[TallyT_co, PolicyT_co]):
         self._settle()
         # what is no bytes counts as malformed, now and at every replay, like an empty report
         batch = [report if type(report) is bytes else b"" for report in reports]
-        lengths = b"".join(_COUNT.pack(len(report)) for report in batch)
-        self._append(_ABSORB, _COUNT.pack(len(batch)) + lengths + b"".join(batch), batch)
-        return self._server.absorb(batch)
+        lengths = b"".join(COUNT.pack(len(report)) for report in batch)
+        content = COUNT.pack(len(batch)) + lengths + b"".join(batch)
+        return self._logged(ABSORB, content, lambda: self._server.absorb(batch))
 
     def publish(self) -> PolicyT_co:
         """As the server's own; a new version is on disk before it is returned."""
         self._settle()
         policy = self._server.publish()
+        self._changes = self._now()
         if policy.version != self._version:
-            self._unrecorded = _digest_of(policy)
-            self._version = policy.version
+            self._published(PUBLISH, policy)
             self._record_version()
+        return policy
+
+    def merge(self, counts: "ReportCounts") -> int:
+        """As `Server.merge`; returns when the counts are on disk.
+
+        Raises:
+            IncompatibleState: as `Server.merge`; nothing was written.
+            ProtocolError: as `Server.merge`, or the server is of another kind; nothing was written.
+            OSError: the disk refused. Merge again; where it says that the reports are in both, they arrived.
+        """
+        from dpbandits.local.server_records import counts_record
+
+        self._settle()
+        server = self._partition_server()
+        server.check_merge(counts)
+        return self._logged(MERGE, counts_record(counts), lambda: server.merge(counts))
+
+    def attach(self, source: "SourceSpec", server: "Server") -> "PublishedPolicy":
+        """As `Server.attach`; the source's sums are on disk before the new version is returned.
+
+        Raises:
+            IncompatibleState: as `Server.attach`; nothing was written.
+            ProtocolError: as `Server.attach`, or the server is of another kind; nothing was written.
+            OSError: the disk refused. Attach again.
+        """
+        from dpbandits.local.server_records import sums_record
+
+        self._settle()
+        mine = self._partition_server()
+        sums = mine._sums_of(source, server)
+        content = sums_record(source, sums)
+        policy = self._logged(SOURCE, content, lambda: self._start(mine._attach_sums(source, sums)))
+        self._record_version()
+        return policy
+
+    def attach_target(self, name: str, server: "Server") -> "PublishedPolicy":
+        """As `Server.attach_target`; the evidence is on disk before the new version is returned.
+
+        Raises:
+            IncompatibleState: as `Server.attach_target`; nothing was written.
+            ProtocolError: as `Server.attach_target`, or the server is of another kind; nothing was written.
+            OSError: the disk refused. Attach again.
+        """
+        from dpbandits.local.server_records import evidence_record
+
+        self._settle()
+        mine, target, evidence = self._partition_server(), server.spec, server.evidence()
+        mine._check_target(name, target)
+        content = evidence_record(name, target, evidence)
+        policy = self._logged(
+            TARGET, content, lambda: self._start(mine._attach_evidence(name, target, evidence))
+        )
+        self._record_version()
         return policy
 
     @property
     def server(self) -> Recorded[TallyT_co, PolicyT_co]:
-        """The server itself, to look at; what it absorbs by itself is not kept."""
+        """The server itself, to look at: after a change behind the log every further call is refused."""
         return self._server
 
     def close(self) -> None:
@@ -168,17 +239,44 @@ class DurableServer(Generic[TallyT_co, PolicyT_co]):
 
     # -- writing --------------------------------------------------------------------------------------
 
-    def _append(self, kind: bytes, content: bytes, batch: Sequence[bytes] | None) -> None:
+    def _now(self) -> int | None:
+        """How often the server was changed; None where it does not say."""
+        return getattr(self._server, "changes", None)
+
+    def _partition_server(self) -> "Server":
+        from dpbandits.local.server import Server
+
+        if not isinstance(self._server, Server):
+            raise ProtocolError("only a `Server` merges counts and learns from sources")
+        return self._server
+
+    def _start(self, policy: "PublishedPolicy") -> "PublishedPolicy":
+        """Note a version that something attached has started."""
+        self._published(STARTED, policy)
+        return policy
+
+    def _published(self, kind: bytes, policy: "_Versioned") -> None:
+        """Note a version; `_record_version` writes its digest."""
+        self._unrecorded, self._version = (kind, digest_of(policy)), policy.version
+
+    def _logged(self, kind: bytes, content: bytes, apply: Callable[[], ResultT]) -> ResultT:
+        """Write a step down, then take it."""
+        self._append(kind, content, apply)
+        result = apply()
+        self._changes = self._now()
+        return result
+
+    def _append(self, kind: bytes, content: bytes, apply: Callable[[], object] | None) -> None:
         """Log, then end: each durable before the next."""
-        record = _FRAME.pack(len(content), kind) + content
+        record = FRAME.pack(len(content), kind) + content
         digest = hashlib.sha256(self._mark.digest + record).digest()
-        mark = _Mark(self._mark.length + len(record) + _DIGEST_BYTES, digest)
-        self._attempt = mark, batch
-        _overwrite(self._log, self._mark.length, record + digest)
+        mark = Mark(self._mark.length + len(record) + DIGEST_BYTES, digest)
+        self._attempt = mark, apply
+        overwrite(self._log, self._mark.length, record + digest)
         self._move_end(mark)
         self._mark, self._attempt = mark, None
 
-    def _move_end(self, mark: _Mark) -> None:
+    def _move_end(self, mark: Mark) -> None:
         beside = self._end.with_name("reports.end.next")
         write_durably(beside, _END.pack(*mark))
         replace_durably(beside, self._end)
@@ -189,75 +287,100 @@ class DurableServer(Generic[TallyT_co, PolicyT_co]):
             raise ForkedState("this process was forked from the one that holds the server: open it here")
         if self._lock is None:
             raise ProtocolError("the server was closed")
+        if self._now() != self._changes:
+            raise ProtocolError(
+                "the server was changed behind its log: open the folder again with a fresh server, and call "
+                "absorb, merge and attach on the DurableServer"
+            )
         if self._attempt is not None:
-            mark, batch = self._attempt
+            mark, apply = self._attempt
             if self._read_end() == mark:  # it did arrive, though not surely for good
                 sync_directory(self._folder)
                 self._mark = mark
-                if batch is None:
+                if apply is None:
                     self._unrecorded = None
                 else:
-                    self._server.absorb(batch)
+                    apply()
+                    self._changes = self._now()
             self._attempt = None
         self._record_version()
 
     def _record_version(self) -> None:
         if self._unrecorded is not None:
-            self._append(_PUBLISH, self._unrecorded, None)
+            self._append(*self._unrecorded, None)
             self._unrecorded = None
 
     # -- reading --------------------------------------------------------------------------------------
 
-    def _opened(self, header: bytes) -> _Mark:
+    def _opened(self, header: bytes) -> Mark:
         """Make the two files, or replay them."""
         if not self._end.exists():
             if self._log.exists() and self._log.stat().st_size > len(header):
                 raise CorruptState("the server's folder lacks `reports.end`: restore it from a backup")
-            first = _Mark(len(header), hashlib.sha256(header).digest())
+            first = Mark(len(header), hashlib.sha256(header).digest())
             write_durably(self._log, header)
             self._move_end(first)
             return first
         mark = self._read_end()
-        at = _Mark(len(header), hashlib.sha256(header).digest())
+        at = Mark(len(header), hashlib.sha256(header).digest())
         try:
             if self._log.stat().st_size < mark.length:  # asked first: a forged length must not cost memory
-                raise _damaged()
+                raise damaged()
             with self._log.open("rb") as file:
                 data = file.read(mark.length)
         except FileNotFoundError:
-            raise _damaged() from None
+            raise damaged() from None
         if len(data) != mark.length or data[: len(_HEADER)] != _HEADER:
-            raise _damaged()
+            raise damaged()
         if data[: len(header)] != header:
             raise IncompatibleState("the log belongs to another spec: choose another folder")
         records = []
-        for kind, content, after in _records(data, at):
+        for kind, content, after in records_in(data, at):
             records.append((kind, content))
             at = after
         if at != mark:
-            raise _damaged()
+            raise damaged()
         for kind, content in records:
             self._replay(kind, content)
         return mark
 
     def _replay(self, kind: bytes, content: bytes) -> None:
-        if kind == _ABSORB:
-            self._server.absorb(_batch(content))
+        if kind == ABSORB:
+            self._server.absorb(batch_of(content))
             return
-        policy = self._server.publish()
+        if kind in (MERGE, SOURCE, TARGET):
+            self._retold(kind, content)
+            return
+        policy: Any = self._server.publish() if kind == PUBLISH else self._told
+        if policy is None:
+            raise damaged()
         self._version = policy.version
-        if _digest_of(policy) != content:
+        if digest_of(policy) != content:
             raise IncompatibleState(
                 "a version that was published comes out otherwise here: use the library's version and the "
                 "machine that the log was written with"
             )
 
-    def _read_end(self) -> _Mark:
+    def _retold(self, kind: bytes, content: bytes) -> None:
+        """Merge or attach again, from what was written down."""
+        from dpbandits.local import server_records as records
+
+        server = self._partition_server()
+        if kind == MERGE:
+            server.merge(records.counts_from(server, content))
+            return
+        if kind == SOURCE:
+            self._told = server._attach_sums(*records.sums_from(content))
+        else:
+            self._told = server._attach_evidence(*records.evidence_from(content))
+        self._version = self._told.version
+
+    def _read_end(self) -> Mark:
         try:
             data = self._end.read_bytes()
-            return _Mark(*_END.unpack(data))
+            return Mark(*_END.unpack(data))
         except (FileNotFoundError, struct.error):
-            raise _damaged() from None
+            raise damaged() from None
 
     @property
     def _log(self) -> Path:
@@ -266,72 +389,3 @@ class DurableServer(Generic[TallyT_co, PolicyT_co]):
     @property
     def _end(self) -> Path:
         return self._folder / "reports.end"
-
-
-def _held(path: Path) -> int:
-    """The lock's descriptor, locked; the system frees it when the process dies."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise StateError("another server uses this folder, or its file system has no locks") from None
-    return descriptor
-
-
-def _overwrite(path: Path, offset: int, data: bytes) -> None:
-    """Cut the file at `offset`, write there, through to disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        os.ftruncate(descriptor, offset)
-        os.lseek(descriptor, offset, os.SEEK_SET)
-        remaining = memoryview(data)
-        while remaining:
-            remaining = remaining[os.write(descriptor, remaining) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _records(data: bytes, at: _Mark) -> Iterator[tuple[bytes, bytes, _Mark]]:
-    """Kind, content and where the log stands after each record; CorruptState where one is no record."""
-    while at.length < len(data):
-        start = at.length
-        if start + _FRAME.size > len(data):
-            raise _damaged()
-        size, kind = _FRAME.unpack_from(data, start)
-        stop = start + _FRAME.size + size
-        if stop + _DIGEST_BYTES > len(data) or kind not in (_ABSORB, _PUBLISH):
-            raise _damaged()
-        digest = hashlib.sha256(at.digest + data[start:stop]).digest()
-        if digest != data[stop : stop + _DIGEST_BYTES]:
-            raise _damaged()
-        at = _Mark(stop + _DIGEST_BYTES, digest)
-        yield kind, data[start + _FRAME.size : stop], at
-
-
-def _batch(content: bytes) -> list[bytes]:
-    """Reports as they came; the record's digest has vouched for the content."""
-    (count,) = _COUNT.unpack_from(content, 0)
-    start = _COUNT.size * (count + 1)
-    reports = []
-    for index in range(count):
-        (size,) = _COUNT.unpack_from(content, _COUNT.size * (index + 1))
-        reports.append(content[start : start + size])
-        start += size
-    return reports
-
-
-def _digest_of(policy: object) -> bytes:
-    """Digest of a published policy's numbers, bit for bit."""
-    digest = hashlib.sha256()
-    for name, value in sorted(vars(policy).items()):
-        if isinstance(value, np.ndarray):
-            digest.update(f"{name} {value.dtype} {value.shape} ".encode() + value.tobytes())
-        else:
-            digest.update(f"{name} {value!r} ".encode())
-    return digest.digest()
-
-
-def _damaged() -> CorruptState:
-    return CorruptState("the server's log was changed or cut: restore the folder from a backup")

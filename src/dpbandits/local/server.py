@@ -12,6 +12,7 @@ from dpbandits.errors import IncompatibleState, ProtocolError
 from dpbandits.local.counting import Absorbed, OpenVersion, ReportCounts
 from dpbandits.local.explore import ExploreRule
 from dpbandits.local.learning import CellSums
+from dpbandits.local.nonces import Nonces
 from dpbandits.local.own_epsilon import combined_estimate
 from dpbandits.local.reports import PublishedPolicy
 from dpbandits.local.rules import public_normals, rule_for
@@ -46,7 +47,8 @@ class Server:
         self._rule = rule_for(spec)
         self._coins = PublicCoins(spec.seed)
         self._counts = ReportCounts(spec)
-        self._sources: dict[str, tuple[SourceSpec, Server]] = {}
+        self._targets: dict[str, PartitionBanditSpec] = {}
+        self._changes = 0
         self._current = self._open_version(0)
         self._fresh = 0
 
@@ -56,6 +58,16 @@ class Server:
         from dpbandits.local.guarantees import report_guarantee
 
         return report_guarantee(self.spec)
+
+    @property
+    def open_policies(self) -> tuple[PublishedPolicy, ...]:
+        """Published versions whose reports are still accepted, oldest first: for `aggregate` elsewhere."""
+        return tuple(version.policy for _, version in sorted(self._counts.versions.items()))
+
+    @property
+    def changes(self) -> int:
+        """How many calls have changed the server: a log of them can tell whether one is missing."""
+        return self._changes
 
     @property
     def memory_bytes(self) -> int:
@@ -80,6 +92,7 @@ class Server:
         tally = self._counts.absorb(reports)
         self.totals.add(tally)
         self._fresh += tally.accepted
+        self._changes += 1
         return tally
 
     def merge(self, counts: ReportCounts) -> int:
@@ -99,7 +112,21 @@ class Server:
         added = self._counts.merge(counts) - before
         self.totals.accepted += added
         self._fresh += added
+        self._changes += 1
         return added
+
+    def check_merge(self, counts: ReportCounts) -> None:
+        """Refuse what `merge` would refuse, and change nothing.
+
+        Raises:
+            IncompatibleState: as for `merge`.
+            ProtocolError: as for `merge`.
+        """
+        self._counts.check_merge(counts)
+
+    def nonces(self) -> dict[int, Nonces]:
+        """Sorted nonces of the reports counted for open versions: what `aggregate` leaves out."""
+        return self._counts.nonces()
 
     def attach(self, source: "SourceSpec", server: "Server") -> PublishedPolicy:
         """Let a source's reports start this server's tree, or bring it up to date; a new version follows.
@@ -109,48 +136,129 @@ class Server:
             server: the source's server, made with `source.reports`; only its privatised sums are read.
 
         Returns:
-            The policy that uses the source.
+            The policy that uses the source. What was absorbed before is learned first, so that no report is
+            lost; every new version counts towards the spec's window.
 
         Raises:
             IncompatibleState: the source belongs to another target, the server to another source.
             ProtocolError: this server's policy does not learn from sources, or the source has no reports.
         """
-        if source.target.digest != self.spec.digest or server.spec.digest != source.reports.digest:
-            raise IncompatibleState(
-                "attach: the source belongs to another target, or the server to another source"
-            )
-        rule = self._transfer_rule()
-        rule.attach(
-            source.name,
-            source_evidence(server.source_sums(), source.chances),
-            least_doubt=source.least_doubt,
-        )
-        rule.jump_start()
-        return self._next_version()
+        return self._attach_sums(source, self._sums_of(source, server))
+
+    def _attach_sums(self, source: "SourceSpec", sums: SourceSums) -> PublishedPolicy:
+        """As `attach`, from sums that the source's server handed over: it may be another machine's.
+
+        Args:
+            source: as for `attach`.
+            sums: what `source_sums` gave there.
+
+        Raises:
+            IncompatibleState: the source belongs to another target, or the sums are not of its bins and arms.
+            ProtocolError: this server's policy does not learn from sources.
+        """
+        rule = self._check_source(source, sums)
+        evidence = source_evidence(sums, source.chances)
+        rule.check(evidence)
+        self._learn_all()
+        rule.attach(source.name, evidence, least_doubt=source.least_doubt)
+        return self._started(rule)
 
     def attach_target(self, name: str, server: "Server") -> PublishedPolicy:
         """Learn from the reports of another target with the same mean rewards; a new version follows.
 
         Args:
             name: of the other target.
-            server: its server; domain, arms and reward range must be this server's. What it learned from
-                sources, this one included, is not passed on.
+            server: its server; domain, arms and reward range must be this server's, its spec another one.
+                What it learned from sources, this one included, is not passed on.
 
         Raises:
-            IncompatibleState: the other target has another domain, other arms or another reward range.
-            ProtocolError: one of the two policies does not learn from sources.
+            IncompatibleState: the other target has another domain, other arms or another reward range; or
+                the same spec: a report that both accept would count twice. Give every target its own seed.
+            ProtocolError: one of the two policies does not learn from sources; the target is known by
+                another name, or the name is another's: its reports would count twice.
         """
-        mine, theirs = self.spec, server.spec
+        return self._attach_evidence(name, server.spec, server.evidence())
+
+    def _attach_evidence(
+        self, name: str, target: PartitionBanditSpec, evidence: SourceEvidence
+    ) -> PublishedPolicy:
+        """As `attach_target`, from what the other target's server handed over.
+
+        Args:
+            name: of the other target.
+            target: its spec.
+            evidence: what `evidence` gave there.
+
+        Raises:
+            IncompatibleState: as for `attach_target`, or the evidence is not of such a target.
+            ProtocolError: as for `attach_target`.
+        """
+        rule = self._check_target(name, target)
+        rule.check(evidence)
+        self._learn_all()
+        rule.attach(name, evidence)
+        self._targets[name] = target
+        return self._started(rule)
+
+    def _check_target(self, name: str, target: PartitionBanditSpec) -> TransferTree:
+        """Refuse what `attach_target` would refuse of a target, and change nothing.
+
+        Raises:
+            IncompatibleState: as for `attach_target`.
+            ProtocolError: as for `attach_target`.
+        """
+        mine, rule = self.spec, self._transfer_rule()
+        label: object = name
+        if not isinstance(label, str) or not label:
+            raise ProtocolError("attach_target: expected a name for the target")
         if (mine.domain, mine.n_arms, mine.reward_range) != (
-            theirs.domain,
-            theirs.n_arms,
-            theirs.reward_range,
+            target.domain,
+            target.n_arms,
+            target.reward_range,
         ):
             raise IncompatibleState("attach_target: expected the same domain, arms and reward range")
-        rule, evidence = self._transfer_rule(), server.evidence()
-        rule.attach(name, evidence)
-        rule.jump_start()
-        return self._next_version()
+        if target == mine:
+            raise IncompatibleState(
+                "attach_target: the other target has this one's spec, so that a report of one counts in "
+                "both: give it another seed"
+            )
+        known = {spec: other for other, spec in self._targets.items()}
+        if known.get(target, name) != name or (name not in self._targets and name in rule.doubts):
+            raise ProtocolError(
+                "attach_target: the target is attached under another name, or the name is taken"
+            )
+        if self._targets.get(name, target) != target:
+            raise ProtocolError("attach_target: the name belongs to another target")
+        return rule
+
+    def _sums_of(self, source: "SourceSpec", server: "Server") -> SourceSums:
+        """A source's sums, checked: what `attach` reads and changes nothing here.
+
+        Raises:
+            IncompatibleState: as for `attach`.
+            ProtocolError: as for `attach`.
+        """
+        if server.spec != source.reports:
+            raise IncompatibleState("attach: the server belongs to another source")
+        sums = server.source_sums()
+        self._check_source(source, sums)
+        return sums
+
+    def _check_source(self, source: "SourceSpec", sums: SourceSums) -> TransferTree:
+        if source.target != self.spec:
+            raise IncompatibleState("attach: the source belongs to another target")
+        rule = self._transfer_rule()
+        shape = (2**source.bins_depth, self.spec.n_arms)
+        if (
+            any(array.shape != shape for array in (sums.signed, sums.count, sums.reach))
+            or len(sums.partition.leaves) != shape[0]
+            or sums.arm_hidden != (source.arms == "behaviour")
+            or self._targets.get(source.name) is not None
+        ):
+            raise IncompatibleState(
+                "attach: the sums are not of the source's bins and arms, or its name is taken"
+            )
+        return rule
 
     def source_sums(self) -> SourceSums:
         """The privatised sums of a source's server.
@@ -190,7 +298,13 @@ class Server:
         self._counts.open(policy)
         return policy
 
+    def _started(self, rule: TransferTree) -> PublishedPolicy:
+        """A new version of a tree that was told something."""
+        rule.jump_start()
+        return self._next_version()
+
     def _next_version(self) -> PublishedPolicy:
+        self._changes += 1
         self._current = self._open_version(self._current.version + 1)
         self._counts.close_before(self._current.version - self.spec.window)
         return self._current

@@ -92,11 +92,15 @@ def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) ->
         covariance = reach * share * (1.0 - share) * tilt
         slope = covariance / safe_count
         variance = raw_variance - slope * covariance + (reach * (tilt - slope)) ** 2 * share_variance
-        mean = 0.5 + (sums.signed - slope * (sums.count - reach * share)) / safe
-        precision = np.where(seen, safe**2 / np.where(seen, variance, 1.0), 0.0)
+        # Precision times mean, never the mean: of a cell that hardly anybody reaches it is no float.
+        weight = np.where(seen, safe / np.where(seen, variance, 1.0), 0.0)
+        precision = weight * safe
         shape = (partition.n_nodes, share.shape[1])
         result = Gaussians.silent(shape)
-        result.precision[leaves], result.moment[leaves] = precision, precision * mean
+        result.precision[leaves] = precision
+        result.moment[leaves] = 0.5 * precision + weight * (
+            sums.signed - slope * (sums.count - reach * share)
+        )
         return result
 
     pilot = _pilot(partition, evidence(np.zeros_like(share)))

@@ -22,13 +22,16 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits import _checks
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray
-from dpbandits.domains._points import count
-from dpbandits.errors import IncompatibleState, InvalidParameter
+from dpbandits.domains._points import as_numbers, count
+from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
 from dpbandits.local.client import Client
 from dpbandits.local.reports import PublishedPolicy
 from dpbandits.local.spec import PartitionBanditSpec
+from dpbandits.models.partition import DyadicPartition
+from dpbandits.privacy.frequency.mechanism import MAX_CELLS
 
 __all__ = ["SourceArms", "SourceClient", "SourceSpec", "source_depth"]
 
@@ -94,12 +97,11 @@ class SourceSpec:
         if self.target.policy != "tree":
             raise InvalidParameter("target: only the policy 'tree' learns from sources")
         name: object = self.name  # of any type, where the spec comes from a file
-        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not _is_unicode(name):
             raise InvalidParameter(f"name: expected a text of 1 to {_LONGEST_NAME} characters")
-        if not isinstance(self.looks, bool | int):
+        if not isinstance(self.looks, bool):
             raise InvalidParameter("looks: expected True or False")
-        if self.arms not in ("behaviour", "server"):
-            raise InvalidParameter("arms: expected 'behaviour' or 'server'")
+        _checks.one_of(self.arms, ("behaviour", "server"), name="arms")
         count(self.n_users, name="n_users", minimum=1)
         most = self.target.max_leaves.bit_length() - 1
         if self.depth is not None and count(self.depth, name="depth", minimum=0) > most:
@@ -119,6 +121,13 @@ class SourceSpec:
     def reports(self) -> PartitionBanditSpec:
         """The spec of the reports: what the source's devices and its server work with."""
         return self._reports(self.bins_depth)
+
+    def bins(self) -> DyadicPartition:
+        """A fresh partition into the source's bins."""
+        partition = self.target.partition()
+        for _ in range(self.bins_depth):
+            partition.split(partition.leaves)
+        return partition
 
     @property
     def chances(self) -> FloatArray | None:
@@ -184,10 +193,11 @@ class SourceSpec:
         )
 
     def _check_propensities(self) -> None:
+        """Refuse what are no probabilities; keep the others as tuples, which can be hashed and written."""
         try:
-            chances = np.array(self.propensities, dtype=np.float64)
-        except (ValueError, TypeError):
-            raise InvalidParameter("propensities: expected (K,) or (bins, K) numbers") from None
+            chances = as_numbers(self.propensities, name="propensities")  # type: ignore[arg-type]
+        except InvalidData as error:
+            raise InvalidParameter(str(error)) from None
         k = self.target.n_arms
         shapes = [(k,)] if self.depth is None else [(k,), (2**self.depth, k)]
         if chances.shape not in shapes:
@@ -196,6 +206,7 @@ class SourceSpec:
             )
         if not ((chances >= 0.0).all() and np.allclose(chances.sum(axis=-1), 1.0)):
             raise InvalidParameter("propensities: expected probabilities that add up to 1")
+        object.__setattr__(self, "propensities", _as_tuple(chances.tolist()))
 
 
 def source_depth(source: SourceSpec) -> int:
@@ -208,6 +219,8 @@ def source_depth(source: SourceSpec) -> int:
     while 2 ** (depth + 1) <= target.max_leaves:
         bins = 2 ** (depth + 1)
         spec = source._reports(depth + 1)
+        if spec.n_cells(bins) > MAX_CELLS:
+            break
         moments = spec.mechanism_for(bins).moments
         share = 1.0 / spec.n_cells(bins)
         variance = share * moments.signed_own + (1.0 - share) * moments.signed_other
@@ -245,11 +258,17 @@ class SourceClient(Client):
             InvalidParameter: no such arm, or the spec's arms are assigned by the server.
             InvalidData: as for `choose`.
         """
-        if self.spec.arms != "user" or not 0 <= arm < self.spec.n_arms:
+        arm = count(arm, name="arm", minimum=0)
+        if self.spec.arms != "user" or arm >= self.spec.n_arms:
             raise InvalidParameter("observe: expected a spec with arms 'user', and one of its arms")
         self.choose(policy, context)
         if self._decision is not None:
             self._decision.arm = arm
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether the text can be written; half a surrogate pair cannot."""
+    return all(not 0xD800 <= ord(letter) <= 0xDFFF for letter in text)
 
 
 def _as_tuple(values: Sequence[Any]) -> tuple[Any, ...]:

@@ -32,9 +32,11 @@ _AUTOMATIC = ("signed", "krr")
 # A report names its class in one byte.
 _MOST_CLASSES = 64
 
-# What arithmetic and memory carry: the probabilities of being best take n_arms^2 numbers a bin.
+MOST_ARMS = 256
+"""What arithmetic and memory carry: the probabilities of being best take n_arms^2 numbers a bin."""
+
 _COUNTS = {
-    "n_arms": (1, 256),
+    "n_arms": (1, MOST_ARMS),
     "reports_per_version": (1, 2**31),
     "window": (0, 2**16),
     "max_leaves": (1, 2**16),

@@ -9,7 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
+from dpbandits.domains._points import count
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.crowd import ContextWorld, Crowd, SimulationResult, simulate
 from dpbandits.local.explore import ExploreRule
@@ -21,6 +23,7 @@ from dpbandits.local.sources import SourceArms, SourceSpec
 from dpbandits.local.spec import PartitionBanditSpec
 from dpbandits.local.transfer_tree import TransferTree
 from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy import _checks as _numbers
 from dpbandits.privacy.frequency import FloatingLaplace
 
 __all__ = ["SimulatedSource", "SourcePeople", "simulate_tasks", "simulate_transfer"]
@@ -59,6 +62,9 @@ class SimulatedSource:
         depth: of the source's bins; None: the public rule.
         start: target users before the source's first report.
         span: target users over which its reports are spread evenly; 0: all at once.
+
+    Raises:
+        InvalidParameter: a number outside its range, or an unknown way of choosing arms.
     """
 
     people: SourcePeople
@@ -68,6 +74,13 @@ class SimulatedSource:
     depth: int | None = None
     start: int = 0
     span: int = 0
+
+    def __post_init__(self) -> None:
+        _checks.one_of(self.arms, ("behaviour", "server"), name="arms")
+        _numbers.number(self.epsilon, name="epsilon")
+        for name, least in (("n_users", 1), ("start", 0), ("span", 0), ("depth", 0)):
+            if name != "depth" or self.depth is not None:
+                count(getattr(self, name), name=name, minimum=least)
 
 
 def simulate_transfer(

@@ -25,8 +25,11 @@ import math
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
+from dpbandits.domains._points import count
+from dpbandits.errors import InvalidParameter
 from dpbandits.local.learning import CellSums
 from dpbandits.local.source_evidence import SourceEvidence
+from dpbandits.local.spec import MOST_ARMS
 from dpbandits.local.tree import TreeConstants, TreeRule
 from dpbandits.models.partition import DyadicPartition
 from dpbandits.models.posterior_tree import tree_levels
@@ -66,6 +69,9 @@ class TransferTree(TreeRule):
         constants: as for `TreeRule`.
         max_leaves: as for `TreeRule`.
         skip: watch sources and discount those that disagree with the target's own reports.
+
+    Raises:
+        InvalidParameter: an argument is outside what it may be.
     """
 
     def __init__(
@@ -77,6 +83,13 @@ class TransferTree(TreeRule):
         max_leaves: int = 4096,
         skip: bool = True,
     ) -> None:
+        if not isinstance(partition, DyadicPartition):
+            raise InvalidParameter(f"partition: expected a DyadicPartition, got {type(partition).__name__}")
+        if count(n_arms, name="n_arms", minimum=1) > MOST_ARMS:
+            raise InvalidParameter(f"n_arms: expected at most {MOST_ARMS}")
+        count(max_leaves, name="max_leaves", minimum=1)
+        if not isinstance(skip, bool):
+            raise InvalidParameter("skip: expected True or False")
         super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
         self.skip = skip
         self._sources: dict[str, _Source] = {}
@@ -95,11 +108,30 @@ class TransferTree(TreeRule):
             evidence: all it knows so far.
             least_doubt: it is never believed to be nearer than this; for sources whose behaviour policy
                 looks at the context.
+
+        Raises:
+            InvalidParameter: the evidence is of another dim or other arms, or a tie rule is not `first`.
         """
+        self.check(evidence)
         before = self._sources.get(name)
         doubt = 0.0 if before is None else before.doubt
         self._sources[name] = _Source(evidence, self.constants, least_doubt, doubt)
         self._place()
+
+    def check(self, evidence: SourceEvidence) -> None:
+        """Refuse evidence that cannot be attached.
+
+        Raises:
+            InvalidParameter: as for `attach`, or it is not whole.
+        """
+        theirs, local = evidence.partition, evidence.local
+        shape = (theirs.n_nodes, self.n_arms)
+        if theirs.dim != self.partition.dim or local.precision.shape != shape or local.moment.shape != shape:
+            raise InvalidParameter("attach: the evidence is of another number of columns or arms")
+        if theirs.tie != "first" or self.partition.tie != "first":
+            raise InvalidParameter("attach: bins of two crowds only agree with tie 'first'")
+        if not (np.isfinite(local.precision) & np.isfinite(local.moment) & (local.precision >= 0.0)).all():
+            raise InvalidParameter("attach: the evidence is not finite")
 
     def jump_start(self) -> None:
         """Split as far as the sources' evidence carries."""

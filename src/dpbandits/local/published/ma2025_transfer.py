@@ -95,6 +95,8 @@ class Ma2025TransferRule(Ma2025Rule):
         """
         if sums.arms is not None:
             raise InvalidParameter("Algorithm 3 is for arms chosen by users")
+        if not 0 <= crowd < len(self._epsilons):
+            raise InvalidParameter("crowd: expected 0 for the target, or the number of a source")
         leaves = sums.leaves
         self._crowd_count[leaves, :, crowd] += sums.count
         self._crowd_reward[leaves, :, crowd] += (sums.signed + sums.count) / 2.0
