@@ -30,8 +30,12 @@ from dpbandits.local import (
     GPUCBSpec,
     PartitionBanditSpec,
     PublishedPolicy,
+    ReportCounts,
     Server,
+    SourceSpec,
+    aggregate,
 )
+from dpbandits.local.aggregation import read_counts, write_counts, write_reports
 from dpbandits.local.gp_spec import PublishedWeights
 from dpbandits.models import features, kernels, measures
 from dpbandits.models.features import ArmFeatures, MercerFeatures
@@ -118,7 +122,7 @@ def _state_file() -> Target:
     return Target(parse=_decoded, seeds=(encode(_STATE)[0],), form="bytes")
 
 
-def _decoded(data: bytes) -> object:
+def _decoded(data: bytes) -> tuple[State, str]:
     return decode(io.BytesIO(data), len(data))
 
 
@@ -206,6 +210,7 @@ def _policy_state() -> Target:
             AttributeError,
             OverflowError,
             RecursionError,
+            SyntaxError,  # NumPy's own reader of data types
         ):
             return None  # no such file can be written
         path.write_bytes(forged)
@@ -349,6 +354,100 @@ def _reports(mechanism: str) -> Target:
     return Target(parse=parse, seeds=tuple(seeds), form="bytes")
 
 
+def _source(**changes: Any) -> SourceSpec:
+    target = _spec(policy="tree", arms="server", mechanism="auto")
+    arguments: dict[str, Any] = {"target": target, "name": "past", "n_users": 500, "epsilon": 2.0}
+    return SourceSpec(**(arguments | changes))
+
+
+def _source_spec() -> Target:
+    """A source's contract; what is taken makes a server, and says the same again."""
+    sources = (
+        _source(),
+        _source(propensities=(0.2, 0.3, 0.5), looks=False),
+        _source(propensities=((0.2, 0.3, 0.5), (1.0, 0.0, 0.0)), depth=1, mechanism="krr"),
+        _source(arms="server", reports_per_version=7),
+    )
+
+    def parse(data: bytes) -> object:
+        source = SourceSpec.from_json(_text(data))
+        if SourceSpec.from_json(source.to_json()) != source:
+            raise AssertionError("a spec that comes back otherwise")
+        return Server(source.reports).publish(), hash(source), source.chances
+
+    return Target(parse=parse, seeds=tuple(source.to_json().encode() for source in sources), form="json")
+
+
+def _counted() -> tuple[PartitionBanditSpec, list[PublishedPolicy], list[bytes]]:
+    spec = _spec(mechanism="signed", epsilons=(1.0, 2.0))
+    policy = Server(spec).publish()
+    clients = [Client(spec, budget=100.0, epsilon=epsilon) for epsilon in (1.0, 2.0, 2.0)]
+    reports = [client.privatize([0.1, 0.2], client.choose(policy, [0.1, 0.2]), 1.0) for client in clients]
+    return spec, [policy], reports
+
+
+def _report_file() -> Target:
+    """A file of reports as any bytes, counted with a sound one."""
+    spec, policies, reports = _counted()
+    folder = _folder()
+    write_reports(folder / "sound", reports[:2])
+    write_reports(folder / "other", reports[1:])
+    path = folder / "any"
+
+    def parse(data: bytes) -> object:
+        path.write_bytes(data)
+        counts, tally = aggregate([folder / "sound", path], spec, policies)
+        if counts.accepted != tally.accepted or counts.accepted < 2:
+            raise AssertionError("a report that counts twice, or a sound one that does not")
+        return counts
+
+    seeds = tuple((folder / name).read_bytes() for name in ("sound", "other"))
+    return Target(parse=parse, seeds=seeds, form="bytes")
+
+
+def _counts() -> Target:
+    """A whole file of counts whose header and arrays say what they like, its checksums right."""
+    spec, policies, reports = _counted()
+    path = _folder() / "counts.state"
+    counts = ReportCounts(spec, policies)
+    counts.absorb(reports)
+    write_counts(path, counts)
+    data = path.read_bytes()
+    state, fields = _decoded(data)[0], json.loads(_header_of(data))
+    arrays = {
+        name: {"dtype": array.dtype.str, "shape": list(array.shape), "values": array.ravel().tolist()}
+        for name, array in state.arrays.items()
+    }
+
+    def parse(data: bytes) -> object:
+        try:
+            fields = json.loads(data)
+            arrays = {
+                name: np.array(entry["values"], dtype=entry["dtype"]).reshape(entry["shape"])
+                for name, entry in fields["arrays"].items()
+            }
+            forged = encode(State(**{**fields, "arrays": arrays}))[0]
+        except (
+            DPBanditsError,
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+            SyntaxError,  # NumPy's own reader of data types
+        ):
+            return None  # no such file can be written
+        path.write_bytes(forged)
+        read = read_counts(path)
+        whole = ReportCounts(read.spec, [version.policy for version in read.versions.values()])
+        if whole.merge(read) != read.accepted:
+            raise AssertionError("reports that vanish in a merge")
+        return whole
+
+    return Target(parse=parse, seeds=(_json({**fields, "arrays": arrays}),), form="json")
+
+
 def _gp_spec() -> GPUCBSpec:
     return GPUCBSpec(
         domain=BOX,
@@ -473,6 +572,9 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "reports-oue": partial(_reports, "oue"),
     "reports-hadamard": partial(_reports, "hadamard"),
     "reports-laplace": partial(_reports, "laplace"),
+    "source-spec": _source_spec,
+    "report-file": _report_file,
+    "counts": _counts,
     "gp-reports": _gp_reports,
     "published-weights": _published_weights,
     "gp-configuration": _gp_configuration,

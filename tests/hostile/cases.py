@@ -11,11 +11,19 @@ from dpbandits import domains
 from dpbandits.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
 from dpbandits.central import USCA, BlockGPUCB, PhasedUSCA
 from dpbandits.central.published import Dubey2021
+from dpbandits.environments.contextual import world
+from dpbandits.environments.transfer import SourceWorld
 from dpbandits.local import (
     EliminationConstants,
     GPUCBSpec,
     PartitionBanditSpec,
     PublishedWeights,
+    ReportCounts,
+    SimulatedSource,
+    SmoothTreeConstants,
+    SourceClient,
+    SourceSpec,
+    TransferTree,
     TreeConstants,
 )
 from dpbandits.models import kernels, measures
@@ -64,6 +72,8 @@ SIMULATED = SimulatedNoise(0)
 ROWS = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
 POLICY = {"domain": BOX, "reward_range": (0.0, 1.0), "horizon": 16, "seed": 0}
 PRIVATE = {**POLICY, "privacy": JointDP(epsilon=1.0, delta=1e-6), "noise": SIMULATED}
+TARGET = PartitionBanditSpec(domain=BOX, n_arms=3, epsilon=1.0, policy="tree", max_leaves=64)
+SOURCE = SourceSpec(target=TARGET, name="past", n_users=1000, epsilon=2.0)
 CELLS = measures.CellMeasure.uniform(low=0.0, high=1.0, cells=3)
 LEARNED = {
     "kernel": kernels.SquaredExponential(lengthscale=0.5),
@@ -223,6 +233,45 @@ CASES: dict[str, Case] = {
     "PublishedWeights": Case(
         PublishedWeights, {"version": 1, "mean": np.zeros(2), "factor": np.eye(2), "radius": 1.0}
     ),
+    "SourceSpec": Case(
+        SourceSpec,
+        {
+            "target": TARGET,
+            "name": "past",
+            "n_users": 1000,
+            "epsilon": 2.0,
+            "arms": "behaviour",
+            "propensities": (0.2, 0.3, 0.5),
+            "looks": False,
+            "depth": 2,
+            "mechanism": "auto",
+            "reports_per_version": 100,
+        },
+    ),
+    "SourceClient": Case(
+        SourceClient, {"spec": SOURCE.reports, "epsilon": 2.0, "budget": 4.0, "account": "a"}
+    ),
+    "SimulatedSource": Case(
+        SimulatedSource,
+        {
+            "people": SourceWorld(world=world("ma")),
+            "n_users": 100,
+            "epsilon": 2.0,
+            "arms": "behaviour",
+            "depth": 2,
+            "start": 0,
+            "span": 0,
+        },
+    ),
+    "SourceWorld": Case(
+        SourceWorld,
+        {"world": world("ma"), "gamma": 1.0, "kappa": 0.5, "behaviour": "even", "shifted": False},
+    ),
+    "ReportCounts": Case(ReportCounts, {"spec": TARGET, "policies": []}),
+    "TransferTree": Case(
+        TransferTree, {"partition": DyadicPartition(dim=2), "n_arms": 3, "max_leaves": 64, "skip": True}
+    ),
+    "SmoothTreeConstants": Case(SmoothTreeConstants, {}),
     "TreeConstants": Case(TreeConstants, {"prior_sd": 0.3}),
     "EliminationConstants": Case(EliminationConstants, {"z": 1.0}),
     "PublicScaling": Case(PublicScaling, {"schema": dpb.Schema(a=dpb.Range(0, 1), b=dpb.Range(0, 1))}),

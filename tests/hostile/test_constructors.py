@@ -123,14 +123,10 @@ ELSEWHERE = {
         "PublishedPolicy",  # tests/fuzz
         "Recorded",
         "Server",  # tests/local/test_server_absorbs.py, tests/fuzz
-        "SimulatedSource",
         "SimulationResult",
         "SmoothTreeConstants",
         "SmoothTreeRule",
-        "SourceClient",
         "SourcePeople",
-        "SourceSpec",
-        "TransferTree",
         "TreeRule",
     },
     "outsourced": {"AnswerLog", "Command", "Curator", "PipeAnswers"},  # tests/outsourced
