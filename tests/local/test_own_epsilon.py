@@ -219,3 +219,16 @@ def test_epsilon_that_depends_on_the_data_bends_the_estimates(chance, mass, mean
     assert np.allclose(masses, mass, atol=0.05)
     if mean is not None:
         assert np.allclose(means, mean, atol=0.05)
+
+
+def test_the_guarantee_says_what_a_class_gives_away():
+    spec = spec_of()
+    assert Client(spec, epsilon=0.5).guarantee.epsilon == 0.5
+    assert any("in the open" in note for note in Client(spec, epsilon=0.5).guarantee.notes)
+    assert not any("in the open" in note for note in Client(spec_of(epsilons=())).guarantee.notes)
+
+
+@pytest.mark.parametrize("epsilon", [np.zeros(0), np.ones(3), "4.0", math.nan, 3.0])
+def test_an_epsilon_that_is_no_class_is_refused(epsilon):
+    with pytest.raises(InvalidParameter):
+        Client(spec_of(), epsilon=epsilon)

@@ -22,6 +22,13 @@ def report_guarantee(spec: PartitionBanditSpec, *, epsilon: float | None = None)
     hidden = "the bin of the context and the reward"
     if spec.arms == "user":
         hidden = "the bin of the context, the arm and the reward"
+    notes = []
+    if spec.arms == "server":
+        notes.append("Which arms a bin pulls is public where the server assigns them.")
+    if spec.epsilons:
+        notes.append(
+            "A report names its class of epsilon in the open: one of the spec's, each kept as it says."
+        )
     return Guarantee(
         definition=LocalDP(epsilon=epsilon),
         observers=(
@@ -77,7 +84,5 @@ def report_guarantee(spec: PartitionBanditSpec, *, epsilon: float | None = None)
         "operator compute from reports is post-processing.",
         status="enforced",
         certificate=PureDP(epsilon=epsilon),
-        notes=("Which arms a bin pulls is public where the server assigns them.",)
-        if spec.arms == "server"
-        else (),
+        notes=tuple(notes),
     )
