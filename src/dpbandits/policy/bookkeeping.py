@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import (
     AlreadyTold,
@@ -267,7 +268,7 @@ class RoundBook:
 
     def restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Take over arrays written by `state_arrays`."""
-        try:
+        with reading("the rounds of a saved policy", CorruptState):
             asked, first_open = (int(value) for value in arrays["book_clock"])
             status = np.array(arrays["book_status"], dtype=np.uint8)
             actions = np.array(arrays["book_actions"], dtype=np.float64)
@@ -277,14 +278,14 @@ class RoundBook:
             salt = np.array(arrays["book_salt"], dtype=np.uint8).tobytes()
             starts = [int(start) for start in arrays["book_epoch_starts"]]
             nonces = [f"{int(nonce):08x}" for nonce in arrays["book_epoch_nonces"]]
-        except (KeyError, ValueError, TypeError) as error:
-            raise CorruptState("the saved rounds are incomplete") from error
         consistent = (
             0 <= first_open <= asked
             and status.shape == (asked,)
             and actions.shape == (asked - first_open, self._actions.shape[1])
             and rewards.shape == (asked - first_open,)
-            and users.shape == (len(taken), _DIGEST_BYTES)
+            and taken.shape == users.shape[:1]
+            and users.shape[1:] == (_DIGEST_BYTES,)
+            and bool((taken >= 0).all())
             and len(salt) == _DIGEST_BYTES
             and len(starts) == len(nonces) > 0
             and starts[0] == 0
