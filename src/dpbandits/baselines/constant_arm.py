@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.baselines._guarantees import uses_no_data
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import InvalidData
 from dpbandits.policy import BasePolicy
-from dpbandits.privacy import _checks
 from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = ["ConstantArm"]

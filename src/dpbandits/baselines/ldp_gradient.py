@@ -24,10 +24,10 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.baselines.ldp_vectors import VECTOR_REPORTS, VectorReport, clip_norm
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import _checks
 
 __all__ = ["GradientConstants", "GradientModel", "LDPGradientBandit"]
 

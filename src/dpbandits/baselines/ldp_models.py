@@ -6,8 +6,8 @@ Contexts are points of the unit cube; both models see them as (1, 2 x - 1)/sqrt(
 import numpy as np
 from scipy.special import expit
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.privacy import _checks
 
 __all__ = ["LogisticModel", "NeuralModel"]
 

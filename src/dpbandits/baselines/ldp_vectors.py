@@ -31,9 +31,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import betainccinv, betaln
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import _checks
 
 __all__ = ["VECTOR_REPORTS", "CapReport", "CoordinateReport", "LaplaceReport", "VectorReport", "clip_norm"]
 

@@ -15,12 +15,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import ContributionExceeded, InvalidData, InvalidParameter
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.bookkeeping import user_digest
-from dpbandits.privacy import _checks
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.row_mechanisms.base import words_of
 from dpbandits.privacy.row_mechanisms.exact_sampling import lattice_laplace

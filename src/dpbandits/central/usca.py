@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.cell_sums import MOST_ROUNDS
 from dpbandits.central.context_laws import ContextLaw
@@ -41,7 +42,7 @@ from dpbandits.models._kernel import Kernel
 from dpbandits.models.eigenfeatures import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy import _checks, definitions
+from dpbandits.privacy import definitions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise

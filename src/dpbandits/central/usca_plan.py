@@ -21,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.population import (
     NOISE_VARIANCE,
@@ -31,7 +32,6 @@ from dpbandits.central.population import (
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.eigenfeatures import EigenFeatures
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy import _checks
 
 __all__ = [
     "RIDGES",

@@ -8,13 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.cell_sums import REWARD_UNIT, exact_products, integer_caps, integer_weights
 from dpbandits.central.function_release import FunctionRelease
 from dpbandits.central.usca_plan import ExpectedError, Plan, expected_error, plan_answers, plan_release
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.eigenfeatures import EigenFeatures
-from dpbandits.privacy import _checks
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.privacy.noise import NoiseSource
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpbandits import domains
+from dpbandits import _checks, domains
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
@@ -16,7 +16,7 @@ from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.local.gp_guarantee import gp_report_guarantee
 from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
-from dpbandits.privacy import _checks, definitions
+from dpbandits.privacy import definitions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.mechanisms import GramVectorMechanism

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits import _checks as _numbers
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains._points import count
 from dpbandits.errors import InvalidParameter
@@ -23,7 +24,6 @@ from dpbandits.local.sources import SourceArms, SourceSpec
 from dpbandits.local.spec import PartitionBanditSpec
 from dpbandits.local.transfer_tree import TransferTree
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy import _checks as _numbers
 from dpbandits.privacy.frequency import FloatingLaplace
 
 __all__ = ["SimulatedSource", "SourcePeople", "simulate_tasks", "simulate_transfer"]

@@ -22,10 +22,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter, MissingExtra, ProtocolError
-from dpbandits.privacy import _checks
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.row_mechanisms import GaussianLaw, NoiseLaw
 from dpbandits.privacy.row_mechanisms.noise_laws import from_config as law_from_config

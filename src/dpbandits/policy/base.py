@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits import domains
+from dpbandits import _checks, domains
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
@@ -30,7 +30,6 @@ from dpbandits.errors import (
 from dpbandits.policy.bookkeeping import RoundBook
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
-from dpbandits.privacy import _checks
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.state import State, StateKey, StateStore
 from dpbandits.state.ledger import Ledger

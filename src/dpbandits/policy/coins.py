@@ -11,9 +11,9 @@ import operator
 import numpy as np
 from scipy.special import ndtri
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import _checks
 
 __all__ = ["PublicCoins"]
 

@@ -13,8 +13,8 @@ Example:
 
 import math
 
+from dpbandits import _checks
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import _checks
 from dpbandits.privacy._divergences import concentrated_delta, gaussian_delta, largest
 from dpbandits.privacy.certificates import (
     LARGEST_EPSILON,

@@ -33,9 +33,9 @@ from typing import Any
 
 from scipy.special import ndtr
 
+from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import _checks
 from dpbandits.privacy._divergences import coins_permitted, concentrated_delta, gaussian_delta
 
 __all__ = [

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import _checks
 
 __all__ = [
     "DPBanditsWarning",

@@ -39,10 +39,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy import _checks
 
 __all__ = ["LATTICE", "GramVectorMechanism", "joint_sensitivity"]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dpbandits.privacy import _checks
+from dpbandits import _checks
 from dpbandits.privacy.certificates import (
     Certificate,
     ZeroConcentratedDP,

@@ -25,9 +25,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData
-from dpbandits.privacy import _checks
 from dpbandits.privacy.row_mechanisms.exact_sampling import Words, secure_words, uniform_below
 
 __all__ = [

@@ -29,6 +29,7 @@ from typing import Literal
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import (
     BrokenMechanism,
@@ -40,7 +41,6 @@ from dpbandits.errors import (
 from dpbandits.models._kernel import Kernel
 from dpbandits.models.gaussian_process import PoolGP
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy import _checks
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Observer
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._checks import number
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy._checks import number
 
 __all__ = [
     "LATTICE",

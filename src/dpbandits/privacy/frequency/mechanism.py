@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from dpbandits._checks import integer
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy._checks import integer
 from dpbandits.privacy.frequency._exact import Words, calibration_epsilon, system_words
 
 __all__ = ["Moments", "Payloads", "ReportMechanism"]

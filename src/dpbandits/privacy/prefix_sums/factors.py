@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import _checks
 
 __all__ = ["Factor", "identity", "optimised_factor", "square_root_toeplitz"]
 

@@ -43,9 +43,9 @@ from functools import cached_property
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy import _checks
 from dpbandits.privacy.accounting import Certificate
 from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.mechanisms import LATTICE, GramVectorMechanism

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy import _checks
 from dpbandits.privacy.accounting import Certificate
 from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.mechanisms import GramVectorMechanism

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy import _checks
 from dpbandits.privacy.accounting import Certificate, GaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import _checks
 from dpbandits.privacy.accounting import Certificate, PureDP
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource

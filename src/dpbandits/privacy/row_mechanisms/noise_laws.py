@@ -25,10 +25,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import _checks
 
 __all__ = ["CellLaw", "GaussianLaw", "IsotropicLaw", "L2LaplaceLaw", "NoiseLaw", "from_config"]
 
