@@ -2,7 +2,11 @@
 
 import os
 
+import pytest
 from hypothesis import settings
+
+# What tests share asserts too, also under `python -O`, which strips asserts that pytest has not rewritten.
+pytest.register_assert_rewrite("contracts.canaries", "contracts.driving")
 
 # Help texts are compared as plain text; CI services and pytest wrappers set these, and typer obeys.
 for name in ("FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS"):
