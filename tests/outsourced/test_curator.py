@@ -444,6 +444,9 @@ def test_a_torn_line_was_never_given(tmp_path):
     with pytest.raises(CorruptState, match="missing, empty or shorter"):
         AnswerLog(path, "a1")
     assert AnswerLog.create(path, "a1").entries == []  # before anything is drawn it may have died there
+    for unfinished in (b"", b"{", bytes(byte ^ 0x5A for byte in path.read_bytes())):
+        path.write_bytes(unfinished)  # a crash in the middle of the header, other bytes arrived
+        assert AnswerLog.create(path, "a1").entries == []
 
 
 def test_changed_logs_are_refused(tmp_path):

@@ -74,14 +74,15 @@ class AnswerLog:
             held = path.read_bytes()
         except FileNotFoundError:
             held = b""
-        if held[: len(header)] == header[: len(held)]:  # nothing, a torn header, or a whole one
-            if len(held) > len(header):
-                raise CorruptState(
-                    "the log holds answers of a release that its state says was never drawn: the state is an "
-                    "old copy, restore the newest"
-                )
-        else:
+        # Without the end of a line it is a header that somebody died while writing: no log was ever there.
+        unfinished = b"\n" not in held and len(held) <= len(header)
+        if not unfinished and not held.startswith(header):
             raise IncompatibleState("the log of answers belongs to another release")
+        if len(held) > len(header):
+            raise CorruptState(
+                "the log holds answers of a release that its state says was never drawn: the state is an "
+                "old copy, restore the newest"
+            )
         write_durably(path, header)
         if ledger is not None:
             ledger.advance(_lineage(release_id), position=0, digest=_first_link(release_id))
