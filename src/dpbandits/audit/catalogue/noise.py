@@ -204,7 +204,9 @@ def _private_histogram(epsilon: float, seed: int) -> Audit:
         law = ContextLaw.from_private_histogram(contexts, cells=cells, epsilon=epsilon)
         weights = law.measure.weights.reshape(n, 2)
         scale = counts.sum() / weights.sum()  # public: how many people there are
-        return np.asarray(weights * scale - (few + 0.5))
+        # Weights are divided by one noisy total, which all pairs share: rounding takes its trace away, or the
+        # audit would tell two draws apart, and not two neighbours.
+        return np.asarray(np.rint(weights * scale) - (few + 0.5))
 
     return SampledAudit(
         name="private-histogram",
