@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.local.learning import CellSums, grown
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.local.learning import CellSums
+from dpbandits.local.tree_data import NodeData, child_spread, known_enough
 from dpbandits.models.box_features import BoxFeatures
 from dpbandits.models.partition import DyadicPartition
 from dpbandits.models.posterior_tree import bin_masses, probability_best
@@ -85,9 +86,7 @@ class SmoothTreeRule:
             constant_sd=self.constants.prior_sd,
         )
         self._belief = SmoothTree(self._features(partition.low, partition.high)[0], n_arms=n_arms)
-        shape = (partition.n_nodes, n_arms)
-        self._information, self._evidence = np.zeros(shape), np.zeros(shape)
-        self._count = np.zeros((partition.n_nodes, 3))  # count, its variance, reports
+        self._data = NodeData(partition.n_nodes, n_arms)
         self._mass = np.ones(partition.n_nodes)
         self._n, self._refreshed_n = 0, 0
 
@@ -113,65 +112,47 @@ class SmoothTreeRule:
 
     def learn(self, sums: CellSums) -> None:
         """Add a version's sums; those of leaves split since only inform the masses."""
-        leaves, n = sums.leaves, sums.n
-        mass = self._mass[leaves]
-        if sums.arms is not None:
-            variance = sums.signed_variance(mass)
-            self._information[leaves, sums.arms] += n / variance
-            self._evidence[leaves, sums.arms] += sums.signed / variance
-            count, spread = sums.count, n * sums.count_variance(mass)
-        else:
-            weights = sums.weights if sums.weights is not None else np.ones((len(leaves), 1))
-            share = mass[:, None] * weights
-            variance = sums.signed_variance(share)
-            self._information[leaves] += n * weights**2 / variance
-            self._evidence[leaves] += weights * sums.signed / variance
-            count, spread = sums.count.sum(axis=1), n * sums.count_variance(share).sum(axis=1)
-        self._count[leaves] += np.stack([count, spread, np.full(len(leaves), n)], axis=1)
-        self._n += n
+        self._data.add(sums, self._mass[sums.leaves])
+        self._n += sums.n
         if self._n - self._refreshed_n > _REFRESH * self._refreshed_n:
             self._refreshed_n = self._n
-            count, spread, reports = self._count.T
+            count, spread, reports = self._data.count.T
             self._mass = bin_masses(self.partition, count=count, variance=spread, reports=reports)
-            precision, moment = self._data(self.partition.leaves)
+            precision, moment = self._told(self.partition.leaves)
             self._belief.update(self.partition.leaves, precision=precision, moment=moment)
 
     def refine(self) -> None:
         """Split the leaves whose rivals are known well enough."""
         leaves = self.partition.leaves
         mean, variance = self.posterior()
-        child_sd = self._child(self.constants.child_sd, leaves)
-        leading = np.take_along_axis(variance, mean.argmax(axis=1)[:, None], axis=1)[:, 0]
-        candidates = np.flatnonzero(leading <= child_sd**2)
-        if not len(candidates):
-            return
-        mean, variance, child_sd = mean[candidates], variance[candidates], child_sd[candidates, None]
-        best = probability_best(mean, variance + child_sd**2)
-        rivals: BoolArray = best > self.constants.rival / self.n_arms
-        known = (~rivals | (variance <= (self.constants.known * child_sd) ** 2)).all(axis=1)
-        chosen = leaves[candidates[known & (best.max(axis=1) < self.constants.settled)]]
+        constants = self.constants
+        ready = known_enough(
+            mean,
+            variance,
+            child_spread(constants.child_sd, self.partition.depth[leaves], self.partition.dim),
+            rival=constants.rival,
+            known=constants.known,
+            settled=constants.settled,
+        )
+        chosen = leaves[ready]
         chosen = chosen[self.partition.splittable(chosen)][: self.max_leaves - len(leaves)]
         if len(chosen):
             self._split(chosen)
 
-    def _child(self, scale: float, nodes: IntArray) -> FloatArray:
-        """scale 2^(-s/dim), s being the depth of the nodes' children."""
-        return np.asarray(scale * 2.0 ** (-(self.partition.depth[nodes] + 1) / self.partition.dim))
-
-    def _data(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
+    def _told(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
         """Precision and moment (about the prior mean) of what reports said while the nodes were leaves.
 
         A signed sum of n reports has mean n pi p (2 f - 1): with information and evidence summed,
         precision 4 p^2 information and moment 2 p (evidence + p information) about zero.
         """
         mass = self._mass[nodes, None]
-        precision = 4.0 * mass**2 * self._information[nodes]
-        moment = 2.0 * mass * (self._evidence[nodes] + mass * self._information[nodes])
+        precision = 4.0 * mass**2 * self._data.information[nodes]
+        moment = 2.0 * mass * (self._data.evidence[nodes] + mass * self._data.information[nodes])
         return precision, moment - precision * self.constants.prior_mean
 
     def _split(self, chosen: IntArray) -> None:
-        precision, moment = self._data(chosen)
-        spread = self._child(self.constants.rough, chosen)
+        precision, moment = self._told(chosen)
+        spread = child_spread(self.constants.rough, self.partition.depth[chosen], self.partition.dim)
         children = self.partition.split(chosen)
         new = children.ravel()
         self._belief.split(
@@ -183,7 +164,6 @@ class SmoothTreeRule:
             spread=spread,
         )
         nodes = self.partition.n_nodes
-        self._information, self._evidence = grown(self._information, nodes), grown(self._evidence, nodes)
-        self._count = grown(self._count, nodes)
+        self._data.grow(nodes)
         # What the masses' own model says of children without data.
         self._mass = np.concatenate([self._mass, np.repeat(self._mass[chosen] / 2.0, 2)])

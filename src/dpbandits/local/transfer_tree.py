@@ -160,14 +160,14 @@ class TransferTree(TreeRule):
     def _own(self) -> Gaussians:
         """(n_nodes, K) the target's own evidence, with the masses as they are known now."""
         mass = self._mass[:, None]
-        moment = 2.0 * mass * (self._evidence + mass * self._information)
-        return Gaussians(4.0 * mass**2 * self._information, moment)
+        moment = 2.0 * mass * (self._data.evidence + mass * self._data.information)
+        return Gaussians(4.0 * mass**2 * self._data.information, moment)
 
     def _weigh(self) -> None:
         """How far every source is off."""
         own, codes = self._own(), path_codes(self.partition)
         # A mean is estimated relative to its bin's mass, which is itself an estimate.
-        _, variance, reports = self._count.T
+        _, variance, reports = self._data.count.T
         known = self._mass**2 * reports**2 / np.where(variance > 0.0, variance, 1.0)
         loose = (self.partition.depth > 0) / (12.0 / np.maximum(self.partition.depth, 1) + known)
         scale = spreads(self.partition, self.constants.child_sd)

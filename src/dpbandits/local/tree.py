@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.local.learning import CellSums, grown
+from dpbandits.local.tree_data import NodeData, child_spread, known_enough
 from dpbandits.models.partition import DyadicPartition
 from dpbandits.models.posterior_tree import arm_posterior, bin_masses, probability_best
 
@@ -72,8 +73,7 @@ class TreeRule:
         shape = (partition.n_nodes, n_arms)
         self._prior_mean = np.full(shape, self.constants.prior_mean)
         self._prior_variance = np.full(shape, self.constants.prior_sd**2)
-        self._information, self._evidence = np.zeros(shape), np.zeros(shape)
-        self._count = np.zeros((partition.n_nodes, 3))  # count, its variance, reports
+        self._data = NodeData(partition.n_nodes, n_arms)
         self._mass = np.ones(partition.n_nodes)
         self._n, self._mass_n = 0, 0
         self._posterior: tuple[FloatArray, FloatArray] | None = None
@@ -90,8 +90,8 @@ class TreeRule:
             self._posterior = arm_posterior(
                 prior_mean=self._prior_mean[leaves],
                 prior_variance=self._prior_variance[leaves],
-                information=self._information[leaves],
-                evidence=self._evidence[leaves],
+                information=self._data.information[leaves],
+                evidence=self._data.evidence[leaves],
                 mass=self._mass[leaves, None],
             )
         return self._posterior
@@ -108,23 +108,8 @@ class TreeRule:
 
     def learn(self, sums: CellSums) -> None:
         """Add a version's sums; those of leaves split since only inform the masses."""
-        leaves, n = sums.leaves, sums.n
-        mass = self._mass[leaves]
-        if sums.arms is not None:
-            variance = sums.signed_variance(mass)
-            self._information[leaves, sums.arms] += n / variance
-            self._evidence[leaves, sums.arms] += sums.signed / variance
-            self._count[leaves] += np.stack(
-                [sums.count, n * sums.count_variance(mass), np.full(len(leaves), n)], axis=1
-            )
-        elif sums.weights is not None:
-            share = mass[:, None] * sums.weights
-            variance = sums.signed_variance(share)
-            self._information[leaves] += n * sums.weights**2 / variance
-            self._evidence[leaves] += sums.weights * sums.signed / variance
-            spread = n * sums.count_variance(share).sum(axis=1)
-            self._count[leaves] += np.stack([sums.count.sum(axis=1), spread, np.full(len(leaves), n)], axis=1)
-        self._n += n
+        self._data.add(sums, self._mass[sums.leaves])
+        self._n += sums.n
         self._posterior = None
         if self._n - self._mass_n > _MASS_REFRESH * self._mass_n:
             self._refresh_masses()
@@ -133,18 +118,16 @@ class TreeRule:
         """Split the leaves whose rivals are known well enough."""
         leaves = self.partition.leaves
         mean, variance = self.posterior()
-        child_sd = self.constants.child_sd * 2.0 ** (-(self.partition.depth[leaves] + 1) / self.partition.dim)
-        leading = np.take_along_axis(variance, mean.argmax(axis=1)[:, None], axis=1)[:, 0]
-        candidates = np.flatnonzero(
-            leading <= child_sd**2
-        )  # the leader is always a rival: a cheap first sieve
-        if not len(candidates):
-            return
-        mean, variance, child_sd = mean[candidates], variance[candidates], child_sd[candidates]
-        best = probability_best(mean, variance + child_sd[:, None] ** 2)
-        rivals: BoolArray = best > self.constants.rival / self.n_arms
-        known = (~rivals | (variance <= (self.constants.known * child_sd[:, None]) ** 2)).all(axis=1)
-        chosen = leaves[candidates[known & (best.max(axis=1) < self.constants.settled)]]
+        constants = self.constants
+        ready = known_enough(
+            mean,
+            variance,
+            child_spread(constants.child_sd, self.partition.depth[leaves], self.partition.dim),
+            rival=constants.rival,
+            known=constants.known,
+            settled=constants.settled,
+        )
+        chosen = leaves[ready]
         chosen = chosen[self.partition.splittable(chosen)][: self.max_leaves - len(leaves)]
         if len(chosen):
             self._split(chosen)
@@ -152,7 +135,7 @@ class TreeRule:
     def _split(self, chosen: IntArray) -> None:
         at = self.partition.rank[chosen]
         mean, variance = self.posterior()
-        child_sd = self.constants.child_sd * 2.0 ** (-(self.partition.depth[chosen] + 1) / self.partition.dim)
+        child_sd = child_spread(self.constants.child_sd, self.partition.depth[chosen], self.partition.dim)
         child_variance = variance[at] + child_sd[:, None] ** 2
         child_mean = mean[at]
         children = self.partition.split(chosen)
@@ -161,8 +144,7 @@ class TreeRule:
             grown(self._prior_mean, nodes),
             grown(self._prior_variance, nodes),
         )
-        self._information, self._evidence = grown(self._information, nodes), grown(self._evidence, nodes)
-        self._count = grown(self._count, nodes)
+        self._data.grow(nodes)
         for side in (0, 1):
             self._prior_mean[children[:, side]] = child_mean
             self._prior_variance[children[:, side]] = child_variance
@@ -171,7 +153,10 @@ class TreeRule:
 
     def _refresh_masses(self) -> None:
         self._mass = bin_masses(
-            self.partition, count=self._count[:, 0], variance=self._count[:, 1], reports=self._count[:, 2]
+            self.partition,
+            count=self._data.count[:, 0],
+            variance=self._data.count[:, 1],
+            reports=self._data.count[:, 2],
         )
         self._mass_n = self._n
         self._posterior = None
