@@ -156,6 +156,37 @@ def _state_array() -> Target:
     return Target(parse=parse, seeds=tuple(seeds), form="bytes")
 
 
+def _listed(state: State) -> dict[str, Any]:
+    """A state's arrays as JSON."""
+    return {
+        name: {"dtype": array.dtype.str, "shape": list(array.shape), "values": array.ravel().tolist()}
+        for name, array in state.arrays.items()
+    }
+
+
+def _whole_file(data: bytes) -> tuple[dict[str, Any], bytes] | None:
+    """Header and bytes of the state file that JSON with listed arrays describes; None where there is none."""
+    try:
+        fields = json.loads(data)
+        arrays = {
+            name: np.array(entry["values"], dtype=entry["dtype"]).reshape(entry["shape"])
+            for name, entry in fields["arrays"].items()
+        }
+        state = State(**{**fields, "arrays": arrays})
+    except (
+        DPBanditsError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        SyntaxError,  # NumPy's own reader of data types
+    ):
+        return None
+    return fields, encode(state)[0]
+
+
 def _saved_policies() -> tuple[BasePolicy, ...]:
     common: dict[str, Any] = {"domain": BOX, "reward_range": (0.0, 1.0), "horizon": 8, "user_ids": False}
     private = {**common, "privacy": dpb.JointDP(epsilon=1, delta=1e-6), "noise": noise.SimulatedNoise(0)}
@@ -186,32 +217,14 @@ def _policy_state() -> Target:
         fields = json.loads(_header_of(data))
         with io.BytesIO(data) as file:
             state, _ = decode(file, len(data))
-        arrays = {
-            name: {"dtype": array.dtype.str, "shape": list(array.shape), "values": array.ravel().tolist()}
-            for name, array in state.arrays.items()
-        }
-        seeds.append(_json({**fields, "arrays": arrays}))
+        seeds.append(_json({**fields, "arrays": _listed(state)}))
         path.unlink()
 
     def parse(data: bytes) -> object:
-        try:
-            fields = json.loads(data)
-            arrays = {
-                name: np.array(entry["values"], dtype=entry["dtype"]).reshape(entry["shape"])
-                for name, entry in fields["arrays"].items()
-            }
-            forged = encode(State(**{**fields, "arrays": arrays}))[0]
-        except (
-            DPBanditsError,
-            ValueError,
-            TypeError,
-            KeyError,
-            AttributeError,
-            OverflowError,
-            RecursionError,
-            SyntaxError,  # NumPy's own reader of data types
-        ):
-            return None  # no such file can be written
+        found = _whole_file(data)
+        if found is None:
+            return None
+        fields, forged = found
         path.write_bytes(forged)
         kind = kinds.get(fields["kind"], BlockGPUCB)
         policy = (
@@ -411,30 +424,12 @@ def _counts() -> Target:
     write_counts(path, counts)
     data = path.read_bytes()
     state, fields = _decoded(data)[0], json.loads(_header_of(data))
-    arrays = {
-        name: {"dtype": array.dtype.str, "shape": list(array.shape), "values": array.ravel().tolist()}
-        for name, array in state.arrays.items()
-    }
 
     def parse(data: bytes) -> object:
-        try:
-            fields = json.loads(data)
-            arrays = {
-                name: np.array(entry["values"], dtype=entry["dtype"]).reshape(entry["shape"])
-                for name, entry in fields["arrays"].items()
-            }
-            forged = encode(State(**{**fields, "arrays": arrays}))[0]
-        except (
-            DPBanditsError,
-            ValueError,
-            TypeError,
-            KeyError,
-            AttributeError,
-            OverflowError,
-            RecursionError,
-            SyntaxError,  # NumPy's own reader of data types
-        ):
-            return None  # no such file can be written
+        found = _whole_file(data)
+        if found is None:
+            return None
+        fields, forged = found
         path.write_bytes(forged)
         read = read_counts(path)
         whole = ReportCounts(read.spec, [version.policy for version in read.versions.values()])
@@ -442,7 +437,7 @@ def _counts() -> Target:
             raise AssertionError("reports that vanish in a merge")
         return whole
 
-    return Target(parse=parse, seeds=(_json({**fields, "arrays": arrays}),), form="json")
+    return Target(parse=parse, seeds=(_json({**fields, "arrays": _listed(state)}),), form="json")
 
 
 def _gp_spec() -> GPUCBSpec:

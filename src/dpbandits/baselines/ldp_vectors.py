@@ -65,7 +65,19 @@ def clip_norm(vectors: FloatArray, bound: float) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapReport:
+class _Report:
+    """Size and promise of a report."""
+
+    dim: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _checks.integer(self.dim, name="dim")
+        _checks.number(self.epsilon, name="epsilon")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapReport(_Report):
     """A point of the sphere, likelier in the cap around the vector.
 
     Args:
@@ -81,13 +93,11 @@ class CapReport:
         True
     """
 
-    dim: int
-    epsilon: float
     share: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _checks.integer(self.dim, name="dim", minimum=2)
-        _checks.number(self.epsilon, name="epsilon")
         if self.share is None:
             object.__setattr__(self, "share", _best_share(self.dim, self.epsilon))
         elif not 0.0 < self.share <= 0.5:
@@ -154,20 +164,13 @@ def _best_share(dim: int, epsilon: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceReport:
+class LaplaceReport(_Report):
     """The vector plus noise of density proportional to exp(-epsilon |e|/2): two inputs are at most 2 apart.
 
     Args:
         dim: m.
         epsilon: of a report.
     """
-
-    dim: int
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        _checks.integer(self.dim, name="dim")
-        _checks.number(self.epsilon, name="epsilon")
 
     @property
     def variance(self) -> float:
@@ -184,20 +187,13 @@ class LaplaceReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoordinateReport:
+class CoordinateReport(_Report):
     """One coordinate drawn uniformly, and one randomised bit about it.
 
     Args:
         dim: m.
         epsilon: of a report.
     """
-
-    dim: int
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        _checks.integer(self.dim, name="dim")
-        _checks.number(self.epsilon, name="epsilon")
 
     @property
     def lean(self) -> float:

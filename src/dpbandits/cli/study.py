@@ -2,7 +2,6 @@
 
 import json
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from rich.table import Table
 from dpbandits.cli.console import console, progress_bar
 from dpbandits.cli.study_kharkovskii2020 import kharkovskii2020_command
 from dpbandits.cli.study_ma2025 import ma2025_command
+from dpbandits.cli.study_options import AsJson, Columns, Jobs, Out, Reps, Seed, Worlds
 from dpbandits.cli.study_pavlovic2025 import pavlovic2025_command
 from dpbandits.evaluation import BANNER
 from dpbandits.studies import dubey2021
@@ -43,21 +43,13 @@ def _group() -> None:
 def dubey2021_command(
     *,
     item: Annotated[DubeyItem, typer.Argument(help="Which figure or table.")],
-    reps: Annotated[int, typer.Option("--reps", min=2, help="Repetitions of every cell.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", help="First seed; report seeds start at 1,000,000.")] = (
-        1_000_000
-    ),
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes; -1 for all cores.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for results (resumed from there) and pictures.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    columns: Annotated[
-        list[str] | None, typer.Option("--column", help="Only these columns; repeat the option.")
-    ] = None,
-    worlds: Annotated[
-        list[str] | None, typer.Option("--world", help="Only these worlds; repeat the option.")
-    ] = None,
+    reps: Reps = 20,
+    seed: Seed = 1_000_000,
+    jobs: Jobs = 1,
+    out: Out = None,
+    as_json: AsJson = False,
+    columns: Columns = None,
+    worlds: Worlds = None,
 ) -> None:
     """Figures 1 (epsilon) and 2 (delta) and Table 1 of Dubey2021, worlds to be robust in, and targets.
 

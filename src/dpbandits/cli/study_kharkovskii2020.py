@@ -2,13 +2,13 @@
 
 import json
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 from rich.table import Table
 
 from dpbandits.cli.console import console, progress_bar
+from dpbandits.cli.study_options import AsJson, Jobs, Out, Reps, Seed
 from dpbandits.evaluation import BANNER
 from dpbandits.studies import kharkovskii2020_items as items
 from dpbandits.studies.kharkovskii2020 import attack_table
@@ -32,15 +32,11 @@ class KharkovskiiItem(StrEnum):
 def kharkovskii2020_command(
     *,
     item: Annotated[KharkovskiiItem, typer.Argument(help="Which table or figure.")],
-    reps: Annotated[int, typer.Option("--reps", min=2, help="Repetitions of every cell.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", help="First seed; report seeds start at 1,000,000.")] = (
-        1_000_000
-    ),
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes; -1 for all cores.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for results (resumed from there) and pictures.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    reps: Reps = 20,
+    seed: Seed = 1_000_000,
+    jobs: Jobs = 1,
+    out: Out = None,
+    as_json: AsJson = False,
 ) -> None:
     """Simple regret of Kharkovskii2020's worlds, private and as published; `attack` recovers the rows.
 

@@ -2,13 +2,13 @@
 
 import json
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from dpbandits.cli.console import console, progress_bar
+from dpbandits.cli.study_options import AsJson, Columns, Jobs, Out, Reps, Seed, Worlds
 from dpbandits.evaluation import BANNER
 from dpbandits.studies import ma2025
 from dpbandits.studies.ma2025_methods import table_references
@@ -34,21 +34,13 @@ class Ma2025Item(StrEnum):
 def ma2025_command(
     *,
     item: Annotated[Ma2025Item, typer.Argument(help="Which figure or table.")],
-    reps: Annotated[int, typer.Option("--reps", min=2, help="Repetitions of every cell.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", help="First seed; report seeds start at 1,000,000.")] = (
-        ma2025.FIRST_SEED
-    ),
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes; -1 for all cores.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for results (resumed from there) and pictures.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    columns: Annotated[
-        list[str] | None, typer.Option("--column", help="Only these methods; repeat the option.")
-    ] = None,
-    worlds: Annotated[
-        list[str] | None, typer.Option("--world", help="Only these worlds or tables; repeat the option.")
-    ] = None,
+    reps: Reps = 20,
+    seed: Seed = ma2025.FIRST_SEED,
+    jobs: Jobs = 1,
+    out: Out = None,
+    as_json: AsJson = False,
+    columns: Columns = None,
+    worlds: Worlds = None,
 ) -> None:
     """Figures 6 to 9 (people and sources that are simulated) and Table 2 (real people) of Ma2025.
 
