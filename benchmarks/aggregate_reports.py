@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from dpbandits.domains import Box
-from dpbandits.local import PartitionBanditSpec, PublishedPolicy
-from dpbandits.local.aggregation import aggregate, read_records, sums_digest
-from dpbandits.local.counting import ReportCounts
-from dpbandits.local.reports import HEADER_BYTES
+from dpbandits.local import PublishedArms, Spec
+from dpbandits.local.contract.reports import HEADER_BYTES
+from dpbandits.local.server.aggregation import aggregate, read_records, sums_digest
+from dpbandits.local.server.counting import ReportCounts
 
 CHUNK = 100_000
 REPEATED = 50
@@ -28,14 +28,14 @@ REPEATED = 50
 
 def contract(n_bins):
     """A spec, and one published version with this many bins."""
-    spec = PartitionBanditSpec(
+    spec = Spec(
         domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=1.0, mechanism="signed", seed=1_000_000
     )
     partition = spec.partition()
     while len(partition.leaves) < n_bins:
         partition.split(partition.leaves[:1])
     arms = np.random.default_rng(0).integers(3, size=n_bins)
-    return spec, PublishedPolicy(version=0, splits=tuple(partition.splits), arms=arms)
+    return spec, PublishedArms(version=0, splits=tuple(partition.splits), arms=arms)
 
 
 def reports(n, spec, n_bins, rng):

@@ -18,7 +18,7 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits.models.noisy_regression import posterior_from_block_statistics
-from dpbandits.privacy.mechanisms import GramVectorMechanism
+from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.prefix_sums import BlockRelease, square_root_toeplitz
 
 REPEATS = 5
@@ -82,14 +82,14 @@ def draw_secure_noise(size: int) -> Callable[[], object]:
     return lambda: noise.integer_gaussian(1e7, size)
 
 
-def world(horizon: int) -> dpb.environments.FunctionBandit:
+def world(horizon: int) -> dpb.lab.worlds.FunctionBandit:
     """25 uniform candidates a round on a box; drawn before the clock starts."""
-    environment = dpb.environments.camelback(seed=1_000_000, horizon=horizon, n_candidates=25)
+    environment = dpb.lab.worlds.camelback(seed=1_000_000, horizon=horizon, n_candidates=25)
     environment.decision_sets(0, horizon)
     return environment
 
 
-def map_of(environment: dpb.environments.FunctionBandit, n_features: int) -> dpb.features.MercerFeatures:
+def map_of(environment: dpb.lab.worlds.FunctionBandit, n_features: int) -> dpb.features.MercerFeatures:
     kernel = dpb.kernels.Matern(nu=2.5, lengthscale=0.4)
     return dpb.features.MercerFeatures(kernel=kernel, domain=environment.domain, n_features=n_features)
 
@@ -100,7 +100,7 @@ def whole_run(
     environment = world(horizon)
 
     def go() -> object:
-        policy = dpb.central.BlockGPUCB(
+        policy = dpb.central.GPBandit(
             features=map_of(environment, n_features),
             domain=environment.domain,
             reward_range=environment.reward_range,
@@ -109,7 +109,7 @@ def whole_run(
             regression=regression,
             noise=dpb.SecureNoise() if secure else dpb.SimulatedNoise(0),
         )
-        return dpb.evaluation.run(policy, environment, boundaries=None if batched else range(1, horizon))
+        return dpb.lab.evaluation.run(policy, environment, boundaries=None if batched else range(1, horizon))
 
     return go
 
@@ -128,14 +128,14 @@ def non_private_run(horizon: int, n_features: int, *, growth: float) -> Callable
     features = map_of(environment, n_features)
 
     def go() -> object:
-        policy = dpb.baselines.FeatureGPUCB(
+        policy = dpb.lab.baselines.FeatureGPUCB(
             features=features,
             domain=environment.domain,
             reward_range=environment.reward_range,
             horizon=horizon,
             update_growth=growth,
         )
-        return dpb.evaluation.run(policy, environment)
+        return dpb.lab.evaluation.run(policy, environment)
 
     return go
 

@@ -13,15 +13,15 @@ from functools import partial
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.environments import synthetic_income
-from dpbandits.evaluation import report_seeds, run
-from dpbandits.studies.table_study import (
+from dpbandits.lab.evaluation import report_seeds, run
+from dpbandits.lab.people.study import (
     NON_PRIVATE_CONSTANTS,
     PRIVATE_CONSTANTS,
     TableConstants,
     non_private_policy,
     private_policy,
 )
+from dpbandits.lab.worlds import synthetic_income
 
 SHARED_GRID = {
     "features_per_arm": (5, 8, 12, 20),

@@ -16,8 +16,8 @@ import time
 
 import numpy as np
 
-from dpbandits.central.usca import USCA
-from dpbandits.environments.rkhs import rkhs_setting
+from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
+from dpbandits.lab.worlds.rkhs import rkhs_setting
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
 
@@ -41,7 +41,7 @@ def one(name: str, rounds: int) -> dict[str, float]:
     def mark() -> None:
         marks.append(time.process_time())
 
-    usca = USCA(
+    usca = ExploreThenCommit(
         kernel=setting.kernel,
         actions=setting.actions,
         contexts=setting.contexts,

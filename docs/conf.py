@@ -39,12 +39,12 @@ myst_heading_anchors = 3
 nitpicky = True
 # Signatures name these callables; they are described where they are used.
 nitpick_ignore = [
-    ("py:class", "dpbandits.environments.functions.CandidateLaw"),
-    ("py:class", "dpbandits.environments.functions.MeanFunction"),
-    ("py:class", "dpbandits.local.durable_server.PolicyT_co"),
-    ("py:class", "dpbandits.local.durable_server.TallyT_co"),
+    ("py:class", "dpbandits.lab.worlds.functions.CandidateLaw"),
+    ("py:class", "dpbandits.lab.worlds.functions.MeanFunction"),
+    ("py:class", "dpbandits.local.server.durable.PolicyT_co"),
+    ("py:class", "dpbandits.local.server.durable.TallyT_co"),
     ("py:class", "dpbandits.outsourced.pipe.Answering"),
-    ("py:class", "dpbandits.privacy.row_mechanisms.noise_laws.Floating"),
+    ("py:class", "dpbandits.privacy.rows.noise_laws.Floating"),
 ]
 # Other libraries' inventories would need a network.
 nitpick_ignore_regex = [

@@ -9,7 +9,8 @@ guess whether the data of one particular person was used.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dpbandits.privacy import accounting, membership_bound
+from dpbandits.privacy import calibration as accounting
+from dpbandits.privacy import membership_bound
 
 epsilons = np.geomspace(0.1, 10, 25)
 delta = 1e-6

@@ -7,16 +7,16 @@ from dpbandits.adapters.botorch import noisy_input_model
 from dpbandits.adapters.optuna_style import RowStudy, TrialState
 from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidParameter, MissingExtra, UnknownDecision
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.outsourced import Modeler, Release
-from dpbandits.outsourced.posterior import RowPosterior
-from dpbandits.privacy.row_mechanisms import L2LaplaceLaw
+from dpbandits.outsourced import Modeler, PublishedRows
+from dpbandits.outsourced.modeler.posterior import RowPosterior
+from dpbandits.privacy.rows import L2LaplaceLaw
 
 KERNEL = 2.0 * SquaredExponential(lengthscale=5.0)
 
 
 def release(n=60):
     rng = np.random.default_rng(0)
-    made = Release.public(rng.uniform(-15, 15, (n, 2)), half_width=15.0)
+    made = PublishedRows.public(rng.uniform(-15, 15, (n, 2)), half_width=15.0)
     object.__setattr__(made, "law", L2LaplaceLaw(dim=2, scale=0.8))
     return made
 

@@ -16,7 +16,7 @@ from dpbandits.audit.bounds import (
     mu_bound,
 )
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.accounting import GaussianDP, gaussian_mu
+from dpbandits.privacy.calibration import GaussianDP, gaussian_mu
 
 SURE = 1.0 - 1e-9
 """Confidence of bounds that a test relies on: a false alarm is a matter of 1e-9."""

@@ -12,7 +12,7 @@ from dpbandits.audit.catalogue._shared import LineFeatures, PreparedNoise
 from dpbandits.audit.catalogue.reports import laws
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import Features
-from dpbandits.privacy.frequency import MECHANISMS, mechanism
+from dpbandits.privacy.reports import MECHANISMS, mechanism
 
 SURE = 1.0 - 1e-9
 """Of every row: an honest claim that is exactly kept is exceeded once in a billion runs."""

@@ -10,8 +10,8 @@ import pytest
 from dpbandits.audit import ExactAudit, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import fit_categories, fit_linear
 from dpbandits.privacy import SecureNoise
-from dpbandits.privacy.accounting import gaussian_sigma
-from dpbandits.privacy.row_mechanisms.exact_sampling import lattice_laplace, secure_words
+from dpbandits.privacy.calibration import gaussian_sigma
+from dpbandits.privacy.samplers import lattice_laplace, secure_words
 
 SURE = 1.0 - 1e-9
 COMMON = {"sees": "one number", "neighbours": "0 and 1"}

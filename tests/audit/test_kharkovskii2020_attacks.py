@@ -8,14 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from dpbandits.audit.kharkovskii2020 import (
+from dpbandits.audit.attacks.kharkovskii2020 import (
     AttackResult,
     distinguish_by_column_space,
     likelihood_attack,
     recover_rows,
 )
 from dpbandits.privacy import RowDP, SecureNoise, SimulatedNoise
-from dpbandits.privacy.row_mechanisms import GaussianRows, L2Laplace, RandomisedResponse
+from dpbandits.privacy.rows import GaussianRows, L2Laplace, RandomisedResponse
 
 HALF = 25 / math.sqrt(2)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dpbandits.audit import build
-from dpbandits.audit.low_bits import finest_bit, naive_gaussian, naive_laplace, off_grid
+from dpbandits.audit.attacks.low_bits import finest_bit, naive_gaussian, naive_laplace, off_grid
 from dpbandits.privacy import SecureNoise
-from dpbandits.privacy.row_mechanisms import AnswerLaplace
+from dpbandits.privacy.rows import AnswerLaplace
 
 SURE = 1.0 - 1e-9
 

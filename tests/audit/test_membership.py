@@ -3,10 +3,10 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.audit import MembershipAttack, attack_reward
-from dpbandits.baselines import FeatureGPUCB, Uniform
-from dpbandits.central import BlockGPUCB
-from dpbandits.environments import dubey2021_figure1
+from dpbandits.central import GPBandit
 from dpbandits.errors import InvalidParameter
+from dpbandits.lab.baselines import FeatureGPUCB, Uniform
+from dpbandits.lab.worlds import dubey2021_figure1
 
 WORLD = dubey2021_figure1(seed=5, horizon=40)
 KERNEL = dpb.kernels.SquaredExponential(lengthscale=1.0)
@@ -15,7 +15,7 @@ FEATURES = dpb.features.MercerFeatures(kernel=KERNEL, domain=WORLD.domain, n_fea
 
 def private(epsilon):
     def make(trial):
-        return BlockGPUCB(
+        return GPBandit(
             features=FEATURES,
             domain=WORLD.domain,
             reward_range=WORLD.reward_range,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dpbandits.audit.own_bin_noise import estimates_of, own_bin_noise, read_bins
+from dpbandits.audit.attacks.own_bin_noise import estimates_of, own_bin_noise, read_bins
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.frequency import MECHANISMS, PaperLaplace, mechanism
+from dpbandits.privacy.reports import MECHANISMS, PaperLaplace, mechanism
 
 N_CELLS = 8
 

@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.central import BlockGPUCB
+from dpbandits.central import GPBandit
 
 HORIZON = 800
 BLOCKS = tuple(range(4, HORIZON, 4))
 
 
 def build(ledger):
-    return BlockGPUCB(
+    return GPBandit(
         kernel=dpb.kernels.SquaredExponential(lengthscale=0.5),
         n_features=3,
         domain=dpb.Box(low=[0.0], high=[1.0]),
@@ -40,7 +40,7 @@ def live(directory):
     ledger.open_account("people", epsilon=1.0, delta=1e-6)
     path = directory / "policy.state"
     if path.exists():
-        policy = BlockGPUCB.load(path, ledger=ledger, account="people")
+        policy = GPBandit.load(path, ledger=ledger, account="people")
     else:
         policy = build(ledger)
         policy.save(path)

@@ -16,13 +16,13 @@ from dpbandits.central.published import (
     real_epsilon,
 )
 from dpbandits.domains import Box
-from dpbandits.environments import dubey2021_figure1
 from dpbandits.errors import InvalidParameter
-from dpbandits.evaluation.runner import run
-from dpbandits.models.fourier_features import QuadratureFourierFeatures
+from dpbandits.lab.evaluation.runner import run
+from dpbandits.lab.worlds import dubey2021_figure1
+from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SimulatedNoise
-from dpbandits.privacy.accounting import gaussian_mu, membership_bound
+from dpbandits.privacy.calibration import gaussian_mu, membership_bound
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 
 SE = SquaredExponential(lengthscale=1.0)

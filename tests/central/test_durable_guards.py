@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from dpbandits.central.usca import USCA
+from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
 from dpbandits.errors import BudgetExceeded, ForkedState, ProtocolError
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
@@ -18,7 +18,7 @@ from dpbandits.state import MemoryLedger
 
 
 def usca(ledger=None):
-    return USCA(
+    return ExploreThenCommit(
         kernel=SquaredExponential(lengthscale=0.4),
         actions=CellMeasure.uniform(low=0, high=1, cells=5),
         contexts=CellMeasure.uniform(low=0, high=1, cells=4),
@@ -55,7 +55,7 @@ def test_a_forked_child_cannot_answer():
 def test_of_two_copies_one_answers(tmp_path, ledger):
     """An answer is not part of the state, so the two states after it would be equal by themselves."""
     usca(ledger=ledger).save(tmp_path / "state")
-    first, second = (USCA.load(tmp_path / "state", ledger=ledger) for _ in range(2))
+    first, second = (ExploreThenCommit.load(tmp_path / "state", ledger=ledger) for _ in range(2))
     first.answer([0.5])
     for _ in range(2):
         with pytest.raises(ForkedState):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import BlockGPUCB
+from dpbandits.central import GPBandit
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
 
 
@@ -19,7 +19,7 @@ def statement(**changes):
         "horizon": 40,
         "privacy": JointDP(epsilon=1.0, delta=1e-6),
     }
-    guarantee = BlockGPUCB(**(arguments | changes)).guarantee
+    guarantee = GPBandit(**(arguments | changes)).guarantee
     return guarantee, re.sub(r"\s+", " ", guarantee.explain())
 
 
@@ -49,7 +49,7 @@ def test_a_refused_ask_takes_no_round_as_the_statement_says():
     guarantee, _ = statement()
     (order,) = [one for one in guarantee.assumptions if "A refused ask takes no round" in one.text]
     assert not order.enforced
-    policy = BlockGPUCB(
+    policy = GPBandit(
         kernel=dpb.kernels.SquaredExponential(lengthscale=0.4),
         n_features=4,
         domain=dpb.Box(low=[0.0], high=[1.0]),

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from dpbandits.central.population import PopulationEstimator
-from dpbandits.central.published.pavlovic2025 import ApproximatingSet, CovarianceEstimator, PublishedUSCA
+from dpbandits.central.explore_then_commit.estimator import PopulationEstimator
+from dpbandits.central.published.pavlovic2025 import USCA, ApproximatingSet, CovarianceEstimator
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
-from dpbandits.models.eigenfeatures import EigenFeatures
+from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
@@ -57,7 +57,7 @@ def build(**changes):
         "privacy": JointDP(epsilon=1.0),
         "noise": SimulatedNoise(4),
     }
-    return PublishedUSCA(**(arguments | changes))
+    return USCA(**(arguments | changes))
 
 
 def test_no_single_row_moves_a_score_by_more_than_the_sensitivity():

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from dpbandits.central.context_laws import ContextLaw
-from dpbandits.central.phase_schedule import growing_phases
-from dpbandits.central.phased_usca import PhasedUSCA
-from dpbandits.environments.rkhs import rkhs_setting
+from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit
+from dpbandits.central.explore_then_commit.schedule import growing_phases
 from dpbandits.errors import (
     AlreadyTold,
     ContributionExceeded,
@@ -13,6 +12,7 @@ from dpbandits.errors import (
     InvalidData,
     InvalidParameter,
 )
+from dpbandits.lab.worlds.rkhs import rkhs_setting
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
@@ -36,7 +36,7 @@ def build(**changes):
         "noise": SimulatedNoise(3),
         "seed": 5,
     }
-    return PhasedUSCA(**(arguments | changes))
+    return PhasedExploreThenCommit(**(arguments | changes))
 
 
 def drive(policy, start, stop, *, change=None):
@@ -61,7 +61,7 @@ def test_regret_falls_well_below_a_random_action():
     horizon, losses, randoms = 20_000, [], []
     for seed in range(4):
         world = setting.world(seed)
-        policy = PhasedUSCA(
+        policy = PhasedExploreThenCommit(
             kernel=setting.kernel,
             actions=setting.actions,
             contexts=setting.contexts,
@@ -131,9 +131,9 @@ def test_restored_runs_go_on_bit_for_bit(tmp_path):
     expected = drive(whole, 0, 1500)
     begun = drive(first, 0, 700)
     first.save(tmp_path / "state")
-    second = PhasedUSCA.load(tmp_path / "state")
+    second = PhasedExploreThenCommit.load(tmp_path / "state")
     assert np.array_equal(np.concatenate([begun, drive(second, 700, 1500)]), expected)
-    third = PhasedUSCA.load(tmp_path / "state")  # written at the second release
+    third = PhasedExploreThenCommit.load(tmp_path / "state")  # written at the second release
     assert np.array_equal(third._released, whole._released)
     assert third.public_policy.mean.tobytes() == whole.public_policy.mean.tobytes()
 
@@ -148,7 +148,7 @@ def test_charged_once_and_forks_are_refused(tmp_path):
     drive(policy, 200, 400)
     assert float(ledger.balance("survey").spent_epsilon) == 2.0
     with pytest.raises(ForkedState):
-        drive(PhasedUSCA.load(tmp_path / "copy", ledger=ledger, account="survey"), 200, 400)
+        drive(PhasedExploreThenCommit.load(tmp_path / "copy", ledger=ledger, account="survey"), 200, 400)
 
 
 def test_users_horizon_and_order_are_enforced():

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.central import BlockGPUCB
+from dpbandits.central import GPBandit
 
 LIVES = 50
 WORKER = Path(__file__).with_name("policy_worker.py")
@@ -60,7 +60,7 @@ def test_nothing_is_released_twice_and_the_budget_is_spent_once(tmp_path):
     assert len(set(digests.values())) == len(digests)
 
     ledger = dpb.SQLiteLedger(tmp_path / "ledger.db")
-    policy = BlockGPUCB.load(tmp_path / "policy.state", ledger=ledger, account="people")
+    policy = GPBandit.load(tmp_path / "policy.state", ledger=ledger, account="people")
     assert len(policy.released) >= len(digests)
     assert ledger.balance("people").remaining_epsilon == 0
     assert ledger.balance("people").remaining_delta == 0

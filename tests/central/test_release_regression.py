@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpbandits.central import BlockGPUCB, default_blocks
+from dpbandits.central import GPBandit, default_blocks
 from dpbandits.central.regression import SPREADS, likely_spread
 from dpbandits.central.schedule import open_ended_blocks
 from dpbandits.domains import Box
@@ -58,7 +58,7 @@ def make(**changes):
         "noise": SimulatedNoise(0),
         "user_ids": False,
     }
-    return BlockGPUCB(**{**arguments, **changes})
+    return GPBandit(**{**arguments, **changes})
 
 
 def test_unknown_horizon_spends_fresh_noise_in_every_block():
@@ -71,7 +71,7 @@ def test_unknown_horizon_spends_fresh_noise_in_every_block():
         batch = policy.ask_batch(rng.random((30, 4, 1)))
         policy.tell_batch(batch.ids, batch.actions[:, 0])
     assert len(policy.released) == 2  # blocks end at 24 and 54; the last ask came at round 90
-    again = BlockGPUCB.from_config(policy.to_config())
+    again = GPBandit.from_config(policy.to_config())
     assert again.to_config() == policy.to_config()
 
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from dpbandits.central.clipping import clipping_bound, unsafe_clipping_bias
-from dpbandits.central.context_laws import ContextLaw
-from dpbandits.central.public_policy import PublicPolicy
-from dpbandits.central.usca import USCA, NothingToLearn
+from dpbandits.central.explore_then_commit.clipping import clipping_bound, unsafe_clipping_bias
+from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, NothingToLearn
+from dpbandits.central.published_function import PublishedFunction
 from dpbandits.errors import (
     BudgetExceeded,
     ContributionExceeded,
@@ -38,7 +38,7 @@ def build(**changes):
         "unit_ids": False,
         "noise": SimulatedNoise(3),
     }
-    return USCA(**(arguments | changes))
+    return ExploreThenCommit(**(arguments | changes))
 
 
 def rows(n=T, seed=0, usca=None):
@@ -121,13 +121,15 @@ def test_a_restored_run_goes_on_as_an_uninterrupted_one(tmp_path):
     first = build()
     first.learn(contexts[:1500], actions[:1500], rewards[:1500])
     first.save(tmp_path / "state")
-    second = USCA.load(tmp_path / "state")
+    second = ExploreThenCommit.load(tmp_path / "state")
     second.learn(contexts[1500:], actions[1500:], rewards[1500:])
     assert [whole.answer([0.3]).index for _ in range(3)] == [second.answer([0.3]).index for _ in range(3)]
-    third = USCA.load(tmp_path / "state")  # written by the third answer
+    third = ExploreThenCommit.load(tmp_path / "state")  # written by the third answer
     assert third.remaining_answers == 1
     assert third.release().mean.tobytes() == whole.release().mean.tobytes()
-    assert USCA.load(tmp_path / "state").release().mean.tobytes() == whole.release().mean.tobytes()
+    assert (
+        ExploreThenCommit.load(tmp_path / "state").release().mean.tobytes() == whole.release().mean.tobytes()
+    )
 
 
 def test_secure_release_is_drawn_once_and_survives_a_restart(tmp_path):
@@ -136,7 +138,7 @@ def test_secure_release_is_drawn_once_and_survives_a_restart(tmp_path):
     usca.save(tmp_path / "state")
     released = usca.release().mean
     assert np.array_equal(usca.release().mean, released)
-    assert np.array_equal(USCA.load(tmp_path / "state").release().mean, released)
+    assert np.array_equal(ExploreThenCommit.load(tmp_path / "state").release().mean, released)
 
 
 def test_only_one_copy_goes_on(tmp_path):
@@ -148,7 +150,7 @@ def test_only_one_copy_goes_on(tmp_path):
     (tmp_path / "copy").write_bytes((tmp_path / "state").read_bytes())
     usca.answer([0.5])
     with pytest.raises(ForkedState):
-        USCA.load(tmp_path / "copy", ledger=ledger, account="survey").answer([0.5])
+        ExploreThenCommit.load(tmp_path / "copy", ledger=ledger, account="survey").answer([0.5])
 
 
 def test_units_are_counted_over_calls_and_shards():
@@ -229,7 +231,7 @@ def test_bad_rows_are_refused_and_change_nothing(change, error):
     assert usca._shard.cells.rounds == 0
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
 def test_more_rows_than_the_horizon_are_refused():
     usca = build(horizon=10)
     usca.learn(*rows(8))
@@ -303,7 +305,7 @@ def test_public_policy_is_a_file_that_anyone_can_use(tmp_path):
     usca.learn(*rows(500))
     policy = usca.release()
     policy.save(tmp_path / "policy")
-    again = PublicPolicy.load(tmp_path / "policy")
+    again = PublishedFunction.load(tmp_path / "policy")
     assert again.mean.tobytes() == policy.mean.tobytes()
     assert again.guarantee == policy.guarantee
     assert np.array_equal(again.predict_mean([0.2]), policy.predict([0.2])[0])
@@ -311,7 +313,7 @@ def test_public_policy_is_a_file_that_anyone_can_use(tmp_path):
         again.choose([1.2])
     (tmp_path / "policy" / "mean.npy").write_bytes(b"torn")
     with pytest.raises(CorruptState):
-        PublicPolicy.load(tmp_path / "policy")
+        PublishedFunction.load(tmp_path / "policy")
 
 
 def test_foreign_shards_and_files_are_refused(tmp_path):
@@ -322,7 +324,7 @@ def test_foreign_shards_and_files_are_refused(tmp_path):
     with pytest.raises(IncompatibleState):
         other.shard().load_sums(tmp_path / "shard")
     with pytest.raises(IncompatibleState):
-        USCA.load(tmp_path / "shard")
+        ExploreThenCommit.load(tmp_path / "shard")
 
 
 def test_reprs_and_diagnostics_hold_no_data():
@@ -341,11 +343,11 @@ def test_exploration_is_public_and_keyed_by_the_row():
 
 def test_configuration_builds_the_same_object():
     usca = build()
-    again = USCA.from_config(usca.to_config())
+    again = ExploreThenCommit.from_config(usca.to_config())
     assert again.to_config() == usca.to_config()
     assert np.array_equal(again.uses.caps, usca.uses.caps)
     with pytest.raises(InvalidParameter):
-        USCA.from_config({"policy": "other"})
+        ExploreThenCommit.from_config({"policy": "other"})
 
 
 def test_clipping_needs_a_planned_use_and_a_full_table():
@@ -369,14 +371,14 @@ def test_a_release_that_could_not_be_saved_does_not_leave_and_is_not_drawn_again
     usca.save(tmp_path / "state")
 
     with monkeypatch.context() as broken:
-        broken.setattr("dpbandits.central.durable.StateStore.commit", full_disk)
+        broken.setattr("dpbandits.state.holder.StateStore.commit", full_disk)
         with pytest.raises(OSError, match="no space"):
             usca.release()
     drawn = usca._released[0].copy()
     policy = usca.release()
     assert np.array_equal(usca._released[0], drawn)
     assert np.array_equal(policy.mean, drawn)
-    assert np.array_equal(USCA.load(tmp_path / "state").release().mean, policy.mean)
+    assert np.array_equal(ExploreThenCommit.load(tmp_path / "state").release().mean, policy.mean)
 
 
 def test_an_answer_that_could_not_be_saved_does_not_leave_and_is_spent(tmp_path, monkeypatch):
@@ -385,9 +387,9 @@ def test_an_answer_that_could_not_be_saved_does_not_leave_and_is_spent(tmp_path,
     usca = build(ledger=ledger, account="survey")
     usca.save(tmp_path / "state")
     with monkeypatch.context() as broken:
-        broken.setattr("dpbandits.central.durable.StateStore.commit", full_disk)
+        broken.setattr("dpbandits.state.holder.StateStore.commit", full_disk)
         with pytest.raises(OSError, match="no space"):
             usca.answer([0.5])
     assert usca.answer([0.5]).number == 2
     assert float(ledger.balance("survey").spent_epsilon) == 1.0
-    assert USCA.load(tmp_path / "state", ledger=ledger, account="survey").remaining_answers == 2
+    assert ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="survey").remaining_answers == 2

@@ -7,14 +7,15 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from dpbandits.central import phased_usca, usca_uses
-from dpbandits.central.cell_sums import CellSums, exact_products
-from dpbandits.central.context_laws import ContextLaw
-from dpbandits.central.phased_usca import PhasedUSCA
-from dpbandits.central.population import CoefficientPosterior
-from dpbandits.central.published.pavlovic2025 import PublishedUSCA
-from dpbandits.central.usca import USCA
-from dpbandits.central.usca_uses import Budget
+from dpbandits.central.explore_then_commit import phased as phased_usca
+from dpbandits.central.explore_then_commit import uses as usca_uses
+from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
+from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit
+from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
+from dpbandits.central.explore_then_commit.sums import CellSums, exact_products
+from dpbandits.central.explore_then_commit.uses import Budget
+from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.errors import (
     ContributionExceeded,
     CorruptState,
@@ -23,7 +24,7 @@ from dpbandits.errors import (
     InvalidParameter,
     ProtocolError,
 )
-from dpbandits.models import eigenfeatures
+from dpbandits.models.features import eigen as eigenfeatures
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
@@ -47,7 +48,7 @@ def build(**changes):
         "unit_ids": False,
         "noise": SimulatedNoise(3),
     }
-    return USCA(**(arguments | changes))
+    return ExploreThenCommit(**(arguments | changes))
 
 
 def build_phased(**changes):
@@ -64,7 +65,7 @@ def build_phased(**changes):
         "noise": SimulatedNoise(3),
         "seed": 5,
     }
-    return PhasedUSCA(**(arguments | changes))
+    return PhasedExploreThenCommit(**(arguments | changes))
 
 
 def rows(n, seed=0):
@@ -113,8 +114,8 @@ def test_an_interrupted_learn_counts_nothing(monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments, **options)
 
-    monkeypatch.setattr("dpbandits.central.cell_sums._CHUNK", 256)
-    monkeypatch.setattr("dpbandits.central.cell_sums.np.bincount", interrupted)
+    monkeypatch.setattr("dpbandits.central.explore_then_commit.sums._CHUNK", 256)
+    monkeypatch.setattr("dpbandits.central.explore_then_commit.sums.np.bincount", interrupted)
     with pytest.raises(KeyboardInterrupt):
         usca.learn(contexts, actions, rewards, units=units)
     monkeypatch.undo()
@@ -175,7 +176,7 @@ def test_a_shard_counts_once(tmp_path):
     assert np.array_equal(usca._shard.cells.sums, once)
     usca.save(tmp_path / "state")
     with pytest.raises(ContributionExceeded):
-        USCA.load(tmp_path / "state").merge(usca.shard().load_sums(tmp_path / "shard"))
+        ExploreThenCommit.load(tmp_path / "state").merge(usca.shard().load_sums(tmp_path / "shard"))
     fresh = usca.shard()
     fresh.learn([0.1] * 3, [3] * 3, [1.0] * 3)
     usca.merge(fresh)
@@ -255,7 +256,7 @@ def test_an_account_with_exactly_the_promise_pays_for_all_of_it(tmp_path):
     usca = build(contexts=law, privacy=promise, ledger=ledger, account="town", **options)
     usca.save(tmp_path / "state")
     usca.release()
-    USCA.load(tmp_path / "state", ledger=ledger, account="town").release()
+    ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town").release()
 
 
 # -- copies, places and machines ---------------------------------------------------------------------------
@@ -278,7 +279,7 @@ def test_a_release_is_the_same_after_a_restart_on_another_machine(tmp_path, monk
     usca.save(tmp_path / "state")
     policy = usca.release()
     other_machine(monkeypatch)
-    restored = USCA.load(tmp_path / "state")
+    restored = ExploreThenCommit.load(tmp_path / "state")
     assert not np.array_equal(restored.features.psi, usca.features.psi)
     assert restored.release().mean.tobytes() == policy.mean.tobytes()
     assert restored.release().sd.tobytes() == policy.sd.tobytes()
@@ -293,7 +294,7 @@ def test_phases_go_on_with_the_same_function_on_another_machine(tmp_path, monkey
     whole.save(tmp_path / "state")
     other_machine(monkeypatch)
     (tmp_path / "there").write_bytes((tmp_path / "state").read_bytes())
-    restored = PhasedUSCA.load(tmp_path / "there")
+    restored = PhasedExploreThenCommit.load(tmp_path / "there")
     assert restored.public_policy.mean.tobytes() == whole.public_policy.mean.tobytes()
     for policy in (whole, restored):
         contexts, _, _ = rows(500, 700)
@@ -306,13 +307,13 @@ def test_phases_go_on_with_the_same_function_on_another_machine(tmp_path, monkey
 
 def test_sensitivities_after_a_restart_are_those_of_the_caps_that_rows_were_cut_at(tmp_path, monkeypatch):
     usca = build(release_ridge=100.0, ridge=100.0)
-    monkeypatch.setattr("dpbandits.central.usca_plan.SHARES", (1.0,))
+    monkeypatch.setattr("dpbandits.central.explore_then_commit.calibration.SHARES", (1.0,))
     wide = build(release_ridge=100.0, ridge=100.0)
     assert (wide.uses.caps > usca.uses.caps).any()  # another share wins there
     wide.learn(*rows(1000))
     wide.save(tmp_path / "state")
     monkeypatch.undo()
-    restored = USCA.load(tmp_path / "state")
+    restored = ExploreThenCommit.load(tmp_path / "state")
     assert np.array_equal(restored.uses.caps, wide.uses.caps)
     assert np.array_equal(restored._rules.caps, wide.uses.caps)
     assert restored.uses.release.sensitivity == wide.uses.release.sensitivity > usca.uses.release.sensitivity
@@ -350,7 +351,7 @@ def test_a_path_that_refuses_leaves_the_object_where_it_was(tmp_path):
     with pytest.raises(IncompatibleState):
         mine.save(tmp_path / "theirs")
     assert mine.answer([0.5]).number == 1
-    assert USCA.load(tmp_path / "mine").remaining_answers == mine.remaining_answers
+    assert ExploreThenCommit.load(tmp_path / "mine").remaining_answers == mine.remaining_answers
 
 
 # -- questions ---------------------------------------------------------------------------------------------
@@ -406,7 +407,7 @@ def test_phased_guarantee_speaks_of_phases():
     assert "Propensities" not in text
     assert "basic composition" not in text
     assert "compose in parallel" in " ".join(text.split())
-    assert phased_usca.PhasedUSCA.kind == "central.PhasedUSCA"
+    assert phased_usca.PhasedExploreThenCommit.kind == "central.PhasedUSCA"
 
 
 def test_charging_is_claimed_where_somebody_charges():
@@ -419,7 +420,7 @@ def test_charging_is_claimed_where_somebody_charges():
 
 
 def published():
-    return PublishedUSCA(
+    return USCA(
         kernel=SquaredExponential(lengthscale=0.4),
         actions=ACTIONS,
         contexts=CONTEXTS,
@@ -469,16 +470,16 @@ def test_whoever_dies_while_committing_has_spent_what_left_and_releases_once(
             fatal.setattr(store, step, dying)
             with pytest.raises(Died):
                 usca.answer([0.5]) if spend == "answer" else usca.release()
-        dead, usca = usca, USCA.load(tmp_path / "state", ledger=ledger, account="town")
+        dead, usca = usca, ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town")
         if usca._released is not None:  # witnessed: this one and no other
             assert np.array_equal(usca._released, dead._released)
         spent = float(ledger.balance("town").spent_epsilon)
         number = usca.answer([0.5]).number
         assert float(ledger.balance("town").spent_epsilon) >= max(spent, 0.5 * number)
-        usca = USCA.load(tmp_path / "state", ledger=ledger, account="town")
+        usca = ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town")
         assert usca.remaining_answers == 4 - number
     first = usca.release()
-    again = USCA.load(tmp_path / "state", ledger=ledger, account="town").release()
+    again = ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town").release()
     assert again.mean.tobytes() == first.mean.tobytes()
     assert float(ledger.balance("town").spent_epsilon) <= 3.0
 

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from dpbandits.central.cell_sums import CellSums, exact_products, integer_caps, integer_weights
-from dpbandits.central.context_laws import ContextLaw
-from dpbandits.central.usca import USCA
+from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
+from dpbandits.central.explore_then_commit.sums import CellSums, exact_products, integer_caps, integer_weights
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
@@ -35,7 +35,7 @@ def build(kernel, *, epsilon=1.0, delta=0.0, rounds=1, horizon=T, **changes):
         "unit_ids": False,
         "noise": SimulatedNoise(3),
     }
-    return USCA(**(arguments | changes))
+    return ExploreThenCommit(**(arguments | changes))
 
 
 def integer_influence(usca, context):
@@ -49,7 +49,7 @@ def law(scores, span, epsilon):
     return permute_and_flip_law(scores.astype(float), sensitivity=float(span), epsilon=epsilon)
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_exact_log_ratio_over_adversarial_neighbours_is_below_epsilon_and_close_to_it(name, epsilon):
@@ -81,7 +81,7 @@ def test_exact_log_ratio_over_adversarial_neighbours_is_below_epsilon_and_close_
     assert worst >= 0.9 * epsilon
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_no_pair_of_rows_moves_scores_by_more_than_the_range(rounds):
     usca = build(KERNELS["squared exponential"], rounds=rounds)

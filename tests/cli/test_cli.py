@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 import dpbandits as dpb
 from dpbandits import __version__
-from dpbandits.central import BlockGPUCB
+from dpbandits.central import GPBandit
 from dpbandits.cli import app
 from dpbandits.privacy import Guarantee
-from dpbandits.privacy.accounting import calibrate_gaussian
+from dpbandits.privacy.calibration import calibrate_gaussian
 
 RUNNER = CliRunner()
 FEW = ("--attack-trials", 20)
@@ -31,7 +31,7 @@ def command(*arguments):
 
 
 def config_of_a_policy():
-    return BlockGPUCB(
+    return GPBandit(
         kernel=dpb.kernels.Matern(nu=1.5, lengthscale=0.3),
         n_features=4,
         domain=dpb.Box(low=[0], high=[1]),

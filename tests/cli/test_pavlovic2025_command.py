@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from dpbandits.cli.study import app
 from dpbandits.errors import InvalidParameter
-from dpbandits.studies.pavlovic2025 import METHODS
+from dpbandits.lab.papers.pavlovic2025.cells import METHODS
 
 NAME = "SE .5 in 1+1"
 SMALL = ("--rounds", "400", "--epsilon", "1", "--reps", "2", "--seed", "1500000")
@@ -45,7 +45,7 @@ def test_lemmas_and_phases_have_standard_errors():
 
 
 def test_ratios_stay_below_one_and_come_close(monkeypatch):
-    from dpbandits.studies import pavlovic2025_ratios
+    from dpbandits.lab.papers.pavlovic2025 import ratios as pavlovic2025_ratios
 
     whole = pavlovic2025_ratios.ratio_table
     monkeypatch.setattr(

@@ -6,8 +6,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from dpbandits.central.public_policy import PublicPolicy
-from dpbandits.cli.usca import register
+from dpbandits.central.published_function import PublishedFunction
+from dpbandits.cli.central import register
 from dpbandits.errors import BudgetExceeded, ContributionExceeded, InvalidData, InvalidParameter
 
 app = typer.Typer()
@@ -67,7 +67,7 @@ def test_integers_are_arms_and_numbers_are_doses(tables):
     assert learn(tables, "--uniform-contexts", action="code").exit_code == 0
     done = learn(tables, action="dose", reward="effect", bounds="18:90,0:1,0:5,0:1", out="doses")
     assert done.exit_code == 0, done.output
-    policy = PublicPolicy.load(tables / "doses")
+    policy = PublishedFunction.load(tables / "doses")
     chosen = policy.actions.points[policy.choose([[30.0, 0.5], [85.0, 0.5]]), 0]
     assert abs(chosen[0] - 1.5) < 1.0
     assert abs(chosen[1] - 4.25) < 1.0
@@ -136,7 +136,7 @@ def test_arms_read_off_the_table_are_an_assumption_and_named_ones_are_not(tables
     found = [
         [
             a.enforced
-            for a in PublicPolicy.load(tables / name).guarantee.assumptions
+            for a in PublishedFunction.load(tables / name).guarantee.assumptions
             if "off the table" in a.text
         ]
         for name in ("policy", "named")
@@ -146,15 +146,15 @@ def test_arms_read_off_the_table_are_an_assumption_and_named_ones_are_not(tables
 
 def test_named_arms_are_released_whether_or_not_anybody_had_them(tables):
     assert learn(tables, "--arms", "diet,drug,rest,watch").exit_code == 0
-    assert PublicPolicy.load(tables / "policy").actions.size == 4
+    assert PublishedFunction.load(tables / "policy").actions.size == 4
 
 
 def test_the_histogram_counts_units(tables):
     learn(tables)
-    texts = {a.text: a.enforced for a in PublicPolicy.load(tables / "policy").guarantee.assumptions}
+    texts = {a.text: a.enforced for a in PublishedFunction.load(tables / "policy").guarantee.assumptions}
     assert [enforced for text, enforced in texts.items() if "histogram of contexts" in text] == [True]
     learn(tables, "--one-row-per-unit", unit=False, out="other")
-    texts = {a.text: a.enforced for a in PublicPolicy.load(tables / "other").guarantee.assumptions}
+    texts = {a.text: a.enforced for a in PublishedFunction.load(tables / "other").guarantee.assumptions}
     assert [enforced for text, enforced in texts.items() if "histogram of contexts" in text] == [False]
 
 
@@ -162,7 +162,7 @@ def test_integer_arms_may_be_written_with_zeros(tables):
     text = (tables / "log.csv").read_text().replace(",drug,1,", ",drug,01,").replace(",drug,1,", ",drug,+1,")
     (tables / "log.csv").write_text(text)
     assert learn(tables, action="code").exit_code == 0
-    assert PublicPolicy.load(tables / "policy").actions.size == 3
+    assert PublishedFunction.load(tables / "policy").actions.size == 3
     assert learn(tables, "--arms", "0,1,2", action="code", out="named").exit_code == 0
 
 

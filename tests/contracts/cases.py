@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
-from dpbandits.central import BlockGPUCB
+from dpbandits.central import GPBandit
 from dpbandits.central.published import Dubey2021
-from dpbandits.models.fourier_features import QuadratureFourierFeatures
+from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
+from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.privacy.prefix_sums import identity
@@ -51,7 +51,7 @@ class Case:
         return self.name
 
 
-def _block(**changes: Any) -> BlockGPUCB:
+def _block(**changes: Any) -> GPBandit:
     arguments = {
         "kernel": KERNEL,
         "n_features": 6,
@@ -63,7 +63,7 @@ def _block(**changes: Any) -> BlockGPUCB:
         "noise": SimulatedNoise(3),
         "seed": 11,
     }
-    return BlockGPUCB(**(arguments | changes))
+    return GPBandit(**(arguments | changes))
 
 
 def _tree(**changes: Any) -> Dubey2021:

@@ -1,7 +1,9 @@
-"""The contracts for `USCA` and `PhasedUSCA`, which are given contexts and choose among public actions.
+"""The contracts for `ExploreThenCommit` and `PhasedExploreThenCommit`, which are given contexts and choose
+among public actions.
 
 They are no `BasePolicy`: nobody brings candidates, so `ask(candidates)`, `predict(points)` and `warm_start`
-have no meaning for them, and `USCA` learns from logs. What the suite asks of every policy is asked here.
+have no meaning for them, and `ExploreThenCommit` learns from logs. What the suite asks of every policy is
+asked here.
 """
 
 import copy
@@ -13,7 +15,7 @@ import pickle
 import numpy as np
 import pytest
 
-from dpbandits.central import USCA, PhasedUSCA
+from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit
 from dpbandits.errors import (
     AlreadyTold,
     ContributionExceeded,
@@ -57,20 +59,20 @@ def phased(**changes):
         "phases": PHASES,
         "exploration": (1.0, 0.5),
     }
-    return PhasedUSCA(**shared(**(own | changes)))
+    return PhasedExploreThenCommit(**shared(**(own | changes)))
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
 def usca(**changes):
     own = {
         "privacy": JointDP(epsilon=40.0, delta=1e-6),
         "release_epsilon": 20.0,
         "answer_epsilon": 5.0,
     }
-    return USCA(**shared(**(own | changes)))
+    return ExploreThenCommit(**shared(**(own | changes)))
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
 
 
 def context_of(t):
@@ -151,7 +153,7 @@ def test_no_canary_is_seen_in_logs_that_usca_learns(caplog, tmp_path):
     policy.answer([CANARY_CONTEXT])
     released = policy.release()
     policy.save(tmp_path / "state")
-    refused(USCA.from_config, policy.to_config() | {"reward_range": CANARY_USER})
+    refused(ExploreThenCommit.from_config, policy.to_config() | {"reward_range": CANARY_USER})
     assert_no_canary(visible(policy, refused, caplog) + repr(shard) + repr(shard.rules) + repr(released))
 
 
@@ -349,7 +351,7 @@ def test_saved_phases_go_on_exactly(tmp_path):
     expected = [step(whole, t) for t in range(HORIZON)]
     begun = [step(first, t) for t in range(20)]
     first.save(tmp_path / "state")
-    again = PhasedUSCA.load(tmp_path / "state")
+    again = PhasedExploreThenCommit.load(tmp_path / "state")
     assert begun + [step(again, t) for t in range(20, HORIZON)] == expected
     assert np.array_equal(again._released, whole._released)
 

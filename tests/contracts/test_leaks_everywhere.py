@@ -14,22 +14,22 @@ import dpbandits as dpb
 from contracts.canaries import FEATURE, OUTSIDE, REWARD, USER, Lint
 from contracts.cases import DOMAIN, KERNEL, private
 from contracts.driving import drive
-from dpbandits.central import USCA, PhasedUSCA
+from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit
 from dpbandits.cli import app
 from dpbandits.errors import DPBanditsError
 from dpbandits.local import (
     Client,
     FileOutbox,
+    GPSpec,
     GPUCBClient,
     GPUCBServer,
-    GPUCBSpec,
-    PartitionBanditSpec,
     Server,
+    Spec,
 )
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
-from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, Release
+from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, PublishedRows
 from dpbandits.state import MemoryLedger, SQLiteLedger, StateKey
 from dpbandits.state.format import read_state
 
@@ -85,9 +85,7 @@ def test_the_lint_follows_causes_and_objects(lint):
 
 
 def test_devices_and_their_server(lint, tmp_path):
-    spec = PartitionBanditSpec(
-        domain=dpb.Box(low=[0, 0], high=[1, 1]), n_arms=2, epsilon=4.0, reports_per_version=2
-    )
+    spec = Spec(domain=dpb.Box(low=[0, 0], high=[1, 1]), n_arms=2, epsilon=4.0, reports_per_version=2)
     server = Server(spec)
     ledger = SQLiteLedger(tmp_path / "device.sqlite")
     client = Client(spec, ledger=ledger, outbox=FileOutbox(tmp_path / "outbox"), account="mine")
@@ -115,7 +113,7 @@ def test_devices_and_their_server(lint, tmp_path):
 
 
 def test_gaussian_devices_and_their_server(lint, tmp_path):
-    spec = GPUCBSpec(
+    spec = GPSpec(
         domain=DOMAIN,
         features=MercerFeatures(kernel=KERNEL, domain=DOMAIN, n_features=4),
         reward_range=dpb.RewardRange(0.0, 1.0),
@@ -184,7 +182,9 @@ def test_curator_release_and_modeler(lint, tmp_path):
     lint.see(curator, curator.guarantee.explain())
     lint.refuse(curator.answer, 0)
     release = curator.publish(tmp_path / "release")
-    lint.see(curator, release, str(release.describe()), release.inputs, Release.read(tmp_path / "release"))
+    lint.see(
+        curator, release, str(release.describe()), release.inputs, PublishedRows.read(tmp_path / "release")
+    )
     answers = [curator.answer(row) for row in range(12)]
     lint.refuse(curator.answer, 3)
     lint.refuse(curator.answer, 99)
@@ -220,9 +220,9 @@ CELLS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
 def test_usca_answers_and_release(lint, tmp_path):
-    usca = USCA(
+    usca = ExploreThenCommit(
         **CELLS,
         horizon=20,
         privacy=dpb.JointDP(epsilon=2.0, delta=1e-6),
@@ -257,7 +257,7 @@ def test_usca_answers_and_release(lint, tmp_path):
 
 
 def test_phased_usca(lint, tmp_path):
-    policy = PhasedUSCA(
+    policy = PhasedExploreThenCommit(
         **CELLS, horizon=12, privacy=dpb.JointDP(epsilon=1.0, delta=1e-6), phases=[4], exploration=[1.0]
     )
     lint.refuse(policy.ask, [OUTSIDE], user=USER)
@@ -353,7 +353,7 @@ def log(tmp_path):
     return path
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.usca.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
 def test_learn_and_predict_on_the_command_line(lint, log, tmp_path):
     base = ["learn", log, "--context", "age", "--action", "arm", "--reward", "reward", "--unit", "person"]
     base += ["--epsilon", "4", "--arms", "a,b"]

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import USCA, PhasedUSCA
+from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit
 from dpbandits.domains import Box
-from dpbandits.local import Client, DurableServer, PartitionBanditSpec, Server
+from dpbandits.local import Client, DurableServer, Server, Spec
 from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced import Curator
 from dpbandits.privacy import JointDP, RowDP, SimulatedNoise
-from dpbandits.privacy.row_mechanisms import AnswerLaplace
+from dpbandits.privacy.rows import AnswerLaplace
 
 CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
 KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.4)
 
 
 def phased(folder, pauses):
-    policy = PhasedUSCA(
+    policy = PhasedExploreThenCommit(
         kernel=KERNEL,
         actions=CELLS,
         contexts=CELLS,
@@ -36,7 +36,7 @@ def phased(folder, pauses):
     for t in range(60):
         if t in pauses:
             policy.save(folder / "state")
-            policy = PhasedUSCA.load(folder / "state")
+            policy = PhasedExploreThenCommit.load(folder / "state")
         decision = policy.ask([np.random.default_rng(t).random()], user=f"user-{t}")
         policy.tell(decision.id, float(decision.action[0]))
         seen.append(
@@ -46,7 +46,7 @@ def phased(folder, pauses):
 
 
 def usca(folder, pauses):
-    policy = USCA(
+    policy = ExploreThenCommit(
         kernel=KERNEL,
         actions=CELLS,
         contexts=CELLS,
@@ -62,7 +62,7 @@ def usca(folder, pauses):
     for t in range(8):
         if t in pauses:
             policy.save(folder / "state")
-            policy = USCA.load(folder / "state")
+            policy = ExploreThenCommit.load(folder / "state")
         rng = np.random.default_rng(t)
         policy.learn(rng.random(500), policy.explore(500 * t, 500 * (t + 1)), rng.random(500))
         seen.append((policy.answer([rng.random()]).index, policy.release().mean.tobytes() if t > 4 else b""))
@@ -90,9 +90,7 @@ def curator(folder, pauses):
 
 
 def server(folder, pauses):
-    spec = PartitionBanditSpec(
-        domain=Box(low=[0], high=[1]), n_arms=2, epsilon=3.0, reports_per_version=5, seed=5
-    )
+    spec = Spec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=3.0, reports_per_version=5, seed=5)
     reports = recorded(spec)
     one = DurableServer(Server(spec), folder / "server", spec_digest=spec.digest)
     seen = []

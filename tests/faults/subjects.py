@@ -16,15 +16,15 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.central import USCA, BlockGPUCB, PhasedUSCA
+from dpbandits.central import ExploreThenCommit, GPBandit, PhasedExploreThenCommit
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import AlreadyTold, DPBanditsError
-from dpbandits.local import Client, DurableServer, FileOutbox, PartitionBanditSpec, Server
-from dpbandits.models.fourier_features import QuadratureFourierFeatures
+from dpbandits.local import Client, DurableServer, FileOutbox, Server, Spec
+from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.measures import CellMeasure
-from dpbandits.outsourced import Curator, Release
+from dpbandits.outsourced import Curator, PublishedRows
 from dpbandits.privacy import JointDP, SecureNoise
-from dpbandits.privacy.row_mechanisms import AnswerLaplace
+from dpbandits.privacy.rows import AnswerLaplace
 from dpbandits.state import SQLiteLedger
 
 __all__ = ["SUBJECTS", "Act", "Session", "Subject"]
@@ -161,20 +161,20 @@ class NewLedgerSubject(LedgerSubject):
 class PolicySubject:
     """A policy that decides, learns and releases; what leaves are decisions' ids and releases."""
 
-    name = "BlockGPUCB"
+    name = "GPBandit"
     not_state, unguarded = (), ()
     rounds_before, rounds = 3, 10
     epsilon, delta = 4.0, 1e-6
 
     def build(self, ledger: SQLiteLedger) -> Any:
-        return BlockGPUCB(
+        return GPBandit(
             kernel=KERNEL, n_features=3, domain=BOX, reward_range=(0, 1), horizon=40, blocks=(4, 8, 12, 16),
             regression="prefix", privacy=JointDP(epsilon=self.epsilon, delta=self.delta), noise=SecureNoise(),
             ledger=ledger, account="people",
         )  # fmt: skip
 
     def load(self, folder: Path, ledger: SQLiteLedger) -> Any:
-        return BlockGPUCB.load(folder / "state", ledger=ledger, account="people")
+        return GPBandit.load(folder / "state", ledger=ledger, account="people")
 
     def releases(self, policy: Any) -> dict[str, object]:
         return {f"release {number}": release for number, release in enumerate(policy.released)}
@@ -277,14 +277,14 @@ class TreeSubject(PolicySubject):
 
 
 class PhasedSubject(PolicySubject):
-    """PhasedUSCA: a release a phase."""
+    """PhasedExploreThenCommit: a release a phase."""
 
-    name = "PhasedUSCA"
+    name = "PhasedExploreThenCommit"
     rounds_before, rounds = 3, 10
     CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
 
     def build(self, ledger: SQLiteLedger) -> Any:
-        return PhasedUSCA(
+        return PhasedExploreThenCommit(
             kernel=KERNEL, actions=self.CELLS, contexts=self.CELLS, reward_range=(0.0, 1.0), horizon=40,
             privacy=JointDP(epsilon=self.epsilon, delta=self.delta),
             phases=(4, 8, 20), exploration=(1.0, 0.5, 0.5),
@@ -292,7 +292,7 @@ class PhasedSubject(PolicySubject):
         )  # fmt: skip
 
     def load(self, folder: Path, ledger: SQLiteLedger) -> Any:
-        return PhasedUSCA.load(folder / "state", ledger=ledger, account="people")
+        return PhasedExploreThenCommit.load(folder / "state", ledger=ledger, account="people")
 
     def releases(self, policy: Any) -> dict[str, object]:
         durable = policy.released - policy._pending_commit
@@ -308,7 +308,7 @@ class PhasedSubject(PolicySubject):
 class USCASubject:
     """Answers are numbered and leave once; the release is one."""
 
-    name = "USCA"
+    name = "ExploreThenCommit"
     not_state, unguarded = (), ()
     answers, each = 4, Decimal("0.5")
     CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
@@ -316,7 +316,7 @@ class USCASubject:
     def prepare(self, folder: Path) -> None:
         ledger = SQLiteLedger(folder / "ledger.db")
         ledger.open_account("people", epsilon=4, delta=1e-6)
-        usca = USCA(
+        usca = ExploreThenCommit(
             kernel=KERNEL, actions=self.CELLS, contexts=self.CELLS, reward_range=(0.0, 1.0), horizon=4000,
             privacy=JointDP(epsilon=4.0, delta=1e-6), release_epsilon=2.0, answer_epsilon=float(self.each),
             unit_ids=False, noise=SecureNoise(), ledger=ledger, account="people",
@@ -330,7 +330,7 @@ class USCASubject:
 
     def check(self, folder: Path, acts: list[Act]) -> list[str]:
         ledger = SQLiteLedger(folder / "ledger.db")
-        usca = USCA.load(folder / "state", ledger=ledger, account="people")
+        usca = ExploreThenCommit.load(folder / "state", ledger=ledger, account="people")
         given = [int(what.split()[1]) for what, _ in acts if what.startswith("answer")]
         used = self.answers - usca.remaining_answers
         found = [] if used >= len(given) else [f"{len(given)} answers left, {used} are counted"]
@@ -350,7 +350,9 @@ class USCASubject:
 class _USCASession:
     def __init__(self, subject: USCASubject, folder: Path, leave: Leave) -> None:
         self.leave = leave
-        self.usca = USCA.load(folder / "state", ledger=SQLiteLedger(folder / "ledger.db"), account="people")
+        self.usca = ExploreThenCommit.load(
+            folder / "state", ledger=SQLiteLedger(folder / "ledger.db"), account="people"
+        )
 
     def work(self) -> None:
         while self.usca.remaining_answers > 2:
@@ -364,7 +366,7 @@ class _USCASession:
 
 # -- people's devices and their server -------------------------------------------------------------
 
-SPEC = PartitionBanditSpec(domain=BOX, n_arms=2, epsilon=1.0, reports_per_version=4, window=30, seed=5)
+SPEC = Spec(domain=BOX, n_arms=2, epsilon=1.0, reports_per_version=4, window=30, seed=5)
 
 
 class DeviceSubject:
@@ -525,7 +527,7 @@ class _CuratorSession:
     def work(self) -> None:
         release = self.curator.publish(self.folder / "release")
         self.leave("release", release.inputs)
-        self.leave("written release", Release.read(self.folder / "release").inputs)
+        self.leave("written release", PublishedRows.read(self.folder / "release").inputs)
         for row in range(self.subject.rows):
             try:
                 reply = self.curator.answer(row)

@@ -19,31 +19,31 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits import domains
-from dpbandits.baselines import ConstantArm, Uniform
-from dpbandits.central import BlockGPUCB
+from dpbandits.central import GPBandit
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import DPBanditsError
+from dpbandits.lab.baselines import ConstantArm, Uniform
 from dpbandits.local import (
     Client,
+    GPSpec,
     GPUCBClient,
     GPUCBServer,
-    GPUCBSpec,
-    PartitionBanditSpec,
-    PublishedPolicy,
+    PublishedArms,
     ReportCounts,
     Server,
     SourceSpec,
+    Spec,
 )
-from dpbandits.local.aggregation import read_counts, read_records, write_counts, write_reports
-from dpbandits.local.gp_spec import PublishedWeights
+from dpbandits.local.contract.gp_spec import PublishedWeights
+from dpbandits.local.server.aggregation import read_counts, read_records, write_counts, write_reports
 from dpbandits.models import features, kernels, measures
 from dpbandits.models.features import ArmFeatures, MercerFeatures
-from dpbandits.models.fourier_features import QuadratureFourierFeatures, RandomFourierFeatures
-from dpbandits.outsourced import Modeler, Release
+from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
+from dpbandits.outsourced import Modeler, PublishedRows
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy import certificates, definitions, noise
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.row_mechanisms import noise_laws
+from dpbandits.privacy.rows import noise_laws
 from dpbandits.state import State
 from dpbandits.state.format import FORMAT_VERSION, MAGIC, PREFIX, decode, encode
 
@@ -194,7 +194,7 @@ def _saved_policies() -> tuple[BasePolicy, ...]:
     return (
         Uniform(**common),
         ConstantArm(arm=1, domain=domains.Arms(3), reward_range=(0.0, 1.0), horizon=8),
-        BlockGPUCB(**private, features=small, blocks=[2, 5]),
+        GPBandit(**private, features=small, blocks=[2, 5]),
         Dubey2021(**private, features=small),
     )
 
@@ -226,10 +226,10 @@ def _policy_state() -> Target:
             return None
         fields, forged = found
         path.write_bytes(forged)
-        kind = kinds.get(fields["kind"], BlockGPUCB)
+        kind = kinds.get(fields["kind"], GPBandit)
         policy = (
             kind.load(path, noise=noise.SimulatedNoise(0))
-            if kind in (BlockGPUCB, Dubey2021)
+            if kind in (GPBandit, Dubey2021)
             else kind.load(path)
         )
         policy.predict(policy.domain.sample(2, np.random.default_rng(0)))
@@ -295,7 +295,7 @@ def _policy_configurations() -> Target:
         if not isinstance(value, dict):
             return None
         name = value.get("policy")
-        kind = kinds.get(name, BlockGPUCB) if isinstance(name, str) else BlockGPUCB
+        kind = kinds.get(name, GPBandit) if isinstance(name, str) else GPBandit
         return kind.from_config(value)
 
     return Target(parse=_any_json(build), seeds=tuple(_json(p.to_config()) for p in policies), form="json")
@@ -313,7 +313,7 @@ def _guarantee() -> Target:
 # -- local --------------------------------------------------------------------------------------------
 
 
-def _spec(**changes: Any) -> PartitionBanditSpec:
+def _spec(**changes: Any) -> Spec:
     arguments: dict[str, Any] = {
         "domain": BOX,
         "n_arms": 3,
@@ -321,7 +321,7 @@ def _spec(**changes: Any) -> PartitionBanditSpec:
         "reports_per_version": 4,
         "max_leaves": 16,
     }
-    return PartitionBanditSpec(**(arguments | changes))
+    return Spec(**(arguments | changes))
 
 
 def _partition_spec() -> Target:
@@ -329,19 +329,17 @@ def _partition_spec() -> Target:
         spec.to_json().encode()
         for spec in (_spec(), _spec(mechanism="oue", arms="user"), _spec(policy="ma2025", n_users=100))
     )
-    return Target(
-        parse=lambda data: Server(PartitionBanditSpec.from_json(_text(data))), seeds=seeds, form="json"
-    )
+    return Target(parse=lambda data: Server(Spec.from_json(_text(data))), seeds=seeds, form="json")
 
 
 def _published_policy() -> Target:
     spec = _spec(arms="user")
     server = Server(spec)
     client = Client(spec)
-    policy = PublishedPolicy(version=1, splits=(0, 1), weights=np.full((3, 3), 1.0 / 3.0))
+    policy = PublishedArms(version=1, splits=(0, 1), weights=np.full((3, 3), 1.0 / 3.0))
 
     def parse(data: bytes) -> object:
-        return client.choose(PublishedPolicy.from_json(_text(data), spec), [0.3, 0.6])
+        return client.choose(PublishedArms.from_json(_text(data), spec), [0.3, 0.6])
 
     return Target(
         parse=parse,
@@ -390,7 +388,7 @@ def _source_spec() -> Target:
     return Target(parse=parse, seeds=tuple(source.to_json().encode() for source in sources), form="json")
 
 
-def _counted() -> tuple[PartitionBanditSpec, list[PublishedPolicy], list[bytes]]:
+def _counted() -> tuple[Spec, list[PublishedArms], list[bytes]]:
     spec = _spec(mechanism="signed", epsilons=(1.0, 2.0))
     policy = Server(spec).publish()
     clients = [Client(spec, budget=100.0, epsilon=epsilon) for epsilon in (1.0, 2.0, 2.0)]
@@ -429,7 +427,7 @@ def _counts() -> Target:
         found = _whole_file(data)
         if found is None:
             return None
-        fields, forged = found
+        _, forged = found
         path.write_bytes(forged)
         read = read_counts(path)
         whole = ReportCounts(read.spec, [version.policy for version in read.versions.values()])
@@ -440,8 +438,8 @@ def _counts() -> Target:
     return Target(parse=parse, seeds=(_json({**fields, "arrays": _listed(state)}),), form="json")
 
 
-def _gp_spec() -> GPUCBSpec:
-    return GPUCBSpec(
+def _gp_spec() -> GPSpec:
+    return GPSpec(
         domain=BOX,
         features=QuadratureFourierFeatures(kernel=KERNEL, dim=2, nodes=2),
         reward_range=dpb.RewardRange(0.0, 1.0),
@@ -478,7 +476,7 @@ def _gp_configuration() -> Target:
 
 
 def _gp_from(value: Any) -> object:
-    return GPUCBSpec.from_config(value).release.sigma if isinstance(value, dict) else None
+    return GPSpec.from_config(value).release.sigma if isinstance(value, dict) else None
 
 
 # -- outsourced ---------------------------------------------------------------------------------------
@@ -488,7 +486,7 @@ def _release() -> Target:
     """`release.json` with a right hash, whatever it says."""
     folder = _folder()
     rows = np.linspace(-1.0, 1.0, 12).reshape(6, 2)
-    Release.public(rows, half_width=25.0).write(folder / "a")
+    PublishedRows.public(rows, half_width=25.0).write(folder / "a")
     body = json.loads((folder / "a" / "release.json").read_text())
     target = folder / "a" / "release.json"
 
@@ -501,7 +499,7 @@ def _release() -> Target:
             except ValueError:
                 pass
         target.write_text(json.dumps(value))
-        release = Release.read(folder / "a")
+        release = PublishedRows.read(folder / "a")
         return Modeler(release, kernel=KERNEL, horizon=2).ask()
 
     return Target(parse=_any_json(build), seeds=(_json(body),), form="json")
@@ -510,12 +508,12 @@ def _release() -> Target:
 def _release_file() -> Target:
     """`release.json` as any bytes."""
     folder = _folder()
-    Release.public(np.zeros((3, 2)), half_width=25.0).write(folder / "a")
+    PublishedRows.public(np.zeros((3, 2)), half_width=25.0).write(folder / "a")
     target = folder / "a" / "release.json"
 
     def parse(data: bytes) -> object:
         target.write_bytes(data)
-        return Release.read(folder / "a")
+        return PublishedRows.read(folder / "a")
 
     return Target(parse=parse, seeds=(target.read_bytes(),), form="json")
 
@@ -523,7 +521,7 @@ def _release_file() -> Target:
 def _release_inputs() -> Target:
     """`inputs.npy` as any bytes, with a right hash."""
     folder = _folder()
-    Release.public(np.zeros((3, 2)), half_width=25.0).write(folder / "a")
+    PublishedRows.public(np.zeros((3, 2)), half_width=25.0).write(folder / "a")
     body = json.loads((folder / "a" / "release.json").read_text())
     inputs = folder / "a" / "inputs.npy"
 
@@ -534,13 +532,13 @@ def _release_inputs() -> Target:
         text = json.dumps(changed, sort_keys=True, separators=(",", ":"), allow_nan=False)
         changed["sha256"] = hashlib.sha256(text.encode()).hexdigest()
         (folder / "a" / "release.json").write_text(json.dumps(changed))
-        return Release.read(folder / "a")
+        return PublishedRows.read(folder / "a")
 
     return Target(parse=parse, seeds=(inputs.read_bytes(),), form="bytes")
 
 
 def _modeler_configuration() -> Target:
-    release = Release.public(np.linspace(-1.0, 1.0, 12).reshape(6, 2), half_width=25.0)
+    release = PublishedRows.public(np.linspace(-1.0, 1.0, 12).reshape(6, 2), half_width=25.0)
     config = Modeler(release, kernel=KERNEL, horizon=2).to_config()
 
     def build(value: Any) -> object:

@@ -8,29 +8,29 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits import domains
-from dpbandits.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
-from dpbandits.central import USCA, BlockGPUCB, PhasedUSCA
+from dpbandits.central import ExploreThenCommit, GPBandit, PhasedExploreThenCommit
 from dpbandits.central.published import Dubey2021
-from dpbandits.environments.contextual import world
-from dpbandits.environments.transfer import SourceWorld
+from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
+from dpbandits.lab.evaluation import SimulatedSource
+from dpbandits.lab.worlds.contextual import world
+from dpbandits.lab.worlds.transfer import SourceWorld
 from dpbandits.local import (
     EliminationConstants,
-    GPUCBSpec,
-    PartitionBanditSpec,
+    GPSpec,
     PublishedWeights,
     ReportCounts,
-    SimulatedSource,
     SmoothTreeConstants,
     SourceClient,
     SourceSpec,
+    Spec,
     TransferTree,
     TreeConstants,
 )
 from dpbandits.models import kernels, measures
 from dpbandits.models.features import ArmFeatures, MercerFeatures
-from dpbandits.models.fourier_features import QuadratureFourierFeatures, RandomFourierFeatures
-from dpbandits.models.partition import DyadicPartition
-from dpbandits.outsourced import Modeler, PublicScaling, Release
+from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
+from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.outsourced import Modeler, PublicScaling, PublishedRows
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy import (
     GaussianDP,
@@ -44,7 +44,8 @@ from dpbandits.privacy import (
     SimulatedNoise,
     ZeroConcentratedDP,
 )
-from dpbandits.privacy.frequency import (
+from dpbandits.privacy.prefix_sums import BinaryTree, BlockRelease, Factor, TreeRelease, identity
+from dpbandits.privacy.reports import (
     HadamardResponse,
     OneHotLaplace,
     OptimalUnary,
@@ -52,8 +53,7 @@ from dpbandits.privacy.frequency import (
     RandomisedResponse,
     SignedTernary,
 )
-from dpbandits.privacy.prefix_sums import BinaryTree, BlockRelease, Factor, TreeRelease, identity
-from dpbandits.privacy.row_mechanisms import (
+from dpbandits.privacy.rows import (
     AnswerLaplace,
     CellLaw,
     GaussianLaw,
@@ -61,7 +61,7 @@ from dpbandits.privacy.row_mechanisms import (
     L2Laplace,
     L2LaplaceLaw,
 )
-from dpbandits.privacy.row_mechanisms import RandomisedResponse as RowResponse
+from dpbandits.privacy.rows import RandomisedResponse as RowResponse
 
 __all__ = ["CASES", "Case"]
 
@@ -72,7 +72,7 @@ SIMULATED = SimulatedNoise(0)
 ROWS = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
 POLICY = {"domain": BOX, "reward_range": (0.0, 1.0), "horizon": 16, "seed": 0}
 PRIVATE = {**POLICY, "privacy": JointDP(epsilon=1.0, delta=1e-6), "noise": SIMULATED}
-TARGET = PartitionBanditSpec(domain=BOX, n_arms=3, epsilon=1.0, policy="tree", max_leaves=64)
+TARGET = Spec(domain=BOX, n_arms=3, epsilon=1.0, policy="tree", max_leaves=64)
 SOURCE = SourceSpec(target=TARGET, name="past", n_users=1000, epsilon=2.0)
 CELLS = measures.CellMeasure.uniform(low=0.0, high=1.0, cells=3)
 LEARNED = {
@@ -174,8 +174,8 @@ CASES: dict[str, Case] = {
         RowResponse, {"definition": RowDP(epsilon=8.0, distance=50.0), "dim": 2, "half_width": 1.0}
     ),
     "PublicCoins": Case(PublicCoins, {"seed": 0}),
-    "BlockGPUCB": Case(
-        BlockGPUCB,
+    "GPBandit": Case(
+        GPBandit,
         {
             **PRIVATE,
             "features": MERCER,
@@ -190,16 +190,18 @@ CASES: dict[str, Case] = {
     "Dubey2021": Case(
         Dubey2021, {**PRIVATE, "features": MERCER, "norm_bound": 1.0, "failure_probability": 0.1}
     ),
-    "USCA": Case(USCA, {**LEARNED, "horizon": 100_000}),
-    "PhasedUSCA": Case(PhasedUSCA, {**LEARNED, "privacy": JointDP(epsilon=1.0, delta=1e-6), "horizon": 4096}),
+    "ExploreThenCommit": Case(ExploreThenCommit, {**LEARNED, "horizon": 100_000}),
+    "PhasedExploreThenCommit": Case(
+        PhasedExploreThenCommit, {**LEARNED, "privacy": JointDP(epsilon=1.0, delta=1e-6), "horizon": 4096}
+    ),
     "Uniform": Case(Uniform, POLICY),
     "ConstantArm": Case(
         ConstantArm, {"arm": 1, "domain": domains.Arms(3), "reward_range": (0.0, 1.0), "horizon": 8}
     ),
     "FeatureGPUCB": Case(FeatureGPUCB, {**POLICY, "features": MERCER}),
     "ExactGPUCB": Case(ExactGPUCB, {**POLICY, "kernel": KERNEL}),
-    "PartitionBanditSpec": Case(
-        PartitionBanditSpec,
+    "Spec": Case(
+        Spec,
         {
             "domain": BOX,
             "n_arms": 3,
@@ -217,8 +219,8 @@ CASES: dict[str, Case] = {
             "constants": {},
         },
     ),
-    "GPUCBSpec": Case(
-        GPUCBSpec,
+    "GPSpec": Case(
+        GPSpec,
         {
             "domain": BOX,
             "features": MERCER,
@@ -275,11 +277,11 @@ CASES: dict[str, Case] = {
     "TreeConstants": Case(TreeConstants, {"prior_sd": 0.3}),
     "EliminationConstants": Case(EliminationConstants, {"z": 1.0}),
     "PublicScaling": Case(PublicScaling, {"schema": dpb.Schema(a=dpb.Range(0, 1), b=dpb.Range(0, 1))}),
-    "Release": Case(Release.public, {"inputs": np.zeros((3, 2)), "half_width": 25.0, "cap": 2}),
+    "PublishedRows": Case(PublishedRows.public, {"inputs": np.zeros((3, 2)), "half_width": 25.0, "cap": 2}),
     "Modeler": Case(
         Modeler,
         {
-            "release": Release.public(np.zeros((3, 2)), half_width=25.0),
+            "release": PublishedRows.public(np.zeros((3, 2)), half_width=25.0),
             "kernel": KERNEL,
             "horizon": 2,
             "mean": 0.0,

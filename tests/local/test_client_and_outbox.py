@@ -14,15 +14,15 @@ from dpbandits.errors import (
     ProtocolError,
     StateError,
 )
-from dpbandits.local import Client, FileOutbox, MemoryOutbox, PartitionBanditSpec, PublishedPolicy, Server
-from dpbandits.local.reports import HEADER_BYTES
+from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Server, Spec
+from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.state import MemoryLedger
 
 BOX = Box(low=[0.0, -5.0], high=[1.0, 5.0])
 
 
 def spec_of(**changes):
-    return PartitionBanditSpec(**({"domain": BOX, "n_arms": 3, "epsilon": 1.0} | changes))
+    return Spec(**({"domain": BOX, "n_arms": 3, "epsilon": 1.0} | changes))
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def spec():
 
 @pytest.fixture
 def policy(spec):
-    return PublishedPolicy(version=4, splits=(0, 2), arms=np.array([2, 0, 1]))
+    return PublishedArms(version=4, splits=(0, 2), arms=np.array([2, 0, 1]))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_rewards_are_clipped_and_coined_without_bias(policy):
 
 def test_user_chosen_arms_follow_the_published_weights():
     spec = spec_of(arms="user")
-    policy = PublishedPolicy(version=0, splits=(), weights=np.array([[0.2, 0.0, 0.8]]))
+    policy = PublishedArms(version=0, splits=(), weights=np.array([[0.2, 0.0, 0.8]]))
     client = Client(spec)
     arms = np.bincount([client.choose(policy, [0.5, 0.0]) for _ in range(20_000)], minlength=3)
     assert arms[1] == 0
@@ -252,12 +252,12 @@ def test_nothing_of_the_user_is_in_a_repr(spec, policy):
 def test_policies_that_do_not_fit_are_refused(spec, policy, change):
     fields = {"version": 4, "splits": (0, 2), "arms": policy.arms, "weights": None} | change
     with pytest.raises(IncompatibleState):
-        Client(spec).choose(PublishedPolicy(**fields), [0.5, 0.0])
+        Client(spec).choose(PublishedArms(**fields), [0.5, 0.0])
 
 
 def test_json_round_trips_and_refuses_strangers(spec, policy):
-    assert PartitionBanditSpec.from_json(spec.to_json()) == spec
-    again = PublishedPolicy.from_json(policy.to_json(spec), spec)
+    assert Spec.from_json(spec.to_json()) == spec
+    again = PublishedArms.from_json(policy.to_json(spec), spec)
     assert (again.version, again.splits, again.arms.tolist()) == (4, (0, 2), [2, 0, 1])
     other = spec_of(epsilon=2.0)
     assert other.digest != spec.digest
@@ -269,10 +269,10 @@ def test_json_round_trips_and_refuses_strangers(spec, policy):
         policy.to_json(spec).replace("[2, 0, 1]", '"x"'),
     ):
         with pytest.raises(IncompatibleState):
-            PublishedPolicy.from_json(text, spec)
+            PublishedArms.from_json(text, spec)
     for text in ("{}", "[1]", "nonsense", spec.to_json().replace('"format": 1', '"format": 9')):
         with pytest.raises(IncompatibleState):
-            PartitionBanditSpec.from_json(text)
+            Spec.from_json(text)
 
 
 @pytest.mark.parametrize(

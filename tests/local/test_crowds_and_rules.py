@@ -5,29 +5,29 @@ import pytest
 from scipy import stats
 
 from dpbandits.domains import Box
-from dpbandits.environments.contextual import world
 from dpbandits.errors import InvalidParameter
+from dpbandits.lab.evaluation import simulate
+from dpbandits.lab.worlds.contextual import world
 from dpbandits.local import (
     Client,
     EliminationConstants,
     EliminationRule,
-    PartitionBanditSpec,
     Server,
     SmoothTreeRule,
+    Spec,
     TreeRule,
-    simulate,
 )
-from dpbandits.local.learning import CellSums
+from dpbandits.local.learners.base import CellSums
 from dpbandits.local.published import Ma2025Constants, Ma2025Rule
-from dpbandits.models.partition import DyadicPartition
-from dpbandits.privacy.frequency import Moments
+from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.privacy.reports import Moments
 
 QUIET = Moments(signed_own=1.0, signed_other=0.5, count_own=0.5, count_other=0.5)
 
 
 def spec_for(one, **changes):
     base = {"domain": Box(low=[0] * one.dim, high=[1] * one.dim), "n_arms": one.n_arms, "epsilon": 2.0}
-    return PartitionBanditSpec(**(base | changes))
+    return Spec(**(base | changes))
 
 
 def teach(rule, means, *, n=1000, rounds=30, rng=None):

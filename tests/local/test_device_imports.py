@@ -15,11 +15,11 @@ DEVICE = textwrap.dedent(
                 raise ModuleNotFoundError(name)
 
     sys.meta_path.insert(0, OnlyNumPy())
-    from dpbandits.local import Client, FileOutbox, PartitionBanditSpec, PublishedPolicy
+    from dpbandits.local import Client, FileOutbox, Spec, PublishedArms
     from dpbandits.state.sqlite_ledger import SQLiteLedger
 
-    spec = PartitionBanditSpec.from_json(sys.argv[1])
-    policy = PublishedPolicy.from_json(sys.argv[2], spec)
+    spec = Spec.from_json(sys.argv[1])
+    policy = PublishedArms.from_json(sys.argv[2], spec)
     ledger, outbox = SQLiteLedger(sys.argv[3] + "/ledger"), FileOutbox(sys.argv[3] + "/outbox")
     client = Client(spec, ledger=ledger, outbox=outbox)
     arm = client.choose(policy, [0.4, 0.6])
@@ -33,9 +33,9 @@ DEVICE = textwrap.dedent(
 
 def test_the_client_runs_with_everything_else_blocked(tmp_path):
     from dpbandits.domains import Box
-    from dpbandits.local import FileOutbox, PartitionBanditSpec, Server
+    from dpbandits.local import FileOutbox, Server, Spec
 
-    spec = PartitionBanditSpec(domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=1.0)
+    spec = Spec(domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=1.0)
     server = Server(spec)
     policy = server.publish()
     done = subprocess.run(
@@ -57,7 +57,7 @@ def test_the_block_would_catch_a_stray_import(tmp_path):
         [
             sys.executable,
             "-c",
-            DEVICE.replace("spec = Part", "import scipy\nspec = Part"),
+            DEVICE.replace("spec = Spec", "import scipy\nspec = Spec"),
             "{}",
             "{}",
             str(tmp_path),

@@ -17,23 +17,21 @@ from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, Proto
 from dpbandits.local import (
     Client,
     DurableServer,
+    GPSpec,
     GPUCBClient,
     GPUCBServer,
-    GPUCBSpec,
-    PartitionBanditSpec,
     ReportCounts,
     Server,
     SourceClient,
     SourceSpec,
-    durable_server,
+    Spec,
 )
+from dpbandits.local.server import durable as durable_server
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SimulatedNoise
 
-SPEC = PartitionBanditSpec(
-    domain=Box(low=[0], high=[1]), n_arms=2, epsilon=2.0, reports_per_version=6, seed=5
-)
+SPEC = Spec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=2.0, reports_per_version=6, seed=5)
 
 
 def opened(folder, spec=SPEC):
@@ -84,7 +82,7 @@ def test_it_is_the_plain_server(tmp_path):
 
 def test_gaussian_process_servers_go_on_too(tmp_path):
     features = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=SPEC.domain, n_features=4)
-    spec = GPUCBSpec(
+    spec = GPSpec(
         domain=SPEC.domain,
         features=features,
         reward_range=(0, 1),
@@ -122,7 +120,7 @@ def test_only_one_server_uses_a_folder(tmp_path):
 
 def test_another_specs_log_is_refused(tmp_path):
     opened(tmp_path).close()
-    other = PartitionBanditSpec(domain=Box(low=[0], high=[1]), n_arms=3, epsilon=2.0)
+    other = Spec(domain=Box(low=[0], high=[1]), n_arms=3, epsilon=2.0)
     with pytest.raises(IncompatibleState):
         opened(tmp_path, other)
 
@@ -130,9 +128,7 @@ def test_another_specs_log_is_refused(tmp_path):
 def test_versions_that_come_out_otherwise_are_refused(tmp_path):
     with opened(tmp_path) as server:
         serve(server, 3)
-    changed = PartitionBanditSpec(
-        domain=Box(low=[0], high=[1]), n_arms=2, epsilon=2.0, reports_per_version=6, seed=6
-    )
+    changed = Spec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=2.0, reports_per_version=6, seed=6)
     with pytest.raises(IncompatibleState, match="comes out otherwise"):
         DurableServer(Server(changed), tmp_path, spec_digest=SPEC.digest)
 
@@ -216,7 +212,7 @@ def test_files_are_private(tmp_path):
 
 # -- merging and attaching ---------------------------------------------------------------------------
 
-TREE = PartitionBanditSpec(
+TREE = Spec(
     domain=Box(low=[0], high=[1]),
     n_arms=2,
     epsilon=8.0,

@@ -15,11 +15,11 @@ from dpbandits.errors import (
     ProtocolError,
 )
 from dpbandits.local import FileOutbox, MemoryOutbox
-from dpbandits.local.gp_spec import GPUCBSpec, PublishedWeights
-from dpbandits.local.gp_ucb import GPUCBClient, GPUCBServer
+from dpbandits.local.contract.gp_spec import GPSpec, PublishedWeights
 from dpbandits.local.published.dubey2021_local import Dubey2021LocalServer
+from dpbandits.local.server.gp_ucb import GPUCBClient, GPUCBServer
 from dpbandits.models.features import MercerFeatures
-from dpbandits.models.fourier_features import QuadratureFourierFeatures
+from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
 from dpbandits.state.ledger import MemoryLedger
@@ -37,7 +37,7 @@ def spec(**changes):
         "noise": SimulatedNoise(1),
         "n_candidates": 4,
     }
-    return GPUCBSpec(**{**arguments, **changes})
+    return GPSpec(**{**arguments, **changes})
 
 
 def test_a_report_is_all_that_leaves_and_is_counted_once():
@@ -230,11 +230,11 @@ def test_the_server_has_no_way_in_for_raw_data():
 
 
 def test_spec_survives_its_config():
-    again = GPUCBSpec.from_config(spec().to_config(), noise=SimulatedNoise(1))
+    again = GPSpec.from_config(spec().to_config(), noise=SimulatedNoise(1))
     assert again.digest == spec().digest
     assert spec(prior_variance=0.3).digest != spec().digest
     with pytest.raises(InvalidParameter):
-        GPUCBSpec.from_config({"spec": "other", "privacy": JointDP(epsilon=1.0).to_config()})
+        GPSpec.from_config({"spec": "other", "privacy": JointDP(epsilon=1.0).to_config()})
     with pytest.raises(IncompatibleState):
         PublishedWeights.from_json("{}")
     with pytest.raises(InvalidParameter):

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from dpbandits.cli import app
 from dpbandits.domains import Box
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, MissingExtra, ProtocolError
-from dpbandits.local import Client, PartitionBanditSpec, PublishedPolicy, Server
-from dpbandits.local.aggregation import (
+from dpbandits.local import Client, PublishedArms, Server, Spec
+from dpbandits.local.server.aggregation import (
     aggregate,
     read_counts,
     read_records,
@@ -21,10 +21,10 @@ from dpbandits.local.aggregation import (
     write_counts,
     write_reports,
 )
-from dpbandits.local.counting import ReportCounts
+from dpbandits.local.server.counting import ReportCounts
 from dpbandits.state import State, write_state
 
-BASE = PartitionBanditSpec(
+BASE = Spec(
     domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=4.0, reports_per_version=60, mechanism="signed"
 )
 
@@ -300,4 +300,4 @@ def test_two_worker_processes_by_address_through_the_command(tmp_path):
 
 def test_policies_of_another_spec_are_refused():
     with pytest.raises(IncompatibleState):
-        PublishedPolicy.from_json(POLICIES[0].to_json(BASE), replace(BASE, seed=9))
+        PublishedArms.from_json(POLICIES[0].to_json(BASE), replace(BASE, seed=9))

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from dpbandits.domains import Box
-from dpbandits.environments.contextual import world
 from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter
-from dpbandits.local import Client, PartitionBanditSpec, Server, simulate
-from dpbandits.local.own_epsilon import class_weights, combined_estimate
-from dpbandits.local.reports import HEADER_BYTES
-from dpbandits.privacy.frequency import SignedTernary, mechanism
+from dpbandits.lab.evaluation import simulate
+from dpbandits.lab.worlds.contextual import world
+from dpbandits.local import Client, Server, Spec
+from dpbandits.local.contract.reports import HEADER_BYTES
+from dpbandits.local.server.own_epsilon import class_weights, combined_estimate
+from dpbandits.privacy.reports import SignedTernary, mechanism
 from dpbandits.state.ledger import MemoryLedger
 
 
@@ -25,7 +26,7 @@ def spec_of(**changes):
         "epsilons": (0.5, 1.0, 4.0),
         "reports_per_version": 50,
     }
-    return PartitionBanditSpec(**(base | changes))
+    return Spec(**(base | changes))
 
 
 def payloads_of(one):
@@ -128,7 +129,7 @@ def test_the_guarantee_is_the_users_own():
     spec = spec_of()
     assert Client(spec, epsilon=0.5).guarantee.epsilon == 0.5
     assert Client(spec).guarantee.epsilon == 4.0
-    assert PartitionBanditSpec.from_json(spec.to_json()) == spec
+    assert Spec.from_json(spec.to_json()) == spec
     assert spec_of(epsilons=[0.5, 1, 4]) == spec
     plain = spec_of(epsilons=())
     assert "epsilons" not in plain.to_json()
@@ -144,29 +145,29 @@ def test_impossible_classes_are_refused(epsilons):
         spec_of(epsilons=epsilons)
     config = spec_of().to_json().replace("[0.5, 1.0, 4.0]", "[3.0]")
     with pytest.raises((InvalidParameter, IncompatibleState)):
-        PartitionBanditSpec.from_json(config)
+        Spec.from_json(config)
 
 
 def test_a_few_generous_users_help_everyone():
     """Of 4,000 simulated users half choose epsilon = 8: far better than everyone at 1."""
     one = world("tune-waves")
     base = {"domain": Box(low=[0, 0], high=[1, 1]), "n_arms": 3, "policy": "tree"}
-    mixed = PartitionBanditSpec(**base, epsilon=8.0, epsilons=(1.0, 8.0))
+    mixed = Spec(**base, epsilon=8.0, epsilons=(1.0, 8.0))
 
     def regret(spec):
         return np.mean([simulate(spec, one, n_users=4000, seed=s).average_regret for s in range(6)])
 
-    assert regret(mixed) < 0.85 * regret(PartitionBanditSpec(**base, epsilon=1.0))
+    assert regret(mixed) < 0.85 * regret(Spec(**base, epsilon=1.0))
     with pytest.raises(InvalidParameter):
         simulate(mixed, one, n_users=10, seed=0, classes=lambda x, rng: np.full(len(x), 2))
     with pytest.raises(InvalidParameter):
-        simulate(PartitionBanditSpec(**base, epsilon=1.0), one, n_users=10, seed=0, classes=lambda x, rng: x)
+        simulate(Spec(**base, epsilon=1.0), one, n_users=10, seed=0, classes=lambda x, rng: x)
 
 
 def test_simulated_masses_bend_when_epsilon_follows_the_context():
     """Two bins of equal mass; who chooses epsilon = 4 is on the left. False alarms below 1e-6."""
     one = world("tune-faint")
-    spec = PartitionBanditSpec(
+    spec = Spec(
         domain=Box(low=[0, 0], high=[1, 1]),
         n_arms=3,
         epsilon=4.0,

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbandits.domains import Box
-from dpbandits.local import Client, PartitionBanditSpec, Server
-from dpbandits.local.nonces import NonceSet
-from dpbandits.local.reports import HEADER_BYTES
+from dpbandits.local import Client, Server, Spec
+from dpbandits.local.contract.reports import HEADER_BYTES
+from dpbandits.local.server.nonces import NonceSet
 
 
 def spec_of(**changes):
     base = {"domain": Box(low=[0, 0], high=[1, 1]), "n_arms": 3, "epsilon": 4.0, "reports_per_version": 50}
-    return PartitionBanditSpec(**(base | changes))
+    return Spec(**(base | changes))
 
 
 def reports_for(spec, policy, n, seed=0):
@@ -54,7 +54,7 @@ def run(spec, n_batches=40, size=60):
 def test_bytes_alone_rebuild_every_decision(change):
     spec = spec_of(**change)
     server, batches, policies = run(spec)
-    again = Server(PartitionBanditSpec.from_json(spec.to_json()))
+    again = Server(Spec.from_json(spec.to_json()))
     for batch, policy in zip(batches, policies, strict=True):
         assert again.publish().to_json(spec) == policy
         again.absorb(batch)

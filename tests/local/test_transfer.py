@@ -9,26 +9,15 @@ import numpy as np
 import pytest
 
 from dpbandits.domains import Box
-from dpbandits.environments.contextual import World, world
-from dpbandits.environments.transfer import SourceWorld
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
-from dpbandits.local import (
-    Client,
-    PartitionBanditSpec,
-    Server,
-    SimulatedSource,
-    SourceClient,
-    SourceSpec,
-    TransferTree,
-    TreeRule,
-    simulate,
-    simulate_tasks,
-    simulate_transfer,
-)
-from dpbandits.local.crowd import Crowd
-from dpbandits.local.source_evidence import source_evidence
-from dpbandits.local.transfer_crowd import _Feed
-from dpbandits.models.partition import DyadicPartition
+from dpbandits.lab.evaluation import SimulatedSource, simulate, simulate_tasks, simulate_transfer
+from dpbandits.lab.evaluation.crowds import Crowd
+from dpbandits.lab.evaluation.transfer_crowds import _Feed
+from dpbandits.lab.worlds.contextual import World, world
+from dpbandits.lab.worlds.transfer import SourceWorld
+from dpbandits.local import Client, Server, SourceClient, SourceSpec, Spec, TransferTree, TreeRule
+from dpbandits.local.learners.evidence import source_evidence
+from dpbandits.models.trees.partition import DyadicPartition
 
 MEANS = np.array([0.2, 0.9, 0.55])
 
@@ -65,7 +54,7 @@ def spec_for(one, **changes):
         "epsilon": 1.0,
         "policy": "tree",
     }
-    return PartitionBanditSpec(**(base | changes))
+    return Spec(**(base | changes))
 
 
 def source_of(one, n=5000, epsilon=8.0, *, gamma=0.0, kappa=1.0, behaviour="even", **rest):
@@ -523,11 +512,11 @@ class OnlyNumPy:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, OnlyNumPy())
-from dpbandits.local import PublishedPolicy, SourceClient, SourceSpec
+from dpbandits.local import PublishedArms, SourceClient, SourceSpec
 
 source = SourceSpec.from_json(sys.argv[1])
 device = SourceClient(source.reports)
-device.observe(PublishedPolicy.from_json(sys.argv[2], source.reports), [0.2, 0.7], 2)
+device.observe(PublishedArms.from_json(sys.argv[2], source.reports), [0.2, 0.7], 2)
 sys.stdout.write(device.privatize([0.2, 0.7], 2, 1.0).hex())
 """
     policy = server.publish().to_json(source.reports)

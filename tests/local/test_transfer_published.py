@@ -9,19 +9,20 @@ from typer.testing import CliRunner
 
 from dpbandits.cli import app
 from dpbandits.domains import Box
-from dpbandits.environments.contextual import world
-from dpbandits.environments.transfer import SourceWorld
 from dpbandits.errors import InvalidParameter
-from dpbandits.local import PartitionBanditSpec, SimulatedSource, simulate, simulate_transfer
-from dpbandits.local.learning import CellSums
+from dpbandits.lab.evaluation import SimulatedSource, simulate, simulate_transfer
+from dpbandits.lab.worlds.contextual import world
+from dpbandits.lab.worlds.transfer import SourceWorld
+from dpbandits.local import Spec
+from dpbandits.local.learners.base import CellSums
 from dpbandits.local.published import (
     Ma2025Constants,
     Ma2025Rule,
     Ma2025TransferConstants,
     Ma2025TransferRule,
 )
-from dpbandits.models.partition import DyadicPartition
-from dpbandits.privacy.frequency import Moments
+from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.privacy.reports import Moments
 
 QUIET = Moments(signed_own=1.0, signed_other=0.5, count_own=0.5, count_other=0.5)
 
@@ -138,7 +139,7 @@ def test_odd_lists_are_refused():
 
 
 def spec_of(one, n, **constants):
-    return PartitionBanditSpec(
+    return Spec(
         domain=Box(low=[0] * one.dim, high=[1] * one.dim),
         n_arms=one.n_arms,
         epsilon=4.0,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.models.eigenfeatures import EigenFeatures, effective_dimension, information_gain
+from dpbandits.models.features.eigen import EigenFeatures, effective_dimension, information_gain
 from dpbandits.models.kernels import Indicator, Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 

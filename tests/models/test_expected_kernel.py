@@ -11,7 +11,7 @@ from dpbandits.models.expected_kernel import (
     expected_kernel,
 )
 from dpbandits.models.kernels import Matern, SquaredExponential
-from dpbandits.privacy.row_mechanisms import GaussianLaw, L2LaplaceLaw
+from dpbandits.privacy.rows import GaussianLaw, L2LaplaceLaw
 
 
 @pytest.mark.parametrize("dim", [1, 2, 4])

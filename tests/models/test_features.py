@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpbandits import domains
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models import features as module
+from dpbandits.models.features import mercer as module
 from dpbandits.models.features import ArmFeatures, Features, MercerFeatures, from_config
 from dpbandits.models.kernels import Indicator, Matern, SquaredExponential
 

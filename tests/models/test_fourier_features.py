@@ -6,9 +6,9 @@ import pytest
 from dpbandits.domains import Box, Finite
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models import features as feature_models
-from dpbandits.models.additive import AdditiveFeatures, additive_features, additive_kernel
 from dpbandits.models.features import Features, MercerFeatures
-from dpbandits.models.fourier_features import (
+from dpbandits.models.features.additive import AdditiveFeatures, additive_features, additive_kernel
+from dpbandits.models.features.fourier import (
     QuadratureFourierFeatures,
     RandomFourierFeatures,
     quadrature_error_bound,

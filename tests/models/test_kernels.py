@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models import _kernel, kernels
+from dpbandits.models import kernels
 from dpbandits.models.kernels import Indicator, Kernel, Matern, SquaredExponential
+from dpbandits.models.kernels import base as _kernel
 
 
 def points(n: int, d: int, seed: int = 0, offset: float = 0.0) -> np.ndarray:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.models.partition import DyadicPartition
+from dpbandits.models.trees.partition import DyadicPartition
 
 
 def grown(dim, tie, seed, choices):

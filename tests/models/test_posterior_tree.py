@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from dpbandits.models.partition import DyadicPartition
-from dpbandits.models.posterior_tree import arm_posterior, bin_masses, probability_best
+from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.models.trees.posterior import arm_posterior, bin_masses, probability_best
 
 
 @given(st.integers(0, 10_000), st.integers(2, 6))

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dpbandits.models.box_features import BoxFeatures
-from dpbandits.models.smooth_tree import SmoothTree
+from dpbandits.models.features.box import BoxFeatures
+from dpbandits.models.trees.smooth import SmoothTree
 
 FEATURES = BoxFeatures(dim=2, length=0.5, smooth_sd=0.25, constant_sd=0.3)
 

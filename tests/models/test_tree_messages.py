@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbandits.models.partition import DyadicPartition
-from dpbandits.models.tree_messages import (
+from dpbandits.models.trees.messages import (
     Gaussians,
     downward,
     log_evidence,
@@ -14,6 +13,7 @@ from dpbandits.models.tree_messages import (
     spreads,
     upward,
 )
+from dpbandits.models.trees.partition import DyadicPartition
 
 
 def grown_tree(seed, n_splits, dim=2):

@@ -44,7 +44,7 @@ MUTATIONS = (
         "half the sensitivity",
         "block release: noise for half of what one user can move",
         (
-            "privacy/mechanisms.py",
+            "privacy/gram_vector.py",
             "return (2.0 + r) / math.sqrt(2.0) if r <= 2.0 else 2.0 * math.sqrt(r)",
             "return (2.0 + r) / math.sqrt(8.0) if r <= 2.0 else math.sqrt(r)",
         ),
@@ -54,7 +54,7 @@ MUTATIONS = (
         "users counted by their root",
         "k rounds of one user count as sqrt(k)",
         (
-            "privacy/mechanisms.py",
+            "privacy/gram_vector.py",
             "return self.rounds_per_user * (2.0 if self.vector_only",
             "return math.sqrt(self.rounds_per_user) * (2.0 if self.vector_only",
         ),
@@ -64,7 +64,7 @@ MUTATIONS = (
         "clip of rewards removed",
         "a reward outside its range moves the sums further than the noise covers",
         (
-            "privacy/mechanisms.py",
+            "privacy/gram_vector.py",
             "return np.rint(np.clip(centred / REWARD_BOUND, -1.0, 1.0) * _ONE)",
             "return np.rint(centred / REWARD_BOUND * _ONE)",
         ),
@@ -73,14 +73,14 @@ MUTATIONS = (
     _bug(
         "clip of features removed",
         "a feature vector longer than 1 enters as it is",
-        ("privacy/mechanisms.py", "    if long.any():\n", "    if False:\n"),
+        ("privacy/gram_vector.py", "    if long.any():\n", "    if False:\n"),
         tests="tests/privacy/test_mechanisms.py",
     ),
     _bug(
         "mirrored symmetric noise",
         "off-diagonal entries of the Gram are weighed once, where they stand twice",
         (
-            "privacy/mechanisms.py",
+            "privacy/gram_vector.py",
             "parts.append(np.where(rows == columns, 1.0, math.sqrt(2.0)))",
             "parts.append(np.where(rows == columns, 1.0, 1.0))",
         ),
@@ -120,7 +120,7 @@ MUTATIONS = (
         "rounding term of rows omitted",
         "rows on the lattice lie further apart than the distance that the noise covers",
         (
-            "privacy/row_mechanisms/laplace.py",
+            "privacy/rows/laplace.py",
             "reach = self.definition.distance / self.step + math.sqrt(self.dim)\n"
             "        return self.definition.epsilon / reach",
             "reach = self.definition.distance / self.step\n        return self.definition.epsilon / reach",
@@ -131,7 +131,7 @@ MUTATIONS = (
         "rounding term of answers omitted",
         "noised answers on the lattice lie further apart than the noise covers",
         (
-            "privacy/row_mechanisms/laplace.py",
+            "privacy/rows/laplace.py",
             "return self.epsilon / (self.distance / self.step + 1.0)",
             "return self.epsilon / (self.distance / self.step)",
         ),
@@ -141,7 +141,7 @@ MUTATIONS = (
         "centring by the data's mean",
         "one user's reward moves everybody's contribution",
         (
-            "central/block_gp_ucb.py",
+            "central/gp_bandit.py",
             "sums = self._release.mechanism.encode(features, self.reward_range.to_centred(rewards))",
             "centred = self.reward_range.to_centred(rewards)\n"
             "        sums = self._release.mechanism.encode(\n"
@@ -154,7 +154,7 @@ MUTATIONS = (
         "range of scores halved",
         "USCA draws answers with half the noise",
         (
-            "central/usca_uses.py",
+            "central/explore_then_commit/uses.py",
             "span = 2 * self.rounds_per_user * int(",
             "span = self.rounds_per_user * int(",
         ),
@@ -164,7 +164,7 @@ MUTATIONS = (
         "caps of cells removed",
         "USCA's sums hold rewards above the cap of their cell",
         (
-            "central/cell_sums.py",
+            "central/explore_then_commit/sums.py",
             "weights=np.clip(values, -limit, limit), minlength=size",
             "weights=values + 0.0 * limit, minlength=size",
         ),
@@ -174,7 +174,7 @@ MUTATIONS = (
         "function release at half the noise",
         "USCA's release is calibrated to half of what one user can move",
         (
-            "central/function_release.py",
+            "central/explore_then_commit/publish.py",
             "return 2.0 * self.rounds_per_user * float((caps * norms).max())",
             "return self.rounds_per_user * float((caps * norms).max())",
         ),
@@ -205,7 +205,7 @@ MUTATIONS = (
         "own-bin noise",
         "a device reports noise in its own bin only, which names the bin",
         (
-            "privacy/frequency/signed.py",
+            "privacy/reports/signed.py",
             "nonzero = draws < np.uint64(2 * self._theta)\n",
             "nonzero = np.zeros(self.n_cells, dtype=np.bool_)\n",
         ),
@@ -215,7 +215,7 @@ MUTATIONS = (
         "own-bin Laplace noise",
         "the same for the two sums of Ma2025",
         (
-            "privacy/frequency/laplace.py",
+            "privacy/reports/laplace.py",
             "entries = noise[0] - noise[1]\n",
             "entries = noise[0] - noise[1]\n        entries[np.arange(2 * self.n_cells) // 2 != cell] = 0\n",
         ),
@@ -264,7 +264,7 @@ MUTATIONS = (
         "releases timed by tells",
         "a block is released when enough rewards came, so its time depends on one of them",
         (
-            "central/block_gp_ucb.py",
+            "central/gp_bandit.py",
             "self._book.asked >= self.blocks[block] + self.reporting_delay",
             "(\n            self._book.asked - len(self._book.pending)\n"
             "            >= self.blocks[block] + self.reporting_delay\n        )",
@@ -295,7 +295,7 @@ MUTATIONS = (
         "seed stream shifted by ties",
         "a tie in one user's decision set moves the public draws of all later ones",
         (
-            "central/block_gp_ucb.py",
+            "central/gp_bandit.py",
             "        return best_choice(scores, ties, available), None\n",
             "        best = scores == scores.max(axis=1, keepdims=True)\n"
             "        shift = self._tied = getattr(self, '_tied', 0) + int((best.sum(axis=1) > 1).sum())\n"
@@ -330,12 +330,12 @@ MUTATIONS = (
         "budget counted after release",
         "USCA draws and keeps an answer before the ledger agrees",
         (
-            "central/usca.py",
+            "central/explore_then_commit/policy.py",
             '        self._durable.charge(f"answer:{number}", epsilon=budget.answer_epsilon)\n',
             "",
         ),
         (
-            "central/usca.py",
+            "central/explore_then_commit/policy.py",
             "        return Answer(index, self.actions.points[index], number)\n",
             '        self._durable.charge(f"answer:{number}", epsilon=budget.answer_epsilon)\n'
             "        return Answer(index, self.actions.points[index], number)\n",
@@ -346,7 +346,7 @@ MUTATIONS = (
         "answers not kept",
         "an answer leaves before its number is on disk, and is drawn again after a crash",
         (
-            "central/usca.py",
+            "central/explore_then_commit/policy.py",
             "        self._answered = number\n        self._durable.commit()\n",
             "        self._answered = number\n",
         ),
@@ -376,7 +376,7 @@ MUTATIONS = (
         "two copies under one number",
         "two processes that took up one state both answer, and pay once",
         (
-            "central/durable.py",
+            "state/holder.py",
             'mark = {"commit": secrets.token_hex(16)}',
             'mark = {"commit": ""}',
         ),
@@ -386,12 +386,12 @@ MUTATIONS = (
         "report re-randomised on retry",
         "a device that sends again draws again, and pays once",
         (
-            "local/client.py",
+            "local/device/client.py",
             "if decision.kept and decision.nonce is not None:",
             "if False and decision.nonce is not None:",
         ),
         (
-            "local/client.py",
+            "local/device/client.py",
             "if decision.nonce is None or decision.report is None:",
             "if True:",
         ),
@@ -401,7 +401,7 @@ MUTATIONS = (
         "report sent before it is stored",
         "a device that crashes after sending reports the same choice again",
         (
-            "local/client.py",
+            "local/device/client.py",
             "        self._outbox.put(decision.nonce.hex(), decision.report)\n",
             "",
         ),
@@ -411,7 +411,7 @@ MUTATIONS = (
         "curator answers twice",
         "a row is noised and answered anew whenever it is asked for",
         (
-            "outsourced/answer_desk.py",
+            "outsourced/curator/answers.py",
             '            raise UnknownDecision("this row was not answered yet: ask for it")\n',
             '            raise UnknownDecision("this row was not answered yet: ask for it")\n'
             "        if self.answer_noise is not None:\n"
@@ -425,7 +425,7 @@ MUTATIONS = (
         "release drawn before it is paid",
         "noise for a release that the population's budget does not cover",
         (
-            "outsourced/curator.py",
+            "outsourced/curator/curator.py",
             "                        self._pay()\n                        self._draw()\n",
             "                        self._draw()\n                        self._pay()\n",
         ),
@@ -435,7 +435,7 @@ MUTATIONS = (
         "rows in the table's order",
         "a released row can be told by its place",
         (
-            "outsourced/curator.py",
+            "outsourced/curator/curator.py",
             "order = permutation(n, words_of(self._noise, stream=3))",
             "order = np.sort(permutation(n, words_of(self._noise, stream=3)))",
         ),
@@ -445,7 +445,7 @@ MUTATIONS = (
         "answers of a copy accepted",
         "two copies of a secret directory answer one row differently",
         (
-            "outsourced/answer_log.py",
+            "outsourced/curator/answer_log.py",
             "        if last != (here.position - 1, self._before_last):\n"
             "            raise ForkedState(_FORKED)\n",
             "        if last.position >= here.position:\n            return\n",

@@ -33,7 +33,7 @@ from dpbandits.errors import (
     ProtocolError,
     UnknownDecision,
 )
-from dpbandits.outsourced import AnswerLaplace, AnswerLog, Command, Curator, PublicScaling, Release
+from dpbandits.outsourced import AnswerLaplace, AnswerLog, Command, Curator, PublicScaling, PublishedRows
 from dpbandits.privacy.definitions import LargeDelta
 from dpbandits.state import read_state
 
@@ -64,7 +64,7 @@ def test_publishing_again_gives_the_same_release(tmp_path):
     curator = make()
     first = curator.publish(tmp_path / "a")
     assert curator.publish(tmp_path / "a") is first
-    np.testing.assert_array_equal(Release.read(tmp_path / "a").inputs, first.inputs)
+    np.testing.assert_array_equal(PublishedRows.read(tmp_path / "a").inputs, first.inputs)
     assert first.guarantee.status == "enforced"
     assert first.guarantee.epsilon == 1.0
     other = make().publish()
@@ -103,7 +103,7 @@ def test_a_release_survives_the_disk(tmp_path, file_format):
     written = make(cap=20, answers=AnswerLaplace(epsilon=0.5, distance=1.0, low=-3, high=3)).publish(
         tmp_path / "out", file_format=file_format
     )
-    read = Release.read(tmp_path / "out")
+    read = PublishedRows.read(tmp_path / "out")
     np.testing.assert_array_equal(read.inputs, written.inputs)
     assert read.describe() == written.describe()
     assert read.law == written.law
@@ -127,7 +127,7 @@ def test_damaged_releases_are_refused(tmp_path):
         path.write_text(text)
         inputs.write_bytes(content)
         with pytest.raises(error):
-            Release.read(tmp_path / "out")
+            PublishedRows.read(tmp_path / "out")
 
     refused(CorruptState, content=data[:-1] + bytes([data[-1] ^ 1]))
     refused(CorruptState, content=b"")
@@ -137,7 +137,7 @@ def test_damaged_releases_are_refused(tmp_path):
     refused(IncompatibleState, text="{}")
     refused(CorruptState, text="[]")
     with pytest.raises(FileNotFoundError):
-        Release.read(tmp_path / "nowhere")
+        PublishedRows.read(tmp_path / "nowhere")
     with pytest.raises(ProtocolError, match="something else"):
         make().publish(tmp_path / "out")
 
@@ -150,7 +150,7 @@ def test_a_broken_write_leaves_no_half_release(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert list(tmp_path.iterdir()) == []
     release.write(tmp_path / "out")
-    assert Release.read(tmp_path / "out").release_id == release.release_id
+    assert PublishedRows.read(tmp_path / "out").release_id == release.release_id
 
 
 def test_data_frames_get_in():
@@ -482,7 +482,7 @@ def test_a_crash_around_the_log_never_gives_a_second_different_answer(tmp_path, 
     make(secret=tmp_path / "secret", answers=noise).publish()
     script = f"""
 import os
-import dpbandits.outsourced.answer_log as answers
+import dpbandits.outsourced.curator.answer_log as answers
 from dpbandits.outsourced import Curator
 curator = Curator.open({str(tmp_path / "secret")!r})
 write = answers.AnswerLog._write

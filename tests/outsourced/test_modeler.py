@@ -17,11 +17,11 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.models.kernels import Matern, SquaredExponential
-from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, Release
-from dpbandits.outsourced.box import GRID, BoxAverages
-from dpbandits.outsourced.fitting import fit
-from dpbandits.outsourced.posterior import RowPosterior, choose_posterior
-from dpbandits.privacy.row_mechanisms import CellLaw, GaussianLaw, L2LaplaceLaw
+from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, PublishedRows
+from dpbandits.outsourced.modeler.box import GRID, BoxAverages
+from dpbandits.outsourced.modeler.fitting import fit
+from dpbandits.outsourced.modeler.posterior import RowPosterior, choose_posterior
+from dpbandits.privacy.rows import CellLaw, GaussianLaw, L2LaplaceLaw
 
 HALF = 25 / math.sqrt(2)
 SCHEMA = Schema(x=Range(-1, 1), y=Range(-1, 1))
@@ -99,7 +99,7 @@ def test_release_and_log_rebuild_every_choice(kernel, epsilon, tmp_path):
     modeler = Modeler(released, kernel=kernel, horizon=25, maximise=False, seed=5)
     asked = drive(modeler, curator, 25)
     released.write(tmp_path / "release")
-    again = Modeler.replay(modeler.to_config(), Release.read(tmp_path / "release"), curator.answered)
+    again = Modeler.replay(modeler.to_config(), PublishedRows.read(tmp_path / "release"), curator.answered)
     assert [row for row, _ in again.answered] == asked
     assert again.recommend() == modeler.recommend()
     np.testing.assert_array_equal(again.predict()[0], modeler.predict()[0])

@@ -21,9 +21,9 @@ from dpbandits.errors import (
     MissingExtra,
     ProtocolError,
 )
-from dpbandits.outsourced import AnswerLaplace, AnswerLog, Curator, Release
-from dpbandits.outsourced import release as release_module
-from dpbandits.privacy.row_mechanisms import L2Laplace
+from dpbandits.outsourced import AnswerLaplace, AnswerLog, Curator, PublishedRows
+from dpbandits.outsourced import publish as release_module
+from dpbandits.privacy.rows import L2Laplace
 from dpbandits.state import StateStore, store
 from dpbandits.state.files import locked
 
@@ -514,7 +514,7 @@ PUBLISHING = {
     "state witnessed": patched(StateStore, "_witness"),
     "state replaced": patched(store, "replace_durably"),
     "taken up": patched(Curator, "_restore"),
-    "written": patched(Release, "write"),
+    "written": patched(PublishedRows, "write"),
 }
 
 
@@ -535,10 +535,10 @@ def test_killed_while_publishing(tmp_path, step):
         held.publish(out)
 
     died(work)
-    left = Release.read(out) if out.exists() else None
+    left = PublishedRows.read(out) if out.exists() else None
     released = curator().publish(out)
     assert released.release_id == planned
-    np.testing.assert_array_equal(Release.read(out).inputs, released.inputs)
+    np.testing.assert_array_equal(PublishedRows.read(out).inputs, released.inputs)
     if left is not None:
         np.testing.assert_array_equal(left.inputs, released.inputs)
     assert SQLiteLedger(book).balance("ward").remaining_epsilon == 0

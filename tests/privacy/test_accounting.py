@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import accounting
-from dpbandits.privacy.accounting import (
+from dpbandits.privacy import calibration as accounting
+from dpbandits.privacy.calibration import (
     GaussianDP,
     NearGaussianDP,
     PureDP,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.row_mechanisms import exact_sampling as es
+from dpbandits.privacy import samplers as es
 
 
 def chi_square_z(observed, expected):

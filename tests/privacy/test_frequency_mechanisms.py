@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy import frequency
-from dpbandits.privacy.frequency import MECHANISMS, FloatingLaplace, mechanism
-from dpbandits.privacy.frequency._exact import log_upper, uniform_below
+from dpbandits.privacy import reports as frequency
+from dpbandits.privacy.reports import MECHANISMS, FloatingLaplace, mechanism
+from dpbandits.privacy.reports.lattice import log_upper, uniform_below
 
 FINITE = ("signed", "oue", "hadamard", "krr")
 EPSILONS = (0.1, 1.0, 4.0, 16.0)

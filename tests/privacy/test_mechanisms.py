@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.mechanisms import (
+from dpbandits.privacy.gram_vector import (
     BITS,
     LATTICE,
     GramVectorMechanism,

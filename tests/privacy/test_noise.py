@@ -17,7 +17,7 @@ import pytest
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import noise
-from dpbandits.privacy.accounting import (
+from dpbandits.privacy.calibration import (
     GaussianDP,
     NearGaussianDP,
     ZeroConcentratedDP,

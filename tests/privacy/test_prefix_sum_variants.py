@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import beta
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.accounting import GaussianDP
-from dpbandits.privacy.mechanisms import GramVectorMechanism
+from dpbandits.privacy.calibration import GaussianDP
+from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import (
     RELEASE_UNIT,

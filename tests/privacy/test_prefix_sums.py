@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.accounting import GaussianDP, NearGaussianDP, rounding_distance
-from dpbandits.privacy.mechanisms import LATTICE, GramVectorMechanism
+from dpbandits.privacy.calibration import GaussianDP, NearGaussianDP, rounding_distance
+from dpbandits.privacy.gram_vector import LATTICE, GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import (
     RELEASE_UNIT,

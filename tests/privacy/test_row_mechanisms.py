@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy import RowDP, SecureNoise, SimulatedNoise
-from dpbandits.privacy.row_mechanisms import (
+from dpbandits.privacy.rows import (
     AnswerLaplace,
     CellLaw,
     GaussianLaw,
@@ -19,7 +19,7 @@ from dpbandits.privacy.row_mechanisms import (
     RandomisedResponse,
     choose_row_mechanism,
 )
-from dpbandits.privacy.row_mechanisms.noise_laws import from_config
+from dpbandits.privacy.rows.noise_laws import from_config
 
 BUDGETS = st.tuples(st.floats(0.05, 12.0), st.floats(1e-3, 30.0), st.integers(1, 8))
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.row_mechanisms.exact_sampling import SimulatedWords
+from dpbandits.privacy.samplers import SimulatedWords
 from dpbandits.privacy.selection import (
     exponential_law,
     largest_log_ratio,

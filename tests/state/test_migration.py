@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.baselines import Uniform
 from dpbandits.errors import CorruptState, IncompatibleState
+from dpbandits.lab.baselines import Uniform
 from dpbandits.policy import BasePolicy
 from dpbandits.state import State, read_state, write_state
 from dpbandits.state.migration import migrated

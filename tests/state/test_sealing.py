@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.baselines import FeatureGPUCB
-from dpbandits.central import BlockGPUCB
+from dpbandits.central import GPBandit
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, InvalidParameter, ProtocolError
+from dpbandits.lab.baselines import FeatureGPUCB
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.state import MemoryLedger, State, StateKey, StateStore, read_state, write_state
 from dpbandits.state.format import MAGIC, PREFIX, SEALED_VERSION, encode
@@ -144,9 +144,7 @@ def test_policies_save_and_load_under_a_key(tmp_path, secret_first):
         "user_ids": False,
     }
     policy = (
-        BlockGPUCB(
-            **arguments, blocks=[4, 8], privacy=JointDP(epsilon=1, delta=1e-6), noise=SimulatedNoise(1)
-        )
+        GPBandit(**arguments, blocks=[4, 8], privacy=JointDP(epsilon=1, delta=1e-6), noise=SimulatedNoise(1))
         if secret_first
         else FeatureGPUCB(**arguments)
     )

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from dpbandits.errors import InvalidParameter, MissingExtra
-from dpbandits.models._kernel import Kernel
 from dpbandits.models.expected_kernel import expected_kernel
-from dpbandits.outsourced import Release
+from dpbandits.models.kernels.base import Kernel
+from dpbandits.outsourced import PublishedRows
 
 __all__ = ["noisy_input_model"]
 
 
 def noisy_input_model(
-    release: Release,
+    release: PublishedRows,
     answered: Sequence[tuple[int, float]],
     *,
     kernel: Kernel,

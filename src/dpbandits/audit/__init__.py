@@ -7,9 +7,9 @@
 A lower bound refutes a claim when it is above it. Below, it says only that this attack failed.
 """
 
+from dpbandits.audit.attacks.membership import MembershipAttack, attack_reward
 from dpbandits.audit.catalogue import NAMES, build
 from dpbandits.audit.claims import Audit, AuditRow, ExactAudit, GaussianAudit, SampledAudit
-from dpbandits.audit.membership import MembershipAttack, attack_reward
 from dpbandits.audit.running import AuditSettings, run_audits
 
 __all__ = [

@@ -11,7 +11,7 @@ from rich.table import Table
 from dpbandits.audit import NAMES, AuditRow, AuditSettings, build, run_audits
 from dpbandits.cli.console import console, progress_bar
 from dpbandits.errors import InvalidParameter
-from dpbandits.studies.audit_report import summary, write_audit_report
+from dpbandits.lab.audit_report import summary, write_audit_report
 
 __all__ = ["audit"]
 

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from dpbandits.cli.console import console
-from dpbandits.privacy.accounting import calibrate_gaussian
+from dpbandits.privacy.calibration import calibrate_gaussian
 
 __all__ = ["calibrate"]
 

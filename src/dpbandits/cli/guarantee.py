@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dpbandits import baselines, central
+from dpbandits import central
 from dpbandits.errors import InvalidParameter
+from dpbandits.lab import baselines
 from dpbandits.policy import BasePolicy
 
 __all__ = ["guarantee", "read_config"]

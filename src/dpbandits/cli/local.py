@@ -11,16 +11,16 @@ from rich.table import Table
 
 from dpbandits.cli.console import console, progress_bar
 from dpbandits.domains import Box
-from dpbandits.environments.contextual import PeopleWorld, World, ma2025, world
-from dpbandits.environments.transfer import BEHAVIOURS, SourceWorld
 from dpbandits.errors import InvalidParameter
-from dpbandits.evaluation.summary import Estimate
-from dpbandits.local.aggregation import aggregate, read_counts, sums_digest, write_counts
-from dpbandits.local.counting import ReportCounts
-from dpbandits.local.crowd import SimulationResult
-from dpbandits.local.reports import PublishedPolicy
-from dpbandits.local.spec import PartitionBanditSpec
-from dpbandits.local.transfer_crowd import SimulatedSource, simulate_transfer
+from dpbandits.lab.evaluation.crowds import SimulationResult
+from dpbandits.lab.evaluation.summary import Estimate
+from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
+from dpbandits.lab.worlds.contextual import PeopleWorld, World, ma2025, world
+from dpbandits.lab.worlds.transfer import BEHAVIOURS, SourceWorld
+from dpbandits.local.contract.reports import PublishedArms
+from dpbandits.local.contract.spec import Spec
+from dpbandits.local.server.aggregation import aggregate, read_counts, sums_digest, write_counts
+from dpbandits.local.server.counting import ReportCounts
 
 __all__ = ["app"]
 
@@ -66,7 +66,7 @@ def simulate_command(
     world_name: Annotated[
         str,
         typer.Option(
-            "--world", help="See dpbandits.environments.contextual.WORLDS; `ma` takes any dim and arms."
+            "--world", help="See dpbandits.lab.worlds.contextual.WORLDS; `ma` takes any dim and arms."
         ),
     ] = "ma",
     policy: Annotated[
@@ -102,7 +102,7 @@ def simulate_command(
         raise InvalidParameter("source: only the policies tree and ma2025 learn from sources")
     published = policy is Policy.ma2025
     slow = policy not in (Policy.smooth, Policy.tree)
-    spec = PartitionBanditSpec(
+    spec = Spec(
         domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
         n_arms=one.n_arms,
         epsilon=epsilon,
@@ -188,9 +188,9 @@ def aggregate_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Add up the reports of files; the sums are the same on a cluster and in one process."""
-    contract = PartitionBanditSpec.from_json(spec.read_text())
+    contract = Spec.from_json(spec.read_text())
     lines = [line for line in policies.read_text().splitlines() if line.strip()]
-    published = [PublishedPolicy.from_json(line, contract) for line in lines]
+    published = [PublishedArms.from_json(line, contract) for line in lines]
     before = ReportCounts(contract, published)
     for path in without or ():
         before.merge(read_counts(path))
@@ -225,11 +225,9 @@ def _source(text: str, one: World | PeopleWorld) -> SimulatedSource:
     return SimulatedSource(people=people, n_users=n_users, epsilon=epsilon)
 
 
-def _write(
-    out: Path, spec: PartitionBanditSpec, results: list[SimulationResult], *, title: str
-) -> list[Path]:
-    from dpbandits.studies.local_figures import bins_picture, curve, regret_picture
-    from dpbandits.studies.plots import to_png
+def _write(out: Path, spec: Spec, results: list[SimulationResult], *, title: str) -> list[Path]:
+    from dpbandits.lab.papers.ma2025.figures import bins_picture, curve, regret_picture
+    from dpbandits.lab.plot import to_png
 
     out.mkdir(parents=True, exist_ok=True)
     files = [out / "regret.csv", out / "regret.png"]

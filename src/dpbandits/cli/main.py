@@ -7,7 +7,8 @@ import typer
 from rich.markup import escape
 
 from dpbandits import __version__
-from dpbandits.cli import local, outsourced, study, usca
+from dpbandits.cli import central as usca
+from dpbandits.cli import local, outsourced, study
 from dpbandits.cli.audit import audit
 from dpbandits.cli.calibrate import calibrate
 from dpbandits.cli.console import error_console

@@ -14,8 +14,6 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from dpbandits.cli.console import error_console, progress_bar
-from dpbandits.domains import Range, Schema
-from dpbandits.environments.table_files import read_table_file
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced import (
@@ -24,13 +22,15 @@ from dpbandits.outsourced import (
     Curator,
     Modeler,
     PipeAnswers,
-    Release,
+    PublishedRows,
     request_lines,
     serve,
 )
 from dpbandits.outsourced.pipe import finite_number, parsed
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.state import SQLiteLedger
+from dpbandits.tables import Range, Schema
+from dpbandits.tables.files import read_table_file
 
 __all__ = ["answer", "curate", "optimise", "register"]
 
@@ -186,7 +186,7 @@ def optimise(
         raise InvalidParameter("--variance and --mean belong to a known kernel: pass --lengthscale too")
     if plot is not None and not plot.absolute().parent.is_dir():
         raise InvalidParameter("--plot: there is no such folder")  # said before anything is asked
-    held = Release.read(release)
+    held = PublishedRows.read(release)
     modeler = Modeler(
         held,
         kernel=None if lengthscale is None else variance * SquaredExponential(lengthscale=lengthscale),
@@ -225,7 +225,7 @@ class _ChoiceLog:
         self._path = path
         self._config = config
 
-    def resume(self, release: Release, fresh: Modeler) -> Modeler:
+    def resume(self, release: PublishedRows, fresh: Modeler) -> Modeler:
         if self._path is None:
             return fresh
         if not self._path.exists():
@@ -341,7 +341,7 @@ def _picture(modeler: Modeler, *, minimise: bool) -> bytes:
     """Best so far; for at most two coordinates, where it looked. Released positions and answers only."""
     import numpy as np
 
-    from dpbandits.studies.plots import PALETTE, label_axes, new_figure, to_png
+    from dpbandits.lab.plot import PALETTE, label_axes, new_figure, to_png
 
     rows = [row for row, _ in modeler.answered]
     values = np.array([value for _, value in modeler.answered])

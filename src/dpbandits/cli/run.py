@@ -14,12 +14,12 @@ from rich.table import Table
 
 from dpbandits._typing import Seed
 from dpbandits.cli.console import console, error_console, progress_bar
-from dpbandits.environments import TableBandit, available, load, table_from_toml
 from dpbandits.errors import InvalidParameter
-from dpbandits.evaluation import BANNER
-from dpbandits.evaluation.summary import Share
-from dpbandits.studies.table_report import headline, percent_up, table_rows, to_json, write_report
-from dpbandits.studies.table_study import TableStudy, TableStudyResult
+from dpbandits.lab.evaluation import BANNER
+from dpbandits.lab.evaluation.summary import Share
+from dpbandits.lab.people.report import headline, percent_up, table_rows, to_json, write_report
+from dpbandits.lab.people.study import TableStudy, TableStudyResult
+from dpbandits.lab.worlds import TableBandit, available, load, table_from_toml
 
 __all__ = ["run"]
 

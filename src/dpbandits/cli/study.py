@@ -12,9 +12,9 @@ from dpbandits.cli.study_kharkovskii2020 import kharkovskii2020_command
 from dpbandits.cli.study_ma2025 import ma2025_command
 from dpbandits.cli.study_options import AsJson, Columns, Jobs, Out, Reps, Seed, Worlds
 from dpbandits.cli.study_pavlovic2025 import pavlovic2025_command
-from dpbandits.evaluation import BANNER
-from dpbandits.studies import dubey2021
-from dpbandits.studies.dubey2021_report import rows_of, verdict, write_results
+from dpbandits.lab.evaluation import BANNER
+from dpbandits.lab.papers.dubey2021 import cells as dubey2021
+from dpbandits.lab.papers.dubey2021.report import rows_of, verdict, write_results
 
 __all__ = ["app"]
 

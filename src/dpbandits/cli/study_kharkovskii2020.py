@@ -9,9 +9,9 @@ from rich.table import Table
 
 from dpbandits.cli.console import console, progress_bar
 from dpbandits.cli.study_options import AsJson, Jobs, Out, Reps, Seed
-from dpbandits.evaluation import BANNER
-from dpbandits.studies import kharkovskii2020_items as items
-from dpbandits.studies.kharkovskii2020 import attack_table
+from dpbandits.lab.evaluation import BANNER
+from dpbandits.lab.papers.kharkovskii2020 import cells as items
+from dpbandits.lab.papers.kharkovskii2020.methods import attack_table
 
 __all__ = ["kharkovskii2020_command"]
 

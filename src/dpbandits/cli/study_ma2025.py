@@ -9,11 +9,11 @@ from rich.table import Table
 
 from dpbandits.cli.console import console, progress_bar
 from dpbandits.cli.study_options import AsJson, Columns, Jobs, Out, Reps, Seed, Worlds
-from dpbandits.evaluation import BANNER
-from dpbandits.studies import ma2025
-from dpbandits.studies.ma2025_methods import table_references
-from dpbandits.studies.ma2025_report import picture, verdict
-from dpbandits.studies.ma2025_table import table2
+from dpbandits.lab.evaluation import BANNER
+from dpbandits.lab.papers.ma2025 import cells as ma2025
+from dpbandits.lab.papers.ma2025.methods import table_references
+from dpbandits.lab.papers.ma2025.report import picture, verdict
+from dpbandits.lab.papers.ma2025.table import table2
 
 __all__ = ["Ma2025Item", "ma2025_command"]
 

@@ -10,11 +10,14 @@ import typer
 from rich.table import Table
 
 from dpbandits.cli.console import console, progress_bar
-from dpbandits.environments.rkhs import SETTINGS
 from dpbandits.errors import InvalidParameter
-from dpbandits.evaluation import BANNER
-from dpbandits.evaluation.seeds import report_seeds
-from dpbandits.studies import logged_trials, pavlovic2025, pavlovic2025_ratios, phased_usca
+from dpbandits.lab.evaluation import BANNER
+from dpbandits.lab.evaluation.seeds import report_seeds
+from dpbandits.lab.papers.pavlovic2025 import cells as pavlovic2025
+from dpbandits.lab.papers.pavlovic2025 import logged_trials
+from dpbandits.lab.papers.pavlovic2025 import phased as phased_usca
+from dpbandits.lab.papers.pavlovic2025 import ratios as pavlovic2025_ratios
+from dpbandits.lab.worlds.rkhs import SETTINGS
 
 __all__ = ["pavlovic2025_command"]
 

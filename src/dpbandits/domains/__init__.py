@@ -8,8 +8,6 @@ the private data happened to be.
 - `Finite(points=)`: a list of points.
 - `Arms(n_or_names)`: one column of codes 0..n-1.
 - `Product(*parts)`: columns of several domains side by side.
-- `Schema(**columns)` of `Range(low, high)` and `Categories([...])`: the columns of a table, and
-  the only way a data frame gets in.
 - `RewardRange(low, high)`: the interval of a reward, and its centred form in [-1/2, 1/2].
 - `Domain`: the protocol that the first five follow; `from_config` rebuilds any of them.
 
@@ -20,23 +18,18 @@ decision sets (B, n, dim) are the same call.
 from dpbandits.domains.arms import Arms
 from dpbandits.domains.ball import Ball
 from dpbandits.domains.box import Box
-from dpbandits.domains.columns import Categories, Range
 from dpbandits.domains.finite import Finite
 from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain, from_config
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.domains.schema import Schema
 
 __all__ = [
     "Arms",
     "Ball",
     "Box",
-    "Categories",
     "Domain",
     "Finite",
     "Product",
-    "Range",
     "RewardRange",
-    "Schema",
     "from_config",
 ]

@@ -2,9 +2,9 @@
 
 On the device (NumPy and the standard library are enough):
 
-- `PartitionBanditSpec`: the public contract, as JSON.
+- `Spec`: the public contract, as JSON.
 - `Client`: `choose` with the published policy, `privatize` into bytes, own ledger and outbox.
-- `PublishedPolicy`: bins and their arms; `FileOutbox`, `MemoryOutbox`: where reports wait.
+- `PublishedArms`: bins and their arms; `FileOutbox`, `MemoryOutbox`: where reports wait.
 
 On the server:
 
@@ -18,122 +18,81 @@ Learning from others: `SourceSpec` and `SourceClient` for a source's own server 
 for its target; `simulate_transfer` and `simulate_tasks` for studies. Counting anywhere: `ReportCounts`,
 `aggregate`.
 
-Gaussian-process bandits, (epsilon, delta): `GPUCBSpec`, `GPUCBClient` (with `FileOutbox`), `GPUCBServer`,
+Gaussian-process bandits, (epsilon, delta): `GPSpec`, `GPUCBClient` (with `FileOutbox`), `GPUCBServer`,
 `PublishedWeights`; as published, `dpbandits.local.published.dubey2021_local.Dubey2021LocalServer`.
 
 Names load on first use, so that a device never imports what the server needs.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dpbandits._lazy import lazy
+
 if TYPE_CHECKING:
-    from dpbandits.local.aggregation import aggregate
-    from dpbandits.local.client import Client
-    from dpbandits.local.counting import ReportCounts
-    from dpbandits.local.crowd import ContextWorld, SimulationResult, simulate
-    from dpbandits.local.durable_server import DurableServer, Recorded
-    from dpbandits.local.elimination import EliminationConstants, EliminationRule
-    from dpbandits.local.gp_spec import GPUCBSpec, PublishedWeights
-    from dpbandits.local.gp_ucb import GPUCBClient, GPUCBServer
-    from dpbandits.local.guarantees import report_guarantee
-    from dpbandits.local.outbox import FileOutbox, MemoryOutbox, Outbox
-    from dpbandits.local.reports import PublishedPolicy
-    from dpbandits.local.server import Absorbed, Server
-    from dpbandits.local.smooth_tree import SmoothTreeConstants, SmoothTreeRule
-    from dpbandits.local.sources import SourceClient, SourceSpec
-    from dpbandits.local.spec import PartitionBanditSpec
-    from dpbandits.local.transfer_crowd import (
-        SimulatedSource,
-        SourcePeople,
-        simulate_tasks,
-        simulate_transfer,
-    )
-    from dpbandits.local.transfer_tree import TransferTree
-    from dpbandits.local.tree import TreeConstants, TreeRule
+    from dpbandits.local.contract.gp_spec import GPSpec, PublishedWeights
+    from dpbandits.local.contract.reports import PublishedArms
+    from dpbandits.local.contract.sources import SourceClient, SourceSpec
+    from dpbandits.local.contract.spec import Spec
+    from dpbandits.local.contract.statement import report_guarantee
+    from dpbandits.local.device.client import Client
+    from dpbandits.local.device.outbox import FileOutbox, MemoryOutbox, Outbox
+    from dpbandits.local.learners.elimination import EliminationConstants, EliminationRule
+    from dpbandits.local.learners.smooth import SmoothTreeConstants, SmoothTreeRule
+    from dpbandits.local.learners.transfer import TransferTree
+    from dpbandits.local.learners.tree import TreeConstants, TreeRule
+    from dpbandits.local.server.aggregation import aggregate
+    from dpbandits.local.server.counting import ReportCounts
+    from dpbandits.local.server.durable import DurableServer, Recorded
+    from dpbandits.local.server.gp_ucb import GPUCBClient, GPUCBServer
+    from dpbandits.local.server.server import Absorbed, Server
 
 __all__ = [
     "Absorbed",
     "Client",
-    "ContextWorld",
     "DurableServer",
     "EliminationConstants",
     "EliminationRule",
     "FileOutbox",
+    "GPSpec",
     "GPUCBClient",
     "GPUCBServer",
-    "GPUCBSpec",
     "MemoryOutbox",
     "Outbox",
-    "PartitionBanditSpec",
-    "PublishedPolicy",
+    "PublishedArms",
     "PublishedWeights",
     "Recorded",
     "ReportCounts",
     "Server",
-    "SimulatedSource",
-    "SimulationResult",
     "SmoothTreeConstants",
     "SmoothTreeRule",
     "SourceClient",
-    "SourcePeople",
     "SourceSpec",
+    "Spec",
     "TransferTree",
     "TreeConstants",
     "TreeRule",
     "aggregate",
     "report_guarantee",
-    "simulate",
-    "simulate_tasks",
-    "simulate_transfer",
 ]
 
-_MODULES = {
-    "Absorbed": "server",
-    "Client": "client",
-    "ContextWorld": "crowd",
-    "DurableServer": "durable_server",
-    "EliminationConstants": "elimination",
-    "EliminationRule": "elimination",
-    "FileOutbox": "outbox",
-    "GPUCBClient": "gp_ucb",
-    "GPUCBServer": "gp_ucb",
-    "GPUCBSpec": "gp_spec",
-    "MemoryOutbox": "outbox",
-    "Outbox": "outbox",
-    "PartitionBanditSpec": "spec",
-    "PublishedPolicy": "reports",
-    "PublishedWeights": "gp_spec",
-    "Recorded": "durable_server",
-    "ReportCounts": "counting",
-    "Server": "server",
-    "SimulatedSource": "transfer_crowd",
-    "SimulationResult": "crowd",
-    "SmoothTreeConstants": "smooth_tree",
-    "SmoothTreeRule": "smooth_tree",
-    "SourceClient": "sources",
-    "SourcePeople": "transfer_crowd",
-    "SourceSpec": "sources",
-    "TransferTree": "transfer_tree",
-    "TreeConstants": "tree",
-    "TreeRule": "tree",
-    "aggregate": "aggregation",
-    "report_guarantee": "guarantees",
-    "simulate": "crowd",
-    "simulate_tasks": "transfer_crowd",
-    "simulate_transfer": "transfer_crowd",
-}
-"""Public name -> the module here that defines it."""
-
-
-def __getattr__(name: str) -> object:
-    """Load a public name on first use (PEP 562)."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(
+    __name__,
+    objects={
+        "dpbandits.local.contract.gp_spec": ["GPSpec", "PublishedWeights"],
+        "dpbandits.local.contract.reports": ["PublishedArms"],
+        "dpbandits.local.contract.sources": ["SourceClient", "SourceSpec"],
+        "dpbandits.local.contract.spec": ["Spec"],
+        "dpbandits.local.contract.statement": ["report_guarantee"],
+        "dpbandits.local.device.client": ["Client"],
+        "dpbandits.local.device.outbox": ["FileOutbox", "MemoryOutbox", "Outbox"],
+        "dpbandits.local.learners.elimination": ["EliminationConstants", "EliminationRule"],
+        "dpbandits.local.learners.smooth": ["SmoothTreeConstants", "SmoothTreeRule"],
+        "dpbandits.local.learners.transfer": ["TransferTree"],
+        "dpbandits.local.learners.tree": ["TreeConstants", "TreeRule"],
+        "dpbandits.local.server.aggregation": ["aggregate"],
+        "dpbandits.local.server.counting": ["ReportCounts"],
+        "dpbandits.local.server.durable": ["DurableServer", "Recorded"],
+        "dpbandits.local.server.gp_ucb": ["GPUCBClient", "GPUCBServer"],
+        "dpbandits.local.server.server": ["Absorbed", "Server"],
+    },
+)

@@ -13,39 +13,43 @@ how noisy; whatever it computes from released statistics is post-processing of t
 Modules load on first use: devices import `partition` with NumPy alone.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
     from dpbandits.models import (
-        eigenfeatures,
+        decision_sets,
+        expected_kernel,
         features,
         gaussian_process,
         kernels,
         measures,
         noisy_regression,
-        partition,
-        posterior_tree,
+        trees,
     )
 
 __all__ = [
-    "eigenfeatures",
+    "decision_sets",
+    "expected_kernel",
     "features",
     "gaussian_process",
     "kernels",
     "measures",
     "noisy_regression",
-    "partition",
-    "posterior_tree",
+    "trees",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Load a module on first use (PEP 562)."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"{__name__}.{name}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(
+    __name__,
+    modules={
+        "decision_sets": "dpbandits.models.decision_sets",
+        "expected_kernel": "dpbandits.models.expected_kernel",
+        "features": "dpbandits.models.features",
+        "gaussian_process": "dpbandits.models.gaussian_process",
+        "kernels": "dpbandits.models.kernels",
+        "measures": "dpbandits.models.measures",
+        "noisy_regression": "dpbandits.models.noisy_regression",
+        "trees": "dpbandits.models.trees",
+    },
+)

@@ -25,8 +25,8 @@ import numpy as np
 
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models._kernel import BLOCK_ELEMENTS, Kernel, RowEvaluator, Scaled
 from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.kernels.base import BLOCK_ELEMENTS, Kernel, RowEvaluator, Scaled
 
 __all__ = ["FeatureKernel", "RowKernel", "SquaredExponentialMixture", "expected_kernel", "strip_scale"]
 

@@ -26,7 +26,7 @@ from scipy.linalg.blas import dger
 
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models._kernel import Kernel
+from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 
 __all__ = ["ExactGP", "FeatureGP", "PoolGP"]

@@ -5,7 +5,7 @@ evaluate; the modeler knows how to search and must not learn where people are. T
 positions once, the modeler asks for answers row by row.
 
 - `Curator(table, schema=, privacy=RowDP(...), objective=)`: `publish()`, `answer(row)`.
-- `Release`: what leaves, in memory and as a directory of two files.
+- `PublishedRows`: what leaves, in memory and as a directory of two files.
 - `Modeler(release, kernel=, horizon=)`: `ask`, `tell`, `ask_batch`, `recommend`, `replay`.
 - `AnswerLaplace`: noise on answers, with an epsilon of its own.
 - `Command`: an objective that is a program; `serve` (of `request_lines`) and `PipeAnswers`: the two ends
@@ -15,14 +15,14 @@ positions once, the modeler asks for answers row by row.
 `outsourced.published.kharkovskii2020` holds the published transformation, which is not private.
 """
 
-from dpbandits.outsourced.answer_log import AnswerLog
-from dpbandits.outsourced.commands import Command
-from dpbandits.outsourced.curator import Curator
-from dpbandits.outsourced.modeler import Modeler
+from dpbandits.outsourced.curator.answer_log import AnswerLog
+from dpbandits.outsourced.curator.commands import Command
+from dpbandits.outsourced.curator.curator import Curator
+from dpbandits.outsourced.modeler.modeler import Modeler
 from dpbandits.outsourced.pipe import PipeAnswers, request_lines, serve
-from dpbandits.outsourced.release import Release
+from dpbandits.outsourced.publish import PublishedRows
 from dpbandits.outsourced.scaling import PublicScaling
-from dpbandits.privacy.row_mechanisms import AnswerLaplace
+from dpbandits.privacy.rows import AnswerLaplace
 
 __all__ = [
     "AnswerLaplace",
@@ -32,7 +32,7 @@ __all__ = [
     "Modeler",
     "PipeAnswers",
     "PublicScaling",
-    "Release",
+    "PublishedRows",
     "request_lines",
     "serve",
 ]

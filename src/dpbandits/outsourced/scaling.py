@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.domains import Range, Schema
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.tables import Range, Schema
 
 __all__ = ["RADIUS", "PublicScaling"]
 

@@ -19,11 +19,12 @@ promise; a guarantee says all of it in words.
 Names load on first use: devices import `frequency` with NumPy alone.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dpbandits._lazy import lazy
+
 if TYPE_CHECKING:
-    from dpbandits.privacy.accounting import calibrate_gaussian
+    from dpbandits.privacy.calibration import calibrate_gaussian
     from dpbandits.privacy.certificates import (
         Certificate,
         GaussianDP,
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
         RowDP,
         warn_if_delta_large,
     )
+    from dpbandits.privacy.gram_vector import GramVectorMechanism
     from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer
-    from dpbandits.privacy.mechanisms import GramVectorMechanism
     from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
     from dpbandits.privacy.prefix_sums import BlockRelease, Factor, identity, square_root_toeplitz
 
@@ -77,46 +78,31 @@ __all__ = [
     "warn_if_delta_large",
 ]
 
-_MODULES = {
-    "Assumption": "guarantee",
-    "BlockRelease": "prefix_sums",
-    "Certificate": "certificates",
-    "DPBanditsWarning": "definitions",
-    "Definition": "definitions",
-    "Factor": "prefix_sums",
-    "GaussianDP": "certificates",
-    "GramVectorMechanism": "mechanisms",
-    "Guarantee": "guarantee",
-    "JointDP": "definitions",
-    "LargeDelta": "definitions",
-    "LocalDP": "definitions",
-    "MechanismRecord": "guarantee",
-    "NearGaussianDP": "certificates",
-    "NoPrivacy": "definitions",
-    "NoiseSource": "noise",
-    "Observer": "guarantee",
-    "PureDP": "certificates",
-    "RowDP": "definitions",
-    "SecureNoise": "noise",
-    "SimulatedNoise": "noise",
-    "ZeroConcentratedDP": "certificates",
-    "calibrate_gaussian": "accounting",
-    "identity": "prefix_sums",
-    "membership_bound": "certificates",
-    "square_root_toeplitz": "prefix_sums",
-    "warn_if_delta_large": "definitions",
-}
-"""Public name -> the module here that defines it."""
-
-
-def __getattr__(name: str) -> object:
-    """Load a public name on first use (PEP 562)."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(
+    __name__,
+    objects={
+        "dpbandits.privacy.calibration": ["calibrate_gaussian"],
+        "dpbandits.privacy.certificates": [
+            "Certificate",
+            "GaussianDP",
+            "NearGaussianDP",
+            "PureDP",
+            "ZeroConcentratedDP",
+            "membership_bound",
+        ],
+        "dpbandits.privacy.definitions": [
+            "DPBanditsWarning",
+            "Definition",
+            "JointDP",
+            "LargeDelta",
+            "LocalDP",
+            "NoPrivacy",
+            "RowDP",
+            "warn_if_delta_large",
+        ],
+        "dpbandits.privacy.gram_vector": ["GramVectorMechanism"],
+        "dpbandits.privacy.guarantee": ["Assumption", "Guarantee", "MechanismRecord", "Observer"],
+        "dpbandits.privacy.noise": ["NoiseSource", "SecureNoise", "SimulatedNoise"],
+        "dpbandits.privacy.prefix_sums": ["BlockRelease", "Factor", "identity", "square_root_toeplitz"],
+    },
+)

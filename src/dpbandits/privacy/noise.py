@@ -32,7 +32,7 @@ from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import IntArray, Seed
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.accounting import (
+from dpbandits.privacy.calibration import (
     Certificate,
     GaussianDP,
     NearGaussianDP,

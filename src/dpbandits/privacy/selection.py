@@ -28,7 +28,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData
-from dpbandits.privacy.row_mechanisms.exact_sampling import Words, secure_words, uniform_below
+from dpbandits.privacy.samplers import Words, secure_words, uniform_below
 
 __all__ = [
     "exponential_law",

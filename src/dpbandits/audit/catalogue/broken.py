@@ -5,18 +5,18 @@ from collections.abc import Callable
 import numpy as np
 
 from dpbandits._typing import FloatArray
+from dpbandits.audit.attacks.kharkovskii2020 import distinguish_by_column_space
+from dpbandits.audit.attacks.low_bits import naive_gaussian, naive_laplace, off_grid, system_generator
+from dpbandits.audit.attacks.own_bin_noise import own_bin_noise
 from dpbandits.audit.catalogue._shared import DELTA, Entry, LineFeatures, PreparedNoise, rows_of
 from dpbandits.audit.claims import Audit, GaussianAudit, SampledAudit
-from dpbandits.audit.kharkovskii2020 import distinguish_by_column_space
-from dpbandits.audit.low_bits import naive_gaussian, naive_laplace, off_grid, system_generator
-from dpbandits.audit.own_bin_noise import own_bin_noise
 from dpbandits.audit.scores import fit_linear, identity
 from dpbandits.central.published import Dubey2021
 from dpbandits.central.published.printed import printed_scale
 from dpbandits.domains import Box
 from dpbandits.outsourced.published.kharkovskii2020 import PublishedTransform
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.mechanisms import GramVectorMechanism
+from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.prefix_sums import BinaryTree, TreeRelease
 
 __all__ = ["ENTRIES"]

@@ -8,7 +8,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.audit.catalogue._shared import DELTA, Entry, LineFeatures, PreparedNoise, rows_of
 from dpbandits.audit.claims import Audit, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import fit_linear, identity
-from dpbandits.central import BlockGPUCB
+from dpbandits.central import GPBandit
 from dpbandits.central.published import Dubey2021
 from dpbandits.domains import Box
 from dpbandits.policy import BasePolicy
@@ -31,8 +31,8 @@ def _block_policy(
     horizon: int,
     blocks: list[int],
     regression: Literal["blocks", "prefix"] = "blocks",
-) -> BlockGPUCB:
-    return BlockGPUCB(
+) -> GPBandit:
+    return GPBandit(
         features=LineFeatures(),
         domain=_DOMAIN,
         reward_range=(0.0, 1.0),

@@ -9,19 +9,19 @@ from dpbandits.audit.scores import fit_categories
 from dpbandits.domains import Box, RewardRange
 from dpbandits.local import (
     Client,
+    GPSpec,
     GPUCBClient,
     GPUCBServer,
-    GPUCBSpec,
-    PartitionBanditSpec,
-    PublishedPolicy,
+    PublishedArms,
     Server,
+    Spec,
 )
-from dpbandits.local.reports import HEADER_BYTES
+from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy.definitions import JointDP
 
 __all__ = ["ENTRIES"]
 
-_SPLIT = PublishedPolicy(version=0, splits=(0,), arms=np.array([0, 1]))
+_SPLIT = PublishedArms(version=0, splits=(0,), arms=np.array([0, 1]))
 """Two bins, an arm each."""
 
 _CHOICES = 64
@@ -30,9 +30,7 @@ _CHOICES = 64
 
 def _reports(epsilon: float, seed: int) -> Audit:
     """The device's whole path: choose, privatise, bytes; the header holds no data."""
-    spec = PartitionBanditSpec(
-        domain=Box(low=[0.0], high=[1.0]), n_arms=2, epsilon=epsilon, mechanism="signed", seed=seed
-    )
+    spec = Spec(domain=Box(low=[0.0], high=[1.0]), n_arms=2, epsilon=epsilon, mechanism="signed", seed=seed)
 
     def run(world: int) -> FloatArray:
         client = Client(spec)
@@ -57,7 +55,7 @@ def _reports(epsilon: float, seed: int) -> Audit:
 
 def _published_policy(epsilon: float, seed: int) -> Audit:
     """A server that publishes after every report; arms are the device's, so probabilities are published."""
-    spec = PartitionBanditSpec(
+    spec = Spec(
         domain=Box(low=[0.0], high=[1.0]),
         n_arms=3,
         epsilon=epsilon,
@@ -92,8 +90,8 @@ def _published_policy(epsilon: float, seed: int) -> Audit:
     )
 
 
-def _gp_spec(epsilon: float, seed: int, noise: PreparedNoise) -> GPUCBSpec:
-    return GPUCBSpec(
+def _gp_spec(epsilon: float, seed: int, noise: PreparedNoise) -> GPSpec:
+    return GPSpec(
         domain=Box(low=[-1.0], high=[1.0]),
         features=LineFeatures(),
         reward_range=RewardRange(0.0, 1.0),

@@ -3,17 +3,17 @@
 import numpy as np
 
 from dpbandits._typing import FloatArray
+from dpbandits.audit.attacks.low_bits import finest_bit
 from dpbandits.audit.catalogue._shared import DELTA, Entry, PreparedNoise
 from dpbandits.audit.claims import Audit, GaussianAudit, SampledAudit
-from dpbandits.audit.low_bits import finest_bit
 from dpbandits.audit.scores import fit_categories
-from dpbandits.central.context_laws import ContextLaw
+from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import RowDP
-from dpbandits.privacy.mechanisms import GramVectorMechanism
+from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise
 from dpbandits.privacy.prefix_sums import BinaryTree, BlockRelease, TreeRelease, square_root_toeplitz
-from dpbandits.privacy.row_mechanisms import AnswerLaplace, GaussianRows, L2Laplace, RandomisedResponse
+from dpbandits.privacy.rows import AnswerLaplace, GaussianRows, L2Laplace, RandomisedResponse
 
 __all__ = ["ENTRIES"]
 

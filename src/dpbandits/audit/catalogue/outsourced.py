@@ -12,9 +12,9 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.audit.catalogue._shared import DELTA, Entry
 from dpbandits.audit.claims import Audit, GaussianAudit, SampledAudit
-from dpbandits.domains import Range, Schema
-from dpbandits.outsourced import AnswerLaplace, Curator, Release
+from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows
 from dpbandits.privacy.definitions import RowDP
+from dpbandits.tables import Range, Schema
 
 __all__ = ["ENTRIES"]
 
@@ -42,7 +42,7 @@ def _published(curator: Curator) -> FloatArray:
     """(n, 1) rows as a modeler reads them from the directory."""
     with tempfile.TemporaryDirectory() as folder:
         curator.publish(Path(folder) / "release")
-        return Release.read(Path(folder) / "release").inputs
+        return PublishedRows.read(Path(folder) / "release").inputs
 
 
 def _ramp(outputs: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbandits.audit.catalogue._shared import Entry
 from dpbandits.audit.claims import Audit, ExactAudit
-from dpbandits.privacy.frequency import MECHANISMS, ReportMechanism, mechanism
+from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
 
 __all__ = ["ENTRIES", "laws", "payloads"]
 

@@ -10,9 +10,9 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.audit.catalogue._shared import DELTA, Entry, PreparedNoise, rows_of
 from dpbandits.audit.claims import Audit, ExactAudit, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import fit_categories
-from dpbandits.central import USCA, PhasedUSCA
-from dpbandits.central.published.pavlovic2025 import PublishedUSCA
-from dpbandits.central.usca import NothingToLearn
+from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit
+from dpbandits.central.explore_then_commit.policy import NothingToLearn
+from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
@@ -26,7 +26,7 @@ _CONTEXT = [0.1]
 _BOTH = np.array([_CONTEXT, _CONTEXT])
 
 
-def _usca(epsilon: float, seed: int, **changes: Any) -> USCA:
+def _usca(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
     arguments: dict[str, Any] = {
         "kernel": _KERNEL,
         "actions": CellMeasure.finite([0.0, 1.0]),
@@ -41,7 +41,7 @@ def _usca(epsilon: float, seed: int, **changes: Any) -> USCA:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingToLearn)  # two rows are for attacking, not for learning
-        return USCA(**(arguments | changes))
+        return ExploreThenCommit(**(arguments | changes))
 
 
 def _answers(epsilon: float, seed: int) -> Audit:
@@ -117,7 +117,7 @@ def _published_answer(epsilon: float, seed: int) -> Audit:
     cells = CellMeasure.uniform(low=0.0, high=1.0, cells=4)
 
     def law(rewards: FloatArray) -> FloatArray:
-        policy = PublishedUSCA(
+        policy = USCA(
             kernel=_KERNEL,
             actions=CellMeasure.uniform(low=0.0, high=1.0, cells=4),
             contexts=cells,
@@ -173,8 +173,8 @@ def _release(epsilon: float, seed: int) -> Audit:
     )
 
 
-def _phased(epsilon: float, seed: int, noise: PreparedNoise, horizon: int) -> PhasedUSCA:
-    return PhasedUSCA(
+def _phased(epsilon: float, seed: int, noise: PreparedNoise, horizon: int) -> PhasedExploreThenCommit:
+    return PhasedExploreThenCommit(
         kernel=_KERNEL,
         actions=CellMeasure.finite([0.0, 1.0]),
         contexts=CellMeasure.uniform(low=0.0, high=1.0, cells=2),

@@ -11,7 +11,7 @@ instead; the guarantee then says what it really gives. The spectral norm of the 
 by sigma sqrt(L) (sqrt(2 m) + sqrt(2 ln(2 T/alpha))), which is sharp for sigma (Z + Z^T)/2.
 
 With m = 64 at (1, 1e-5) the shift 2 Lambda is larger than T = 1024: the policy is near random there.
-That is the paper's method, shown and not repaired; `central.BlockGPUCB` is what we recommend.
+That is the paper's method, shown and not repaired; `central.GPBandit` is what we recommend.
 
 Unknown horizon (`horizon=None`): doubling epochs (Remark 5), each with a tree of its own; a user's
 rounds lie in one epoch or in several, and either way the losses add up to the promise, since every
@@ -38,8 +38,8 @@ from dpbandits.models.features import Features
 from dpbandits.policy import BasePolicy, best_choice
 from dpbandits.privacy import definitions
 from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.mechanisms import GramVectorMechanism
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT, BinaryTree, TreeRelease
 from dpbandits.state.ledger import Ledger

@@ -12,7 +12,8 @@ Delta = 2 B sup sigma-bar^2: replacing one (context, reward) moves every score b
 
 The proof is sound for every fixed Z; the high-probability conditions in it concern accuracy only. What
 keeps it from being used is cost, |Z| = T ceil(T/gamma_T) pairs and a kernel matrix over them, and a
-calibration that is 2 to 5 times larger than needed. `dpbandits.central.USCA` is what we recommend.
+calibration that is 2 to 5 times larger than needed. `dpbandits.central.ExploreThenCommit` is what we
+recommend.
 
 Computed by the kernel trick, s = T/|Z|: V^-1 = (I - s Phi_Z^T (s K_ZZ + tau I)^-1 Phi_Z)/tau. Repeated pairs
 of Z are merged, their weights added up: nothing changes, and K_ZZ has at most as many rows as cells.
@@ -30,18 +31,18 @@ from scipy.linalg import cho_factor, cho_solve
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, ProtocolError
-from dpbandits.models._kernel import Kernel
-from dpbandits.models.eigenfeatures import EigenFeatures
+from dpbandits.models.features.eigen import EigenFeatures
+from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
-from dpbandits.privacy.row_mechanisms.base import words_of
+from dpbandits.privacy.rows.base import words_of
 from dpbandits.privacy.selection import exponential_law
 
-__all__ = ["ApproximatingSet", "CovarianceEstimator", "PublishedUSCA"]
+__all__ = ["USCA", "ApproximatingSet", "CovarianceEstimator"]
 
 _STREAM = 7_500
 
@@ -129,7 +130,7 @@ class CovarianceEstimator:
         return phi, np.asarray(np.linalg.inv(gram), dtype=np.float64)
 
 
-class PublishedUSCA:
+class USCA:
     """Algorithm 1 on finite actions and a context generator, for comparison.
 
     Args:

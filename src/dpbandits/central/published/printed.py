@@ -31,8 +31,8 @@ import math
 from typing import Literal, get_args
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.accounting import GaussianDP, gaussian_mu
-from dpbandits.privacy.mechanisms import joint_sensitivity
+from dpbandits.privacy.calibration import GaussianDP, gaussian_mu
+from dpbandits.privacy.gram_vector import joint_sensitivity
 
 __all__ = [
     "FORMULAS",

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from dpbandits.central.guarantees import release_guarantee
 from dpbandits.central.published.printed import Formula
-from dpbandits.privacy.accounting import GaussianDP, ZeroConcentratedDP
+from dpbandits.central.statement import release_guarantee
+from dpbandits.privacy.calibration import GaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, Status
 from dpbandits.privacy.prefix_sums import TreeRelease

@@ -17,8 +17,8 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from dpbandits._typing import IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.local.gp_spec import GPUCBSpec, PublishedWeights
-from dpbandits.local.gp_ucb import GPUCBServer
+from dpbandits.local.contract.gp_spec import GPSpec, PublishedWeights
+from dpbandits.local.server.gp_ucb import GPUCBServer
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 
@@ -43,7 +43,7 @@ class Dubey2021LocalServer(GPUCBServer):
 
     def __init__(
         self,
-        spec: GPUCBSpec,
+        spec: GPSpec,
         *,
         horizon: int,
         norm_bound: float = 1.0,

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.local.learning import CellSums, grown
-from dpbandits.models.partition import DyadicPartition
+from dpbandits.local.learners.base import CellSums, grown
+from dpbandits.models.trees.partition import DyadicPartition
 
 __all__ = ["Ma2025Constants", "Ma2025Rule"]
 

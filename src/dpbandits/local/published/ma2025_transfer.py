@@ -27,9 +27,9 @@ import numpy as np
 
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.local.learning import CellSums, grown
+from dpbandits.local.learners.base import CellSums, grown
 from dpbandits.local.published.ma2025 import Ma2025Constants, Ma2025Rule
-from dpbandits.models.partition import DyadicPartition
+from dpbandits.models.trees.partition import DyadicPartition
 
 __all__ = ["Ma2025TransferConstants", "Ma2025TransferRule"]
 

@@ -14,7 +14,8 @@ of X has another column space as soon as n > d + 1. So the supports of Z under t
 (up to
 measure zero), and no finite epsilon holds at any delta below 1. The theorem it rests on (Blocki et al. 2012)
 is
-about X^T M, which mixes *rows*; here rows are what is released. `dpbandits.audit.kharkovskii2020` recovers
+about X^T M, which mixes *rows*; here rows are what is released. `dpbandits.audit.attacks.kharkovskii2020`
+recovers
 all
 rows from d + 1 known ones to 13 digits.
 
@@ -38,8 +39,8 @@ from dpbandits.errors import (
     InvalidParameter,
     UnknownDecision,
 )
-from dpbandits.models._kernel import Kernel
 from dpbandits.models.gaussian_process import PoolGP
+from dpbandits.models.kernels.base import Kernel
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Observer
@@ -50,7 +51,7 @@ ATTACK = (
     "the released columns lie in the column space of the centred table. Whoever knows all rows but one "
     "tells any two "
     "candidates for it apart with certainty, and whoever knows d + 1 rows recovers every other row exactly "
-    "(dpbandits.audit.kharkovskii2020)."
+    "(dpbandits.audit.attacks.kharkovskii2020)."
 )
 
 

@@ -46,9 +46,9 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.accounting import Certificate
+from dpbandits.privacy.calibration import Certificate
+from dpbandits.privacy.gram_vector import LATTICE, GramVectorMechanism
 from dpbandits.privacy.guarantee import MechanismRecord
-from dpbandits.privacy.mechanisms import LATTICE, GramVectorMechanism
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.prefix_sums.factors import Factor
 

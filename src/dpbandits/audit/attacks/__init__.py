@@ -1,0 +1,1 @@
+"""Attacks through public calls: each makes an adversary whose success bounds a promise from below."""

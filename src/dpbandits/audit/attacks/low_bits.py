@@ -1,0 +1,56 @@
+"""The attack on the last bits of floating-point noise, and noise that it cannot touch.
+
+Mironov (2012): float64 holds more numbers near 0 than far from it. Noise drawn as a float and added to a
+float lands on numbers that depend on what it was added to. Here the two worlds are 0 and 1. Noise near 0
+is a multiple of a tiny power of two; once it was added to 1, rounding leaves a multiple of 2^-53. So an
+output that is no multiple of 2^-53 cannot come from 1, however small epsilon is.
+
+Noise on a lattice has outputs on one lattice in both worlds: nothing of this is left.
+
+- `finest_bit`: exponent of the lowest set bit of a float; `off_grid`: the attack.
+- `naive_laplace`, `naive_gaussian`: noise as it is often added. Broken; for the audit alone.
+"""
+
+import os
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.privacy.calibration import gaussian_sigma
+
+__all__ = ["finest_bit", "naive_gaussian", "naive_laplace", "off_grid", "system_generator"]
+
+
+def system_generator() -> np.random.Generator:
+    """NumPy's generator, seeded by the operating system."""
+    return np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
+
+
+def naive_laplace(values: FloatArray, *, epsilon: float) -> FloatArray:
+    """`values` plus NumPy's float Laplace noise for sensitivity 1. BROKEN: pure epsilon in name only."""
+    noise = system_generator().laplace(scale=1.0 / epsilon, size=np.shape(values))
+    return np.asarray(values + noise)
+
+
+def naive_gaussian(values: FloatArray, *, epsilon: float, delta: float) -> FloatArray:
+    """`values` plus NumPy's float normal noise for sensitivity 1. BROKEN: (epsilon, delta) in name only."""
+    scale = gaussian_sigma(epsilon, delta, 1.0)
+    return np.asarray(values + system_generator().normal(scale=scale, size=np.shape(values)))
+
+
+def finest_bit(values: FloatArray) -> IntArray:
+    """Exponent e of the lowest set bit: the largest e with values/2^e whole; 0 for 0.
+
+    Example:
+        >>> finest_bit(np.array([1.0, 0.75, 12.0, 2.0**-60 + 2.0**-10])).tolist()
+        [0, -2, 2, -60]
+    """
+    mantissa, exponent = np.frexp(np.asarray(values, dtype=np.float64))
+    whole = np.ldexp(mantissa, 53).astype(np.int64)
+    lowest = np.where(whole == 0, 1, whole & -whole).astype(np.float64)
+    return np.where(whole == 0, 0, exponent - 53 + np.log2(lowest).astype(np.int64)).astype(np.int64)
+
+
+def off_grid(outputs: FloatArray) -> FloatArray:
+    """-1 where an output cannot come from noise added to 1, so that it came from 0; else 0. (n,) -> (n,)."""
+    return -(finest_bit(outputs) < -53).astype(np.float64)

@@ -1,0 +1,127 @@
+"""A membership attack through the public API, the same for private and non-private policies.
+
+The attacker knows everybody's record, the public coins and the algorithm; of one target person they
+know everything but whether the reward was the highest or the lowest possible. They watch what the
+policy predicts for the target's action after it has learned, and guess. A guess is right half the time
+by luck; a guarantee bounds how much more often it can be right.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits.domains import RewardRange
+from dpbandits.errors import InvalidParameter
+from dpbandits.policy import Policy
+from dpbandits.policy.coins import PublicCoins
+
+__all__ = ["MembershipAttack", "People", "attack_reward"]
+
+
+class People(Protocol):
+    """Whom the policies decide about; every environment of `dpbandits.lab.worlds` is one."""
+
+    @property
+    def horizon(self) -> int:
+        """How many they are."""
+        ...
+
+    @property
+    def reward_range(self) -> RewardRange:
+        """Public bounds of rewards."""
+        ...
+
+    def decision_sets(self, start: int, stop: int) -> FloatArray:
+        """(B, n, d) what people start..stop-1 are offered."""
+        ...
+
+    def rewards(self, start: int, stop: int, indices: IntArray) -> FloatArray:
+        """(B,) what the chosen rows pay."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembershipAttack:
+    """How often the attacker named the target's reward.
+
+    Attributes:
+        trials: guesses made, on runs that the attacker had not trained on.
+        correct: guesses that were right.
+        bound: the largest success rate that the policy's guarantee allows; 1 without a guarantee.
+    """
+
+    trials: int
+    correct: int
+    bound: float
+
+    @property
+    def success(self) -> float:
+        """Share of right guesses; 0.5 is luck."""
+        return self.correct / self.trials
+
+    @property
+    def standard_error(self) -> float:
+        """Of `success`, binomial."""
+        return float(np.sqrt(self.success * (1.0 - self.success) / self.trials))
+
+
+def attack_reward(
+    make_policy: Callable[[int], Policy],
+    environment: People,
+    *,
+    rounds: int,
+    target: int = 0,
+    trials: int = 500,
+    seed: Seed = 0,
+) -> MembershipAttack:
+    """Guess one person's reward from a policy's predictions.
+
+    Every trial runs a fresh policy on the same people: `rounds` are asked and told, the target's reward
+    set to the top or the bottom of the range by a fair coin, and one more person asks, so that a
+    policy that learns in blocks has learned. As many trials again train the attacker.
+
+    Args:
+        make_policy: trial number -> a fresh policy with fresh noise and the same public seed.
+        environment: the people.
+        rounds: how many of them come before the attacker looks; at least one block.
+        target: the round of the target person.
+        trials: guesses.
+        seed: of the fair coins.
+
+    Raises:
+        InvalidParameter: the target is not among the rounds.
+    """
+    if not 0 <= target < rounds < environment.horizon or trials < 2:
+        raise InvalidParameter("attack: expected 0 <= target < rounds < horizon and at least 2 trials")
+    secrets = PublicCoins(seed).uniform("attack/target", 0, 2 * trials, 1)[:, 0] < 0.5
+    rewards = np.where(secrets, environment.reward_range.high, environment.reward_range.low)
+    views = np.array(
+        [
+            _view(make_policy(trial), environment, rounds, target, reward)
+            for trial, reward in enumerate(rewards)
+        ]
+    )
+    known, guessed = secrets[:trials], secrets[trials:]
+    high, low = views[:trials][known], views[:trials][~known]
+    if len(high) == 0 or len(low) == 0:
+        raise InvalidParameter("attack: all training coins fell alike; take more trials or another seed")
+    threshold = 0.5 * (high.mean() + low.mean())
+    guesses = views[trials:] > threshold  # a higher reward can only raise the prediction at its action
+    bound = make_policy(0).guarantee.membership_bound()
+    return MembershipAttack(trials=trials, correct=int((guesses == guessed).sum()), bound=bound)
+
+
+def _view(policy: Policy, environment: People, rounds: int, target: int, reward: float) -> float:
+    """What the attacker sees: the prediction for the target's action after one more person has come."""
+    named = bool(getattr(policy, "user_ids", False))
+    candidates = environment.decision_sets(0, rounds)
+    decisions = policy.ask_batch(candidates, users=list(range(rounds)) if named else None)
+    rewards: FloatArray = np.array(environment.rewards(0, rounds, decisions.indices))
+    rewards[target] = reward
+    policy.tell_batch(decisions.ids, rewards)
+    policy.ask(environment.decision_sets(rounds, rounds + 1)[0], user=rounds if named else None)
+    mean, _ = policy.predict(decisions.actions[target][None])
+    return float(mean[0])

@@ -1,0 +1,98 @@
+"""The attack on noise drawn only for the user's own bin.
+
+Ma2025's public code adds Laplace noise to a bin's sums only for users who fall into it. Seen as a report,
+every other bin's entries are exactly zero, and the bin is read off. The attacker knows that the user is
+in one of two bins, each as likely, and names one: of a report that is epsilon-locally private at most a
+share e^epsilon/(1 + e^epsilon) is named right, whatever the attacker does.
+
+- `own_bin_noise`: one report, in effect, under the public code. BROKEN; for the audit alone.
+- `estimates_of`: one honest report as the server sees it.
+- `read_bins`: the attack.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.reports import ReportMechanism, Words, system_words
+
+__all__ = ["BinsRead", "estimates_of", "own_bin_noise", "read_bins"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinsRead:
+    """How often the attacker named the right one of two bins.
+
+    Attributes:
+        trials: reports looked at.
+        correct: bins named right.
+        epsilon: what the report claims.
+    """
+
+    trials: int
+    correct: int
+    epsilon: float
+
+    @property
+    def success(self) -> float:
+        """Share of bins named right; 0.5 is luck."""
+        return self.correct / self.trials
+
+    @property
+    def bound(self) -> float:
+        """The largest share that the claim allows."""
+        return 1.0 / (1.0 + math.exp(-self.epsilon))
+
+    @property
+    def excess(self) -> float:
+        """Standard errors by which the success exceeds the bound; far above zero, the claim is false."""
+        error = math.sqrt(self.bound * (1.0 - self.bound) / self.trials)
+        return (self.success - self.bound) / error
+
+
+def own_bin_noise(cell: int, *, n_cells: int, epsilon: float, rng: np.random.Generator) -> FloatArray:
+    """(n_cells, 2) sums U and V of one user of reward 1 under the public code. BROKEN at any epsilon."""
+    report = np.zeros((n_cells, 2))
+    report[cell] = 1.0 + rng.laplace(scale=4.0 / epsilon, size=2)
+    return report
+
+
+def estimates_of(
+    report: ReportMechanism, cell: int, *, positive: bool, words: Words = system_words
+) -> FloatArray:
+    """(n_cells, 2) signed sum and count that the server estimates from one real report."""
+    payload = np.frombuffer(report.encode(cell, positive=positive, words=words), np.uint8)[None]
+    return np.stack(report.estimate(report.aggregate(payload), 1), axis=1)
+
+
+def read_bins(
+    draw: Callable[[int], FloatArray], *, epsilon: float, trials: int = 4000, seed: int = 0
+) -> BinsRead:
+    """Read the bin off reports of users of bin 0 or bin 1.
+
+    Args:
+        draw: bin -> (n_cells, k) what a report of a user of that bin says of every bin.
+        epsilon: what the report claims.
+        trials: number of reports.
+        seed: of the fair coins that pick the bin.
+
+    Raises:
+        InvalidParameter: no trial.
+    """
+    if trials < 1:
+        raise InvalidParameter("trials: expected at least one")
+    truth = np.random.default_rng(seed).integers(2, size=trials)
+    named = [_named(draw(int(bin_))) for bin_ in truth]
+    return BinsRead(trials=trials, correct=int((np.array(named) == truth).sum()), epsilon=epsilon)
+
+
+def _named(report: FloatArray) -> int:
+    """The bin that alone has entries other than zero; else the one whose entries add up to more."""
+    silent = (report[:2] == 0.0).all(axis=1)
+    if silent[0] != silent[1]:
+        return int(silent[0])
+    return int(report[1].sum() > report[0].sum())

@@ -1,0 +1,183 @@
+"""Where the law of contexts comes from: said in the guarantee, because the estimator leans on it.
+
+`ContextLaw.known` (a law that is public knowledge), `.from_generator`, `.from_public_sample` (people who
+agreed, or past public data) cost no privacy. `.from_private_histogram` spends epsilon on noisy counts.
+A wrong law costs accuracy, and not a little; it never costs privacy.
+"""
+
+import math
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits import _checks
+from dpbandits._reading import reading
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.errors import ContributionExceeded, InvalidData, InvalidParameter
+from dpbandits.models.measures import CellMeasure
+from dpbandits.policy.bookkeeping import user_digest
+from dpbandits.privacy.noise import NoiseSource, SecureNoise
+from dpbandits.privacy.rows.base import words_of
+from dpbandits.privacy.samplers import lattice_laplace
+
+__all__ = ["ContextLaw"]
+
+SOURCES = {
+    "known": "it was declared as public knowledge",
+    "generator": "it was counted on draws from a public generator",
+    "public sample": "it was counted on a sample declared public",
+    "private histogram": "it was counted on the protected people, with noise",
+}
+_HISTOGRAM_STREAM = 6_001
+
+LARGEST_RATE = 16.0
+"""More epsilon than that a count does not make noise smaller: it is almost surely zero already."""
+
+
+@dataclass(frozen=True)
+class ContextLaw:
+    """A law of contexts on public cells, and where it comes from.
+
+    Attributes:
+        measure: the cells and their weights.
+        source: "known", "generator", "public sample" or "private histogram".
+        epsilon: pure loss spent on it; 0 unless a private histogram.
+        status: of the noise, where some was used.
+        rounds_per_user: rows of one user that a private histogram's noise covers.
+        counted_units: whether it counted them, and refused users with more.
+    """
+
+    measure: CellMeasure
+    source: str = "known"
+    epsilon: float = 0.0
+    status: str = "enforced"
+    rounds_per_user: int = 1
+    counted_units: bool = False
+
+    def __post_init__(self) -> None:
+        if self.source not in SOURCES:
+            raise InvalidParameter(f"source is {self.source!r}, expected one of {sorted(SOURCES)}")
+        if (self.source == "private histogram") != (self.epsilon > 0.0):
+            raise InvalidParameter("a private histogram, and nothing else, spends epsilon")
+        if self.status not in ("enforced", "simulated"):
+            raise InvalidParameter("status: expected enforced or simulated")
+        _checks.integer(self.rounds_per_user, name="rounds_per_user")
+
+    @classmethod
+    def of(cls, value: "ContextLaw | CellMeasure") -> "ContextLaw":
+        """A law as it is, or a measure as public knowledge."""
+        if isinstance(value, ContextLaw):
+            return value
+        if isinstance(value, CellMeasure):
+            return cls(value)
+        raise InvalidParameter(f"contexts is a {type(value).__name__}, expected a ContextLaw or CellMeasure")
+
+    @classmethod
+    def from_generator(
+        cls,
+        sample: Callable[[int, np.random.Generator], FloatArray],
+        *,
+        cells: CellMeasure,
+        draws: int = 200_000,
+        seed: Seed = 0,
+    ) -> Self:
+        """Counts of `draws` contexts from a public generator (n, rng) -> (n, d)."""
+        rng = np.random.Generator(np.random.Philox(key=seed))
+        return cls(_counted(sample(draws, rng), cells, smoothing=0.5), "generator")
+
+    @classmethod
+    def from_public_sample(cls, contexts: ArrayLike, *, cells: CellMeasure, smoothing: float = 0.5) -> Self:
+        """Counts of contexts (n, d) that everybody may see, each cell with `smoothing` more."""
+        return cls(_counted(contexts, cells, smoothing=smoothing), "public sample")
+
+    @classmethod
+    def from_private_histogram(
+        cls,
+        contexts: ArrayLike,
+        *,
+        cells: CellMeasure,
+        epsilon: float,
+        rounds_per_user: int = 1,
+        units: Sequence[object] | None = None,
+        noise: NoiseSource | None = None,
+    ) -> Self:
+        """Counts of the protected people's contexts (n, d), with discrete Laplace noise on each cell.
+
+        Replacing what one user brings in k rounds moves counts by at most 2 k in all: noise of rate
+        epsilon/(2 k) is epsilon-DP. Negative counts become zero, and every cell keeps a little mass. A
+        `ExploreThenCommit`
+        counts epsilon in its total, and refuses a histogram of fewer rows a user than it promises to cover; a
+        ledger is charged for it by the caller, as there is none here.
+
+        Args:
+            contexts: (n, d) rows.
+            cells: public cells.
+            epsilon: to be spent.
+            rounds_per_user: k.
+            units: (n,) whose rows these are; without them k is an unchecked assumption.
+            noise: default `SecureNoise()`.
+
+        Raises:
+            InvalidData: contexts off the public range.
+            ContributionExceeded: a user has more than k rows; nothing was counted.
+        """
+        loss = _checks.number(epsilon, name="epsilon")
+        rounds = _checks.integer(rounds_per_user, name="rounds_per_user")
+        source = SecureNoise() if noise is None else noise
+        located = cells.locate(contexts, name="contexts")
+        if units is not None:
+            if len(units) != len(located):
+                raise InvalidData("units: expected one id a row")
+            salt = secrets.token_bytes(16)
+            if max(Counter(user_digest(unit, salt) for unit in units).values(), default=0) > rounds:
+                raise ContributionExceeded(
+                    f"a unit has more than {rounds} row(s): keep {rounds} by a public rule, or raise "
+                    "rounds_per_user; nothing was counted"
+                )
+        counts = np.bincount(located, minlength=cells.size).astype(np.int64)
+        rate = min(math.nextafter(loss / (2.0 * rounds), 0.0), LARGEST_RATE)
+        drawn = lattice_laplace(rate, cells.size, words_of(source, stream=_HISTOGRAM_STREAM))
+        noisy = np.maximum(counts + drawn, 0).astype(np.float64) + 0.5
+        measure = cells.with_weights(noisy)
+        return cls(measure, "private histogram", loss, source.status, rounds, units is not None)
+
+    def check_covers(self, rounds_per_user: int) -> None:
+        """Refuse a private histogram whose noise covers fewer rows of a user than are promised to be."""
+        if self.epsilon > 0.0 and self.rounds_per_user < rounds_per_user:
+            raise InvalidParameter(
+                f"contexts: the histogram covers {self.rounds_per_user} row(s) a user, the promise "
+                f"{rounds_per_user}: count it with rounds_per_user={rounds_per_user}"
+            )
+
+    def describe(self) -> str:
+        """Where it comes from, as a sentence for the guarantee."""
+        return f"The law of contexts on {self.measure.size} cells is public: {SOURCES[self.source]}."
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {
+            "measure": self.measure.to_config(),
+            "source": self.source,
+            "epsilon": self.epsilon,
+            "status": self.status,
+            "rounds_per_user": self.rounds_per_user,
+            "counted_units": self.counted_units,
+        }
+
+    @classmethod
+    @reading("the configuration of a law of contexts")
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Rebuild a law from `to_config()`."""
+        return cls(**{**config, "measure": CellMeasure.from_config(config["measure"])})
+
+
+def _counted(contexts: ArrayLike, cells: CellMeasure, *, smoothing: float) -> CellMeasure:
+    if not smoothing >= 0.0:
+        raise InvalidParameter("smoothing: expected a number of at least 0")
+    counts = np.bincount(cells.locate(contexts, name="contexts"), minlength=cells.size)
+    return cells.with_weights(counts + smoothing)

@@ -1,0 +1,146 @@
+r"""The population form of kernel regression on uniformly explored data: diagonal for any number of rounds.
+
+Pairs (action, context) fall on public cells w with the public law mu = p_x x kappa; psi_i, lambda_i are the
+eigenpairs of the kernel under mu (`dpbandits.models.features.eigen`). With T rounds, ridge tau and
+h_i = lambda_i/(T lambda_i + tau):
+
+| quantity | formula |
+|---|---|
+| estimate from cell sums s | sum_i h_i psi_i(w) b_i, b = psi^T s |
+| influence of a reward at v on w | g(w, v) = sum_i h_i psi_i(w) psi_i(v) |
+| deviation sigma-bar(w) | sqrt(g(w, w)) |
+
+It is the estimator of Pavlovic2025, eqs. (4) and (5), with the empirical covariance of an approximating
+set replaced by the covariance that this set approximates. Units: rewards are centred and divided by their
+bound, so they lie in [-1, 1]. Nothing here is private or random; the arithmetic that meets raw data is in
+`dpbandits.central.explore_then_commit.sums`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.models.features.eigen import EigenFeatures
+
+__all__ = [
+    "NOISE_VARIANCE",
+    "SIGNAL_VARIANCE",
+    "CoefficientPosterior",
+    "PopulationEstimator",
+    "prior_variances",
+]
+
+SIGNAL_VARIANCE = 0.25 / 1.44
+"""Expected variance of the mean reward over cells, in squared bounds: a function with largest value 1 has
+about 1/4, and its bound leaves room for noise (1.2)."""
+
+NOISE_VARIANCE = 0.2
+"""Variance of a reward times an eigenfunction, in squared bounds: at most 1, here what both the signal and a
+little noise make of it."""
+
+
+def prior_variances(eigenvalues: FloatArray) -> FloatArray:
+    """(m,) expected squares of the coefficients of a function made of kernel sections: ~ lambda^2.
+
+    Example:
+        >>> prior_variances(np.array([2.0, 1.0])) / SIGNAL_VARIANCE
+        array([0.8, 0.2])
+    """
+    squares = eigenvalues**2
+    return np.asarray(SIGNAL_VARIANCE * squares / squares.sum())
+
+
+@dataclass(frozen=True)
+class PopulationEstimator:
+    """The estimator for one number of rounds and one ridge.
+
+    Args:
+        features: eigenfeatures over (actions, contexts): cell = action * n_contexts + context.
+        n_actions: number of actions.
+        rounds: T.
+        ridge: tau.
+    """
+
+    features: EigenFeatures
+    n_actions: int
+    rounds: int
+    ridge: float
+
+    @property
+    def n_contexts(self) -> int:
+        """Number of context cells."""
+        return self.features.n_cells // self.n_actions
+
+    @cached_property
+    def shrinkage(self) -> FloatArray:
+        """(m,) h."""
+        values = self.features.eigenvalues
+        return np.asarray(values / (self.rounds * values + self.ridge))
+
+    @cached_property
+    def scaled(self) -> FloatArray:
+        """(n, m) rows sqrt(h) psi(w): their inner products are the influences, their norms sigma-bar."""
+        return np.asarray(self.features.psi * np.sqrt(self.shrinkage))
+
+    @cached_property
+    def deviation(self) -> FloatArray:
+        """(n,) sigma-bar."""
+        return np.asarray(np.sqrt(self.features.squares @ self.shrinkage))
+
+    def estimate(self, sums: FloatArray) -> FloatArray:
+        """(A, C) estimated means from cell sums (n,)."""
+        weights = self.shrinkage * (self.features.psi.T @ sums)
+        return np.asarray((self.features.psi @ weights).reshape(self.n_actions, self.n_contexts))
+
+    def influence(self, context: int) -> FloatArray:
+        """(A, n): how a reward at each cell moves the estimate of every action at one context cell."""
+        return np.asarray(self.scaled[context :: self.n_contexts] @ self.scaled.T)
+
+    def own_ranges(self, contexts: IntArray, actions: IntArray | None = None) -> FloatArray:
+        """(k, a): spread over actions x of g((x, c), w), for cells w of context c = contexts[k]."""
+        chosen = slice(None) if actions is None else actions
+        root = np.sqrt(self.shrinkage)
+        spreads = []
+        for context in contexts:
+            rows = self.features.psi[context :: self.n_contexts] * root
+            block = rows[chosen] @ rows.T
+            spreads.append(block.max(axis=1) - block.min(axis=1))
+        return np.array(spreads)
+
+
+@dataclass(frozen=True)
+class CoefficientPosterior:
+    """Independent normal beliefs about the coefficients of the eigenfunctions.
+
+    Attributes:
+        mean: (m,).
+        variance: (m,).
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+
+    @classmethod
+    def prior(cls, eigenvalues: FloatArray) -> "CoefficientPosterior":
+        """Nothing seen."""
+        return cls(np.zeros(len(eigenvalues)), prior_variances(eigenvalues))
+
+    def given(
+        self, projections: FloatArray, *, rounds: int, noise_variance: FloatArray
+    ) -> "CoefficientPosterior":
+        """After b = psi^T s of `rounds` rounds, released with noise of these variances (m,).
+
+        b_i has mean T theta_i and variance T v + noise.
+        """
+        total = rounds * NOISE_VARIANCE + noise_variance
+        precision = 1.0 / self.variance + rounds**2 / total
+        mean = (self.mean / self.variance + rounds * projections / total) / precision
+        return CoefficientPosterior(mean, 1.0 / precision)
+
+    def tables(self, features: EigenFeatures, n_actions: int) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (A, C) at every cell."""
+        mean = features.psi @ self.mean
+        deviation = np.sqrt(features.squares @ self.variance)
+        return mean.reshape(n_actions, -1), deviation.reshape(n_actions, -1)

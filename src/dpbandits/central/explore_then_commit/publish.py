@@ -1,0 +1,114 @@
+"""Releasing a whole regression function once: exact integer projections, calibrated noise, a posterior.
+
+With the features sqrt(h) psi(w) rounded to integers V(w), the statistic sum_rows y V(w) is an exact integer
+vector; a row moves it by at most cap(w) |V(w)|, so replacing the k rows of one user moves it by at most
+2 k max_w cap(w) |V(w)|. No term for rounding is needed: sensitivity and statistic use the same integers.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.central.explore_then_commit.calibration import Plan, clip_loss
+from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
+from dpbandits.central.explore_then_commit.sums import (
+    REWARD_UNIT,
+    exact_products,
+    integer_caps,
+    integer_weights,
+)
+from dpbandits.privacy.certificates import Certificate
+from dpbandits.privacy.guarantee import MechanismRecord
+from dpbandits.privacy.noise import NoiseSource
+
+__all__ = ["FunctionRelease"]
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionRelease:
+    """The mechanism that releases sqrt(h) psi^T s with noise.
+
+    Args:
+        plan: ridge and caps.
+        noise: where noise comes from.
+        epsilon, delta: of this release.
+        rounds_per_user: rows of one user.
+        draws: draws of noise in all releases that share the promise; default those of this one.
+
+    Raises:
+        InvalidParameter: so little epsilon for so many rows of a user that the noise leaves the lattice.
+    """
+
+    plan: Plan
+    noise: NoiseSource
+    epsilon: float
+    delta: float
+    rounds_per_user: int = 1
+    draws: int | None = None
+
+    def __post_init__(self) -> None:
+        self.calibration  # noqa: B018  # a scale that does not fit the lattice shows before any data
+
+    @cached_property
+    def _integers(self) -> tuple[FloatArray, float]:
+        return integer_weights(self.plan.estimator.scaled)
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """What one user moves the integer vector by at most."""
+        vectors, _ = self._integers
+        # squares of integers up to 2^18 over at most 2^14 features add up exactly in float64
+        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * (1.0 + 2.0**-50)
+        caps = integer_caps(self.plan.caps)
+        return 2.0 * self.rounds_per_user * float((caps * norms).max()) * (1.0 + 2.0**-50)
+
+    @cached_property
+    def calibration(self) -> tuple[float, Certificate]:
+        """Noise scale in lattice units, and what it certifies."""
+        draws = self._integers[0].shape[1] if self.draws is None else self.draws
+        return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta, draws=draws)
+
+    def release(self, sums: IntArray) -> IntArray:
+        """Where raw data meets noise: the noisy integer vector (m,) of cell sums (n,)."""
+        vectors, _ = self._integers
+        exact = exact_products(vectors.T, sums)
+        return exact + self.noise.integer_gaussian(self.calibration[0], len(exact))
+
+    @property
+    def noise_sd(self) -> float:
+        """Of the released sqrt(h) psi^T s, in units of the reward bound."""
+        return self.calibration[0] * self._integers[1] * REWARD_UNIT
+
+    def tables(
+        self, posterior: CoefficientPosterior, *, reference: float, bound: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Post-processing: mean and standard deviation (A, C) in reward units; clipping counts as scatter."""
+        estimator = self.plan.estimator
+        mean, sd = posterior.tables(estimator.features, estimator.n_actions)
+        clipped = clip_loss(self.plan.caps).reshape(mean.shape)
+        return reference + bound * mean, bound * np.sqrt(sd**2 + clipped)
+
+    def update(self, posterior: CoefficientPosterior, released: IntArray) -> CoefficientPosterior:
+        """Post-processing: what a release says about the coefficients."""
+        estimator = self.plan.estimator
+        root = np.sqrt(estimator.shrinkage)
+        projections = released * (self._integers[1] * REWARD_UNIT) / root
+        return posterior.given(
+            projections, rounds=estimator.rounds, noise_variance=(self.noise_sd / root) ** 2
+        )
+
+    def record(self, *, releases: int = 1) -> MechanismRecord:
+        """For the guarantee."""
+        sigma, certificate = self.calibration
+        return MechanismRecord(
+            name="sums of capped rewards times features, the whole function",
+            law=self.noise.gaussian_law,
+            scale=sigma,
+            sensitivity=math.nextafter(self.sensitivity, math.inf),
+            certificate=certificate,
+            releases=releases,
+            unit="in lattice units of the release",
+        )

@@ -1,0 +1,419 @@
+"""Block release: a Gaussian-process bandit under joint differential privacy.
+
+The policy learns only at a few block boundaries, fixed in advance. At each it releases, with noise,
+mixed sums of phi phi^T and (y - middle) phi over the blocks so far; everything it ever computes comes
+from these releases. It stands beside Dubey2021, Algorithm 1 (a binary tree over all rounds and a
+positive-definite shift), and departs from it in every part:
+
+- few uneven blocks and a square root of the lower-triangular ones matrix instead of a tree;
+- rewards centred; Gram matrix and vector released jointly, at the price of the vector alone;
+- no shift: the Gram is shrunk towards a public prior and made positive semidefinite afterwards, and
+  the posterior is generalised least squares on block sums that knows the noise;
+- Thompson sampling with a scaled-down covariance instead of confidence bounds that the noise inflates.
+
+Privacy: (epsilon, delta)-joint DP; the unit is one user's whole contribution, decision sets and rewards
+of at most `rounds_per_user` rounds. A round belongs to the block of its ask, whatever becomes of its
+reward. Raw data meets noise in one place, `_release_block`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from dpbandits import _checks, domains
+from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.central.configuration import parsed
+from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
+from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
+from dpbandits.central.statement import block_release_guarantee
+from dpbandits.domains import RewardRange
+from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.models.decision_sets import PublicSets
+from dpbandits.models.features import Features, mercer_or_given
+from dpbandits.models.kernels import Kernel
+from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.policy import BasePolicy, best_choice, uniform_choice
+from dpbandits.privacy import definitions
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.gram_vector import GramVectorMechanism
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from dpbandits.privacy.prefix_sums import BlockRelease, Factor, factor_for
+from dpbandits.state.ledger import Ledger
+
+__all__ = ["GPBandit"]
+
+THOMPSON_SCALE = 0.25
+"""Posterior deviations are multiplied by this before drawing; chosen on tuning seeds."""
+
+PRIOR_VARIANCE = 0.2
+"""Prior variance of a feature weight, in squared widths of the reward range; chosen on tuning seeds."""
+
+LONGEST_HORIZON = 1 << 22
+"""What int64 sums hold: the horizon when none is given."""
+
+_CHUNK = 2048
+"""Decision sets whose Thompson weights are held at a time."""
+
+
+class GPBandit(BasePolicy):
+    """Gaussian-process bandit that learns from a few noisy releases.
+
+    Args:
+        domain: public set that every candidate lies in.
+        reward_range: public (low, high).
+        horizon: rounds in all; the noise is calibrated to the blocks they are cut into. None where it is
+            not known: every block then gets fresh noise by itself (parallel composition), which costs more.
+        privacy: epsilon, delta and `rounds_per_user`.
+        kernel: what the reward function looks like; a public choice.
+        n_features: size of the Mercer feature map of `kernel` over `domain`; more of them fit finer
+            functions and carry more noise.
+        features: another feature map with norm at most 1, instead of `kernel` and `n_features`.
+        blocks: round indices at which to release, strictly increasing; default `default_blocks`.
+        reporting_delay: rounds that a block's release waits for its last rewards.
+        decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may
+            know what every user was offered; only rewards are protected and the Gram is exact).
+        regression: "blocks" (least squares over blocks, shrunk Gram) or "prefix" (last prefix sum: worse
+            with few features, and with several hundred the faster one, as its cost does not grow with the
+            blocks; see `benchmarks/run.py`).
+        factor: how the blocks are mixed; default the one that `factor_for` takes.
+        public_decision_sets: (S, n, d) sets that people are expected to bring; default uniform.
+        public_law_spread: believed relative deviation of people from these sets. 0 trusts them blindly,
+            a large value ignores them, "likely" lets the releases say. Wrong beliefs cost reward, never
+            privacy.
+        prior_variance: of a feature weight, in squared widths of the reward range.
+        thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy.
+        user_ids, clip, seed, ledger, account: see `BasePolicy`.
+        noise: default `SecureNoise()`; `SimulatedNoise(seed)` for studies protects nobody.
+
+    Raises:
+        InvalidParameter: arguments that do not fit together.
+
+    Privacy: (epsilon, delta)-joint DP; `guarantee.explain()` says it in words.
+
+    References:
+        Denisov et al. 2022 (matrix mechanism on adaptive streams); compare Dubey2021, Algorithm 1.
+
+    Example:
+        >>> import dpbandits as dpb
+        >>> policy = GPBandit(
+        ...     kernel=dpb.kernels.SquaredExponential(lengthscale=0.3), domain=dpb.Box(low=[0], high=[1]),
+        ...     reward_range=(0, 1), horizon=100, privacy=JointDP(epsilon=1, delta=1e-6), n_features=5)
+        >>> decision = policy.ask(np.array([[0.1], [0.9]]), user="u-17")
+        >>> policy.tell(decision.id, 1.0).value
+        'counted'
+    """
+
+    kind = "central.BlockGPUCB"
+
+    def __init__(
+        self,
+        *,
+        domain: domains.Domain,
+        reward_range: RewardRange | tuple[float, float],
+        horizon: int | None,
+        privacy: JointDP,
+        kernel: Kernel | None = None,
+        n_features: int = 20,
+        features: Features | None = None,
+        blocks: Sequence[int] | None = None,
+        reporting_delay: int = 0,
+        decision_sets: Literal["private", "public"] = "private",
+        regression: Regression = "blocks",
+        factor: Factor | None = None,
+        public_decision_sets: FloatArray | None = None,
+        public_law_spread: float | Literal["likely"] = "likely",
+        prior_variance: float = PRIOR_VARIANCE,
+        thompson_scale: float = THOMPSON_SCALE,
+        user_ids: bool = True,
+        clip: bool = False,
+        seed: Seed = 0,
+        noise: NoiseSource | None = None,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+    ) -> None:
+        rounds = LONGEST_HORIZON if horizon is None else horizon
+        super().__init__(
+            domain=domain,
+            reward_range=reward_range,
+            horizon=rounds,
+            rounds_per_user=privacy.rounds_per_user,
+            user_ids=user_ids,
+            clip=clip,
+            seed=seed,
+            ledger=ledger,
+            account=account,
+        )
+        _checks.one_of(decision_sets, ("private", "public"), name="decision_sets")
+        _checks.one_of(regression, ("blocks", "prefix"), name="regression")
+        if not (isinstance(public_law_spread, str) and public_law_spread == "likely"):
+            _checks.number(public_law_spread, name="public_law_spread", exclusive=False)
+        _checks.number(prior_variance, name="prior_variance")
+        _checks.number(thompson_scale, name="thompson_scale", exclusive=False)
+        _checks.integer(reporting_delay, name="reporting_delay", minimum=0)
+        if _checks.integer(rounds, name="horizon") > LONGEST_HORIZON:
+            raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
+        if horizon is not None:
+            definitions.warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
+        self.open_ended = horizon is None
+        self.privacy = privacy
+        self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features)
+        if blocks is None:
+            self.blocks = open_ended_blocks(rounds) if horizon is None else default_blocks(horizon)
+        else:
+            self.blocks = check_boundaries(blocks, rounds)
+        self.reporting_delay = reporting_delay
+        self.decision_sets = decision_sets
+        self.regression = regression
+        self.public_decision_sets = (
+            None
+            if public_decision_sets is None
+            else domain.validate(public_decision_sets, name="public sets")
+        )
+        if self.public_decision_sets is not None and self.public_decision_sets.ndim != 3:
+            raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
+        self.public_law_spread = public_law_spread
+        self.prior_variance = prior_variance
+        self.thompson_scale = thompson_scale
+        self._noise = SecureNoise() if noise is None else noise
+        self._release = BlockRelease(
+            factor=factor_for(self.blocks, horizon=horizon) if factor is None else factor,
+            mechanism=GramVectorMechanism(
+                n_features=self.features.n_features,
+                supports=self.features.supports,
+                rounds_per_user=privacy.rounds_per_user,
+                vector_only=decision_sets == "public",
+            ),
+            noise=self._noise,
+            epsilon=privacy.epsilon,
+            delta=privacy.delta,
+            max_rounds=rounds,
+        )
+        if self._release.factor.n_blocks != len(self.blocks):
+            raise InvalidParameter(
+                f"factor mixes {self._release.factor.n_blocks} blocks and the schedule has {len(self.blocks)}"
+            )
+        self.features(domain.sample(1, np.random.default_rng(0)))  # a map of another domain fails here
+        size = self._release.mechanism.size
+        self._raw_sums = np.zeros((0, size), dtype=np.int64)  # secret
+        self._released = np.zeros((0, size), dtype=np.int64)
+        self._grams = np.zeros((0, self.features.n_features, self.features.n_features))
+        self._durable = True
+        self._posterior: WeightPosterior | None = None
+        self._public_data: tuple[FloatArray, FloatArray] | None = None
+        self._public_sets: PublicSets | None = None
+
+    # -- what is promised -----------------------------------------------------------------------
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """(epsilon, delta)-joint DP; the same before, during and after the run."""
+        return block_release_guarantee(
+            self.privacy,
+            self._release,
+            status=self._noise.status,
+            user_ids=self.user_ids,
+            witnessed=self._ledger is not None,
+            public_decision_sets=self.decision_sets == "public",
+        )
+
+    @property
+    def batch_boundaries(self) -> tuple[int, ...]:
+        """Round indices at which released statistics can change: ask in batches between them."""
+        return tuple(end + self.reporting_delay for end in self.blocks)
+
+    @property
+    def released(self) -> IntArray:
+        """(blocks released, D) what has been released, in units of `prefix_sums.RELEASE_UNIT`."""
+        return self._released[: self._blocks_out].copy()
+
+    @property
+    def _blocks_out(self) -> int:
+        """Releases that are durable; one whose saving failed has not left and is not shown."""
+        return len(self._released) - (not self._durable)
+
+    # -- releasing ------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Release every block whose time has come; each is durable before anything is made of it."""
+        if not self._durable:  # an earlier attempt to save failed: the same release, no new noise
+            self._make_durable()
+        while self._is_due(len(self._released)):
+            self._release_block(len(self._released))
+            self._make_durable()
+
+    def _is_due(self, block: int) -> bool:
+        return block < len(self.blocks) and self._book.asked >= self.blocks[block] + self.reporting_delay
+
+    def _make_durable(self) -> None:
+        self._book.close(self.blocks[len(self._released) - 1])
+        self._commit()
+        self._posterior = self._fit()
+        self._durable = True  # last: a fit that failed is tried again, not passed over
+
+    def _release_block(self, block: int) -> None:
+        """Where raw data meets noise: encode the block, mix it with the earlier ones, add noise."""
+        start, stop = (0, *self.blocks)[block], self.blocks[block]
+        if self.decision_sets == "public":
+            actions, rewards = self._book.answered(start, stop, missing=self.reward_range.middle)
+            features = self.features(actions)
+            gram = features.T @ features
+        else:
+            actions, rewards = self._book.told(start, stop)
+            features = self.features(actions)
+            gram = (stop - start) * self._expected_gram(block)
+        sums = self._release.mechanism.encode(features, self.reward_range.to_centred(rewards))
+        raw_sums = np.vstack([self._raw_sums, sums])
+        released = np.vstack([self._released, self._release.release(block, raw_sums)])
+        grams = np.concatenate([self._grams, gram[None]])
+        self._raw_sums, self._released, self._grams, self._durable = raw_sums, released, grams, False
+
+    def _expected_gram(self, block: int) -> FloatArray:
+        """(m, m) mean of phi phi^T when people bring the public sets and the present posterior answers."""
+        if self._public_sets is None:
+            self._public_sets = PublicSets.of(
+                self.features, self.domain, self.public_decision_sets, seed=self.seed
+            )
+        if self._posterior is None:
+            return self._public_sets.mean_gram_uniform()
+        normals = self._coins.normal(
+            f"public sets/{block}", 0, len(self._public_sets), self.features.n_features
+        )
+        return self._public_sets.mean_gram_of_best(
+            self._posterior.sample_weights(normals, scale=self.thompson_scale)
+        )
+
+    # -- post-processing of releases ------------------------------------------------------------
+
+    def _fit(self) -> WeightPosterior | None:
+        """Posterior of the feature weights (rewards centred, width 1) from releases and public data."""
+        posterior = self._fit_releases() if len(self._released) else None
+        if self._public_data is None:
+            return posterior
+        if posterior is None:
+            posterior = WeightPosterior.prior(self.prior_variance, self.features.supports)
+        return posterior.given(*self._public_data, reward_variance=REWARD_VARIANCE)
+
+    def _fit_releases(self) -> WeightPosterior:
+        k = len(self._released)
+        return posterior_from_releases(
+            self._release,
+            self._released,
+            self._grams,
+            block_sizes=np.diff((0.0, *self.blocks[:k])),
+            regression=self.regression,
+            spread=self.public_law_spread,
+            prior_variance=self.prior_variance,
+            supports=self.features.supports,
+        )
+
+    def _choose(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[IntArray, FloatArray | None]:
+        n_sets, n = candidates.shape[:2]
+        ties = self._coins.uniform("ties", start, start + n_sets, 1)[:, 0]
+        if self._posterior is None:
+            return uniform_choice(ties, n, available)
+        scores = np.empty((n_sets, n))
+        for low in range(0, n_sets, _CHUNK):
+            high = min(low + _CHUNK, n_sets)
+            normals = self._coins.normal("thompson", start + low, start + high, self.features.n_features)
+            weights = self._posterior.sample_weights(normals, scale=self.thompson_scale)
+            scores[low:high] = self.features.project_each(candidates[low:high], weights)
+        return best_choice(scores, ties, available), None
+
+    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the expected reward at `points` (n, d), from releases only."""
+        rows = self.domain.validate(points, name="points")
+        phi = self.features(rows)
+        if self._posterior is None:
+            spread = np.sqrt(self.prior_variance) * np.linalg.norm(phi, axis=-1)
+            return np.full(len(rows), self.reward_range.middle), self.reward_range.width * spread
+        mean, spread = self._posterior.predict(phi)
+        return self.reward_range.from_centred(mean), self.reward_range.width * spread
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Public numbers and released quantities."""
+        variances = self._release.factor.prefix_variance()
+        return {
+            **super().diagnostics(),
+            "blocks": list(self.blocks),
+            "blocks_released": self._blocks_out,
+            "gram_noise_sd": self._release.gram_noise_sd,
+            "vector_noise_sd": self._release.vector_noise_sd,
+            "prefix_noise_factor": [float(np.sqrt(value)) for value in variances],
+        }
+
+    # -- configuration and state ----------------------------------------------------------------
+
+    def to_config(self) -> dict[str, Any]:
+        """Everything public that builds this policy anew."""
+        sets = self.public_decision_sets
+        return {
+            **self._base_config(),
+            "horizon": None if self.open_ended else self.horizon,
+            "privacy": self.privacy.to_config(),
+            "features": self.features.to_config(),
+            "blocks": list(self.blocks),
+            "factor": self._release.factor.to_config(),
+            "reporting_delay": self.reporting_delay,
+            "decision_sets": self.decision_sets,
+            "regression": self.regression,
+            "public_decision_sets": None if sets is None else sets.tolist(),
+            "public_law_spread": self.public_law_spread,
+            "prior_variance": self.prior_variance,
+            "thompson_scale": self.thompson_scale,
+            "noise": self._noise.to_config(),
+        }
+
+    @classmethod
+    def _parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
+        return parsed(super()._parameters(config))
+
+    def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
+        phi = self.features(points)
+        gram, vector = phi.T @ phi, phi.T @ self.reward_range.to_centred(rewards)
+        if self._public_data is not None:
+            gram, vector = gram + self._public_data[0], vector + self._public_data[1]
+        self._public_data = (gram, vector)
+        self._posterior = self._fit()
+
+    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        position = self._noise.position if isinstance(self._noise, SimulatedNoise) else 0
+        gram, vector = self._public_data or (np.zeros((0, 0)), np.zeros(0))
+        return {
+            "raw_sums": self._raw_sums,
+            "released": self._released,
+            "grams": self._grams,
+            "public_gram": gram,
+            "public_vector": vector,
+            "noise_position": np.array(position),
+        }
+
+    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        try:
+            raw_sums, released, grams = arrays["raw_sums"], arrays["released"], arrays["grams"]
+            gram, vector = arrays["public_gram"], arrays["public_vector"]
+            position = int(arrays["noise_position"])
+        except (KeyError, TypeError) as error:
+            raise CorruptState("the saved releases are incomplete") from error
+        m, size = self.features.n_features, self._release.mechanism.size
+        k = len(released)
+        if (
+            k > len(self.blocks)
+            or raw_sums.shape != (k, size)
+            or released.shape != (k, size)
+            or grams.shape != (k, m, m)
+            or raw_sums.dtype != np.int64
+            or released.dtype != np.int64
+            or (vector.size > 0 and (gram.shape != (m, m) or vector.shape != (m,)))
+        ):
+            raise CorruptState("the saved releases contradict the saved configuration")
+        self._raw_sums, self._released, self._grams = raw_sums, released, grams
+        self._public_data = (gram, vector) if vector.size else None
+        if isinstance(self._noise, SimulatedNoise):
+            self._noise = self._noise.at(position)
+            self._release = replace(self._release, noise=self._noise)
+        self._posterior = self._fit()

@@ -1,0 +1,122 @@
+"""`PublishedFunction`: what was learned, released once: any number of predictions, by anyone.
+
+A public policy is a table of expected rewards and their standard deviations over public cells. Everything
+in it is computed from a private release; using it, copying it and publishing it costs nothing further.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._reading import json_object, reading
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.state.npy import from_npy
+
+__all__ = ["PublishedFunction"]
+
+_FORMAT = 1
+
+
+class PublishedFunction:
+    """A released function over actions and contexts.
+
+    Args:
+        actions: (A cells) public actions.
+        contexts: (C cells) public contexts.
+        mean: (A, C) expected rewards, in reward units.
+        sd: (A, C) their standard deviations, from sampling, release noise and what was not learned.
+        guarantee: of the release it was computed from.
+    """
+
+    def __init__(
+        self,
+        *,
+        actions: CellMeasure,
+        contexts: CellMeasure,
+        mean: FloatArray,
+        sd: FloatArray,
+        guarantee: Guarantee,
+    ) -> None:
+        shape = (actions.size, contexts.size)
+        if mean.shape != shape or sd.shape != shape or not np.isfinite([mean, sd]).all():
+            raise InvalidParameter(f"mean and sd: expected finite numbers of shape {shape}")
+        self.actions = actions
+        self.contexts = contexts
+        self.guarantee = guarantee
+        # one context's actions lie together: predictions copy whole rows
+        self._mean = np.ascontiguousarray(mean.T)
+        self._sd = np.ascontiguousarray(sd.T)
+        self._best = np.argmax(self._mean, axis=1)
+
+    @property
+    def mean(self) -> FloatArray:
+        """(A, C) expected rewards."""
+        return self._mean.T.copy()
+
+    @property
+    def sd(self) -> FloatArray:
+        """(A, C) standard deviations."""
+        return self._sd.T.copy()
+
+    def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (n, A) of every action's expected reward at contexts (n, d).
+
+        Raises:
+            InvalidData: contexts off the public range.
+        """
+        cells = self.contexts.locate(contexts, name="contexts")
+        return self._mean[cells], self._sd[cells]
+
+    def predict_mean(self, contexts: ArrayLike) -> FloatArray:
+        """The mean (n, A) alone."""
+        return np.asarray(self._mean[self.contexts.locate(contexts, name="contexts")])
+
+    def choose(self, contexts: ArrayLike) -> IntArray:
+        """Index (n,) of the best action at contexts (n, d)."""
+        return np.asarray(self._best[self.contexts.locate(contexts, name="contexts")])
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write `policy.json`, `mean.npy`, `sd.npy` and `guarantee.txt`; all of it is public."""
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        config = {
+            "format": _FORMAT,
+            "actions": self.actions.to_config(),
+            "contexts": self.contexts.to_config(),
+            "guarantee": json.loads(self.guarantee.to_json()),
+        }
+        np.save(folder / "mean.npy", np.ascontiguousarray(self._mean.T), allow_pickle=False)
+        np.save(folder / "sd.npy", np.ascontiguousarray(self._sd.T), allow_pickle=False)
+        (folder / "guarantee.txt").write_text(self.guarantee.explain() + "\n", "utf-8")
+        (folder / "policy.json").write_text(json.dumps(config) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> "PublishedFunction":
+        """Read what `save` wrote.
+
+        Raises:
+            FileNotFoundError: no policy there.
+            CorruptState: damaged, or written in another format.
+        """
+        folder = Path(directory)
+        with reading("a public policy", CorruptState):
+            text = (folder / "policy.json").read_text("utf-8")
+            config = json_object(text, "a public policy", CorruptState)
+            if config["format"] != _FORMAT:
+                raise CorruptState("the policy was written in another version of the format")
+            return cls(
+                actions=CellMeasure.from_config(config["actions"]),
+                contexts=CellMeasure.from_config(config["contexts"]),
+                mean=from_npy((folder / "mean.npy").read_bytes(), name="mean"),
+                sd=from_npy((folder / "sd.npy").read_bytes(), name="sd"),
+                guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
+            )
+
+    def __repr__(self) -> str:
+        return f"PublishedFunction(actions={self.actions.size}, contexts={self.contexts.size})"

@@ -1,0 +1,13 @@
+"""What private policies are compared with, behind the same `Policy` protocol.
+
+- `Uniform`: a random available row; the floor.
+- `ConstantArm`: always the same row; with the best one in hindsight, what contexts must beat.
+- `FeatureGPUCB`: GP-UCB without privacy on the private policies' own features.
+- `ExactGPUCB`: GP-UCB without privacy on the kernel.
+"""
+
+from dpbandits.lab.baselines.constant_arm import ConstantArm
+from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB
+from dpbandits.lab.baselines.uniform import Uniform
+
+__all__ = ["ConstantArm", "ExactGPUCB", "FeatureGPUCB", "Uniform"]

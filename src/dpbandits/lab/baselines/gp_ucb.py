@@ -1,0 +1,259 @@
+"""GP-UCB without privacy: what the data could give if nobody had to be protected.
+
+`FeatureGPUCB` works on the bounded features that the private policies use (Bayesian linear regression,
+O(m^2) a round); `ExactGPUCB` on the kernel itself (incremental Cholesky, O(n t^2) a round), for short
+horizons and as the reference that features are held against.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpbandits import domains
+from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.domains import RewardRange
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.baselines._guarantees import no_privacy
+from dpbandits.models import features as feature_models
+from dpbandits.models import kernels
+from dpbandits.models.features import Features, mercer_or_given
+from dpbandits.models.gaussian_process import ExactGP, FeatureGP
+from dpbandits.models.kernels import Kernel
+from dpbandits.policy import BasePolicy, best_choice
+from dpbandits.privacy.guarantee import Guarantee
+
+__all__ = ["ExactGPUCB", "FeatureGPUCB"]
+
+UCB_WEIGHT = 0.5
+"""Posterior deviations added to the mean; chosen on tuning seeds."""
+
+REWARD_VARIANCE = 0.25
+"""Largest variance of a reward, in squared widths of its range."""
+
+
+class FeatureGPUCB(BasePolicy):
+    """GP-UCB on a finite feature map: choose the row with the highest mean + ucb_weight * sd.
+
+    Args:
+        domain: public set that every candidate lies in.
+        reward_range: public (low, high).
+        kernel, n_features: Mercer features, as in `GPBandit`.
+        features: another feature map, instead of `kernel` and `n_features`.
+        horizon: rounds to answer, or None for no bound.
+        ucb_weight: posterior deviations added to the mean.
+        prior_variance: of a feature weight, in squared widths of the reward range.
+        noise_variance: of a reward given its mean, in the same units.
+        update_growth: with `batch_boundaries`, evaluations may ask about t * update_growth rounds at once
+            after t rounds; 0 for one at a time. Asking in other batches is always allowed.
+        user_ids, clip, seed: as in the other policies.
+
+    Privacy: none.
+    """
+
+    kind = "baselines.FeatureGPUCB"
+
+    def __init__(
+        self,
+        *,
+        domain: domains.Domain,
+        reward_range: RewardRange | tuple[float, float],
+        kernel: Kernel | None = None,
+        n_features: int = 100,
+        features: Features | None = None,
+        horizon: int | None = None,
+        ucb_weight: float = UCB_WEIGHT,
+        prior_variance: float = 1.0,
+        noise_variance: float = REWARD_VARIANCE,
+        update_growth: float = 0.0,
+        user_ids: bool = False,
+        clip: bool = False,
+        seed: Seed = 0,
+    ) -> None:
+        super().__init__(
+            domain=domain,
+            reward_range=reward_range,
+            horizon=horizon,
+            rounds_per_user=None,
+            user_ids=user_ids,
+            clip=clip,
+            seed=seed,
+        )
+        if not (np.isfinite(ucb_weight) and ucb_weight >= 0.0 and 0.0 <= update_growth < np.inf):
+            raise InvalidParameter("ucb_weight and update_growth: expected finite numbers of at least 0")
+        self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features)
+        self.ucb_weight = ucb_weight
+        self.prior_variance = prior_variance
+        self.noise_variance = noise_variance
+        self.update_growth = update_growth
+        self._model = FeatureGP(
+            self.features.n_features, prior_variance=prior_variance, noise_variance=noise_variance
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """None is given."""
+        return no_privacy()
+
+    @property
+    def batch_boundaries(self) -> tuple[int, ...] | None:
+        """Rounds at which an evaluation should let the policy learn; None for every round."""
+        if self.update_growth == 0.0 or self.horizon is None:
+            return None
+        edges, edge = [], 1
+        while edge < self.horizon:
+            edges.append(edge)
+            edge += max(1, int(edge * self.update_growth))
+        return tuple(edges)
+
+    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the expected reward at `points` (n, d)."""
+        rows = self.domain.validate(points, name="points")
+        mean, spread = self._model.predict_from_features(self.features(rows))
+        return self.reward_range.from_centred(mean), self.reward_range.width * spread
+
+    def to_config(self) -> dict[str, Any]:
+        """Everything public that builds this policy anew."""
+        return {
+            **self._base_config(),
+            "features": self.features.to_config(),
+            "ucb_weight": self.ucb_weight,
+            "prior_variance": self.prior_variance,
+            "noise_variance": self.noise_variance,
+            "update_growth": self.update_growth,
+        }
+
+    @classmethod
+    def _parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
+        parameters = super()._parameters(config)
+        if "kernel" in parameters:
+            parameters["kernel"] = kernels.from_config(parameters["kernel"])
+        if "features" in parameters:
+            parameters["features"] = feature_models.from_config(parameters["features"])
+        return parameters
+
+    def _choose(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[IntArray, FloatArray | None]:
+        ties = self._coins.uniform("ties", start, start + len(candidates), 1)[:, 0]
+        scores = np.empty(candidates.shape[:2])
+        step = max(1, _FEATURES_HELD // (candidates.shape[1] * self.features.n_features))
+        for low in range(0, len(candidates), step):
+            phi = self.features(candidates[low : low + step])
+            mean, spread = self._model.predict_from_features(phi)
+            scores[low : low + step] = mean + self.ucb_weight * spread
+        return best_choice(scores, ties, available), None
+
+    def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
+        self._learn_public(actions, rewards)
+
+    def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
+        phi, centred = self.features(points), self.reward_range.to_centred(rewards)
+        if len(phi) == 1:
+            self._model.add(phi[0], float(centred[0]))
+        else:
+            self._model.add_batch(phi, centred)
+
+    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        return {f"model_{name}": array for name, array in self._model.to_arrays().items()}
+
+    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self._model.load_arrays(_model_arrays(arrays))
+
+
+class ExactGPUCB(BasePolicy):
+    """GP-UCB on the kernel itself.
+
+    Args:
+        kernel: covariance of the reward function, rewards scaled to width 1.
+        domain, reward_range, horizon, ucb_weight, user_ids, clip, seed: as in `FeatureGPUCB`.
+        noise_sd: of a reward given its mean, in widths of the reward range.
+
+    Privacy: none.
+    """
+
+    kind = "baselines.ExactGPUCB"
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel,
+        domain: domains.Domain,
+        reward_range: RewardRange | tuple[float, float],
+        horizon: int | None = None,
+        ucb_weight: float = UCB_WEIGHT,
+        noise_sd: float = 0.5,
+        user_ids: bool = False,
+        clip: bool = False,
+        seed: Seed = 0,
+    ) -> None:
+        super().__init__(
+            domain=domain,
+            reward_range=reward_range,
+            horizon=horizon,
+            rounds_per_user=None,
+            user_ids=user_ids,
+            clip=clip,
+            seed=seed,
+        )
+        if not (np.isfinite(ucb_weight) and ucb_weight >= 0.0):
+            raise InvalidParameter("ucb_weight: expected a finite number of at least 0")
+        self.kernel = kernel
+        self.ucb_weight = ucb_weight
+        self.noise_sd = noise_sd
+        self._model = ExactGP(kernel=kernel, noise_sd=noise_sd)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """None is given."""
+        return no_privacy()
+
+    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the expected reward at `points` (n, d)."""
+        rows = self.domain.validate(points, name="points")
+        mean, spread = self._model.predict(rows)
+        return self.reward_range.from_centred(mean), self.reward_range.width * spread
+
+    def to_config(self) -> dict[str, Any]:
+        """Everything public that builds this policy anew."""
+        return {
+            **self._base_config(),
+            "kernel": self.kernel.to_config(),
+            "ucb_weight": self.ucb_weight,
+            "noise_sd": self.noise_sd,
+        }
+
+    @classmethod
+    def _parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
+        parameters = super()._parameters(config)
+        parameters["kernel"] = kernels.from_config(parameters["kernel"])
+        return parameters
+
+    def _choose(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[IntArray, FloatArray | None]:
+        ties = self._coins.uniform("ties", start, start + len(candidates), 1)[:, 0]
+        mean, spread = self._model.predict(candidates.reshape(-1, candidates.shape[-1]))
+        scores = (mean + self.ucb_weight * spread).reshape(candidates.shape[:2])
+        return best_choice(scores, ties, available), None
+
+    def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
+        self._learn_public(actions, rewards)
+
+    def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
+        self._model.add_batch(points, self.reward_range.to_centred(rewards))
+
+    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        return {f"model_{name}": array for name, array in self._model.to_arrays().items()}
+
+    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self._model.load_arrays(_model_arrays(arrays))
+
+
+_FEATURES_HELD = 1 << 20
+"""Numbers in the features of candidates that are held at a time (8 MiB)."""
+
+
+def _model_arrays(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    prefix = "model_"
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

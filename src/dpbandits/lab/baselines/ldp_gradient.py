@@ -1,0 +1,188 @@
+"""Contextual bandits that learn from one private gradient a user: linear or with one hidden layer.
+
+Source: Han, Liang, Wang, Zhang, *Generalized linear bandits with local differential privacy*, 2021: every
+user sends the gradient of its own loss at the published parameters through a private vector mechanism,
+and the server takes a step (LDP-SGD), after a warm-up in which arms are drawn at random. Ma2025
+compares with it, with and without auxiliary data, and with a single-layer neural variant.
+
+What a user does: reads the published parameters, plays an arm, computes the gradient of the log loss
+of (context, arm, reward), shortens it to norm `clip`, and reports it through a mechanism of
+`ldp_vectors`. In the warm-up the arm is a public coin; the report then covers the coordinates that
+this arm can touch and no others. Later the arm follows from the context, and the report covers all.
+
+What the server does: adds the reports of a batch and steps. Its steps are those of a Kalman filter with one
+variance a coordinate: prior deviation `prior_sd`, curvature `curvature` of the loss, and the mechanism's
+variance, all public. So batches, users and sources of any epsilon count for what they are worth, and
+steps fall like 1/t where the noise allows it: a fixed rate would have to be tuned for every epsilon.
+
+Privacy: epsilon-LDP for one report a user, by the mechanism's proof; the gradient is clipped before
+anything else looks at it. Noise is simulated: a comparator for studies, not a client for people.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.baselines.ldp_vectors import VECTOR_REPORTS, VectorReport, clip_norm
+
+__all__ = ["GradientConstants", "GradientModel", "LDPGradientBandit"]
+
+_LARGEST_STEP = 4.0
+"""The log loss has curvature at most |features|^2/4 <= 1/4 per unit: longer steps can diverge."""
+
+
+class GradientModel(Protocol):
+    """Mean rewards with parameters, and the gradient of a user's log loss."""
+
+    n_arms: int
+    n_parameters: int
+
+    def start(self) -> FloatArray:
+        """(m,) public parameters to begin with."""
+
+    def values(self, parameters: FloatArray, contexts: FloatArray) -> FloatArray:
+        """(n, K) scores, increasing in the mean reward."""
+
+    def gradients(
+        self, parameters: FloatArray, contexts: FloatArray, arms: IntArray, rewards: FloatArray
+    ) -> FloatArray:
+        """(n, m) gradients of the users' log losses."""
+
+    def touched(self, arm: int) -> IntArray:
+        """Coordinates that the gradient of a user with this arm can be nonzero in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientConstants:
+    """What is chosen beforehand.
+
+    Attributes:
+        clip: gradients are shortened to this norm.
+        prior_sd: how far a parameter is expected to lie from where it starts.
+        curvature: of the loss along a parameter; small values make long steps for longer.
+        warm_up: share of the users who play arms drawn at random, first.
+        mechanism: of the reports, see `ldp_vectors`.
+    """
+
+    clip: float = 0.5
+    prior_sd: float = 1.0
+    curvature: float = 0.02
+    warm_up: float = 0.1
+    mechanism: Literal["cap", "laplace", "coordinate"] = "cap"
+
+    def __post_init__(self) -> None:
+        for name in ("clip", "prior_sd", "curvature"):
+            _checks.number(getattr(self, name), name=name)
+        _checks.probability(self.warm_up, name="warm_up")
+        if self.mechanism not in VECTOR_REPORTS:
+            raise InvalidParameter(f"mechanism: expected one of {sorted(VECTOR_REPORTS)}")
+
+
+class LDPGradientBandit:
+    """A crowd learner (see `baselines.contextual`) from private gradients.
+
+    Args:
+        model: what is learned, see `ldp_models`.
+        epsilon: of every user's report.
+        n_users: expected number of users; sets the length of the warm-up.
+        constants: see `GradientConstants`.
+        seed: public coins of the warm-up, and simulated noise.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: GradientModel,
+        epsilon: float,
+        n_users: int,
+        constants: GradientConstants | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.model, self.epsilon = model, _checks.number(epsilon, name="epsilon")
+        self.constants = constants or GradientConstants()
+        self._coins, self._noise = (np.random.default_rng([seed, channel]) for channel in (2, 3))
+        self._warm_up = int(self.constants.warm_up * _checks.integer(n_users, name="n_users"))
+        self._seen = 0
+        self._random = np.zeros(0, dtype=np.bool_)
+        self._parameters = model.start()
+        self._precision = np.full(model.n_parameters, self.constants.prior_sd**-2)
+        self._mechanisms: dict[tuple[int, float], VectorReport] = {}
+
+    @property
+    def parameters(self) -> FloatArray:
+        """(m,) published parameters."""
+        return self._parameters.copy()
+
+    def choose(self, contexts: FloatArray) -> IntArray:
+        """Coins in the warm-up, the best arm by the published parameters afterwards."""
+        n = len(contexts)
+        self._random = self._seen + np.arange(n) < self._warm_up
+        self._seen += n
+        arms = self.model.values(self._parameters, contexts).argmax(axis=1)
+        return np.asarray(np.where(self._random, self._coins.integers(self.model.n_arms, size=n), arms))
+
+    def learn(self, contexts: FloatArray, arms: IntArray, rewards: FloatArray) -> None:
+        """Reports of the users who have just chosen, and a step."""
+        gradients = self._clipped(contexts, arms, rewards)
+        total, variance = np.zeros(self.model.n_parameters), np.zeros(self.model.n_parameters)
+        for arm in range(self.model.n_arms):
+            users = self._random & (arms == arm)
+            if users.any():
+                self._report(gradients[users], self.model.touched(arm), self.epsilon, total, variance)
+        if not self._random.all():
+            everything = np.arange(self.model.n_parameters)
+            self._report(gradients[~self._random], everything, self.epsilon, total, variance)
+        self._step(total, variance, len(contexts))
+
+    def learn_source(
+        self,
+        contexts: FloatArray,
+        arms: IntArray,
+        rewards: FloatArray,
+        *,
+        epsilon: float,
+        batch: int = 100,
+    ) -> None:
+        """Auxiliary users, before or between the others, with their own epsilon. Their arms are private."""
+        everything = np.arange(self.model.n_parameters)
+        for start in range(0, len(contexts), batch):
+            rows = slice(start, start + batch)
+            gradients = self._clipped(contexts[rows], arms[rows], rewards[rows])
+            total, variance = np.zeros(self.model.n_parameters), np.zeros(self.model.n_parameters)
+            self._report(gradients, everything, epsilon, total, variance)
+            self._step(total, variance, len(gradients))
+
+    def _clipped(self, contexts: FloatArray, arms: IntArray, rewards: FloatArray) -> FloatArray:
+        """(n, m) of norm at most 1, in units of `clip`."""
+        gradients = self.model.gradients(self._parameters, contexts, arms, np.clip(rewards, 0.0, 1.0))
+        return clip_norm(gradients, self.constants.clip) / self.constants.clip
+
+    def _report(
+        self,
+        gradients: FloatArray,
+        coordinates: IntArray,
+        epsilon: float,
+        total: FloatArray,
+        variance: FloatArray,
+    ) -> None:
+        """Add the users' reports to `total` and their noise to `variance`."""
+        key = (len(coordinates), epsilon)
+        if key not in self._mechanisms:
+            kind = VECTOR_REPORTS[self.constants.mechanism]
+            self._mechanisms[key] = kind(dim=key[0], epsilon=epsilon)
+        mechanism, scale = self._mechanisms[key], self.constants.clip
+        total[coordinates] += scale * mechanism.privatise(gradients[:, coordinates], self._noise).sum(axis=0)
+        variance[coordinates] += len(gradients) * scale**2 * mechanism.variance
+
+    def _step(self, total: FloatArray, variance: FloatArray, n: int) -> None:
+        """Kalman step: total/n is the gradient, curvature times the distance to go, plus noise."""
+        seen = variance > 0.0
+        curvature = self.constants.curvature
+        noise = variance[seen] / n**2
+        self._precision[seen] += curvature**2 / noise
+        gain = np.minimum(curvature / (noise * self._precision[seen]), _LARGEST_STEP)
+        self._parameters[seen] -= gain * total[seen] / n

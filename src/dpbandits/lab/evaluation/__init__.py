@@ -1,0 +1,49 @@
+"""How well a policy does, and what privacy costs. Not a release: see `BANNER`.
+
+- `run(policy, environment)`: one run -> `RunResult` (rewards and pseudo-regret round by round).
+- `repeat(make_policy, make_environment, name=, seeds=, jobs=)`: many seeds -> `Repetitions`.
+- `summarise(*repetitions, reference="non-private")`: means, standard errors, uplift over random, and the
+  share of the non-private uplift that is kept, paired over seeds -> `Summary`; print it, or `to_rows()`.
+- `report_seeds(first, reps)`: seeds from `FIRST_REPORT_SEED` on are reported, those below choose constants.
+- `policy_value(law, actions=, rewards=, propensities=)`, `value_difference`: what a policy would have
+  earned, from a randomised log, with intervals over whole clusters -> `PolicyValue`.
+- `Estimate.of(values)`, `share_kept(policy, reference, uniform)`: the same arithmetic on plain numbers.
+"""
+
+from dpbandits.lab.evaluation.crowds import ContextWorld, SimulationResult, simulate
+from dpbandits.lab.evaluation.policy_value import PolicyValue, policy_value, value_difference
+from dpbandits.lab.evaluation.runner import BANNER, Repetitions, RunResult, repeat, run
+from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
+from dpbandits.lab.evaluation.summary import Estimate, Share, Summary, SummaryRow, share_kept, summarise
+from dpbandits.lab.evaluation.transfer_crowds import (
+    SimulatedSource,
+    SourcePeople,
+    simulate_tasks,
+    simulate_transfer,
+)
+
+__all__ = [
+    "BANNER",
+    "FIRST_REPORT_SEED",
+    "ContextWorld",
+    "Estimate",
+    "PolicyValue",
+    "Repetitions",
+    "RunResult",
+    "Share",
+    "SimulatedSource",
+    "SimulationResult",
+    "SourcePeople",
+    "Summary",
+    "SummaryRow",
+    "policy_value",
+    "repeat",
+    "report_seeds",
+    "run",
+    "share_kept",
+    "simulate",
+    "simulate_tasks",
+    "simulate_transfer",
+    "summarise",
+    "value_difference",
+]

@@ -1,0 +1,275 @@
+"""Crowds simulated fast: the server's sums are drawn at once, in the law of adding up single reports.
+
+Status `simulated`: noise comes from a seeded NumPy generator. What is measured (regret, rewards) looks
+at mean rewards that no server sees: an evaluation, not a release.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.local.contract.spec import Spec
+from dpbandits.local.learners.base import CellSums, LearningRule
+from dpbandits.local.server.own_epsilon import combined_estimate
+from dpbandits.local.server.rules import public_normals, rule_for
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy.reports import FloatingLaplace, Moments, ReportMechanism
+
+__all__ = ["ContextWorld", "Crowd", "SimulationResult", "simulate"]
+
+
+ClassLaw = Callable[[FloatArray, np.random.Generator], IntArray]
+"""Contexts (n, dim) and a generator -> (n,) classes of epsilon. An honest law does not use the contexts."""
+
+
+class ContextWorld(Protocol):
+    """People with contexts in the unit cube; see `dpbandits.lab.worlds.contextual`."""
+
+    @property
+    def dim(self) -> int:
+        """Number of context columns."""
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Contexts (n, dim) and mean rewards (n, n_arms), in [0, 1]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationResult:
+    """One simulated crowd.
+
+    Attributes:
+        regret: (V,) sum over a version's users of best mean reward minus the chosen arm's.
+        reward: (V,) sum of the chosen arms' mean rewards.
+        users: (V,) number of users.
+        rule: the rule after the last version.
+        snapshots: (users seen, splits, arm with the largest weight in every leaf) at chosen times.
+    """
+
+    regret: FloatArray
+    reward: FloatArray
+    users: IntArray
+    rule: LearningRule
+    snapshots: tuple[tuple[int, tuple[int, ...], IntArray], ...] = ()
+
+    @property
+    def average_regret(self) -> float:
+        """Regret per user."""
+        return float(self.regret.sum() / self.users.sum())
+
+    @property
+    def average_reward(self) -> float:
+        """Mean reward per user."""
+        return float(self.reward.sum() / self.users.sum())
+
+
+def simulate(
+    spec: Spec,
+    world: ContextWorld,
+    *,
+    n_users: int,
+    seed: int,
+    floating: bool = False,
+    snapshots: tuple[int, ...] = (),
+    classes: ClassLaw | None = None,
+) -> SimulationResult:
+    """Run a whole crowd, one report a user.
+
+    Args:
+        spec: as for a real server; its domain must be the unit cube and its seed is replaced by `seed`.
+        world: who comes.
+        n_users: how many.
+        seed: people, rewards, report noise and public coins.
+        floating: use the paper's floating-point Laplace noise instead of the spec's mechanism.
+        snapshots: record the partition at the first version after these numbers of users.
+        classes: where the spec has `epsilons`, which one every user chooses; None: any, with equal chances.
+
+    Raises:
+        InvalidParameter: world and spec do not fit, or no user.
+    """
+    crowd = Crowd(
+        spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots, classes=classes
+    )
+    while crowd.running:
+        crowd.step()
+    return crowd.result()
+
+
+class Crowd:
+    """A simulated crowd that is run version by version: `simulate`, for those who do something in between.
+
+    Args:
+        spec: as for `simulate`.
+        world: as for `simulate`.
+        n_users: as for `simulate`.
+        seed: as for `simulate`.
+        floating: as for `simulate`.
+        snapshots: as for `simulate`.
+        classes: as for `simulate`.
+        rule: the learning rule, which may have learned before; None: a fresh one.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        world: ContextWorld,
+        *,
+        n_users: int,
+        seed: int,
+        floating: bool = False,
+        snapshots: tuple[int, ...] = (),
+        classes: ClassLaw | None = None,
+        rule: LearningRule | None = None,
+    ) -> None:
+        if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
+            raise InvalidParameter(
+                "simulate: expected a world of the spec's dim and n_arms, and n_users >= 1"
+            )
+        people, self._noise = (np.random.default_rng([seed, channel]) for channel in (0, 1))
+        self._contexts, self._means = world.draw(n_users, people)
+        self._best = self._means.max(axis=1)
+        self._luck = people.random((n_users, 2))
+        self._classes = self._chosen_classes(spec, floating=floating, classes=classes, rng=people)
+        self.spec, self._floating = spec, floating
+        self._coins, self.rule = PublicCoins(seed), rule_for(spec) if rule is None else rule
+        self._n_versions = -(-n_users // spec.reports_per_version)
+        self._regret, self._reward = np.zeros(self._n_versions), np.zeros(self._n_versions)
+        self._users = np.zeros(self._n_versions, dtype=np.int64)
+        self._mechanisms: dict[int, tuple[ReportMechanism, ...] | FloatingLaplace] = {}
+        self._taken: list[tuple[int, tuple[int, ...], IntArray]] = []
+        self._pending = sorted(snapshots)
+        self._version = 0
+        # Everyone's leaf, moved down where a leaf is split.
+        self._nodes = self.rule.partition.locate(self._contexts)
+
+    @property
+    def running(self) -> bool:
+        """Whether users are left."""
+        return self._version < self._n_versions
+
+    @property
+    def seen(self) -> int:
+        """Users who have come."""
+        return min(len(self._best), self._version * self.spec.reports_per_version)
+
+    def result(self) -> SimulationResult:
+        """What happened so far."""
+        done = slice(0, self._version)
+        return SimulationResult(
+            regret=self._regret[done],
+            reward=self._reward[done],
+            users=self._users[done],
+            rule=self.rule,
+            snapshots=tuple(self._taken),
+        )
+
+    def step(self) -> None:
+        """One version: its users choose, report, and the rule learns."""
+        spec, rule, version, luck = self.spec, self.rule, self._version, self._luck
+        by_server = spec.arms == "server"
+        start, stop = self.seen, min(len(self._best), self.seen + spec.reports_per_version)
+        partition = rule.partition
+        leaves, n_leaves = partition.leaves, len(partition.leaves)
+        at = partition.rank[self._nodes[start:stop]]
+        arms = weights = None
+        if by_server:
+            arms = rule.assign(public_normals(self._coins, version, partition, spec.n_arms))
+            chosen = arms[at]
+        else:
+            weights = rule.weights()
+            chosen = (weights.cumsum(axis=1)[at] < luck[start:stop, 1:]).sum(axis=1).clip(max=spec.n_arms - 1)
+        mean = self._means[np.arange(start, stop), chosen]
+        self._regret[version] = (self._best[start:stop] - mean).sum()
+        self._reward[version] = mean.sum()
+        self._users[version] = stop - start
+        while self._pending and start >= self._pending[0]:
+            self._pending.pop(0)
+            leading = rule.weights().argmax(axis=1)
+            self._taken.append((start, tuple(partition.splits), leading))
+
+        cells = at if by_server else at * spec.n_arms + chosen
+        positive = luck[start:stop, 0] < mean
+        signed, count, moments = self._sums(cells, positive, slice(start, stop), n_leaves)
+        shape = (n_leaves,) if by_server else (n_leaves, spec.n_arms)
+        rule.learn(
+            CellSums(
+                leaves=leaves,
+                arms=arms,
+                weights=weights,
+                signed=signed.reshape(shape),
+                count=count.reshape(shape),
+                n=stop - start,
+                moments=moments,
+            )
+        )
+        rule.refine()
+        self._version += 1
+        self.relocate()
+
+    def relocate(self) -> None:
+        """Find the leaves of those still to come, where a leaf was split since."""
+        later = self.seen + np.flatnonzero(self.rule.partition.left[self._nodes[self.seen :]] >= 0)
+        if len(later):
+            self._nodes[later] = self.rule.partition.locate(self._contexts[later])
+
+    def _sums(
+        self, cells: IntArray, positive: BoolArray, people: slice, n_leaves: int
+    ) -> tuple[FloatArray, FloatArray, Moments]:
+        """Signed sums and counts of a version's reports."""
+        n_cells = self.spec.n_cells(n_leaves)
+        if n_cells not in self._mechanisms:
+            self._mechanisms[n_cells] = (
+                FloatingLaplace(n_cells=n_cells, epsilon=self.spec.epsilon)
+                if self._floating
+                else self.spec.mechanisms_for(n_leaves)
+            )
+        mechanisms = self._mechanisms[n_cells]
+
+        def split(here: BoolArray | slice) -> tuple[IntArray, IntArray]:
+            mine, good = cells[here], positive[here]
+            return np.bincount(mine[good], minlength=n_cells), np.bincount(mine[~good], minlength=n_cells)
+
+        if isinstance(mechanisms, FloatingLaplace):
+            signed, count = mechanisms.simulated_estimate(*split(slice(None)), self._noise)
+            return signed, count, mechanisms.moments
+        if self._classes is None:
+            signed, count = mechanisms[0].simulated_estimate(*split(slice(None)), self._noise)
+            return signed, count, mechanisms[0].moments
+        chosen = self._classes[people]
+        parts = [
+            (one, one.simulate(*split(chosen == kind), self._noise), int((chosen == kind).sum()))
+            for kind, one in enumerate(mechanisms)
+            if (chosen == kind).any()
+        ]
+        signed, count, _, moments = combined_estimate(parts)
+        return signed, count, moments
+
+    def _chosen_classes(
+        self,
+        spec: Spec,
+        *,
+        floating: bool,
+        classes: ClassLaw | None,
+        rng: np.random.Generator,
+    ) -> IntArray | None:
+        """(n,) everyone's class of epsilon, or None where there is one."""
+        if not spec.epsilons:
+            if classes is not None:
+                raise InvalidParameter("classes: the spec has no epsilons to choose from")
+            return None
+        if floating:
+            raise InvalidParameter("floating: the paper's noise has one epsilon")
+        n = len(self._contexts)
+        if classes is None:
+            return rng.integers(len(spec.epsilons), size=n)
+        chosen = np.asarray(classes(self._contexts, rng))
+        if chosen.shape != (n,) or ((chosen < 0) | (chosen >= len(spec.epsilons))).any():
+            raise InvalidParameter("classes: expected one class of the spec's epsilons a user")
+        return chosen

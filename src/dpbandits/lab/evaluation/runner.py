@@ -1,0 +1,257 @@
+"""Drive a policy through an environment, once or over many seeds."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.errors import InvalidParameter, MissingExtra
+from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
+from dpbandits.lab.worlds.protocol import Environment, public_integer
+from dpbandits.policy import Policy
+
+__all__ = ["BANNER", "Repetitions", "RunResult", "repeat", "run"]
+
+BANNER = "Evaluation on data that one may look at: these numbers are not a private release."
+"""Printed above every table of results."""
+
+# Between two releases a policy answers all rounds alike, so batches may be cut anywhere; this bounds
+# the memory of a batch without another release.
+_LARGEST_BATCH = 4096
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RunResult:
+    """What one policy earned in one environment, round by round. Raw data: for evaluation only.
+
+    Attributes:
+        environment: its name.
+        seed: of the environment.
+        rewards: (T,) rewards as they were drawn.
+        expected: (T,) expected reward of the chosen candidates, or None where it is not known.
+        best: (T,) expected reward of the best candidate of each round, or None.
+        uniform: (T,) expected reward of a candidate drawn uniformly, or None.
+        seconds: wall time of the policy's own calls.
+        banner: says that this is no release.
+    """
+
+    environment: str
+    seed: Seed
+    rewards: FloatArray
+    expected: FloatArray | None
+    best: FloatArray | None
+    uniform: FloatArray | None
+    seconds: float
+    banner: str = field(default=BANNER, init=False)
+
+    @property
+    def n_rounds(self) -> int:
+        """T."""
+        return len(self.rewards)
+
+    @property
+    def regret(self) -> FloatArray | None:
+        """(T,) pseudo-regret: expected reward of the best candidate less that of the chosen one."""
+        if self.best is None or self.expected is None:
+            return None
+        return self.best - self.expected
+
+    @property
+    def mean_reward(self) -> float:
+        """Mean over rounds of `expected`, or of `rewards` where that is not known."""
+        return float(np.mean(self.rewards if self.expected is None else self.expected))
+
+    def __repr__(self) -> str:
+        return f"RunResult(environment={self.environment!r}, seed={self.seed}, n_rounds={self.n_rounds})"
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Repetitions:
+    """One policy over many seeds, a fresh policy and environment for each.
+
+    Attributes:
+        name: what reports call the policy.
+        results: one `RunResult` a seed, in the order of the seeds.
+        banner: says that this is no release.
+    """
+
+    name: str
+    results: tuple[RunResult, ...]
+    banner: str = field(default=BANNER, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.results:
+            raise InvalidParameter("repetitions need at least one run")
+        kinds = {(result.environment, result.n_rounds) for result in self.results}
+        if len(kinds) > 1:
+            raise InvalidParameter("repetitions must share one environment and one number of rounds")
+        if len({seed >= FIRST_REPORT_SEED for seed in self.seeds}) > 1:
+            raise InvalidParameter("tuning and report seeds are mixed: run them apart")
+        if len(set(self.seeds)) != len(self.seeds):
+            raise InvalidParameter("a seed stands twice: its runs would be counted as independent")
+
+    @property
+    def seeds(self) -> tuple[Seed, ...]:
+        """Seeds of the environments, in order."""
+        return tuple(result.seed for result in self.results)
+
+    @property
+    def tuning(self) -> bool:
+        """Whether the seeds are for choosing constants and not for reporting."""
+        return self.seeds[0] < FIRST_REPORT_SEED
+
+    @property
+    def mean_rewards(self) -> FloatArray:
+        """(R,) mean reward of each run."""
+        return np.array([result.mean_reward for result in self.results])
+
+    @property
+    def uniform_rewards(self) -> FloatArray | None:
+        """(R,) mean reward of a uniformly random policy in each run's environment, exactly; or None."""
+        means = [np.mean(result.uniform) for result in self.results if result.uniform is not None]
+        return np.array(means) if len(means) == len(self.results) else None
+
+    @property
+    def cumulative_regret(self) -> FloatArray | None:
+        """(R, T) pseudo-regret summed up to every round, or None."""
+        regrets = [result.regret for result in self.results if result.regret is not None]
+        return np.cumsum(regrets, axis=1) if len(regrets) == len(self.results) else None
+
+    def __repr__(self) -> str:
+        first = self.results[0]
+        return (
+            f"Repetitions(name={self.name!r}, environment={first.environment!r}, "
+            f"n_rounds={first.n_rounds}, n_seeds={len(self.results)})"
+        )
+
+
+def run(
+    policy: Policy,
+    environment: Environment,
+    *,
+    rounds: int | None = None,
+    boundaries: Sequence[int] | None = None,
+) -> RunResult:
+    """Let a fresh policy decide for the first `rounds` people of an environment.
+
+    People between two boundaries are asked about together: none of their rewards is told before all of
+    them have their answer. That changes nothing where the policy's released statistics change only at
+    these rounds, which a policy states in its attribute `batch_boundaries`; a policy without it is driven
+    one round at a time. Where a policy has `user_ids`, every round names another user.
+
+    Args:
+        policy: has not been asked yet.
+        environment: supplies people and rewards.
+        rounds: all of the environment's by default.
+        boundaries: increasing round indices, instead of the policy's own.
+
+    Raises:
+        InvalidParameter: more rounds than the environment has, or boundaries that do not increase.
+    """
+    total = environment.horizon if rounds is None else public_integer(rounds, name="rounds", minimum=1)
+    if total > environment.horizon:
+        raise InvalidParameter(f"rounds is {total}, the environment has {environment.horizon}")
+    edges = _edges(policy, total, boundaries)
+    name_users = bool(getattr(policy, "user_ids", False))
+    rewards = np.empty(total)
+    expected, best, uniform = np.empty(total), np.empty(total), np.empty(total)
+    means_known = True
+    seconds = 0.0
+    for start, stop in pairwise(edges):
+        candidates = environment.decision_sets(start, stop)
+        users = [f"{environment.name}/{t}" for t in range(start, stop)] if name_users else None
+        began = time.perf_counter()
+        decisions = policy.ask_batch(candidates, users=users)
+        seconds += time.perf_counter() - began
+        indices = decisions.indices
+        rewards[start:stop] = environment.rewards(start, stop, indices)
+        began = time.perf_counter()
+        policy.tell_batch(decisions.ids, rewards[start:stop].copy())
+        seconds += time.perf_counter() - began
+        means = environment.mean_rewards(start, stop)
+        if means is None:
+            means_known = False
+        else:
+            expected[start:stop] = means[np.arange(stop - start), indices]
+            best[start:stop] = means.max(axis=1)
+            uniform[start:stop] = means.mean(axis=1)
+    return RunResult(
+        environment=environment.name,
+        seed=environment.seed,
+        rewards=rewards,
+        expected=expected if means_known else None,
+        best=best if means_known else None,
+        uniform=uniform if means_known else None,
+        seconds=seconds,
+    )
+
+
+def repeat(
+    make_policy: Callable[[Environment, Seed], Policy],
+    make_environment: Callable[[Seed], Environment],
+    *,
+    name: str,
+    seeds: Sequence[Seed],
+    jobs: int = 1,
+    rounds: int | None = None,
+    boundaries: Sequence[int] | None = None,
+) -> Repetitions:
+    """One run a seed, each with its own environment and policy.
+
+    Args:
+        make_policy: (environment, seed) -> a fresh policy. It may use what is public about the
+            environment (domain, reward range, horizon), nothing else.
+        make_environment: seed -> environment. Use the same function and seeds for policies that are to
+            be compared: `summarise` pairs them.
+        name: what reports call the policy.
+        seeds: distinct; see `report_seeds`.
+        jobs: processes, through joblib; -1 for all cores. A joblib backend chosen around this call, such
+            as a Dask cluster, is used.
+        rounds, boundaries: as in `run`.
+
+    Raises:
+        InvalidParameter: no seeds, or jobs is 0.
+        MissingExtra: jobs is not 1 and joblib is not installed.
+    """
+    if jobs == 0:
+        raise InvalidParameter("jobs is 0, expected a number of processes, or -1 for all cores")
+    if jobs == 1:
+        results = [_one(make_policy, make_environment, seed, rounds, boundaries) for seed in seeds]
+    else:
+        try:
+            from joblib import Parallel, delayed
+        except ImportError as error:
+            raise MissingExtra("jobs other than 1 need joblib: install dpbandits[report]") from error
+        results = Parallel(n_jobs=jobs)(
+            delayed(_one)(make_policy, make_environment, seed, rounds, boundaries) for seed in seeds
+        )
+    return Repetitions(name=name, results=tuple(results))
+
+
+def _one(
+    make_policy: Callable[[Environment, Seed], Policy],
+    make_environment: Callable[[Seed], Environment],
+    seed: Seed,
+    rounds: int | None,
+    boundaries: Sequence[int] | None,
+) -> RunResult:
+    environment = make_environment(seed)
+    return run(make_policy(environment, seed), environment, rounds=rounds, boundaries=boundaries)
+
+
+def _edges(policy: Policy, total: int, boundaries: Sequence[int] | None) -> list[int]:
+    """0 = first edge < ... < last edge = total."""
+    given = getattr(policy, "batch_boundaries", None) if boundaries is None else boundaries
+    if given is None:
+        return list(range(total + 1))
+    inner = [public_integer(edge, name="a batch boundary", minimum=0) for edge in given]
+    if any(left >= right for left, right in pairwise(inner)):
+        raise InvalidParameter("batch boundaries must increase")
+    natural = [0, *(edge for edge in inner if 0 < edge < total), total]
+    return [
+        *(cut for left, right in pairwise(natural) for cut in range(left, right, _LARGEST_BATCH)),
+        total,
+    ]

@@ -1,0 +1,259 @@
+"""Means, standard errors, and the share of what learning can earn that privacy leaves.
+
+Runs on the same seed see the same people in the same world, so policies are compared seed by seed:
+most of the scatter between worlds cancels.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.lab.evaluation.runner import BANNER, Repetitions
+
+__all__ = ["Estimate", "Share", "Summary", "SummaryRow", "share_kept", "summarise"]
+
+# A ratio whose denominator is not clearly above zero has no useful standard error (its law is nearly
+# Cauchy): below this many standard errors the share is not computed.
+_LEAST_SIGNAL = 3.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over independent runs.
+
+    Attributes:
+        mean: in the unit of what was averaged.
+        standard_error: of the mean; NaN for a single run.
+        n: number of runs.
+    """
+
+    mean: float
+    standard_error: float
+    n: int
+
+    @classmethod
+    def of(cls, values: ArrayLike) -> "Estimate":
+        """Mean and standard error of values (R,).
+
+        >>> Estimate.of([1.0, 2.0, 3.0])
+        Estimate(mean=2.0, standard_error=0.577..., n=3)
+        """
+        array = _runs(values, name="values")
+        n = len(array)
+        error = float(array.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
+        return cls(float(array.mean()), error, n)
+
+    def __str__(self) -> str:
+        return _with_error(self.mean, self.standard_error)
+
+
+@dataclass(frozen=True)
+class Share:
+    """How much of the reference's uplift over random a policy keeps.
+
+    Attributes:
+        share: mean uplift of the policy over mean uplift of the reference; NaN where the reference's is
+            not at least three standard errors above zero.
+        standard_error: by the delta method on paired runs; NaN for a single run.
+        uplift: of the policy over uniformly random choice.
+        reference_uplift: of the reference over uniformly random choice.
+    """
+
+    share: float
+    standard_error: float
+    uplift: Estimate
+    reference_uplift: Estimate
+
+    def __str__(self) -> str:
+        return f"{_with_error(self.share, self.standard_error)} ({self.uplift} of {self.reference_uplift})"
+
+
+def share_kept(policy: ArrayLike, reference: ArrayLike, uniform: ArrayLike) -> Share:
+    """Share of the reference's uplift over random that a policy keeps.
+
+    With A = policy - uniform and B = reference - uniform, run by run, the share is mean A / mean B. Its
+    standard error is that of the mean of A - share B, divided by mean B: the delta method, with the
+    correlation between A and B in it.
+
+    Args:
+        policy, reference, uniform: (R,) mean rewards of the policy, of the reference (usually the
+            non-private one) and of uniformly random choice, in the same order of seeds.
+
+    Raises:
+        InvalidData: different lengths, or numbers that are not finite.
+
+    >>> kept = share_kept([0.35, 0.33], [0.40, 0.38], [0.25, 0.25])
+    >>> round(kept.share, 4)
+    0.6429
+    """
+    scores = [
+        _runs(values, name=name)
+        for name, values in (("policy", policy), ("reference", reference), ("uniform", uniform))
+    ]
+    if len({len(values) for values in scores}) != 1:
+        raise InvalidData("policy, reference and uniform need one mean reward a seed, in the same order")
+    uplift, possible = scores[0] - scores[2], scores[1] - scores[2]
+    kept, best = Estimate.of(uplift), Estimate.of(possible)
+    if best.mean <= 0 or best.mean < _LEAST_SIGNAL * best.standard_error:
+        return Share(math.nan, math.nan, kept, best)
+    share = kept.mean / best.mean
+    return Share(share, Estimate.of(uplift - share * possible).standard_error / best.mean, kept, best)
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One policy's line.
+
+    Attributes:
+        name: of the policy.
+        reward: mean reward a round.
+        uplift: mean reward above uniformly random choice, or None where that is not known.
+        regret: pseudo-regret of a whole run, or None where it is not known.
+        share: of the reference's uplift, or None without a reference.
+        seconds: the policy's own time for a run.
+    """
+
+    name: str
+    reward: Estimate
+    uplift: Estimate | None
+    regret: Estimate | None
+    share: Share | None
+    seconds: Estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Flat numbers, for a data frame or a JSON file."""
+        flat: dict[str, Any] = {"name": self.name, "runs": self.reward.n}
+        estimates = {
+            "reward": self.reward,
+            "uplift": self.uplift,
+            "reference_uplift": self.share.reference_uplift if self.share else None,
+            "regret": self.regret,
+            "seconds": self.seconds,
+        }
+        for key, estimate in estimates.items():
+            flat[key] = estimate.mean if estimate else None
+            flat[f"{key}_se"] = estimate.standard_error if estimate else None
+        flat["share"] = self.share.share if self.share else None
+        flat["share_se"] = self.share.standard_error if self.share else None
+        return flat
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Policies side by side in one environment, paired over seeds.
+
+    Attributes:
+        environment: its name.
+        n_rounds: rounds of a run.
+        tuning: whether the seeds are for choosing constants; such numbers are not for reporting.
+        reference: name of the policy whose uplift is the whole, or None.
+        rows: one a policy.
+        banner: says that this is no release.
+    """
+
+    environment: str
+    n_rounds: int
+    tuning: bool
+    reference: str | None
+    rows: tuple[SummaryRow, ...]
+    banner: str = field(default=BANNER, init=False)
+
+    def __getitem__(self, name: str) -> SummaryRow:
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One flat dictionary a policy."""
+        return [row.to_dict() for row in self.rows]
+
+    def __str__(self) -> str:
+        seeds = "tuning seeds, not for reporting" if self.tuning else "report seeds"
+        runs = f"{self.n_rounds} rounds, {self.rows[0].reward.n} runs ({seeds})"
+        lines = [self.banner, f"{self.environment}, {runs}; mean ± standard error"]
+        kept = f"share of the uplift of {self.reference}" if self.reference else ""
+        table = [("policy", "reward", "uplift", "regret", kept)]
+        for row in self.rows:
+            share = "" if row.share is None else str(row.share)
+            table.append((row.name, str(row.reward), _cell(row.uplift), _cell(row.regret), share))
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for cells in table:
+            padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+            lines.append("  ".join(padded).rstrip())
+        return "\n".join(lines)
+
+
+def summarise(*repetitions: Repetitions, reference: str | None = None) -> Summary:
+    """Compare policies that were run on the same seeds of the same environment.
+
+    Args:
+        *repetitions: one a policy, with distinct names.
+        reference: name of the policy (usually the non-private one) whose uplift over random counts as
+            the whole; the share each policy keeps of it is added.
+
+    Raises:
+        InvalidParameter: nothing to compare, names used twice, an unknown reference, or runs on different
+            seeds, environments or numbers of rounds, which cannot be paired.
+    """
+    if not repetitions:
+        raise InvalidParameter("there is nothing to summarise: pass at least one Repetitions")
+    names = [one.name for one in repetitions]
+    if len(set(names)) != len(names):
+        raise InvalidParameter("two policies have the same name: give each its own")
+    if reference is not None and reference not in names:
+        raise InvalidParameter(f"reference is {reference!r}, expected one of {', '.join(names)}")
+    first = repetitions[0]
+    worlds = {(one.seeds, one.results[0].environment, one.results[0].n_rounds) for one in repetitions}
+    if len(worlds) > 1:
+        raise InvalidParameter("the policies ran on different seeds, environments or rounds: run them alike")
+    whole = next((one for one in repetitions if one.name == reference), None)
+    return Summary(
+        environment=first.results[0].environment,
+        n_rounds=first.results[0].n_rounds,
+        tuning=first.tuning,
+        reference=reference,
+        rows=tuple(_row(one, whole) for one in repetitions),
+    )
+
+
+def _row(one: Repetitions, whole: Repetitions | None) -> SummaryRow:
+    scores, uniform, regret = one.mean_rewards, one.uniform_rewards, one.cumulative_regret
+    share = None
+    if whole is not None and uniform is not None:
+        share = share_kept(scores, whole.mean_rewards, uniform)
+    return SummaryRow(
+        name=one.name,
+        reward=Estimate.of(scores),
+        uplift=None if uniform is None else Estimate.of(scores - uniform),
+        regret=None if regret is None else Estimate.of(regret[:, -1]),
+        share=share,
+        seconds=Estimate.of([result.seconds for result in one.results]),
+    )
+
+
+def _cell(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else str(estimate)
+
+
+def _with_error(value: float, error: float) -> str:
+    """The error to two digits, and the value to the same place; the value alone where none is known."""
+    if math.isnan(error):
+        return f"{value:.4g}"
+    if not (math.isfinite(error) and error > 0):
+        return f"{value:.4g} ± {error:.2g}"
+    places = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{places}f} ± {error:.{places}f}"
+
+
+def _runs(values: ArrayLike | Sequence[float], *, name: str) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
+        raise InvalidData(f"{name} have shape {array.shape}, expected finite numbers of shape (R,), R >= 1")
+    return array

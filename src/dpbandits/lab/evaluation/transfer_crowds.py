@@ -1,0 +1,319 @@
+"""Simulated targets with sources: every crowd's sums are drawn at once, as
+`dpbandits.lab.evaluation.crowds` does.
+
+Status `simulated`; regret is the target's users' alone, and looks at mean rewards that no server sees.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits import _checks as _numbers
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.domains._points import count
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.evaluation.crowds import ContextWorld, Crowd, SimulationResult, simulate
+from dpbandits.local.contract.sources import SourceArms, SourceSpec
+from dpbandits.local.contract.spec import Spec
+from dpbandits.local.learners.base import CellSums
+from dpbandits.local.learners.evidence import source_evidence
+from dpbandits.local.learners.explore import ExploreRule
+from dpbandits.local.learners.transfer import TransferTree
+from dpbandits.local.published.ma2025_transfer import Ma2025TransferConstants, Ma2025TransferRule
+from dpbandits.local.server.rules import public_normals, rule_for
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy.reports import FloatingLaplace
+
+__all__ = ["SimulatedSource", "SourcePeople", "simulate_tasks", "simulate_transfer"]
+
+# Algorithm 3 acts rarely: as many versions per source as the studies give its target.
+_PUBLISHED_VERSIONS = 100
+
+
+class SourcePeople(Protocol):
+    """A source's people; see `dpbandits.lab.worlds.transfer`."""
+
+    @property
+    def dim(self) -> int:
+        """Number of context columns."""
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+
+    def propensities(self) -> FloatArray | None:
+        """(K,) probabilities of the arms, or None where they depend on the context."""
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Contexts (n, dim), mean rewards (n, K) and arms (n,) of n people."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedSource:
+    """One source of a simulated target.
+
+    Attributes:
+        people: who they are, and which arms they were given.
+        n_users: how many.
+        epsilon: of each report.
+        arms: `behaviour`, or `server`: the source's server assigns arms instead.
+        depth: of the source's bins; None: the public rule.
+        start: target users before the source's first report.
+        span: target users over which its reports are spread evenly; 0: all at once.
+
+    Raises:
+        InvalidParameter: a number outside its range, or an unknown way of choosing arms.
+    """
+
+    people: SourcePeople
+    n_users: int
+    epsilon: float
+    arms: SourceArms = "behaviour"
+    depth: int | None = None
+    start: int = 0
+    span: int = 0
+
+    def __post_init__(self) -> None:
+        _checks.one_of(self.arms, ("behaviour", "server"), name="arms")
+        _numbers.number(self.epsilon, name="epsilon")
+        for name, least in (("n_users", 1), ("start", 0), ("span", 0), ("depth", 0)):
+            if name != "depth" or self.depth is not None:
+                count(getattr(self, name), name=name, minimum=least)
+
+
+def simulate_transfer(
+    spec: Spec,
+    world: ContextWorld,
+    *,
+    sources: Sequence[SimulatedSource],
+    n_users: int,
+    seed: int,
+    floating: bool = False,
+    skip: bool = True,
+    snapshots: tuple[int, ...] = (),
+) -> SimulationResult:
+    """Run a target that has sources.
+
+    Args:
+        spec: of the target; policy `tree`, or `ma2025` for Algorithm 3.
+        world: the target's people.
+        sources: in the order in which they come; without any this is `simulate`.
+        n_users: target users.
+        seed: everything random.
+        floating: with `ma2025`: the paper's floating-point noise, for the sources too.
+        skip: with `tree`: discount sources that the target's reports contradict.
+        snapshots: as for `simulate`.
+
+    Raises:
+        InvalidParameter: a source does not fit the spec, or the policy does not learn from sources.
+    """
+    if any((one.people.dim, one.people.n_arms) != (spec.dim, spec.n_arms) for one in sources):
+        raise InvalidParameter("sources: expected the target's dim and n_arms")
+    if not sources:
+        return simulate(spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots)
+    if spec.policy == "ma2025":
+        rule = _published(spec, sources, n_users=n_users, seed=seed, floating=floating)
+        crowd = Crowd(
+            spec,
+            world,
+            n_users=n_users,
+            seed=seed,
+            floating=floating,
+            snapshots=snapshots,
+            rule=rule,
+        )
+        while crowd.running:
+            crowd.step()
+        return crowd.result()
+    tree = rule_for(spec)
+    if not isinstance(tree, TransferTree):
+        raise InvalidParameter("policy: only 'tree' and 'ma2025' learn from sources")
+    tree.skip = skip
+    feeds = [_Feed(one, spec, index=index, seed=seed) for index, one in enumerate(sources)]
+    for feed in feeds:
+        feed.give(tree, seen=0)
+    crowd = Crowd(spec, world, n_users=n_users, seed=seed, snapshots=snapshots, rule=tree)
+    while crowd.running:
+        crowd.step()
+        for feed in feeds:
+            feed.give(tree, seen=crowd.seen)
+        crowd.relocate()
+    return crowd.result()
+
+
+def simulate_tasks(
+    specs: Sequence[Spec],
+    worlds: Sequence[ContextWorld],
+    *,
+    n_users: Sequence[int],
+    seed: int,
+    share: bool = True,
+) -> list[SimulationResult]:
+    """Several targets with the same mean rewards at once, each a source for the others.
+
+    Args:
+        specs: one a target, policy `tree`, same dim and n_arms.
+        worlds: one a target: contexts may differ, mean rewards should not.
+        n_users: one a target; crowds of different size end together.
+        seed: everything random; target i uses (seed, i).
+        share: tell each target what the others' reports say. False: everyone learns alone.
+
+    Raises:
+        InvalidParameter: the lists differ in length, or a policy is not `tree`.
+    """
+    if not len(specs) == len(worlds) == len(n_users):
+        raise InvalidParameter("expected one spec, one world and one number of users a target")
+    crowds, trees = [], []
+    for index, (spec, world, n) in enumerate(zip(specs, worlds, n_users, strict=True)):
+        tree = rule_for(spec)
+        if not isinstance(tree, TransferTree) or spec.tie != "first":
+            raise InvalidParameter("policy: targets that share need the policy 'tree' and tie 'first'")
+        trees.append(tree)
+        crowds.append(Crowd(spec, world, n_users=n, seed=seed * len(specs) + index, rule=tree))
+    while any(crowd.running for crowd in crowds):
+        progress = [
+            crowd.seen / n if crowd.running else np.inf for crowd, n in zip(crowds, n_users, strict=True)
+        ]
+        turn = int(np.argmin(progress))
+        if share and crowds[turn].seen:
+            for index, other in enumerate(trees):
+                if index != turn and crowds[index].seen:
+                    trees[turn].attach(f"target {index}", other.evidence())
+        crowds[turn].step()
+    return [crowd.result() for crowd in crowds]
+
+
+class _Feed:
+    """One source's reports, in the order in which they reach the target's server."""
+
+    def __init__(self, one: SimulatedSource, target: Spec, *, index: int, seed: int) -> None:
+        people, self._noise = (np.random.default_rng([seed, 2 + channel, index]) for channel in (0, 1))
+        chances = one.people.propensities()
+        self.name, self._one = f"source {index}", one
+        self.spec = SourceSpec(
+            target=replace(target, seed=seed),
+            name=self.name,
+            n_users=one.n_users,
+            epsilon=one.epsilon,
+            arms=one.arms,
+            propensities=None if chances is None else tuple(chances.tolist()),
+            looks=chances is None,
+            depth=one.depth,
+        )
+        rule = rule_for(self.spec.reports)
+        if not isinstance(rule, ExploreRule):
+            raise InvalidParameter("a source explores")
+        self._rule = rule
+        contexts, self._means, self._arms = one.people.draw(one.n_users, people)
+        self._luck = people.random(one.n_users)
+        self._at = rule.partition.rank[rule.partition.locate(contexts)]
+        self._mechanism = self.spec.reports.mechanism_for(len(rule.partition.leaves))
+        self._coins = PublicCoins(self.spec.reports.seed)
+        self._sent = self._version = 0
+
+    def give(self, tree: TransferTree, *, seen: int) -> None:
+        """Let the source's people report who are due when the target has seen so many users."""
+        one = self._one
+        share = 1.0 if one.span == 0 else min(1.0, max(0, seen - one.start) / one.span)
+        due = int(share * one.n_users) if seen >= one.start else 0
+        if due <= self._sent:
+            return
+        for chunk in self._chunks(due):
+            self._report(chunk)
+        evidence = source_evidence(self._rule.sums(), self.spec.chances)
+        tree.attach(self.name, evidence, least_doubt=self.spec.least_doubt)
+        tree.jump_start()
+
+    def _chunks(self, due: int) -> Iterator[slice]:
+        step = self.spec.reports_per_version if self.spec.arms == "server" else due - self._sent
+        while self._sent < due:
+            stop = min(due, self._sent + step)
+            yield slice(self._sent, stop)
+            self._sent = stop
+
+    def _report(self, chunk: slice) -> None:
+        spec, partition, at = self.spec.reports, self._rule.partition, self._at[chunk]
+        arms = weights = None
+        if spec.arms == "server":
+            arms = self._rule.assign(public_normals(self._coins, self._version, partition, spec.n_arms))
+            chosen, cells, shape = arms[at], at, (-1,)
+        else:
+            weights, chosen = self._rule.weights(), self._arms[chunk]
+            cells, shape = at * spec.n_arms + chosen, (-1, spec.n_arms)  # type: ignore[assignment]
+        self._version += 1
+        positive = self._luck[chunk] < self._means[chunk][np.arange(len(at)), chosen]
+        n_cells = spec.n_cells(len(partition.leaves))
+        ones = np.bincount(cells[positive], minlength=n_cells)
+        zeros = np.bincount(cells[~positive], minlength=n_cells)
+        signed, counted = self._mechanism.simulated_estimate(ones, zeros, self._noise)
+        self._rule.learn(
+            CellSums(
+                leaves=partition.leaves,
+                arms=arms,
+                weights=weights,
+                signed=signed.reshape(shape),
+                count=counted.reshape(shape),
+                n=len(at),
+                moments=self._mechanism.moments,
+            )
+        )
+
+
+def _published(
+    spec: Spec,
+    sources: Sequence[SimulatedSource],
+    *,
+    n_users: int,
+    seed: int,
+    floating: bool,
+) -> Ma2025TransferRule:
+    """Algorithm 3's tree after its sources."""
+    rule = Ma2025TransferRule(
+        partition=spec.partition(),
+        n_arms=spec.n_arms,
+        max_leaves=spec.max_leaves,
+        constants=Ma2025TransferConstants(
+            n_users=spec.n_users or n_users,
+            epsilon=spec.epsilon,
+            source_users=tuple(one.n_users for one in sources),
+            source_epsilons=tuple(one.epsilon for one in sources),
+            **spec.constants,
+        ),
+    )
+    for index, one in enumerate(sources):
+        people, noise = (np.random.default_rng([seed, 2 + channel, index]) for channel in (0, 1))
+        contexts, means, arms = one.people.draw(one.n_users, people)
+        positive = people.random(one.n_users) < means[np.arange(one.n_users), arms]
+        theirs = replace(spec, epsilon=one.epsilon)
+        step = max(100, one.n_users // _PUBLISHED_VERSIONS)
+        for start in range(0, one.n_users, step):
+            here = slice(start, min(start + step, one.n_users))
+            leaves = rule.partition.leaves
+            n_cells = len(leaves) * spec.n_arms
+            cells = rule.partition.rank[rule.partition.locate(contexts[here])] * spec.n_arms + arms[here]
+            mechanism = (
+                FloatingLaplace(n_cells=n_cells, epsilon=one.epsilon)
+                if floating
+                else theirs.mechanism_for(len(leaves))
+            )
+            signed, counted = mechanism.simulated_estimate(
+                np.bincount(cells[positive[here]], minlength=n_cells),
+                np.bincount(cells[~positive[here]], minlength=n_cells),
+                noise,
+            )
+            shape = (len(leaves), spec.n_arms)
+            sums = CellSums(
+                leaves=leaves,
+                arms=None,
+                weights=rule.weights(),
+                signed=signed.reshape(shape),
+                count=counted.reshape(shape),
+                n=len(cells),
+                moments=mechanism.moments,
+            )
+            rule.learn(sums, crowd=index + 1)
+            rule.refine()
+    return rule

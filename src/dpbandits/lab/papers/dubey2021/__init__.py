@@ -1,0 +1,1 @@
+"""Dubey2021: private Gaussian-process bandits, central and local."""

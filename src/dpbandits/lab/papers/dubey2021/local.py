@@ -1,0 +1,119 @@
+"""Crowds of Gaussian-process devices, simulated: no report is packed, and every noise has its own law.
+
+Where people between two publications all act on one version, the noise of their reports is drawn as one
+sum. Algorithm 3 as published learns from every report before the next person comes; there each report's
+noise is drawn for itself, many reports in one call.
+"""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import Seed
+from dpbandits.central.schedule import default_blocks
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.papers.dubey2021.worlds import block_features, tree_features, world
+from dpbandits.lab.study import Record
+from dpbandits.local.contract.gp_spec import GPSpec
+from dpbandits.local.published.dubey2021_local import Dubey2021LocalServer
+from dpbandits.local.server.gp_ucb import GPUCBServer
+from dpbandits.policy import PublicCoins
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.noise import SimulatedNoise
+from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+
+__all__ = ["local_settings", "simulate_local", "simulate_published_local"]
+
+ROUNDS_AT_A_TIME = 512
+"""Reports whose noise is held at a time."""
+
+
+def local_spec(name: str, promise: JointDP | None, seed: Seed, *, published: bool = False) -> GPSpec:
+    """The contract of a crowd in a world; as published, with the paper's features and reported Grams."""
+    if promise is None:
+        raise InvalidParameter("the local columns need a promise")
+    environment = world(name, 0)
+    return GPSpec(
+        domain=environment.domain,
+        features=tree_features(name) if published else block_features(name),
+        report_gram=published,
+        reward_range=environment.reward_range,
+        privacy=promise,
+        n_candidates=environment.n_candidates,
+        noise=SimulatedNoise(seed),
+    )
+
+
+def local_settings(name: str, promise: JointDP | None, *, published: bool = False) -> dict[str, Any]:
+    """Everything that a run depends on, but for the seed."""
+    settings = {"spec": local_spec(name, promise, 0, published=published).to_config(), "world": name}
+    return settings | {"server": "Algorithm 3"} if published else settings
+
+
+def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
+    """Regret of a crowd: each person chooses with the version of the day and reports once.
+
+    The sum of n independent normal noises is drawn as one of standard deviation sqrt(n): the same law.
+    """
+    environment = world(name, seed)
+    spec = local_spec(name, promise, seed)
+    server = GPUCBServer(spec)
+    coins = PublicCoins(seed)
+    edges = (0, *default_blocks(environment.horizon), environment.horizon)
+    regret = random = 0.0
+    m = spec.features.n_features
+    for start, stop in pairwise(edges):
+        if start == stop:
+            continue
+        policy = server.publish()
+        candidates = environment.decision_sets(start, stop)
+        rows = np.arange(stop - start)
+        if policy.version == 0:
+            share = coins.uniform("local/first", start, stop, 1)[:, 0]
+            indices = (share * candidates.shape[1]).astype(np.int64)
+        else:
+            normals = coins.normal("local/thompson", start, stop, m)
+            scores = policy.scores(
+                spec.features(candidates), thompson_scale=spec.thompson_scale, normals=normals
+            )
+            indices = scores.argmax(axis=1)
+        rewards = environment.rewards(start, stop, indices)
+        phi = spec.features(candidates[rows, indices])
+        exact = spec.release.mechanism.encode(phi, spec.reward_range.to_centred(rewards))
+        noise = spec.noise.integer_gaussian(np.sqrt(stop - start) * spec.release.sigma, len(exact))
+        units = spec.release.mechanism.to_coordinates(exact) / RELEASE_UNIT
+        server._add(policy.version, stop - start, np.rint(units).astype(np.int64) + noise)
+        means = environment.mean_rewards(start, stop)
+        best = means.max(axis=1)
+        regret += float((best - means[rows, indices]).sum())
+        random += float((best - means.mean(axis=1)).sum())
+    return {"regret": regret, "random": random, "seconds": 0.0}
+
+
+def simulate_published_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
+    """Regret of a crowd under Algorithm 3: the policy is published anew after every report."""
+    environment = world(name, seed)
+    spec = local_spec(name, promise, seed, published=True)
+    server = Dubey2021LocalServer(spec, horizon=environment.horizon)
+    mechanism, size = spec.release.mechanism, spec.release.mechanism.size
+    first = int(PublicCoins(seed).uniform("local/first", 0, 1, 1)[0, 0] * environment.n_candidates)
+    regret = random = 0.0
+    for start in range(0, environment.horizon, ROUNDS_AT_A_TIME):
+        stop = min(start + ROUNDS_AT_A_TIME, environment.horizon)
+        phi = spec.features(environment.decision_sets(start, stop))
+        means = environment.mean_rewards(start, stop)
+        noise = spec.noise.integer_gaussian(spec.release.sigma, (stop - start) * size).reshape(-1, size)
+        chosen = np.empty(stop - start, dtype=np.int64)
+        for t in range(stop - start):
+            policy = server.publish()
+            scores = policy.scores(phi[t], thompson_scale=0.0, normals=None)
+            chosen[t] = first if policy.version == 0 else scores.argmax()
+            reward = environment.rewards(start + t, start + t + 1, chosen[t : t + 1])
+            exact = mechanism.encode(phi[t, chosen[t]][None], spec.reward_range.to_centred(reward))
+            units = np.rint(mechanism.to_coordinates(exact) / RELEASE_UNIT).astype(np.int64)
+            server._add(policy.version, 1, units + noise[t])
+        best = means.max(axis=1)
+        regret += float((best - means[np.arange(stop - start), chosen]).sum())
+        random += float((best - means.mean(axis=1)).sum())
+    return {"regret": regret, "random": random, "seconds": 0.0}

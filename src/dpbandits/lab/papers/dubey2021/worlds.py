@@ -1,0 +1,91 @@
+"""Worlds of Dubey2021's experiments, and the public features that policies learn with in each."""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import cast
+
+from dpbandits._typing import Seed
+from dpbandits.domains import Box, Domain
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.worlds import (
+    FunctionBandit,
+    camelback,
+    dubey2021_figure1,
+    michalewicz_10,
+    styblinski_tang_20,
+)
+from dpbandits.models.features import Features, MercerFeatures
+from dpbandits.models.features.additive import additive_features
+from dpbandits.models.features.fourier import QuadratureFourierFeatures
+from dpbandits.models.kernels import SquaredExponential
+
+__all__ = ["ROBUSTNESS_WORLDS", "TABLE_WORLDS", "WORLDS", "block_features", "tree_features", "world"]
+
+WORLDS: dict[str, Callable[..., FunctionBandit]] = {
+    "figure1": dubey2021_figure1,
+    "figure1-4096": partial(dubey2021_figure1, horizon=4096),
+    "figure1-skewed": partial(dubey2021_figure1, crowd=0.7),
+    "figure1-five": partial(dubey2021_figure1, n_candidates=5),
+    "figure1-wrong-lengthscale": partial(dubey2021_figure1, lengthscale=0.8),
+    "camelback": camelback,
+    "styblinski-tang-20": styblinski_tang_20,
+    "michalewicz-10": michalewicz_10,
+}
+ROBUSTNESS_WORLDS = ("figure1", "figure1-skewed", "figure1-five", "figure1-wrong-lengthscale")
+"""The figure's world, and three that policies are not told about: their kernel has lengthscale 1, and the
+public decision sets are 25 uniform points."""
+
+TABLE_WORLDS = ("camelback", "styblinski-tang-20", "michalewicz-10")
+
+QFF_NODES = 8
+"""m = 64 for the paper's features of the first figure's kernel."""
+
+FEATURES_PER_COLUMN = 4
+"""Of block release in ten and twenty dimensions: level, slope, curvature and one more of every column."""
+
+TREE_FEATURES = 64
+"""m of the tree elsewhere; a tensor grid does not exist in ten dimensions."""
+
+
+def world(name: str, seed: Seed) -> FunctionBandit:
+    """The world `name` under a seed."""
+    if name not in WORLDS:
+        raise InvalidParameter(f"world {name!r}: expected one of {tuple(WORLDS)}")
+    return WORLDS[name](seed=seed)
+
+
+@lru_cache(maxsize=16)
+def block_features(name: str) -> Features:
+    """What block release and the non-private policy learn with; public choices."""
+    domain = world(name, 0).domain
+    if name.startswith("figure1"):
+        return _mercer(domain, lengthscale=1.0, n_features=20)
+    if name == "camelback":
+        return _mercer(domain, lengthscale=0.8, n_features=24)
+    return additive_features(cast(Box, domain), lengthscale=0.3, per_column=FEATURES_PER_COLUMN)
+
+
+@lru_cache(maxsize=16)
+def tree_features(name: str) -> Features:
+    """What the published policy learns with: quadrature Fourier features where the paper's grid exists."""
+    domain = world(name, 0).domain
+    if name.startswith("figure1"):
+        return QuadratureFourierFeatures(
+            kernel=SquaredExponential(lengthscale=1.0), dim=domain.dim, nodes=QFF_NODES
+        )
+    if name == "camelback":
+        return QuadratureFourierFeatures(
+            kernel=SquaredExponential(lengthscale=0.8), dim=domain.dim, nodes=QFF_NODES
+        )
+    return additive_features(
+        cast(Box, domain), lengthscale=0.3, per_column=max(FEATURES_PER_COLUMN, TREE_FEATURES // domain.dim)
+    )
+
+
+def _mercer(domain: Domain, *, lengthscale: float, n_features: int) -> MercerFeatures:
+    return MercerFeatures(
+        kernel=SquaredExponential(lengthscale=lengthscale),
+        domain=domain,
+        n_features=n_features,
+        n_landmarks=5 * n_features,
+    )

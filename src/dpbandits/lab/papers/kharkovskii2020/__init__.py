@@ -1,0 +1,1 @@
+"""Kharkovskii2020: outsourced Bayesian optimisation."""

@@ -1,0 +1,1 @@
+"""Ma2025: locally private contextual bandits, with and without sources."""

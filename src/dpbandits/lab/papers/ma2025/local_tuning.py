@@ -1,0 +1,179 @@
+"""How the constants of the local policies were chosen: one procedure, one budget, for every case alike.
+
+    python -m dpbandits.lab.papers.ma2025.local_tuning --out docs/_results/local-tuning.json
+
+Successive halving over random candidates. Every case gets as many candidates, drawn from the ranges of its
+policy by one public seed (so cases under one policy get the same candidates), the same worlds, epsilons
+and seeds; the defaults are no candidate. A candidate's score is its regret over that of a random arm,
+averaged over worlds, epsilons and crowds. After every rung the best go on to further crowds; a score
+counts all crowds so far. Last comes a line: the best candidate of the last rung with the constant that says
+when leaves are split scaled by each of a few factors, itself included; the best of these is taken. Single
+crowds are kept in a file of JSON lines beside `--out`, so that an interrupted run goes on where it stopped.
+"""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbandits.lab.evaluation.seeds import report_seeds
+from dpbandits.lab.papers.ma2025.local import CASES, TUNED_CASES, outcomes, reference_regrets
+from dpbandits.lab.study import Record, Task, run_tasks
+from dpbandits.lab.worlds.contextual import TUNING_WORLDS
+
+__all__ = ["RANGES", "RUNGS", "candidates", "tuned"]
+
+RUNGS = ((24, 1), (8, 2), (3, 5))
+"""(candidates that are run, further crowds a world and epsilon) of every rung."""
+
+LINE = {"smooth": "child_sd", "eliminate": "scale"}
+"""The constant of each policy that says when leaves are split."""
+
+FACTORS, LINE_CROWDS = (1.0, 0.8, 0.65, 0.5), 4
+"""What it is scaled by, and over how many crowds a world and epsilon."""
+
+EPSILONS = (1.0, 4.0)
+
+REPORTS = 200
+"""Reports a version takes while tuning: half as many versions take half the time."""
+
+FIRST_SEED = 700
+
+RANGES: dict[str, dict[str, tuple[float, float]]] = {
+    "smooth": {
+        "temperature": (0.3, 1.2),
+        "rival": (0.15, 0.6),
+        "known": (1.2, 3.0),
+        "child_sd": (0.35, 0.7),
+        "prior_sd": (0.2, 0.4),
+        "settled": (0.95, 0.99),
+        "smooth_sd": (0.15, 0.4),
+        "length": (0.3, 0.8),
+        "rough": (0.04, 0.2),
+    },
+    "eliminate": {"z": (0.3, 2.5), "scale": (0.15, 1.5)},
+}
+"""Constants of every policy and where candidates lie: uniform in the logarithm."""
+
+
+def candidates(policy: str, n: int) -> list[dict[str, float]]:
+    """n candidates, the same for every case under a policy."""
+    rng = np.random.default_rng(0)
+    low, high = np.log(np.array(list(RANGES[policy].values()))).T
+    drawn = np.exp(low + (high - low) * rng.random((n, len(low))))
+    return [dict(zip(RANGES[policy], (float(f"{v:.3g}") for v in row), strict=True)) for row in drawn]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """One crowd under one candidate, as a record; picklable."""
+
+    case: str
+    constants: tuple[tuple[str, float], ...]
+    world: str
+    epsilon: float
+    n_users: int
+
+    def __call__(self, seed: int) -> Record:
+        one = replace(CASES[self.case], constants=dict(self.constants))
+        runs = outcomes(
+            one, self.world, epsilon=self.epsilon, n_users=self.n_users, seeds=[seed], reports=REPORTS
+        )
+        return {"regret": float(runs[0, 0])}
+
+
+def tuned(
+    case: str, *, n_users: int, rungs: Sequence[tuple[int, int]], path: Path | None, jobs: int = 1
+) -> list[dict[str, Any]]:
+    """Every candidate with its score, its standard error and its crowds, the one that is taken first."""
+    score = _Scores(case=case, n_users=n_users, path=path, jobs=jobs)
+    rows: list[dict[str, Any]] = [
+        {"case": case, "constants": constants, "crowds": 0}
+        for constants in candidates(CASES[case].policy, rungs[0][0])
+    ]
+    crowds = 0
+    for rung, (n_kept, more) in enumerate(rungs):
+        crowds += more
+        for row in rows[:n_kept]:
+            row |= {"rung": rung} | score(row["constants"], crowds)
+        rows.sort(key=lambda row: (-row["rung"], row["score"]))
+    best, name = rows[0]["constants"], LINE[CASES[case].policy]
+    for factor in FACTORS:
+        constants = best | {name: float(f"{factor * best[name]:.3g}")}
+        row = {"case": case, "constants": constants, "rung": len(rungs)}
+        rows.append(row | score(constants, min(crowds, LINE_CROWDS)))
+    rows.sort(key=lambda row: (-row["rung"], row["score"]))
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scores:
+    """Scores of candidates of one case."""
+
+    case: str
+    n_users: int
+    path: Path | None
+    jobs: int
+
+    def __call__(self, constants: dict[str, float], crowds: int) -> dict[str, Any]:
+        """Mean and standard error over the first `crowds` tuning seeds."""
+        cells = [(name, epsilon) for name in TUNING_WORLDS for epsilon in EPSILONS]
+        tasks = [
+            Task(
+                cell=f"{self.case} {name} {epsilon:g}",
+                seed=seed,
+                settings={"users": self.n_users} | constants,
+                run=_Run(
+                    case=self.case,
+                    constants=tuple(constants.items()),
+                    world=name,
+                    epsilon=epsilon,
+                    n_users=self.n_users,
+                ),
+            )
+            for name, epsilon in cells
+            for seed in report_seeds(FIRST_SEED, crowds, tuning=True)
+        ]
+        regret = [record["regret"] for record in run_tasks(tasks, path=self.path, jobs=self.jobs)]
+        share = np.reshape(regret, (len(cells), crowds))
+        share = share / np.array([_random_regret(name) for name, _ in cells])[:, None]
+        error = None
+        if crowds > 1:
+            error = math.sqrt(share.var(axis=1, ddof=1).sum() / crowds) / len(cells)
+        return {"crowds": crowds, "score": float(share.mean()), "stderr": error}
+
+
+@cache
+def _random_regret(name: str) -> float:
+    return reference_regrets(name)[0]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Tune the cases and print what is taken."""
+    parser = argparse.ArgumentParser(prog="dpbandits.lab.papers.ma2025.local_tuning", description=__doc__)
+    parser.add_argument("--cases", nargs="+", choices=TUNED_CASES, default=list(TUNED_CASES))
+    parser.add_argument("--users", type=int, default=20_000)
+    parser.add_argument("--rungs", type=json.loads, default=RUNGS, help="JSON of [candidates, crowds] pairs")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=None, help="JSON of all scores")
+    options = parser.parse_args(arguments)
+    for case in options.cases:
+        path = None if options.out is None else options.out.with_suffix(".jsonl")
+        rows = tuned(case, n_users=options.users, rungs=options.rungs, path=path, jobs=options.jobs)
+        if options.out is not None:
+            kept = json.loads(options.out.read_text()) if options.out.exists() else []
+            whole = [row for row in kept if row["case"] != case] + rows
+            options.out.write_text(json.dumps(whole, indent=1) + "\n")
+        sys.stdout.write(json.dumps(rows[0]) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

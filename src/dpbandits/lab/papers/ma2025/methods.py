@@ -1,0 +1,263 @@
+"""Every way to learn that Ma2025's experiments compare, run on one crowd: people in, regret out.
+
+| method | what it is |
+|---|---|
+| `tree` | this library's: posterior tree, signed or k-ary report, arms assigned by the server |
+| `smooth` | this library's without sources: the same with a smooth prior, at its frozen defaults |
+| `ma2025` | Algorithms 2 and 3 as printed, arms chosen by users, the paper's Laplace noise, honest |
+| `ma2025-tuned` | the same with radius and bias chosen like everybody's constants, without a proof |
+| `linear`, `neural` | private gradients (`baselines.ldp_gradient`), logistic or with one hidden layer |
+| `abse` | adaptively binned successive elimination, without privacy and without sources |
+
+All but `abse` and `smooth` take sources. Everyone publishes after 100 users, but for `ma2025`, whose rule
+acts rarely: a hundredth of its users. Constants in `CHOSEN` were taken by `ma2025_tuning`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.domains import Box
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.baselines.abse import ABSE
+from dpbandits.lab.baselines.contextual import play
+from dpbandits.lab.baselines.ldp_gradient import GradientConstants, GradientModel, LDPGradientBandit
+from dpbandits.lab.baselines.ldp_models import LogisticModel, NeuralModel
+from dpbandits.lab.evaluation.crowds import simulate
+from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
+from dpbandits.lab.worlds.classification import ClassificationTable, Half
+from dpbandits.lab.worlds.classification_tables import CLASSIFICATION_TABLES, classification_table
+from dpbandits.lab.worlds.contextual import PeopleWorld, World, world
+from dpbandits.lab.worlds.transfer import Behaviour, PeopleSource, SourceWorld
+from dpbandits.local.contract.spec import PolicyName, Spec
+
+__all__ = [
+    "CHOSEN",
+    "MARKS",
+    "METHODS",
+    "Source",
+    "curve",
+    "settings",
+    "table_references",
+    "world_and_sources",
+]
+
+METHODS = ("tree", "smooth", "ma2025", "ma2025-tuned", "linear", "neural", "abse")
+"""Names of the methods."""
+
+MARKS = 20
+"""A curve has this many points, evenly spaced along the users."""
+
+_BATCH = 100
+_POLICIES: dict[str, PolicyName] = {"tree": "tree", "smooth": "smooth"}
+_VERSIONS_OF_SLOW_RULES = 100
+
+CHOSEN: dict[str, dict[str, float]] = {
+    "tree": {"child_sd": 0.35},
+    "tree+": {"known": 1.3},
+    "ma2025-tuned": {"radius": 0.05, "bias": 0.25},
+    "ma2025-tuned+": {"radius": 0.3, "bias": 0.25},
+    "linear": {"clip": 0.5, "warm_up": 0.03, "curvature": 0.01},
+    "linear+": {"clip": 0.5, "warm_up": 0.0, "curvature": 0.005},
+    "neural": {"clip": 0.5, "warm_up": 0.03, "curvature": 0.005},
+    "neural+": {"clip": 0.5, "warm_up": 0.0, "curvature": 0.005},
+    "abse": {"width": 0.5},
+}
+"""Constants on tables by method, `+` behind the name where sources are there; others have their defaults."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One source of a synthetic world, or of a table.
+
+    Attributes:
+        n_users: how many; of a table at most so many, None for all of its auxiliary people.
+        epsilon: of their reports.
+        gamma: exponent of their density (worlds only), that of the density as the paper states it.
+        kappa, behaviour: of the behaviour policy, see `SourceWorld` (worlds only; even on tables).
+    """
+
+    n_users: int | None
+    epsilon: float
+    gamma: float = 0.0
+    kappa: float = 1.0
+    behaviour: Behaviour = "even"
+
+
+@lru_cache(maxsize=8)
+def _table(name: str, half: Half, data: str | None) -> ClassificationTable:
+    return classification_table(name, path=data).half(half)
+
+
+def world_and_sources(
+    name: str, sources: Sequence[Source], *, half: Half = "report", data: str | None = None
+) -> tuple[World | PeopleWorld, list[tuple[PeopleSource | SourceWorld, int, float]]]:
+    """A world or table by name, and its sources with their sizes and epsilons.
+
+    Args:
+        name: of a world (`environments.contextual.WORLDS`) or of a table (`CLASSIFICATION_TABLES`).
+        sources: all auxiliary people of a table can be one source only.
+        half: of a table's people.
+        data: folder of `adult`.
+    """
+    if name not in CLASSIFICATION_TABLES:
+        one = world(name)
+        made: list[tuple[PeopleSource | SourceWorld, int, float]] = []
+        for source in sources:
+            people = SourceWorld(
+                world=one, gamma=source.gamma, kappa=source.kappa, behaviour=source.behaviour
+            )
+            if source.n_users is None:
+                raise InvalidParameter("n_users: a source of a synthetic world needs a number")
+            made.append((people, source.n_users, source.epsilon))
+        return one, made
+    table = _table(name, half, data)
+    if len(sources) > 1:
+        raise InvalidParameter(f"the table {name!r} has one source")
+    auxiliary = table.source()
+    everyone = len(auxiliary.columns)
+    return table.target(), [(auxiliary, min(s.n_users or everyone, everyone), s.epsilon) for s in sources]
+
+
+def curve(
+    method: str,
+    name: str,
+    *,
+    seed: int,
+    epsilon: float | None = None,
+    n_users: int | None = None,
+    sources: Sequence[Source] = (),
+    half: Half = "report",
+    data: str | None = None,
+    constants: Mapping[str, Any] | None = None,
+) -> FloatArray:
+    """(MARKS,) average regret of the users so far, of one crowd.
+
+    Args:
+        method: one of `METHODS`.
+        name: of the world or table.
+        seed: people, rewards, noise and coins.
+        epsilon: of the target's reports; not needed by `abse`.
+        n_users: how many; of a table at most so many, by default everybody.
+        sources: see `Source`.
+        half, data: of a table.
+        constants: of the method; by default those of `CHOSEN` on tables, and the defaults elsewhere.
+
+    Raises:
+        InvalidParameter: an unknown method, a private one without epsilon, `abse` with sources.
+    """
+    if method not in METHODS:
+        raise InvalidParameter(f"method {method!r}: expected one of {METHODS}")
+    if sources and method in ("abse", "smooth"):
+        raise InvalidParameter(f"{method} learns from the target alone")
+    one, auxiliary = world_and_sources(name, sources, half=half, data=data)
+    if isinstance(one, PeopleWorld):
+        n_users = min(n_users or len(one.columns), len(one.columns))
+    elif n_users is None:
+        raise InvalidParameter("n_users: a synthetic world needs a number")
+    given = dict(constants_of(method, name, sources) if constants is None else constants)
+    if method == "abse":
+        kind = ABSE(dim=one.dim, n_arms=one.n_arms, n_users=n_users, **given)
+        totals = play(one, lambda: kind, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
+        return _at_marks(totals, _BATCH, n_users)
+    if epsilon is None:
+        raise InvalidParameter(f"method {method!r} needs an epsilon")
+    if method in ("linear", "neural"):
+        learner = _gradient_learner(method, one, epsilon, n_users, seed, given)
+        _report_sources(learner, auxiliary, seed)
+        totals = play(one, lambda: learner, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
+        return _at_marks(totals, _BATCH, n_users)
+    spec = _spec(method, one, epsilon, n_users, given)
+    floating = method not in _POLICIES
+    if auxiliary:
+        simulated = [SimulatedSource(people=p, n_users=n, epsilon=e) for p, n, e in auxiliary]
+        result = simulate_transfer(
+            spec, one, sources=simulated, n_users=n_users, seed=seed, floating=floating
+        )
+    else:
+        result = simulate(spec, one, n_users=n_users, seed=seed, floating=floating)
+    return _at_marks(result.regret, spec.reports_per_version, n_users)
+
+
+def table_references(name: str, *, data: str | None = None) -> dict[str, float]:
+    """Average regret of a uniformly random arm and of the best constant arm, on a table's report half."""
+    one, _ = world_and_sources(name, (), data=data)
+    if not isinstance(one, PeopleWorld):
+        raise InvalidParameter(f"{name!r} is no table")
+    shares = one.rewards.mean(axis=0)
+    return {"random": float(1.0 - shares.mean()), "best_constant": float(1.0 - shares.max())}
+
+
+def constants_of(method: str, name: str, sources: Sequence[Source]) -> dict[str, float]:
+    """The constants that the reports use: those chosen for tables, the defaults elsewhere."""
+    if name not in CLASSIFICATION_TABLES:
+        return {}
+    return CHOSEN.get(method + "+" if sources else method, {})
+
+
+def settings(method: str, name: str, sources: Sequence[Source]) -> dict[str, Any]:
+    """What a result depends on beside world, epsilon, users and seed; JSON-ready."""
+    return {
+        "constants": constants_of(method, name, sources),
+        "sources": [asdict(source) for source in sources],
+    }
+
+
+def _spec(
+    method: str, one: World | PeopleWorld, epsilon: float, n_users: int, constants: Mapping[str, float]
+) -> Spec:
+    ours = method in ("tree", "smooth")
+    return Spec(
+        domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
+        n_arms=one.n_arms,
+        epsilon=epsilon,
+        policy=_POLICIES.get(method, "ma2025"),
+        mechanism="auto" if ours else "paper-laplace",
+        arms="server" if ours else "user",
+        n_users=n_users,
+        reports_per_version=_BATCH if ours else max(_BATCH, n_users // _VERSIONS_OF_SLOW_RULES),
+        constants=constants,
+    )
+
+
+def _gradient_learner(
+    method: str,
+    one: World | PeopleWorld,
+    epsilon: float,
+    n_users: int,
+    seed: int,
+    constants: Mapping[str, Any],
+) -> LDPGradientBandit:
+    model: GradientModel
+    if method == "linear":
+        model = LogisticModel(dim=one.dim, n_arms=one.n_arms)
+    else:  # twice as many hidden units as columns, as in the authors' public code
+        model = NeuralModel(dim=one.dim, n_arms=one.n_arms, width=2 * one.dim, seed=seed)
+    return LDPGradientBandit(
+        model=model, epsilon=epsilon, n_users=n_users, seed=seed, constants=GradientConstants(**constants)
+    )
+
+
+def _report_sources(
+    learner: LDPGradientBandit,
+    sources: Sequence[tuple[PeopleSource | SourceWorld, int, float]],
+    seed: int,
+) -> None:
+    """The jump-start: every source's users report before the first user of the target comes."""
+    for place, (people, n, epsilon) in enumerate(sources):
+        rng = np.random.default_rng([seed, 5, place])
+        contexts, means, arms = people.draw(n, rng)
+        rewards = (rng.random(n) < means[np.arange(n), arms]).astype(np.float64)
+        learner.learn_source(contexts, arms, rewards, epsilon=epsilon)
+
+
+def _at_marks(totals: FloatArray, step: int, n_users: int) -> FloatArray:
+    """Average regret at the marks, linear between versions."""
+    seen = np.minimum(step * np.arange(len(totals) + 1), n_users)
+    sums = np.concatenate([[0.0], totals.cumsum()])
+    marks = n_users * np.arange(1, MARKS + 1) / MARKS
+    return np.asarray(np.interp(marks, seen, sums) / marks)

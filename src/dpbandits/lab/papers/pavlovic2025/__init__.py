@@ -1,0 +1,1 @@
+"""Pavlovic2025: private kernel contextual bandits by uniform exploration."""

@@ -1,0 +1,85 @@
+"""How much of epsilon one user can use: exact log ratios of USCA's answers over adversarial neighbours.
+
+Base data of T rows puts one action ahead of the others; the replacement moves gaps most. Laws of
+permute-and-flip are exact (`permute_and_flip_law`), scores and ranges are those that
+`ExploreThenCommit.answer` uses. The
+largest |log ratio| over epsilon must stay at or below 1; near 1 the calibration wastes nothing.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.central.explore_then_commit.calibration import Plan, plan_answers
+from dpbandits.central.explore_then_commit.sums import integer_caps, integer_weights
+from dpbandits.models.features.eigen import EigenFeatures
+from dpbandits.models.kernels import Matern, SquaredExponential
+from dpbandits.models.kernels.base import Kernel
+from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy.selection import largest_log_ratio, permute_and_flip_law
+
+__all__ = ["KERNELS", "ratio_table", "worst_ratio"]
+
+KERNELS: dict[str, Kernel] = {
+    "SE .2": SquaredExponential(lengthscale=0.2),
+    "SE .5": SquaredExponential(lengthscale=0.5),
+    "Matern-5/2 .3": Matern(nu=2.5, lengthscale=0.3),
+    "Matern-3/2 .3": Matern(nu=1.5, lengthscale=0.3),
+    "Matern-1/2 .5": Matern(nu=0.5, lengthscale=0.5),
+}
+"""What is searched: all kernels that the estimator is for."""
+
+ROUNDS = 1000
+_CELLS = 9
+_PUSHED = (0.0, 0.3, 1.0)
+
+
+def ratio_table(
+    *, cells: int = 48, epsilons: Sequence[float] = (0.1, 0.5, 1.0, 5.0)
+) -> list[dict[str, float | str]]:
+    """Largest |log ratio|/epsilon found, for every kernel and epsilon, on cells x cells."""
+    line = CellMeasure.uniform(low=0.0, high=1.0, cells=cells)
+    table: list[dict[str, float | str]] = []
+    for name, kernel in KERNELS.items():
+        features = EigenFeatures(kernel=kernel, measures=(line, line))
+        for epsilon in epsilons:
+            plan = plan_answers(features, n_actions=cells, rounds=ROUNDS, epsilon=epsilon)
+            ratio = worst_ratio(plan, epsilon=epsilon) / epsilon
+            table.append({"kernel": name, "cells": cells, "T": ROUNDS, "epsilon": epsilon, "ratio": ratio})
+    return table
+
+
+def worst_ratio(plan: Plan, *, epsilon: float) -> float:
+    """Largest |log ratio| over three contexts, nine cells where a row moves most, six base data sets each."""
+    caps, worst = integer_caps(plan.caps), 0.0
+    last = plan.estimator.n_contexts - 1
+    for context in (0, last // 2, last):
+        influence = plan.estimator.influence(context)
+        weights, _ = integer_weights(influence - 0.5 * (influence.max(axis=0) + influence.min(axis=0)))
+        spread = caps * (weights.max(axis=0) - weights.min(axis=0))
+        span = 2.0 * float(spread.max())
+        for cell in np.argsort(-spread)[:_CELLS]:
+            for base in _bases(weights, caps, int(cell)):
+                one, other = base.copy(), base.copy()
+                one[cell] -= caps[cell]
+                other[cell] += caps[cell]
+                scores = weights @ np.column_stack([one, other]).astype(np.float64)
+                laws = permute_and_flip_law(scores.T, sensitivity=span, epsilon=epsilon)
+                worst = max(worst, largest_log_ratio(laws[0], laws[1]))
+    return worst
+
+
+def _bases(weights: FloatArray, caps: IntArray, cell: int) -> list[IntArray]:
+    """Sums of ROUNDS - 1 rows at their caps, which put the action that `cell` helps most ahead of others."""
+    high, low = int(weights[:, cell].argmax()), int(weights[:, cell].argmin())
+    bases = []
+    gains = (weights[high] - weights[low], weights[high] - weights.mean(axis=0))
+    for gain, pushed in product(gains, _PUSHED):
+        base = np.zeros(len(caps), dtype=np.int64)
+        helpful = np.argsort(-caps * np.abs(gain))[:_CELLS]
+        each = int(pushed * (ROUNDS - 1)) // len(helpful)
+        base[helpful] = each * np.sign(gain[helpful]).astype(np.int64) * caps[helpful]
+        bases.append(base)
+    return bases

@@ -1,0 +1,1 @@
+"""The study of real people: deciding about the rows of a table, and its report."""

@@ -1,0 +1,310 @@
+"""The report of a table study: one self-contained page, pictures as files, and the numbers as JSON."""
+
+import html
+import json
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from dpbandits.lab.evaluation import BANNER, Estimate, Repetitions
+from dpbandits.lab.evaluation.summary import Share
+from dpbandits.lab.people.study import CEILING, CONSTANT, NON_PRIVATE, PRIVATE, RANDOM, TableStudyResult
+from dpbandits.lab.plot import PALETTE, add_legend, label_axes, new_figure, to_data_uri, to_png
+
+__all__ = ["headline", "percent_up", "table_rows", "to_json_rows", "write_report"]
+
+_CURVE_POINTS = 200
+
+
+def headline(result: TableStudyResult) -> str:
+    """How many people, and what nobody can learn, in one sentence."""
+    percent = percent_up(result.guarantee.membership_bound())
+    people = f"Each run of the private policy decided about {result.horizon:,} people"
+    if result.guarantee.status != "enforced":
+        return (
+            f"{people} with simulated noise, which protects nobody: with secret noise no observer of a run "
+            f"could tell one person's data from any other's in more than {percent:.1f}% of guesses."
+        )
+    return (
+        f"{people}, and whoever sees all its releases and everybody else's decisions cannot tell one "
+        f"person's data from any other's in more than {percent:.1f}% of guesses (blind guessing: 50%)."
+    )
+
+
+def percent_up(bound: float) -> float:
+    """A bound on a probability in percent, rounded up to one digit, so that what is shown stays true."""
+    return float(np.ceil(1000.0 * bound - 1e-9) / 10.0)
+
+
+def table_rows(result: TableStudyResult) -> list[tuple[str, Estimate, Share | None]]:
+    """(name, reward, share) of every row of the screen's first table, from floor to ceiling."""
+
+    def row(name: str, run: Repetitions, share: Share) -> tuple[str, Estimate, Share | None]:
+        return name, Estimate.of(run.mean_rewards), share
+
+    private = result.private[result.epsilon], result.private_shares[result.epsilon]
+    return [
+        row(RANDOM, result.repetitions[RANDOM], result.shares[RANDOM]),
+        row(CONSTANT, result.repetitions[CONSTANT], result.shares[CONSTANT]),
+        row(f"{PRIVATE}, epsilon = {result.epsilon:g}", *private),
+        row(NON_PRIVATE, result.repetitions[NON_PRIVATE], result.shares[NON_PRIVATE]),
+        (CEILING, result.ceiling, None),
+    ]
+
+
+def to_json_rows(result: TableStudyResult) -> list[dict[str, Any]]:
+    """One flat row a policy and epsilon; standard errors of reward and share beside them."""
+
+    def row(name: str, epsilon: float | None, reward: Estimate, share: Share | None) -> dict[str, Any]:
+        private = epsilon is not None
+        return {
+            "policy": name,
+            "epsilon": epsilon,
+            "delta": result.delta if private else None,
+            "reward": reward.mean,
+            "stderr": _finite(reward.standard_error),
+            "uplift": share.uplift.mean if share else None,
+            "uplift_stderr": _finite(share.uplift.standard_error) if share else None,
+            "nonprivate_uplift": share.reference_uplift.mean if share else None,
+            "share_of_nonprivate_uplift": _finite(share.share) if share else None,
+            "share_stderr": _finite(share.standard_error) if share else None,
+            "reps": reward.n,
+        }
+
+    rows = [
+        row(name, None, Estimate.of(run.mean_rewards), result.shares[name])
+        for name, run in result.repetitions.items()
+    ]
+    rows += [
+        row(PRIVATE, epsilon, Estimate.of(run.mean_rewards), result.private_shares[epsilon])
+        for epsilon, run in result.private.items()
+    ]
+    return [*rows, row(CEILING, None, result.ceiling, None)]
+
+
+def to_json(result: TableStudyResult) -> dict[str, Any]:
+    """Everything measured, for `result.json`."""
+    return {
+        "banner": BANNER,
+        "table": result.table,
+        "horizon": result.horizon,
+        "reps": result.reps,
+        "rows": to_json_rows(result),
+        "attacks": {
+            name: {
+                "success": attack.success,
+                "stderr": attack.standard_error,
+                "trials": attack.trials,
+                "bound": attack.bound,
+            }
+            for name, attack in result.attacks.items()
+        },
+        "guarantee": json.loads(result.guarantee.to_json()),
+    }
+
+
+def write_report(result: TableStudyResult, folder: Path, *, command: str) -> Path:
+    """Write report.html, result.json and the pictures into `folder`; returns the page's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {
+        "learning": _learning_curves(result),
+        "epsilon": _shares_over_epsilon(result),
+        "attack": _attacks(result),
+    }
+    for name, png in pictures.items():
+        (folder / f"{name}.png").write_bytes(png)
+    (folder / "result.json").write_text(json.dumps(to_json(result), indent=2, allow_nan=False) + "\n")
+    page = folder / "report.html"
+    page.write_text(_page(result, pictures, command), encoding="utf-8")
+    return page
+
+
+def _learning_curves(result: TableStudyResult) -> bytes:
+    figure, (axes,) = new_figure()
+    colours = {RANDOM: "grey", CONSTANT: "amber", NON_PRIVATE: "black"}
+    for name, colour in colours.items():
+        _curve(axes, result.repetitions[name], name, PALETTE[colour])
+    shades = iter(("sky", "pink", "green", "blue", "amber"))
+    for epsilon, run in result.private.items():
+        main = epsilon == result.epsilon
+        colour = PALETTE["orange" if main else next(shades, "grey")]
+        _curve(axes, run, f"private, epsilon = {epsilon:g}", colour, thin=not main)
+    label_axes(axes, title="Learning while protecting", x="people decided about", y="mean reward so far")
+    add_legend(axes)
+    return to_png(figure)
+
+
+def _curve(axes: Any, run: Repetitions, label: str, colour: str, *, thin: bool = False) -> None:
+    rewards = np.array([one.rewards for one in run.results])
+    total = rewards.shape[1]
+    rounds = np.unique(np.linspace(max(1, total // _CURVE_POINTS), total, _CURVE_POINTS, dtype=int))
+    running = np.cumsum(rewards, axis=1)[:, rounds - 1] / rounds
+    mean = running.mean(axis=0)
+    axes.plot(rounds, mean, color=colour, label=label, linewidth=1.2 if thin else 2.2)
+    if len(running) > 1:
+        error = running.std(axis=0, ddof=1) / np.sqrt(len(running))
+        axes.fill_between(rounds, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+
+
+def _shares_over_epsilon(result: TableStudyResult) -> bytes:
+    figure, (axes,) = new_figure()
+    epsilons = list(result.private_shares)
+    shares = np.array([100 * result.private_shares[epsilon].share for epsilon in epsilons])
+    errors = np.nan_to_num([100 * result.private_shares[epsilon].standard_error for epsilon in epsilons])
+    axes.errorbar(epsilons, shares, yerr=errors, color=PALETTE["orange"], marker="o", capsize=3)
+    for epsilon, share in zip(epsilons, shares, strict=True):
+        axes.annotate(
+            f"{share:.0f}%", (epsilon, share), textcoords="offset points", xytext=(-8, 8), ha="right"
+        )
+    constant = 100 * result.shares[CONSTANT].share
+    axes.axhline(100, color=PALETTE["black"], linewidth=1, linestyle=":")
+    axes.axhline(constant, color=PALETTE["amber"], linewidth=1.5, linestyle="--")
+    for text, height in (("best constant arm", constant), ("non-private", 100.0)):
+        axes.annotate(text, (1, height), xycoords=("axes fraction", "data"), ha="right", va="bottom")
+    axes.set_xscale("log")
+    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    axes.minorticks_off()
+    axes.set_ylim(min(0.0, float(np.nanmin(shares)) - 5), 112)
+    label_axes(
+        axes,
+        title="What is kept of what learning can earn",
+        x=f"epsilon (delta = {result.delta:g})",
+        y="% of the non-private uplift",
+    )
+    return to_png(figure)
+
+
+def _attacks(result: TableStudyResult) -> bytes:
+    figure, (axes,) = new_figure(height=2.4)
+    for place, (name, attack) in enumerate(result.attacks.items()):
+        colour = PALETTE["black"] if name == NON_PRIVATE else PALETTE["orange"]
+        axes.barh(place, 100 * attack.success, xerr=100 * attack.standard_error, color=colour, height=0.5)
+        if attack.bound < 1.0:
+            bound = 100 * attack.bound
+            axes.plot([bound, bound], [place - 0.4, place + 0.4], color=PALETTE["blue"], linewidth=2.5)
+            axes.annotate(
+                f"bound {percent_up(attack.bound):.1f}%",
+                (bound, place),
+                textcoords="offset points",
+                xytext=(6, -3),
+                color=PALETTE["blue"],
+            )
+    axes.axvline(50, color=PALETTE["grey"], linewidth=1, linestyle=":")
+    axes.set_yticks(range(len(result.attacks)), list(result.attacks))
+    axes.set_xlim(0, 105)
+    axes.grid(visible=False, axis="y")
+    label_axes(
+        axes,
+        title="The same attack on both policies",
+        x="% of guesses about one person's reward that were right (50 = luck)",
+    )
+    return to_png(figure)
+
+
+def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) -> str:
+    def share(value: Share | None) -> str:
+        if value is None or not np.isfinite(value.share):
+            return "–"
+        error = f" ± {100 * value.standard_error:.1f}" if np.isfinite(value.standard_error) else ""
+        return f"{100 * value.share:.1f}%{error}"
+
+    def cells(name: str, reward: Estimate, kept: Share | None) -> str:
+        uplift = "–" if kept is None else str(kept.uplift)
+        values = (name, str(reward), uplift, share(kept))
+        return "<tr>" + "".join(f"<td>{html.escape(value)}</td>" for value in values) + "</tr>"
+
+    sweep = "".join(
+        f"<tr><td>{epsilon:g}</td><td>{html.escape(str(Estimate.of(run.mean_rewards)))}</td>"
+        f"<td>{html.escape(share(result.private_shares[epsilon]))}</td></tr>"
+        for epsilon, run in result.private.items()
+    )
+    attacks = "".join(
+        f"<tr><td>{html.escape(name)}</td>"
+        f"<td>{100 * attack.success:.1f}% ± {100 * attack.standard_error:.1f}</td>"
+        f"<td>{percent_up(attack.bound):.1f}%</td><td>{attack.trials}</td></tr>"
+        for name, attack in result.attacks.items()
+    )
+    return _TEMPLATE.substitute(
+        banner=html.escape(BANNER),
+        headline=html.escape(headline(result)),
+        table=html.escape(result.table),
+        horizon=f"{result.horizon:,}",
+        reps=result.reps,
+        rows="".join(cells(*row) for row in table_rows(result)),
+        sweep=sweep,
+        attacks=attacks,
+        learning=to_data_uri(pictures["learning"]),
+        epsilon=to_data_uri(pictures["epsilon"]),
+        attack=to_data_uri(pictures["attack"]),
+        guarantee=html.escape(result.guarantee.explain()),
+        command=html.escape(command),
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+_TEMPLATE = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>dpbandits report: $table</title>
+<style>
+body { font: 16px/1.55 system-ui, sans-serif; color: #222; max-width: 54rem; margin: 0 auto;
+       padding: 1.5rem; }
+.banner { background: #FFF4E0; border-left: 5px solid #E69F00; padding: .7rem 1rem; font-weight: 600; }
+h1 { font-size: 1.7rem; margin-bottom: .3rem; }
+h2 { font-size: 1.2rem; margin-top: 2.2rem; }
+.lead { font-size: 1.15rem; }
+table { border-collapse: collapse; margin: .8rem 0; }
+th, td { text-align: left; padding: .35rem 1.1rem .35rem 0; border-bottom: 1px solid #E4E4E4; }
+td { font-variant-numeric: tabular-nums; }
+th { font-weight: 600; }
+img { max-width: 100%; }
+pre { background: #F6F6F4; padding: 1rem; white-space: pre-wrap; font-size: .85rem; }
+.small { color: #555; font-size: .9rem; }
+</style>
+</head>
+<body>
+<p class="banner">$banner</p>
+<h1>Private decisions about people: $table</h1>
+<p class="lead">$headline</p>
+<p class="small">$horizon people a run, one decision each; $reps runs on different orders of the people;
+mean ± standard error. Rewards, uplift and repetitions below are computed from raw data.</p>
+
+<h2>What privacy costs</h2>
+<table>
+<tr><th>policy</th><th>reward</th><th>uplift over random</th><th>share of the non-private uplift</th></tr>
+$rows
+</table>
+<img alt="Mean reward so far over people decided about, one line a policy" src="$learning">
+<p class="small">The ceiling is the out-of-fold accuracy of gradient-boosted trees that saw every label; the
+best constant arm was picked in hindsight.</p>
+
+<h2>At other epsilons</h2>
+<table>
+<tr><th>epsilon</th><th>reward</th><th>share of the non-private uplift</th></tr>
+$sweep
+</table>
+<img alt="Share of the non-private uplift that is kept, over epsilon" src="$epsilon">
+
+<h2>A live attack</h2>
+<p>The attacker knows every record, the algorithm and the public coins, and of one person everything but
+whether their reward was the highest or the lowest. They look at the policy's prediction for that person's
+action after the first release, and guess.</p>
+<table>
+<tr><th>policy</th><th>right guesses</th><th>bound by the guarantee</th><th>guesses</th></tr>
+$attacks
+</table>
+<img alt="Success of the attack on both policies beside the bound" src="$attack">
+
+<h2>The guarantee</h2>
+<pre>$guarantee</pre>
+<p class="small">Made by <code>$command</code>. The numbers are in <code>result.json</code>.</p>
+</body>
+</html>
+""")

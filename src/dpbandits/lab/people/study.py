@@ -1,0 +1,324 @@
+"""What privacy costs on a table of people: one private policy beside the yardsticks that matter.
+
+Rows: random choice, the best constant arm in hindsight, the non-private policy on the same features,
+the private policy at several epsilons, and a supervised model that saw every label. Then the same
+membership attack on the non-private and on the private policy.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Literal, Protocol
+
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.audit.attacks.membership import MembershipAttack, attack_reward
+from dpbandits.central import GPBandit, default_blocks
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.baselines import ConstantArm, FeatureGPUCB, Uniform
+from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
+from dpbandits.lab.evaluation.summary import Share, share_kept
+from dpbandits.lab.worlds import Environment, TableBandit
+from dpbandits.models import kernels
+from dpbandits.models.features import ArmFeatures, MercerFeatures
+from dpbandits.models.kernels import Kernel
+from dpbandits.policy import Policy
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from dpbandits.tables import Categories, Schema
+
+__all__ = [
+    "EPSILONS",
+    "TableConstants",
+    "TableStudy",
+    "TableStudyResult",
+    "non_private_policy",
+    "private_policy",
+    "table_features",
+]
+
+EPSILONS = (0.1, 0.3, 1.0, 3.0)
+"""Where the share that privacy leaves is shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableConstants:
+    """Public constants of the policies that this study compares, one set for every table.
+
+    Chosen by `benchmarks/tune_table_study.py` on the made-up table `synthetic-income` and tuning seeds,
+    never on a real table; the private and the non-private policy had the same grid.
+
+    Args:
+        lengthscale: of columns scaled to [0, 1].
+        category_correlation: between people who differ in one category.
+        features_per_arm: size of the context's feature map.
+        public_law_spread: private policy: how far people may be from uniform over the schema.
+        prior_variance: of feature weights.
+        thompson_scale: private policy: exploration.
+        ucb_weight: non-private policy: exploration.
+    """
+
+    lengthscale: float = 0.3
+    category_correlation: float = 0.6
+    features_per_arm: int = 8
+    public_law_spread: float = 0.3
+    prior_variance: float = 0.5
+    thompson_scale: float = 0.25
+    ucb_weight: float = 0.5
+
+
+PRIVATE_CONSTANTS = TableConstants(thompson_scale=0.0)
+NON_PRIVATE_CONSTANTS = TableConstants(thompson_scale=0.0)
+
+UPDATE_GROWTH = 0.02
+"""The non-private policy learns every 2% of rounds: no worse than every round, and fast."""
+
+_LANDMARKS = 300
+"""Points that eigenfunctions are computed from."""
+
+RANDOM, CONSTANT, NON_PRIVATE, PRIVATE = "random", "best constant arm", "non-private", "private"
+CEILING = "supervised ceiling"
+
+
+def context_kernel(schema: Schema, constants: TableConstants) -> Kernel:
+    """Squared exponential in the ranges, times a common correlation across each column of categories."""
+    ranges = [i for i, column in enumerate(schema.columns.values()) if not isinstance(column, Categories)]
+    parts: list[Kernel] = [
+        kernels.Indicator(correlation=constants.category_correlation, columns=(i,))
+        for i, column in enumerate(schema.columns.values())
+        if isinstance(column, Categories)
+    ]
+    if ranges:
+        parts.insert(0, kernels.SquaredExponential(lengthscale=constants.lengthscale, columns=tuple(ranges)))
+    kernel = parts[0]
+    for part in parts[1:]:
+        kernel = kernel * part
+    return kernel
+
+
+@lru_cache(maxsize=8)
+def table_features(schema: Schema, n_arms: int, constants: TableConstants) -> ArmFeatures:
+    """Separate Mercer features of the context for every arm."""
+    base = MercerFeatures(
+        kernel=context_kernel(schema, constants),
+        domain=schema.domain,
+        n_features=constants.features_per_arm,
+        n_landmarks=_LANDMARKS,
+    )
+    return ArmFeatures(base=base, arm_column=schema.dim, n_arms=n_arms)
+
+
+def private_policy(
+    table: TableBandit,
+    seed: Seed,
+    *,
+    privacy: JointDP,
+    noise: NoiseSource,
+    constants: TableConstants = PRIVATE_CONSTANTS,
+) -> GPBandit:
+    """The private policy of this study."""
+    return GPBandit(
+        features=table_features(table.schema, table.n_arms, constants),
+        domain=table.domain,
+        reward_range=table.reward_range,
+        horizon=table.horizon,
+        privacy=privacy,
+        public_law_spread=constants.public_law_spread,
+        prior_variance=constants.prior_variance,
+        thompson_scale=constants.thompson_scale,
+        noise=noise,
+        seed=seed,
+    )
+
+
+def non_private_policy(
+    table: TableBandit, seed: Seed, *, constants: TableConstants = NON_PRIVATE_CONSTANTS
+) -> FeatureGPUCB:
+    """Its twin without privacy, on the same kind of features."""
+    return FeatureGPUCB(
+        features=table_features(table.schema, table.n_arms, constants),
+        domain=table.domain,
+        reward_range=table.reward_range,
+        horizon=table.horizon,
+        prior_variance=constants.prior_variance,
+        ucb_weight=constants.ucb_weight,
+        update_growth=UPDATE_GROWTH,
+        seed=seed,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableStudyResult:
+    """Everything the report shows. Evaluation, not a release.
+
+    Attributes:
+        table: name of the table.
+        horizon, reps, epsilon, delta: of the study.
+        repetitions: by row name; private rows are keyed by epsilon.
+        ceiling: mean reward of the supervised model.
+        shares: share of the non-private uplift that each private row keeps.
+        attacks: on the non-private and on the private policy.
+        guarantee: of the private policy.
+        private_epsilons: increasing.
+    """
+
+    table: str
+    horizon: int
+    reps: int
+    epsilon: float
+    delta: float
+    repetitions: dict[str, Repetitions]
+    private: dict[float, Repetitions]
+    ceiling: Estimate
+    shares: dict[str, Share]
+    private_shares: dict[float, Share]
+    attacks: dict[str, MembershipAttack]
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableStudy:
+    """One table, one private policy, the yardsticks, and an attack.
+
+    Args:
+        make_environment: seed -> the table in that seed's order; must be picklable for jobs > 1.
+        epsilon, delta: of the row in the middle of attention.
+        epsilons: others to show.
+        reps: repetitions on consecutive seeds.
+        seed: the first seed; report seeds start at 1,000,000.
+        noise: "secure" (guarantees hold) or "simulated" (repeatable).
+        jobs: processes.
+        attack_trials: guesses of the membership attack.
+    """
+
+    make_environment: Callable[[Seed], TableBandit]
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    epsilons: Sequence[float] = EPSILONS
+    reps: int = 3
+    seed: Seed = 1_000_000
+    noise: Literal["secure", "simulated"] = "secure"
+    jobs: int = 1
+    attack_trials: int = 500
+
+    def __post_init__(self) -> None:
+        if self.noise not in ("secure", "simulated"):
+            raise InvalidParameter(f"noise is {self.noise!r}, expected 'secure' or 'simulated'")
+        for epsilon in (self.epsilon, *self.epsilons):
+            JointDP(epsilon=epsilon, delta=self.delta)  # refuses numbers that promise nothing
+
+    @property
+    def steps(self) -> int:
+        """How many times `progress` is called by `run`."""
+        return 6 + len({self.epsilon, *self.epsilons})
+
+    def run(self, progress: Callable[[str], None] = lambda _: None) -> TableStudyResult:
+        """Run everything; `progress` hears what is about to be done."""
+        seeds = report_seeds(self.seed, self.reps, tuning=self.seed < 1_000_000)
+        first = self.make_environment(seeds[0])
+        over_seeds = partial(repeat, make_environment=self.make_environment, seeds=seeds, jobs=self.jobs)
+        runs: dict[str, Repetitions] = {}
+        for name, make in ((RANDOM, _uniform), (CONSTANT, _constant), (NON_PRIVATE, _non_private)):
+            progress(name)
+            runs[name] = over_seeds(make, name=name)
+        private: dict[float, Repetitions] = {}
+        for epsilon in sorted({self.epsilon, *self.epsilons}):
+            progress(f"private, epsilon = {epsilon:g}")
+            private[epsilon] = over_seeds(self._maker(epsilon), name=f"{PRIVATE}, epsilon = {epsilon:g}")
+        progress(CEILING)
+        ceilings = [self.make_environment(seed).supervised_ceiling(seed) for seed in seeds[:1]]
+        reference, uniform = runs[NON_PRIVATE].mean_rewards, _uniform_rewards(runs[RANDOM])
+        attacks = {}
+        for name, maker in ((NON_PRIVATE, _non_private), (PRIVATE, self._maker(self.epsilon))):
+            progress(f"attack on {name}")
+            attacks[name] = self._attack(maker, first)
+        return TableStudyResult(
+            table=first.name,
+            horizon=first.horizon,
+            reps=self.reps,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            repetitions=runs,
+            private=private,
+            ceiling=Estimate.of(ceilings),
+            shares={name: share_kept(run.mean_rewards, reference, uniform) for name, run in runs.items()},
+            private_shares={
+                epsilon: share_kept(run.mean_rewards, reference, uniform) for epsilon, run in private.items()
+            },
+            attacks=attacks,
+            guarantee=self._maker(self.epsilon)(first, self.seed).guarantee,
+        )
+
+    def _maker(self, epsilon: float) -> "_Maker":
+        return partial(
+            _private, privacy=JointDP(epsilon=epsilon, delta=self.delta), secure=self.noise == "secure"
+        )
+
+    def _attack(self, maker: "_Maker", environment: TableBandit) -> MembershipAttack:
+        """The first person is the target; the attacker looks after the first release.
+
+        Public coins are the same in every trial, as the attacker knows them; noise is fresh in each.
+        """
+        return attack_reward(
+            lambda trial: maker(environment, self.seed, noise_seed=self.seed + trial),
+            environment,
+            rounds=default_blocks(environment.horizon)[0],
+            trials=self.attack_trials,
+            seed=self.seed,
+        )
+
+
+class _Maker(Protocol):
+    """Builds a policy; `noise_seed` is for simulated noise and defaults to `seed`."""
+
+    def __call__(
+        self, environment: Environment, seed: Seed, /, *, noise_seed: Seed | None = None
+    ) -> Policy: ...
+
+
+def _uniform(environment: Environment, seed: Seed) -> Policy:
+    return Uniform(domain=environment.domain, reward_range=environment.reward_range, seed=seed)
+
+
+def _constant(environment: Environment, seed: Seed) -> Policy:
+    table = _table(environment)
+    return ConstantArm(
+        arm=table.best_constant_arm().index,
+        domain=table.domain,
+        reward_range=table.reward_range,
+        seed=seed,
+    )
+
+
+def _non_private(
+    environment: Environment,
+    seed: Seed,
+    *,
+    noise_seed: Seed | None = None,  # there is no noise
+) -> Policy:
+    return non_private_policy(_table(environment), seed)
+
+
+def _private(
+    environment: Environment,
+    seed: Seed,
+    *,
+    noise_seed: Seed | None = None,
+    privacy: JointDP,
+    secure: bool,
+) -> Policy:
+    simulated = SimulatedNoise(seed if noise_seed is None else noise_seed)
+    noise: NoiseSource = SecureNoise() if secure else simulated
+    return private_policy(_table(environment), seed, privacy=privacy, noise=noise)
+
+
+def _table(environment: Environment) -> TableBandit:
+    if not isinstance(environment, TableBandit):
+        raise InvalidParameter(f"expected a TableBandit, got {type(environment).__name__}")
+    return environment
+
+
+def _uniform_rewards(run: Repetitions) -> FloatArray:
+    """Exact mean reward of uniform choice in every repetition: a table's means are all known."""
+    rewards = run.uniform_rewards
+    return run.mean_rewards if rewards is None else rewards

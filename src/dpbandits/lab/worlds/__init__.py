@@ -1,0 +1,76 @@
+"""Worlds in which policies are tried. For evaluation only: they show what no policy may see.
+
+An `Environment` gives each round's decision set, the reward of a chosen candidate and, for regret,
+the expected rewards of all. Everything about round t is a function of (seed, t) alone.
+
+Tables, one row a person, classes or columns as arms:
+
+- `load("cps-income", seed=...)`, `load("synthetic-income", seed=...)`; `available()` lists the names.
+- `TableBandit.from_labels(frame, schema=, labels=, arms=, seed=)`, `TableBandit.from_rewards(...)`.
+- `table_from_toml(path, seed=)`: a table of one's own, described in a small file (`table_description`).
+- `classification_table(name)`: real people, some of them auxiliary: `ClassificationTable`.
+
+Known functions, new candidates every round:
+
+- `dubey2021_figure1(seed=)`: one good candidate among 24 bad ones, on the disc.
+- `camelback(seed=)`, `styblinski_tang_20(seed=)`, `michalewicz_10(seed=)`: test functions.
+- `FunctionBandit`: any function with any law of candidates.
+
+Public cells of actions and contexts, for `central.ExploreThenCommit`:
+
+- `rkhs_setting(name).world(seed)`: functions made of kernel sections; `DoseFinding(seed=)`: a made-up clinic.
+- `rand_hie(outcome=)`, `star()`: randomised experiments on real people, one row a person (`LoggedTrial`).
+
+>>> world = dubey2021_figure1(seed=7, horizon=100)
+>>> world.decision_sets(0, 10).shape
+(10, 25, 2)
+>>> means = world.mean_rewards(0, 10)
+>>> bool((means.max(axis=1) >= 0.8).all())
+True
+"""
+
+from dpbandits.lab.worlds.classification import ClassificationTable
+from dpbandits.lab.worlds.classification_tables import CLASSIFICATION_TABLES, classification_table
+from dpbandits.lab.worlds.datasets import available, cps_income, load
+from dpbandits.lab.worlds.dose_finding import DoseFinding
+from dpbandits.lab.worlds.functions import (
+    FunctionBandit,
+    UniformCandidates,
+    camelback,
+    michalewicz_10,
+    styblinski_tang_20,
+)
+from dpbandits.lab.worlds.gap_world import dubey2021_figure1
+from dpbandits.lab.worlds.protocol import Environment
+from dpbandits.lab.worlds.randomised_trials import LoggedTrial, rand_hie, star
+from dpbandits.lab.worlds.rkhs import RKHSSetting, RKHSWorld, rkhs_setting
+from dpbandits.lab.worlds.synthetic import synthetic_income
+from dpbandits.lab.worlds.table_description import table_from_toml
+from dpbandits.lab.worlds.tables import BestArm, TableBandit
+
+__all__ = [
+    "CLASSIFICATION_TABLES",
+    "BestArm",
+    "ClassificationTable",
+    "DoseFinding",
+    "Environment",
+    "FunctionBandit",
+    "LoggedTrial",
+    "RKHSSetting",
+    "RKHSWorld",
+    "TableBandit",
+    "UniformCandidates",
+    "available",
+    "camelback",
+    "classification_table",
+    "cps_income",
+    "dubey2021_figure1",
+    "load",
+    "michalewicz_10",
+    "rand_hie",
+    "rkhs_setting",
+    "star",
+    "styblinski_tang_20",
+    "synthetic_income",
+    "table_from_toml",
+]

@@ -1,0 +1,326 @@
+"""Worlds with a context in the unit cube, K arms and rewards 0 or 1: what local policies are tried on.
+
+A world is a law of contexts and K mean rewards. The report worlds are those of the results page;
+the tuning worlds, on which constants were chosen, share no reward function with them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+
+__all__ = [
+    "REPORT_WORLDS",
+    "TUNING_WORLDS",
+    "WORLDS",
+    "PeopleWorld",
+    "World",
+    "income_people",
+    "ma2025",
+    "ma2025_symmetric",
+    "world",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A stationary contextual world.
+
+    Attributes:
+        name: for tables.
+        dim: number of context columns, each in [0, 1].
+        n_arms: number of arms.
+        mean_rewards: (n, dim) contexts -> (n, n_arms) probabilities of reward 1.
+        contexts: (n, generator) -> (n, dim).
+    """
+
+    name: str
+    dim: int
+    n_arms: int
+    mean_rewards: Callable[[FloatArray], FloatArray]
+    contexts: Callable[[int, np.random.Generator], FloatArray]
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Contexts (n, dim) and mean rewards (n, n_arms) of n people."""
+        contexts = self.contexts(n, rng)
+        return contexts, self.mean_rewards(contexts)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PeopleWorld:
+    """A table as a contextual world: some of its columns as context, its people in random order.
+
+    Attributes:
+        name: for tables.
+        columns: (N, dim) context columns in [0, 1].
+        rewards: (N, n_arms) what every arm pays for each person.
+    """
+
+    name: str
+    columns: FloatArray
+    rewards: FloatArray
+
+    @property
+    def dim(self) -> int:
+        """Number of context columns."""
+        return int(self.columns.shape[1])
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return int(self.rewards.shape[1])
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """n different people: contexts (n, dim) and what every arm pays them (n, n_arms)."""
+        if n > len(self.columns):
+            raise InvalidParameter(f"the table has {len(self.columns)} people: ask for no more users")
+        rows = rng.permutation(len(self.columns))[:n]
+        return self.columns[rows], self.rewards[rows]
+
+
+def income_people(name: str = "cps-income") -> PeopleWorld:
+    """Age and education of a table's people (see `load`), with their earnings brackets as arms."""
+    from dpbandits.lab.worlds.datasets import load
+
+    table = load(name, seed=0)
+    return PeopleWorld(
+        name=name, columns=np.ascontiguousarray(table.contexts[:, :2]), rewards=table.reward_table
+    )
+
+
+def _uniform(dim: int) -> Callable[[int, np.random.Generator], FloatArray]:
+    return lambda n, rng: rng.random((n, dim))
+
+
+def _bumps(
+    centres: FloatArray, width: float, low: float = 0.1, height: float = 0.8
+) -> Callable[[FloatArray], FloatArray]:
+    """low + height exp(-|x - c_k|^2/(2 width^2)), centres (K, dim)."""
+
+    def mean_rewards(x: FloatArray) -> FloatArray:
+        square = ((x[:, None, :] - centres) ** 2).sum(axis=2)
+        return np.asarray(low + height * np.exp(-square / (2.0 * width**2)))
+
+    return mean_rewards
+
+
+def ma2025(*, n_arms: int = 3, dim: int = 2, centres: str = "inner") -> World:
+    """Ma2025's first synthetic world: f_k = 2 E/(1 + E), E = exp(-2 K^2 (x_1 - c_k)^2), uniform contexts.
+
+    Args:
+        n_arms: K.
+        dim: number of columns; only the first matters.
+        centres: `inner` for c_k = k/(K + 1), k = 1..K (the authors' public code), or `edge` for
+            c_k = k/K, whose last arm is best at the border.
+    """
+    if centres not in ("inner", "edge"):
+        raise InvalidParameter("centres: expected 'inner' or 'edge'")
+    middle = np.arange(1, n_arms + 1) / (n_arms + 1 if centres == "inner" else n_arms)
+
+    def mean_rewards(x: FloatArray) -> FloatArray:
+        decay = np.exp(-2.0 * n_arms**2 * (x[:, :1] - middle) ** 2)
+        return np.asarray(2.0 * decay / (1.0 + decay))
+
+    name = "ma" if centres == "inner" else "ma-edge"
+    return World(name=name, dim=dim, n_arms=n_arms, mean_rewards=mean_rewards, contexts=_uniform(dim))
+
+
+def ma2025_symmetric() -> World:
+    """Ma2025's symmetric world: two arms, pyramids of alternating sign on the quarters of the square."""
+
+    def mean_rewards(x: FloatArray) -> FloatArray:
+        sign = np.sign((x[:, 0] - 0.5) * (x[:, 1] - 0.5))
+        height = 1.0 - 4.0 * np.abs((2.0 * x) % 1.0 / 2.0 - 0.25).max(axis=1)
+        half = 0.5 * sign * height
+        return np.stack([0.5 - half, 0.5 + half], axis=1)
+
+    return World(name="ma-symmetric", dim=2, n_arms=2, mean_rewards=mean_rewards, contexts=_uniform(2))
+
+
+def _diagonal() -> World:
+    middle = np.array([0.3, 0.5, 0.7])
+
+    def mean_rewards(x: FloatArray) -> FloatArray:
+        gap = x.mean(axis=1)[:, None] - middle
+        return np.asarray(0.1 + 0.8 * np.exp(-(gap**2) / (2.0 * 0.12**2)))
+
+    return World(name="diagonal", dim=2, n_arms=3, mean_rewards=mean_rewards, contexts=_uniform(2))
+
+
+def _radial() -> World:
+    centres = np.array([[0.2, 0.2, 0.3], [0.8, 0.2, 0.6], [0.3, 0.8, 0.2], [0.7, 0.8, 0.8], [0.5, 0.5, 0.5]])
+    return World(name="radial-3d", dim=3, n_arms=5, mean_rewards=_bumps(centres, 0.3), contexts=_uniform(3))
+
+
+def _clustered() -> World:
+    centres = np.array([[0.25, 0.25], [0.75, 0.4], [0.35, 0.8]])
+
+    def contexts(n: int, rng: np.random.Generator) -> FloatArray:
+        kind = rng.random(n)[:, None]
+        corner = np.stack([rng.beta(3, 30, n), rng.beta(30, 3, n)], axis=1)
+        centre = np.stack([rng.beta(40, 25, n), rng.beta(25, 40, n)], axis=1)
+        return np.where(kind < 0.5, corner, np.where(kind < 0.85, centre, rng.random((n, 2))))
+
+    return World(name="clustered", dim=2, n_arms=3, mean_rewards=_bumps(centres, 0.25), contexts=contexts)
+
+
+def _small_gaps() -> World:
+    base = ma2025()
+    return World(
+        name="small-gaps",
+        dim=2,
+        n_arms=3,
+        mean_rewards=lambda x: 0.45 + 0.1 * base.mean_rewards(x),
+        contexts=base.contexts,
+    )
+
+
+def _tuning_waves() -> World:
+    """Three arms that take turns along a slanted line."""
+    phases = np.array([0.0, 2.0, 4.0])
+
+    def mean_rewards(x: FloatArray) -> FloatArray:
+        phase = 5.0 * (0.8 * x[:, 0] - 0.6 * x[:, 1])[:, None] + phases
+        return np.asarray(0.5 + 0.38 * np.sin(phase))
+
+    return World(name="tune-waves", dim=2, n_arms=3, mean_rewards=mean_rewards, contexts=_uniform(2))
+
+
+def _tuning_planes() -> World:
+    """Four linear arms, contexts crowded in one corner."""
+    slopes = np.array([[0.7, 0.1], [-0.5, 0.4], [0.1, -0.7], [0.0, 0.0]])
+    offsets = np.array([0.05, 0.5, 0.75, 0.45])
+
+    def mean_rewards(x: FloatArray) -> FloatArray:
+        return np.asarray(np.clip(x @ slopes.T + offsets, 0.02, 0.98))
+
+    return World(
+        name="tune-planes",
+        dim=2,
+        n_arms=4,
+        mean_rewards=mean_rewards,
+        contexts=lambda n, rng: np.where(
+            rng.random((n, 1)) < 0.6, rng.beta(2, 9, (n, 2)), rng.random((n, 2))
+        ),
+    )
+
+
+def _tuning_ridges() -> World:
+    """Five ridges in three dimensions."""
+    directions = np.array(
+        [[1.0, 0.0, 0.5], [-1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, -1.0, 0.4], [0.2, 0.3, 1.0]]
+    )
+
+    def mean_rewards(x: FloatArray) -> FloatArray:
+        return np.asarray(0.15 + 0.7 / (1.0 + np.exp(-5.0 * (x - 0.5) @ directions.T)))
+
+    return World(name="tune-ridges", dim=3, n_arms=5, mean_rewards=mean_rewards, contexts=_uniform(3))
+
+
+def _tuning_stripes() -> World:
+    """Three narrow tents along the second column: steep like the hardest report world, other shapes."""
+    middle = np.array([0.15, 0.45, 0.8])
+
+    def mean_rewards(x: FloatArray) -> FloatArray:
+        return np.asarray(0.05 + 0.9 * np.clip(1.0 - np.abs(x[:, 1:2] - middle) / 0.3, 0.0, 1.0))
+
+    return World(name="tune-stripes", dim=2, n_arms=3, mean_rewards=mean_rewards, contexts=_uniform(2))
+
+
+def _tuning_faint() -> World:
+    base = _tuning_waves()
+    return World(
+        name="tune-faint",
+        dim=2,
+        n_arms=3,
+        mean_rewards=lambda x: 0.5 + 0.12 * (base.mean_rewards(x) - 0.5),
+        contexts=base.contexts,
+    )
+
+
+def _tuning_crowds() -> World:
+    """Four bumps; most people stand in one of two crowds."""
+    centres = np.array([[0.7, 0.75], [0.2, 0.6], [0.55, 0.15], [0.9, 0.25]])
+
+    def contexts(n: int, rng: np.random.Generator) -> FloatArray:
+        kind = rng.random(n)[:, None]
+        round_one = np.array([0.75, 0.85]) + 0.07 * rng.standard_normal((n, 2))
+        flat_one = np.array([0.3, 0.25]) + np.array([0.15, 0.05]) * rng.standard_normal((n, 2))
+        crowds = np.where(kind < 0.45, round_one, np.where(kind < 0.8, flat_one, rng.random((n, 2))))
+        return np.clip(crowds, 0.0, 1.0)
+
+    return World(
+        name="tune-crowds",
+        dim=2,
+        n_arms=4,
+        mean_rewards=_bumps(centres, 0.3, 0.15, 0.7),
+        contexts=contexts,
+    )
+
+
+def _tuning_brackets() -> World:
+    """Which of four brackets a hidden quantity falls into: rewards add up to one; one column is coarse."""
+    cuts = np.array([-0.7, 0.0, 0.7])
+
+    def mean_rewards(x: FloatArray) -> FloatArray:
+        middle = 1.6 * (x[:, 1] - 0.45) + 0.9 * np.sin(3.0 * x[:, 0]) - 0.5
+        below = ndtr((cuts - middle[:, None]) / 0.9)
+        edges = np.zeros((len(x), 1))
+        return np.asarray(np.diff(np.concatenate([edges, below, edges + 1.0], axis=1), axis=1))
+
+    def contexts(n: int, rng: np.random.Generator) -> FloatArray:
+        return np.stack([rng.random(n) ** 1.2, np.round(12.0 * rng.beta(5, 5, n)) / 12.0], axis=1)
+
+    return World(name="tune-brackets", dim=2, n_arms=4, mean_rewards=mean_rewards, contexts=contexts)
+
+
+REPORT_WORLDS = ("ma", "diagonal", "radial-3d", "clustered", "small-gaps")
+"""The five worlds of the results page."""
+
+TUNING_WORLDS = (
+    "tune-waves",
+    "tune-planes",
+    "tune-ridges",
+    "tune-stripes",
+    "tune-faint",
+    "tune-crowds",
+    "tune-brackets",
+)
+"""Where constants were chosen; no report world is among them."""
+
+_WORLDS: dict[str, Callable[[], World | PeopleWorld]] = {
+    "ma": ma2025,
+    "ma-edge": lambda: ma2025(centres="edge"),
+    "ma-symmetric": ma2025_symmetric,
+    "diagonal": _diagonal,
+    "radial-3d": _radial,
+    "clustered": _clustered,
+    "small-gaps": _small_gaps,
+    "tune-waves": _tuning_waves,
+    "tune-planes": _tuning_planes,
+    "tune-ridges": _tuning_ridges,
+    "tune-stripes": _tuning_stripes,
+    "tune-faint": _tuning_faint,
+    "tune-crowds": _tuning_crowds,
+    "tune-brackets": _tuning_brackets,
+    "cps-income": income_people,
+    "synthetic-income": lambda: income_people("synthetic-income"),
+}
+
+WORLDS = tuple(_WORLDS)
+"""Names that `world` knows; `cps-income` needs the extra `datasets`."""
+
+
+def world(name: str) -> World | PeopleWorld:
+    """A world by name.
+
+    Raises:
+        InvalidParameter: no such world.
+    """
+    if name not in _WORLDS:
+        raise InvalidParameter(f"world: expected one of {sorted(_WORLDS)}")
+    return _WORLDS[name]()

@@ -1,0 +1,102 @@
+"""A made-up clinic: a continuous dose for patients who differ in age and in how fast they clear the drug.
+
+Benefit saturates with exposure (dose over clearance) and toxicity rises with it, the sooner the older the
+patient: the best dose depends on both. The reward is benefit less toxicity with patient-level noise, in
+[-1, 1]. Ages are not uniform (Beta(5, 3) on 20 to 90 years). For evaluation only: it hands out true means.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits.lab.worlds.protocol import public_integer
+from dpbandits.models.measures import CellMeasure
+from dpbandits.policy.coins import PublicCoins
+
+__all__ = ["DoseFinding", "expected_response"]
+
+LARGEST_DOSE = 10.0
+NOISE_HALF_WIDTH = 0.2
+
+
+def expected_response(dose: FloatArray, age: FloatArray, clearance: FloatArray) -> FloatArray:
+    """Mean reward, in [-0.8, 0.8], of doses (0 to 10 mg) at ages (20 to 90) and clearances (0.5 to 2).
+
+    Example:
+        >>> old, young = (float(expected_response(8.0, age, 1.0)) for age in (85.0, 30.0))
+        >>> old < young
+        True
+    """
+    exposure = np.asarray(dose) / np.asarray(clearance)
+    benefit = 0.8 * exposure / (exposure + 1.5)
+    onset = 11.0 - 0.08 * (np.asarray(age) - 20.0)
+    toxicity = 1.0 / (1.0 + np.exp(-(exposure - onset)))
+    return np.asarray(benefit - 1.2 * toxicity).clip(-0.8, 0.8)
+
+
+@dataclass(frozen=True)
+class DoseFinding:
+    """Patients who come one at a time.
+
+    Args:
+        seed: keys patients and noise.
+        dose_cells, age_cells, clearance_cells: how finely the public cells cut the ranges.
+    """
+
+    seed: Seed
+    dose_cells: int = 40
+    age_cells: int = 14
+    clearance_cells: int = 12
+
+    def __post_init__(self) -> None:
+        for name in ("dose_cells", "age_cells", "clearance_cells"):
+            public_integer(getattr(self, name), name=name, minimum=2)
+        public_integer(self.seed, name="seed", minimum=0)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """(-1, 1)."""
+        return (-1.0, 1.0)
+
+    @cached_property
+    def actions(self) -> CellMeasure:
+        """Doses, uniform."""
+        return CellMeasure.uniform(low=0.0, high=LARGEST_DOSE, cells=self.dose_cells)
+
+    @cached_property
+    def contexts(self) -> CellMeasure:
+        """(age, clearance) with the law that patients have."""
+        return CellMeasure.product(
+            CellMeasure.beta(5.0, 3.0, low=20.0, high=90.0, cells=self.age_cells),
+            CellMeasure.uniform(low=0.5, high=2.0, cells=self.clearance_cells),
+        )
+
+    def patients(self, start: int, stop: int) -> FloatArray:
+        """(B, 2) ages and clearances of patients start..stop-1, continuous inside their cells."""
+        uniforms = PublicCoins(self.seed).uniform("dose-finding/patients", start, stop, 3)
+        ages, clearances = self.contexts.axes
+        cells = self.contexts.cells_at(uniforms[:, 0])
+        age, clearance = np.divmod(cells, self.clearance_cells)
+        return np.column_stack(
+            [
+                ages.points[age, 0] + (uniforms[:, 1] - 0.5) * 70.0 / self.age_cells,
+                clearances.points[clearance, 0] + (uniforms[:, 2] - 0.5) * 1.5 / self.clearance_cells,
+            ]
+        )
+
+    def rewards(self, start: int, stop: int, doses: FloatArray) -> FloatArray:
+        """(B,) rewards of patients start..stop-1 at doses (B,)."""
+        people = self.patients(start, stop)
+        noise = 2.0 * PublicCoins(self.seed).uniform("dose-finding/noise", start, stop, 1)[:, 0] - 1.0
+        mean = expected_response(np.asarray(doses, dtype=np.float64), people[:, 0], people[:, 1])
+        return np.asarray(mean + NOISE_HALF_WIDTH * noise)
+
+    def losses(self, start: int, stop: int, chosen: IntArray) -> FloatArray:
+        """(B,) what patients lose against the best dose cell, at dose cells (B,)."""
+        people = self.patients(start, stop)
+        doses = self.actions.points[:, 0]
+        means = expected_response(doses[None, :], people[:, :1], people[:, 1:])
+        losses: FloatArray = means.max(axis=1) - means[np.arange(len(people)), chosen]
+        return losses

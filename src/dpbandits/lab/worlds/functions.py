@@ -1,0 +1,276 @@
+"""Known functions as bandits: candidates are drawn anew each round, rewards scatter around the function.
+
+Test functions are turned upside down (they are minimised in the literature) and scaled to [0, 1] by
+constants of the function alone. All of them and `FunctionBandit` itself are frozen and keyed by a seed.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.domains import Box, Domain, RewardRange
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.worlds.protocol import check_indices, check_rounds, public_integer
+from dpbandits.policy.coins import PublicCoins
+
+__all__ = [
+    "CandidateLaw",
+    "FunctionBandit",
+    "MeanFunction",
+    "Noise",
+    "UniformCandidates",
+    "camelback",
+    "michalewicz_10",
+    "styblinski_tang_20",
+]
+
+Noise = Literal["bernoulli", "uniform"]
+
+# Rounds are generated in aligned chunks and kept, so that a policy driven round by round does not
+# pay for drawing its round alone three times (candidates, reward, means).
+_CHUNK = 512
+_MOST_CACHED_NUMBERS = 1 << 23  # 64 MiB
+
+
+class MeanFunction(Protocol):
+    """Expected reward at points: (..., d) -> (...), in [0, 1]."""
+
+    def __call__(self, points: FloatArray, /) -> FloatArray:
+        """Evaluate."""
+        ...
+
+
+class CandidateLaw(Protocol):
+    """How decision sets are drawn; the result must be a function of (coins.seed, round) alone."""
+
+    def __call__(self, coins: PublicCoins, start: int, stop: int, /) -> FloatArray:
+        """Decision sets of rounds start..stop-1, (B, n, d)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformCandidates:
+    """`n_candidates` independent uniform points of a box every round."""
+
+    domain: Box
+    n_candidates: int
+
+    def __call__(self, coins: PublicCoins, start: int, stop: int, /) -> FloatArray:
+        """Decision sets of rounds start..stop-1, (B, n, d)."""
+        dim = self.domain.dim
+        unit = coins.uniform("environment/candidates", start, stop, self.n_candidates * dim)
+        return self.domain.from_unit(unit.reshape(-1, self.n_candidates, dim))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionBandit:
+    """An environment whose expected reward is a known function of the candidate.
+
+    Args:
+        name: what reports call it.
+        domain: public set that contains all candidates.
+        mean: expected reward, (..., d) -> (...), in [0, 1].
+        candidates: draws decision sets; see `CandidateLaw`.
+        n_candidates: rows of a decision set.
+        horizon: number of rounds.
+        seed: keys candidates and rewards.
+        noise: "bernoulli" (reward 1 with probability f(x), else 0) or "uniform" (f(x) plus noise that
+            is uniform on [-noise_half_width, noise_half_width]).
+        noise_half_width: for "uniform" noise; widens the reward range by as much on both sides.
+
+    Raises:
+        InvalidParameter: a negative seed, no rounds, fewer than two candidates, an unknown noise.
+    """
+
+    name: str
+    domain: Domain
+    mean: MeanFunction
+    candidates: CandidateLaw
+    n_candidates: int
+    horizon: int
+    seed: Seed
+    noise: Noise = "bernoulli"
+    noise_half_width: float = 0.1
+    _kept: "dict[int, tuple[FloatArray, FloatArray]]" = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        public_integer(self.n_candidates, name="n_candidates", minimum=2)
+        public_integer(self.horizon, name="horizon", minimum=1)
+        public_integer(self.seed, name="seed", minimum=0)
+        if self.noise not in ("bernoulli", "uniform"):
+            raise InvalidParameter(f"noise is {self.noise!r}, expected 'bernoulli' or 'uniform'")
+        if not (math.isfinite(self.noise_half_width) and self.noise_half_width > 0):
+            raise InvalidParameter("noise_half_width must be a positive number")
+
+    @property
+    def reward_range(self) -> RewardRange:
+        """(0, 1), widened by the half width where noise is uniform."""
+        margin = self.noise_half_width if self.noise == "uniform" else 0.0
+        return RewardRange(-margin, 1.0 + margin)
+
+    def decision_sets(self, start: int, stop: int) -> FloatArray:
+        """Decision sets of rounds start..stop-1, (B, n, d)."""
+        return self._rounds(start, stop)[0]
+
+    def mean_rewards(self, start: int, stop: int) -> FloatArray:
+        """The function at every candidate of rounds start..stop-1, (B, n)."""
+        return self._rounds(start, stop)[1]
+
+    def rewards(self, start: int, stop: int, indices: ArrayLike) -> FloatArray:
+        """Random rewards (B,) of candidates `indices` (B,) in rounds start..stop-1.
+
+        One uniform number a round decides the outcome of every candidate of that round, so that two
+        policies that choose alike are paid alike.
+        """
+        means = self.mean_rewards(start, stop)
+        chosen = means[np.arange(len(means)), check_indices(indices, len(means), self.n_candidates)]
+        if chosen.size == 0:
+            return chosen
+        luck = PublicCoins(self.seed).uniform("environment/rewards", start, stop, 1)[:, 0]
+        if self.noise == "bernoulli":
+            return (luck < chosen).astype(np.float64)
+        return chosen + self.noise_half_width * (2.0 * luck - 1.0)
+
+    def reseeded(self, seed: Seed) -> Self:
+        """The same function under another seed: other candidates, other luck."""
+        return replace(self, seed=seed)
+
+    def _rounds(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+        """Decision sets (B, n, d) and their means (B, n), copied out of aligned chunks."""
+        start, stop = check_rounds(start, stop, self.horizon)
+        chunks = [self._chunk(k) for k in range(start // _CHUNK, -(-stop // _CHUNK))]
+        window = slice(start - start // _CHUNK * _CHUNK, None)
+        if not chunks:  # no rounds
+            return (np.empty((0, self.n_candidates, self.domain.dim)), np.empty((0, self.n_candidates)))
+        points = np.concatenate([points for points, _ in chunks])[window][: stop - start]
+        means = np.concatenate([means for _, means in chunks])[window][: stop - start]
+        return points, means
+
+    def _chunk(self, number: int) -> tuple[FloatArray, FloatArray]:
+        if number not in self._kept:
+            start = number * _CHUNK
+            points = self.candidates(PublicCoins(self.seed), start, min(start + _CHUNK, self.horizon))
+            if (len(self._kept) + 1) * points.size > _MOST_CACHED_NUMBERS:
+                self._kept.clear()
+            self._kept[number] = (points, np.clip(self.mean(points), 0.0, 1.0))
+        return self._kept[number]
+
+
+# -- test functions -------------------------------------------------------------------------------
+
+_CAMELBACK_LOWEST = -1.031628453489877
+_CAMELBACK_HIGHEST = 86 / 15  # at (2, 1) and (-2, -1), corners of the box
+_STYBLINSKI_TANG_LOWEST = -39.166165703771416  # per dimension, at -2.903534
+_STYBLINSKI_TANG_HIGHEST = 125.0  # per dimension, at 5
+_MICHALEWICZ_10_LOWEST = -9.660151715641349
+
+
+def camelback(
+    *,
+    seed: Seed,
+    horizon: int = 10_000,
+    n_candidates: int = 25,
+    noise: Noise = "bernoulli",
+    noise_half_width: float = 0.1,
+) -> FunctionBandit:
+    """The six-hump camel function on [-2, 2] x [-1, 1], `n_candidates` uniform points a round.
+
+    f(x, y) = (4 - 2.1 x^2 + x^4/3) x^2 + x y + (4 y^2 - 4) y^2, whose values on the box run from
+    -1.03163 to 86/15; the expected reward is (86/15 - f)/(86/15 + 1.03163).
+
+    >>> world = camelback(seed=3)
+    >>> round(float(world.mean(np.array([0.0898, -0.7126]))), 6)
+    1.0
+    """
+    box = Box(low=[-2.0, -1.0], high=[2.0, 1.0])
+    return FunctionBandit(
+        name="camelback",
+        domain=box,
+        mean=_camelback,
+        candidates=UniformCandidates(domain=box, n_candidates=n_candidates),
+        n_candidates=n_candidates,
+        horizon=horizon,
+        seed=seed,
+        noise=noise,
+        noise_half_width=noise_half_width,
+    )
+
+
+def _camelback(points: FloatArray, /) -> FloatArray:
+    x2, y2 = points[..., 0] ** 2, points[..., 1] ** 2
+    height = (4.0 - 2.1 * x2 + x2**2 / 3.0) * x2 + points[..., 0] * points[..., 1] + (4.0 * y2 - 4.0) * y2
+    return np.asarray((_CAMELBACK_HIGHEST - height) / (_CAMELBACK_HIGHEST - _CAMELBACK_LOWEST))
+
+
+def styblinski_tang_20(
+    *,
+    seed: Seed,
+    horizon: int = 10_000,
+    n_candidates: int = 25,
+    noise: Noise = "bernoulli",
+    noise_half_width: float = 0.1,
+) -> FunctionBandit:
+    """The Styblinski-Tang function on [-5, 5]^20, `n_candidates` uniform points a round.
+
+    f(x) = sum_i (x_i^4 - 16 x_i^2 + 5 x_i)/2, each term between -39.16617 and 125 on the box; the
+    expected reward is the mean over i of (125 - term_i)/(125 + 39.16617). An additive function: the
+    best of 25 uniform candidates is about 0.09 above their mean.
+    """
+    box = Box(low=np.full(20, -5.0), high=np.full(20, 5.0))
+    return FunctionBandit(
+        name="styblinski-tang-20",
+        domain=box,
+        mean=_styblinski_tang,
+        candidates=UniformCandidates(domain=box, n_candidates=n_candidates),
+        n_candidates=n_candidates,
+        horizon=horizon,
+        seed=seed,
+        noise=noise,
+        noise_half_width=noise_half_width,
+    )
+
+
+def _styblinski_tang(points: FloatArray, /) -> FloatArray:
+    squares = points**2
+    height = (0.5 * (squares**2 - 16.0 * squares + 5.0 * points)).mean(axis=-1)
+    width = _STYBLINSKI_TANG_HIGHEST - _STYBLINSKI_TANG_LOWEST
+    return np.asarray((_STYBLINSKI_TANG_HIGHEST - height) / width)
+
+
+def michalewicz_10(
+    *,
+    seed: Seed,
+    horizon: int = 10_000,
+    n_candidates: int = 25,
+    noise: Noise = "bernoulli",
+    noise_half_width: float = 0.1,
+) -> FunctionBandit:
+    """The Michalewicz function (steepness m = 10) on [0, pi]^10, `n_candidates` uniform points a round.
+
+    f(x) = -sum_i sin(x_i) sin(i x_i^2/pi)^20 lies between -9.66015 and 0; the expected reward is
+    -f/9.66015. Narrow valleys in flat ground: a hard world for smooth kernels, by intention.
+    """
+    box = Box(low=np.zeros(10), high=np.full(10, np.pi))
+    return FunctionBandit(
+        name="michalewicz-10",
+        domain=box,
+        mean=_michalewicz,
+        candidates=UniformCandidates(domain=box, n_candidates=n_candidates),
+        n_candidates=n_candidates,
+        horizon=horizon,
+        seed=seed,
+        noise=noise,
+        noise_half_width=noise_half_width,
+    )
+
+
+def _michalewicz(points: FloatArray, /) -> FloatArray:
+    order = np.arange(1, points.shape[-1] + 1)
+    depth = (np.sin(points) * np.sin(order * points**2 / np.pi) ** 20).sum(axis=-1)
+    return np.asarray(depth / -_MICHALEWICZ_10_LOWEST)

@@ -1,0 +1,164 @@
+"""Sources for worlds: the same mean rewards, other contexts, arms by a behaviour policy.
+
+**Contexts.** Exponent gamma: density proportional to |x - centre|^gamma in the maximum norm on [0, 1]^dim,
+the centre (1/2, ..., 1/2) being where the source knows nothing; gamma = 0 is uniform. This is the density
+that Ma2025's synthetic study states. The authors' public sampler scales a point's radius to
+U^(1/(dim (gamma + 1))) where that density needs U^(1/(dim + gamma)): it draws the exponent dim gamma, so
+their gamma is our gamma dim.
+
+**Arms.** Exploration kappa in (0, 1]: every arm has at least the probability kappa/K.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.worlds.contextual import PeopleWorld, World
+
+__all__ = ["BEHAVIOURS", "Behaviour", "PeopleSource", "SourceWorld", "gamma_contexts"]
+
+Behaviour = Literal["even", "avoid-best", "prefer-best"]
+
+BEHAVIOURS = ("even", "avoid-best", "prefer-best")
+"""Behaviour policies that `SourceWorld` knows."""
+
+
+def gamma_contexts(n: int, *, dim: int, gamma: float, rng: np.random.Generator) -> FloatArray:
+    """(n, dim) contexts with density (1 + gamma/dim) 2^gamma |x - 1/2|_max^gamma.
+
+    A uniform point's direction is kept; its radius 2 |x - 1/2|_max becomes U^(1/(dim + gamma)).
+    """
+    if not _is_number(gamma) or not 0.0 <= gamma < np.inf:
+        raise InvalidParameter("gamma: expected a number >= 0")
+    offset = rng.random((n, dim)) - 0.5
+    radius = rng.random(n) ** (1.0 / (dim + gamma))
+    reach = 2.0 * np.abs(offset).max(axis=1)
+    stretch = radius / np.where(reach > 0.0, reach, 1.0)
+    return np.asarray(0.5 + offset * stretch[:, None])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceWorld:
+    """A source of a world.
+
+    Attributes:
+        world: the target's world; its mean rewards are the source's.
+        gamma: exponent of the source's density of contexts; None: contexts as in `world`, the only choice
+            for a table's people.
+        kappa: K times the least probability of an arm.
+        behaviour: `even`: probabilities in even steps from kappa/K (the first arm) to (2 - kappa)/K,
+            whatever the context, as in the authors' public code; `avoid-best`: the best arm has kappa/K,
+            the others share the rest; `prefer-best`: the others have kappa/K each, the best arm the rest.
+        shifted: every arm pays what the arm before it should: a source that breaks the assumption of equal
+            mean rewards, to see what that costs.
+    """
+
+    world: World | PeopleWorld
+    gamma: float | None = 0.0
+    kappa: float = 1.0
+    behaviour: Behaviour = "even"
+    shifted: bool = False
+
+    def __post_init__(self) -> None:
+        if not _is_text(self.behaviour) or self.behaviour not in BEHAVIOURS:
+            raise InvalidParameter(f"behaviour: expected one of {BEHAVIOURS}")
+        if not _is_number(self.kappa) or not 0.0 < self.kappa <= 1.0:
+            raise InvalidParameter("kappa: expected a number in (0, 1]")
+        if self.gamma is not None:
+            if isinstance(self.world, PeopleWorld):
+                raise InvalidParameter("gamma: a table's people are where they are, pass None")
+            if not _is_number(self.gamma) or not 0.0 <= self.gamma < np.inf:
+                raise InvalidParameter("gamma: expected a number >= 0")
+
+    @property
+    def dim(self) -> int:
+        """Number of context columns."""
+        return self.world.dim
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return self.world.n_arms
+
+    def propensities(self) -> FloatArray | None:
+        """(K,) probabilities of the arms, or None where they depend on the context."""
+        k = self.n_arms
+        if self.behaviour == "even":
+            return np.asarray(np.linspace(self.kappa / k, (2.0 - self.kappa) / k, k))
+        return None
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Contexts (n, dim), mean rewards (n, K) and arms (n,) of n people of the source."""
+        if self.gamma is None or isinstance(self.world, PeopleWorld):
+            contexts, means = self.world.draw(n, rng)
+        else:
+            contexts = gamma_contexts(n, dim=self.dim, gamma=self.gamma, rng=rng)
+            means = self.world.mean_rewards(contexts)
+        if self.shifted:
+            means = np.roll(means, 1, axis=1)
+        return contexts, means, drawn_arms(self._chances(means), rng)
+
+    def _chances(self, means: FloatArray) -> FloatArray:
+        """(n, K) probabilities of the arms."""
+        even = self.propensities()
+        if even is not None:
+            return np.broadcast_to(even, means.shape)
+        k, least = self.n_arms, self.kappa / self.n_arms
+        best = np.arange(k) == means.argmax(axis=1)[:, None]
+        if self.behaviour == "prefer-best":
+            return np.where(best, 1.0 - (k - 1) * least, least)
+        return np.where(best, least, (1.0 - least) / max(1, k - 1)) if k > 1 else np.ones_like(means)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PeopleSource:
+    """A table's auxiliary part as a source: its people, arms drawn from public probabilities.
+
+    Attributes:
+        columns: (N, dim) context columns in [0, 1].
+        rewards: (N, K) what every arm pays for each person.
+        weights: (K,) or (N, K) probabilities of the arms.
+    """
+
+    columns: FloatArray
+    rewards: FloatArray
+    weights: FloatArray
+
+    @property
+    def dim(self) -> int:
+        """Number of context columns."""
+        return int(self.columns.shape[1])
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return int(self.rewards.shape[1])
+
+    def propensities(self) -> FloatArray | None:
+        """(K,) probabilities of the arms, or None where they depend on the person."""
+        return self.weights if self.weights.ndim == 1 else None
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
+        """n different people: contexts (n, dim), what every arm pays them (n, K), arms (n,)."""
+        if n > len(self.columns):
+            raise InvalidParameter(f"the source has {len(self.columns)} people: ask for no more users")
+        rows = rng.permutation(len(self.columns))[:n]
+        chances = np.broadcast_to(self.weights, self.rewards.shape)[rows]
+        return self.columns[rows], self.rewards[rows], drawn_arms(chances, rng)
+
+
+def drawn_arms(chances: FloatArray, rng: np.random.Generator) -> IntArray:
+    """(n,) one arm a row of (n, K) probabilities."""
+    luck = rng.random((len(chances), 1))
+    return np.asarray((chances.cumsum(axis=1) < luck).sum(axis=1).clip(max=chances.shape[1] - 1))

@@ -1,0 +1,1 @@
+"""What device and server agree on, and all that passes between them."""

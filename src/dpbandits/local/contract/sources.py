@@ -1,0 +1,273 @@
+"""A source: another crowd, under its own epsilon, whose reports start a target's tree.
+
+The source's contract is public and versioned like the target's, and names the target it belongs to. Its
+devices report on bins of one depth, fixed beforehand by a public rule, so that whatever bins the target
+makes later, the source's sums can be added up or handed down to them.
+
+Two kinds. `behaviour`: arms were chosen by the source's own policy (past data, say), and a report hides bin,
+arm and reward. `server`: the source's server assigns arms by a public coin, and a report hides bin and
+reward only, among fewer cells.
+
+NumPy and the standard library only: devices read it.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits import _checks
+from dpbandits._reading import json_object, reading
+from dpbandits._typing import FloatArray
+from dpbandits.domains._points import as_numbers, count
+from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
+from dpbandits.local.contract.reports import PublishedArms
+from dpbandits.local.contract.spec import Spec
+from dpbandits.local.device.client import Client
+from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.privacy.reports.mechanism import MAX_CELLS
+
+__all__ = ["SourceArms", "SourceClient", "SourceSpec", "source_depth"]
+
+SourceArms = Literal["behaviour", "server"]
+
+FORMAT_VERSION = 1
+
+# A source's bins are split while the deviation that its reports leave of an arm's mean reward, people and
+# arms spread evenly, is at most this many times how far the mean may move below the bin. Chosen on
+# tuning worlds.
+_DEEPEST = 1.0
+
+_LONGEST_NAME = 200
+
+# sigma_0 of `TreeConstants`.
+_CHILD_SD = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSpec:
+    """The public contract of one source.
+
+    Args:
+        target: the target's spec; domain, arms and reward range are the source's too.
+        name: of the source, unique for the target.
+        n_users: expected number of reports; fixes the depth of the bins.
+        epsilon: every report of the source is epsilon-locally private.
+        arms: `behaviour` or `server`, see above.
+        propensities: public probabilities of the arms under the behaviour policy, (K,), or (bins, K) with
+            the bins' averages; None: unknown, and estimated from the private counts.
+        looks: whether the behaviour policy looks at the context. Inside a bin it may then pull an arm
+            where that arm is poor, which no propensity of a bin repairs: such a source is believed up to the
+            tree's own spread only.
+        depth: of the bins; None: the public rule `source_depth`.
+        mechanism: of the reports, as in `Spec`.
+        reports_per_version: with `server`, arms are drawn anew after as many reports.
+
+    Privacy: LDP per report, unit: one user's (context, arm, reward). Nobody should report to a source and to
+    its target within one budget: the two losses add up.
+
+    Raises:
+        InvalidParameter: an argument is outside what it may be.
+    """
+
+    target: Spec
+    name: str
+    n_users: int
+    epsilon: float
+    arms: SourceArms = "behaviour"
+    propensities: tuple[float, ...] | tuple[tuple[float, ...], ...] | None = None
+    looks: bool = True
+    depth: int | None = None
+    mechanism: str = "auto"
+    reports_per_version: int = 100
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.target, Spec):
+            raise InvalidParameter(f"target: expected a Spec, got {type(self.target).__name__}")
+        if self.target.tie != "first":
+            raise InvalidParameter("target: bins of two crowds only agree with tie 'first'")
+        if self.target.policy != "tree":
+            raise InvalidParameter("target: only the policy 'tree' learns from sources")
+        name: object = self.name  # of any type, where the spec comes from a file
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not _is_unicode(name):
+            raise InvalidParameter(f"name: expected a text of 1 to {_LONGEST_NAME} characters")
+        if not isinstance(self.looks, bool):
+            raise InvalidParameter("looks: expected True or False")
+        _checks.one_of(self.arms, ("behaviour", "server"), name="arms")
+        count(self.n_users, name="n_users", minimum=1)
+        most = self.target.max_leaves.bit_length() - 1
+        if self.depth is not None and count(self.depth, name="depth", minimum=0) > most:
+            raise InvalidParameter(f"depth: expected at most {most}, so that bins are at most max_leaves")
+        if self.propensities is not None:
+            self._check_propensities()
+        self.reports.mechanism_for(2**self.bins_depth)
+
+    @cached_property
+    def bins_depth(self) -> int:
+        """Depth of the source's bins."""
+        if self.depth is not None:
+            return self.depth
+        return source_depth(self)
+
+    @cached_property
+    def reports(self) -> Spec:
+        """The spec of the reports: what the source's devices and its server work with."""
+        return self._reports(self.bins_depth)
+
+    def bins(self) -> DyadicPartition:
+        """A fresh partition into the source's bins."""
+        partition = self.target.partition()
+        for _ in range(self.bins_depth):
+            partition.split(partition.leaves)
+        return partition
+
+    @property
+    def chances(self) -> FloatArray | None:
+        """Propensities as an array."""
+        return None if self.propensities is None else np.array(self.propensities, dtype=np.float64)
+
+    @property
+    def least_doubt(self) -> float:
+        """How far the source is believed to be off at least, in units of the tree's spread."""
+        return 1.0 if self.looks and self.arms == "behaviour" else 0.0
+
+    def to_json(self) -> str:
+        """Canonical JSON."""
+        config = {
+            "format": FORMAT_VERSION,
+            "kind": "SourceSpec",
+            "target": json.loads(self.target.to_json()),
+            "name": self.name,
+            "n_users": self.n_users,
+            "epsilon": self.epsilon,
+            "arms": self.arms,
+            "propensities": self.propensities,
+            "looks": self.looks,
+            "depth": self.depth,
+            "mechanism": self.mechanism,
+            "reports_per_version": self.reports_per_version,
+        }
+        return json.dumps(config, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Rebuild a spec.
+
+        Raises:
+            IncompatibleState: not a source's spec, or one of another format version.
+        """
+        config = json_object(text, "the JSON of a SourceSpec", IncompatibleState)
+        kind, version = config.pop("kind", None), config.pop("format", None)
+        if kind != "SourceSpec" or version != FORMAT_VERSION:
+            raise IncompatibleState(
+                f"expected a SourceSpec of format {FORMAT_VERSION}: ask the source's server for it again"
+            )
+        with reading("the JSON of a SourceSpec", IncompatibleState):
+            config["target"] = Spec.from_json(json.dumps(config["target"]))
+            if config["propensities"] is not None:
+                config["propensities"] = _as_tuple(config["propensities"])
+            return cls(**config)
+
+    def _reports(self, depth: int) -> Spec:
+        # The seed carries the source's name, so that no two sources' reports can be taken for each other's.
+        digest = hashlib.blake2b(f"{self.target.digest.hex()}|{self.name}".encode(), digest_size=6).digest()
+        return replace(
+            self.target,
+            epsilon=self.epsilon,
+            mechanism=self.mechanism,
+            policy="explore",
+            arms="server" if self.arms == "server" else "user",
+            reports_per_version=self.reports_per_version,
+            n_users=self.n_users,
+            seed=int.from_bytes(digest, "little"),
+            constants={"depth": depth} if depth else {},
+            epsilons=(),
+        )
+
+    def _check_propensities(self) -> None:
+        """Refuse what are no probabilities; keep the others as tuples, which can be hashed and written."""
+        try:
+            chances = as_numbers(self.propensities, name="propensities")  # type: ignore[arg-type]
+        except InvalidData as error:
+            raise InvalidParameter(str(error)) from None
+        k = self.target.n_arms
+        shapes = [(k,)] if self.depth is None else [(k,), (2**self.depth, k)]
+        if chances.shape not in shapes:
+            raise InvalidParameter(
+                f"propensities: expected shape ({k},), or (bins, {k}) together with a depth"
+            )
+        if not ((chances >= 0.0).all() and np.allclose(chances.sum(axis=-1), 1.0)):
+            raise InvalidParameter("propensities: expected probabilities that add up to 1")
+        object.__setattr__(self, "propensities", _as_tuple(chances.tolist()))
+
+
+def source_depth(source: SourceSpec) -> int:
+    """Depth of a source's bins, from public numbers alone.
+
+    The deepest at which an arm's mean reward would be known, people and arms spread evenly, to within
+    a few times what the tree lets it move below the bin.
+    """
+    target, depth = source.target, 0
+    while 2 ** (depth + 1) <= target.max_leaves:
+        bins = 2 ** (depth + 1)
+        spec = source._reports(depth + 1)
+        if spec.n_cells(bins) > MAX_CELLS:
+            break
+        moments = spec.mechanism_for(bins).moments
+        share = 1.0 / spec.n_cells(bins)
+        variance = share * moments.signed_own + (1.0 - share) * moments.signed_other
+        reports = source.n_users / (1 if spec.arms == "user" else target.n_arms)
+        deviation = math.sqrt(variance / reports) / (2.0 * share)
+        if deviation > _DEEPEST * _CHILD_SD * 2.0 ** (-(depth + 1) / target.dim):
+            break
+        depth += 1
+    return depth
+
+
+class SourceClient(Client):
+    """A source's device: like `Client`, and it can report what was decided without it.
+
+    Example:
+        >>> from dpbandits.domains import Box
+        >>> from dpbandits.local import Server
+        >>> target = Spec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=1.0, policy="tree")
+        >>> source = SourceSpec(target=target, name="last year", n_users=1000, epsilon=4.0)
+        >>> device, server = SourceClient(source.reports), Server(source.reports)
+        >>> device.observe(server.publish(), [0.3], arm=1)
+        >>> server.absorb([device.privatize([0.3], 1, reward=0.0)]).accepted
+        1
+    """
+
+    def observe(self, policy: PublishedArms, context: ArrayLike, arm: int) -> None:
+        """Take a decision that another policy made; `privatize` then reports it.
+
+        Args:
+            policy: of the source's server; its bins count, its arms do not.
+            context: as for `choose`.
+            arm: the arm that was pulled.
+
+        Raises:
+            InvalidParameter: no such arm, or the spec's arms are assigned by the server.
+            InvalidData: as for `choose`.
+        """
+        arm = count(arm, name="arm", minimum=0)
+        if self.spec.arms != "user" or arm >= self.spec.n_arms:
+            raise InvalidParameter("observe: expected a spec with arms 'user', and one of its arms")
+        self.choose(policy, context)
+        if self._decision is not None:
+            self._decision.arm = arm
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether the text can be written; half a surrogate pair cannot."""
+    return all(not 0xD800 <= ord(letter) <= 0xDFFF for letter in text)
+
+
+def _as_tuple(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(_as_tuple(value) if isinstance(value, list) else float(value) for value in values)

@@ -1,0 +1,1 @@
+"""The device's side: NumPy and the standard library only."""

@@ -1,0 +1,1 @@
+"""Rules that turn counted reports into a policy."""

@@ -1,0 +1,136 @@
+"""The practical elimination rule: drop an arm when its interval lies below another's, split when known.
+
+With z standard deviations of an estimate f and tau = c 2^(-s/dim) in a leaf of depth s, R =
+max(z sd, tau/2): arm l is dropped where f_l + R_l < max_k (f_k - R_k); a leaf with several arms
+left is split when every z sd < tau. Children keep the arms left, and start their sums anew.
+
+Privacy: post-processing of reports. Source: Perchet & Rigollet 2013 (ABSE) and Ma2025, Algorithm 2,
+with the constants that make it act at realistic numbers of users.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.local.learners.base import CellSums, grown
+from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.models.trees.posterior import bin_masses
+
+__all__ = ["EliminationConstants", "EliminationRule"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EliminationConstants:
+    """Constants of the rule, chosen on tuning worlds (`dpbandits.lab.papers.ma2025.local_tuning`) and frozen.
+
+    Attributes:
+        z: width of an interval in standard deviations.
+        scale: c, the bias allowed in a leaf of depth 0.
+    """
+
+    z: float = 1.11
+    scale: float = 0.29
+
+
+class EliminationRule:
+    """State of the rule: arrays over nodes and arms.
+
+    Args:
+        partition: the partition to grow; a fresh one.
+        n_arms: number of arms.
+        constants: see `EliminationConstants`.
+        max_leaves: no split beyond this many leaves.
+    """
+
+    def __init__(
+        self,
+        *,
+        partition: DyadicPartition,
+        n_arms: int,
+        constants: EliminationConstants | None = None,
+        max_leaves: int = 4096,
+    ) -> None:
+        self.partition = partition
+        self.n_arms = n_arms
+        self.constants = constants or EliminationConstants()
+        self.max_leaves = max_leaves
+        shape = (partition.n_nodes, n_arms)
+        self._active = np.ones(shape)
+        self._signed, self._reach, self._variance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self._count = np.zeros((partition.n_nodes, 3))
+        self._mass = np.ones(partition.n_nodes)
+        self._n, self._mass_n = 0, 0
+
+    def active(self) -> BoolArray:
+        """(L, K) arms not yet dropped."""
+        return np.asarray(self._active[self.partition.leaves] > 0)
+
+    def weights(self) -> FloatArray:
+        """Uniform over the arms left."""
+        active = self._active[self.partition.leaves]
+        return np.asarray(active / active.sum(axis=1, keepdims=True))
+
+    def assign(self, normals: FloatArray) -> IntArray:
+        """Of the arms left, the one seen least; ties by the public coin."""
+        seen = self._reach[self.partition.leaves] + 1e-9 * np.abs(normals)
+        return np.asarray(np.where(self.active(), seen, np.inf).argmin(axis=1))
+
+    def learn(self, sums: CellSums) -> None:
+        """Add a version's sums."""
+        leaves, n = sums.leaves, sums.n
+        mass = self._mass[leaves]
+        if sums.arms is not None:
+            at = (leaves, sums.arms)
+            self._signed[at] += sums.signed
+            self._reach[at] += n
+            self._variance[at] += n * sums.signed_variance(mass)
+            count, spread = sums.count, sums.count_variance(mass)
+        else:
+            weights = sums.weights if sums.weights is not None else np.ones((len(leaves), 1))
+            share = mass[:, None] * weights
+            self._signed[leaves] += sums.signed
+            self._reach[leaves] += n * weights
+            self._variance[leaves] += n * sums.signed_variance(share)
+            count, spread = sums.count.sum(axis=1), sums.count_variance(share).sum(axis=1)
+        self._count[leaves] += np.stack([count, n * spread, np.full(len(leaves), n)], axis=1)
+        self._n += n
+        if self._n - self._mass_n > 0.02 * self._mass_n:
+            self._refresh_masses()
+
+    def estimates(self) -> tuple[FloatArray, FloatArray]:
+        """Estimates of mean rewards and their standard deviations in the leaves, (L, K) each."""
+        leaves = self.partition.leaves
+        reach = 2.0 * self._mass[leaves, None] * self._reach[leaves]
+        unseen = reach <= 0.0
+        reach = np.where(unseen, 1.0, reach)
+        mean = np.where(unseen, 0.5, 0.5 + self._signed[leaves] / reach)
+        return mean, np.where(unseen, np.inf, np.sqrt(self._variance[leaves]) / reach)
+
+    def refine(self) -> None:
+        """Drop arms, then split leaves."""
+        leaves, active = self.partition.leaves, self.active()
+        mean, sd = self.estimates()
+        tau = self.constants.scale * 2.0 ** (-self.partition.depth[leaves] / self.partition.dim)
+        radius = np.maximum(self.constants.z * sd, tau[:, None] / 2.0)
+        floor = np.where(active, mean - radius, -np.inf).max(axis=1)
+        active &= ~(mean + radius < floor[:, None])
+        self._active[leaves] = active
+        known = (~active | (self.constants.z * sd < tau[:, None])).all(axis=1)
+        chosen = leaves[known & (active.sum(axis=1) > 1)]
+        chosen = chosen[self.partition.splittable(chosen)][: self.max_leaves - len(leaves)]
+        if len(chosen):
+            children = self.partition.split(chosen)
+            nodes = self.partition.n_nodes
+            self._active = grown(self._active, nodes)
+            self._signed, self._reach = grown(self._signed, nodes), grown(self._reach, nodes)
+            self._variance, self._count = grown(self._variance, nodes), grown(self._count, nodes)
+            for side in (0, 1):
+                self._active[children[:, side]] = self._active[chosen]
+            self._refresh_masses()
+
+    def _refresh_masses(self) -> None:
+        self._mass = bin_masses(
+            self.partition, count=self._count[:, 0], variance=self._count[:, 1], reports=self._count[:, 2]
+        )
+        self._mass_n = self._n

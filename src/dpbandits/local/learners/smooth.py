@@ -1,0 +1,170 @@
+"""The recommended rule: arms are smooth in the context, so bins speak for each other.
+
+The posterior tree (`dpbandits.local.learners.tree`) with another prior: an arm's mean reward is a smooth
+random
+function plus departures of single bins (`dpbandits.models.trees.smooth`), so a report from one bin also
+tells of bins beside it, and a split costs less. Arms are drawn by tempered Thompson sampling, and
+leaves are split by the tree's own rule.
+
+Privacy: post-processing of reports. Source: this library; the figures reached are in the docs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.local.learners.base import CellSums
+from dpbandits.local.learners.tree_data import NodeData, child_spread, known_enough
+from dpbandits.models.features.box import BoxFeatures
+from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.models.trees.posterior import bin_masses, probability_best
+from dpbandits.models.trees.smooth import SmoothTree
+
+__all__ = ["SmoothTreeConstants", "SmoothTreeRule"]
+
+# Beliefs are computed anew when this share of reports has come in since; splits add to them at once.
+_REFRESH = 0.03
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothTreeConstants:
+    """Constants of the rule, chosen on tuning worlds (`dpbandits.lab.papers.ma2025.local_tuning`) and frozen.
+
+    Attributes:
+        prior_mean: mean reward expected everywhere.
+        prior_sd: standard deviation of an arm's level.
+        smooth_sd: standard deviation of the smooth function about it.
+        length: its lengthscale; the cube has edges of length 1.
+        rough: a bin of depth s departs from its parent by rough 2^(-s/dim).
+        temperature: factor on the posterior variance when arms are drawn, divided by their number.
+        child_sd: a leaf's children are taken to differ from it by child_sd 2^(-s/dim).
+        rival: arms count as rivals above this probability of being best, divided by their number.
+        known: a rival is known when its deviation is at most this times the children's; the leader is
+            when its deviation is at most the children's.
+        settled: no split where one arm is best with at least this probability in the children.
+    """
+
+    prior_mean: float = 0.5
+    prior_sd: float = 0.241
+    smooth_sd: float = 0.356
+    length: float = 0.495
+    rough: float = 0.0696
+    temperature: float = 0.591
+    child_sd: float = 0.347
+    rival: float = 0.581
+    known: float = 2.44
+    settled: float = 0.984
+
+
+class SmoothTreeRule:
+    """State of the rule: arrays over nodes and arms.
+
+    Args:
+        partition: the partition to grow; a fresh one.
+        n_arms: number of arms.
+        constants: see `SmoothTreeConstants`.
+        max_leaves: no split beyond this many leaves: bounds the server's memory and a report's size.
+    """
+
+    def __init__(
+        self,
+        *,
+        partition: DyadicPartition,
+        n_arms: int,
+        constants: SmoothTreeConstants | None = None,
+        max_leaves: int = 4096,
+    ) -> None:
+        self.partition = partition
+        self.n_arms = n_arms
+        self.constants = constants or SmoothTreeConstants()
+        self.max_leaves = max_leaves
+        self._temperature = self.constants.temperature / n_arms
+        self._features = BoxFeatures(
+            dim=partition.dim,
+            length=self.constants.length,
+            smooth_sd=self.constants.smooth_sd,
+            constant_sd=self.constants.prior_sd,
+        )
+        self._belief = SmoothTree(self._features(partition.low, partition.high)[0], n_arms=n_arms)
+        self._data = NodeData(partition.n_nodes, n_arms)
+        self._mass = np.ones(partition.n_nodes)
+        self._n, self._refreshed_n = 0, 0
+
+    @property
+    def masses(self) -> FloatArray:
+        """(n_nodes,) estimated probability of every node."""
+        return self._mass
+
+    def posterior(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior means and variances of the leaves' arms, (L, K) each."""
+        mean, variance = self._belief.at(self.partition.leaves)
+        return self.constants.prior_mean + mean, variance
+
+    def weights(self) -> FloatArray:
+        """P(best) under the tempered posterior: the law of `assign`'s draws."""
+        mean, variance = self.posterior()
+        return probability_best(mean, self._temperature * variance)
+
+    def assign(self, normals: FloatArray) -> IntArray:
+        """Thompson draws from the tempered posterior."""
+        mean, variance = self.posterior()
+        return np.asarray((mean + np.sqrt(self._temperature * variance) * normals).argmax(axis=1))
+
+    def learn(self, sums: CellSums) -> None:
+        """Add a version's sums; those of leaves split since only inform the masses."""
+        self._data.add(sums, self._mass[sums.leaves])
+        self._n += sums.n
+        if self._n - self._refreshed_n > _REFRESH * self._refreshed_n:
+            self._refreshed_n = self._n
+            count, spread, reports = self._data.count.T
+            self._mass = bin_masses(self.partition, count=count, variance=spread, reports=reports)
+            precision, moment = self._told(self.partition.leaves)
+            self._belief.update(self.partition.leaves, precision=precision, moment=moment)
+
+    def refine(self) -> None:
+        """Split the leaves whose rivals are known well enough."""
+        leaves = self.partition.leaves
+        mean, variance = self.posterior()
+        constants = self.constants
+        ready = known_enough(
+            mean,
+            variance,
+            child_spread(constants.child_sd, self.partition.depth[leaves], self.partition.dim),
+            rival=constants.rival,
+            known=constants.known,
+            settled=constants.settled,
+        )
+        chosen = leaves[ready]
+        chosen = chosen[self.partition.splittable(chosen)][: self.max_leaves - len(leaves)]
+        if len(chosen):
+            self._split(chosen)
+
+    def _told(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Precision and moment (about the prior mean) of what reports said while the nodes were leaves.
+
+        A signed sum of n reports has mean n pi p (2 f - 1): with information and evidence summed,
+        precision 4 p^2 information and moment 2 p (evidence + p information) about zero.
+        """
+        mass = self._mass[nodes, None]
+        precision = 4.0 * mass**2 * self._data.information[nodes]
+        moment = 2.0 * mass * (self._data.evidence[nodes] + mass * self._data.information[nodes])
+        return precision, moment - precision * self.constants.prior_mean
+
+    def _split(self, chosen: IntArray) -> None:
+        precision, moment = self._told(chosen)
+        spread = child_spread(self.constants.rough, self.partition.depth[chosen], self.partition.dim)
+        children = self.partition.split(chosen)
+        new = children.ravel()
+        self._belief.split(
+            chosen,
+            children,
+            features=self._features(self.partition.low[new], self.partition.high[new]),
+            precision=precision,
+            moment=moment,
+            spread=spread,
+        )
+        nodes = self.partition.n_nodes
+        self._data.grow(nodes)
+        # What the masses' own model says of children without data.
+        self._mass = np.concatenate([self._mass, np.repeat(self._mass[chosen] / 2.0, 2)])

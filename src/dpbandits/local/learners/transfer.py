@@ -1,0 +1,252 @@
+"""The posterior tree with a jump start: sources enter as Gaussian evidence beside the target's own.
+
+A source (see `dpbandits.local.contract.sources`) has its own bins, epsilon, contexts and behaviour policy;
+its
+evidence (`dpbandits.local.learners.evidence`) is sent along the tree of bins, so that it reaches bins the
+target has not split yet, and bins it has split further. Without sources this is `TreeRule`, number for
+number.
+
+**Sources that hurt.** Under covariate shift alone a source's bins have the target's mean rewards, but
+wrong propensities or other rewards bend them. The difference between what a source alone would predict
+and what the target's own reports say, node by node and arm by arm, is compared with a tree process of
+spread c sigma_0: c is the candidate that makes the differences likeliest. A source is believed up to the
+variance of that process; the largest candidate drops it. A behaviour policy that looks at the context
+inside a bin pulls arms where they are poor: such a source is never believed nearer than the tree's own
+spread in a bin. Only privatised statistics and public constants are compared.
+
+With sources the bins are finer than the target's own reports would make them, so its reports in one
+bin also speak about bins beside it.
+
+Privacy: post-processing of reports, each private under its own epsilon. Source: this library; jump
+starts: Ma2025, Section 3.
+"""
+
+import math
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.domains._points import count
+from dpbandits.errors import InvalidParameter
+from dpbandits.local.contract.spec import MOST_ARMS
+from dpbandits.local.learners.base import CellSums
+from dpbandits.local.learners.evidence import SourceEvidence
+from dpbandits.local.learners.tree import TreeConstants, TreeRule
+from dpbandits.models.trees.messages import (
+    Gaussians,
+    downward,
+    log_evidence,
+    path_codes,
+    shrunk,
+    spreads,
+    upward,
+)
+from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.models.trees.posterior import tree_levels
+
+__all__ = ["DOUBTS", "TransferTree"]
+
+DOUBTS = (0.0, 0.125, 0.25, 0.5, 1.0, math.inf)
+"""Candidates for c, how far a source is off in units of the tree's own spread; infinity: not believed."""
+
+# Log odds that each step up the candidates must overcome: a source is trusted until the data speak.
+_STEP_COST = 1.0
+
+# Sources are weighed and their evidence placed anew when this share of reports has come in since.
+_REFRESH = 0.02
+
+# Stands for infinity when the likelihood of a dropped source is computed.
+_FAR = 2.0
+
+_FACTORS = np.minimum(DOUBTS, _FAR) ** 2
+
+
+class TransferTree(TreeRule):
+    """`TreeRule` that can be told what other crowds know.
+
+    Args:
+        partition: the partition to grow; a fresh one with tie rule `first` if sources are to be attached.
+        n_arms: number of arms.
+        constants: as for `TreeRule`.
+        max_leaves: as for `TreeRule`.
+        skip: watch sources and discount those that disagree with the target's own reports.
+
+    Raises:
+        InvalidParameter: an argument is outside what it may be.
+    """
+
+    def __init__(
+        self,
+        *,
+        partition: DyadicPartition,
+        n_arms: int,
+        constants: TreeConstants | None = None,
+        max_leaves: int = 4096,
+        skip: bool = True,
+    ) -> None:
+        if not isinstance(partition, DyadicPartition):
+            raise InvalidParameter(f"partition: expected a DyadicPartition, got {type(partition).__name__}")
+        if count(n_arms, name="n_arms", minimum=1) > MOST_ARMS:
+            raise InvalidParameter(f"n_arms: expected at most {MOST_ARMS}")
+        count(max_leaves, name="max_leaves", minimum=1)
+        if not isinstance(skip, bool):
+            raise InvalidParameter("skip: expected True or False")
+        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
+        self.skip = skip
+        self._sources: dict[str, _Source] = {}
+        self._placed_n = 0
+
+    @property
+    def doubts(self) -> dict[str, float]:
+        """How far every source is believed to be off; infinity: dropped."""
+        return {name: source.doubt for name, source in self._sources.items()}
+
+    def attach(self, name: str, evidence: SourceEvidence, *, least_doubt: float = 0.0) -> None:
+        """Add a source, or replace what it said before.
+
+        Args:
+            name: of the source.
+            evidence: all it knows so far.
+            least_doubt: it is never believed to be nearer than this; for sources whose behaviour policy
+                looks at the context.
+
+        Raises:
+            InvalidParameter: the evidence is of another dim or other arms, or a tie rule is not `first`.
+        """
+        self.check(evidence)
+        before = self._sources.get(name)
+        doubt = 0.0 if before is None else before.doubt
+        self._sources[name] = _Source(evidence, self.constants, least_doubt, doubt)
+        self._place()
+
+    def check(self, evidence: SourceEvidence) -> None:
+        """Refuse evidence that cannot be attached.
+
+        Raises:
+            InvalidParameter: as for `attach`, or it is not whole.
+        """
+        theirs, local = evidence.partition, evidence.local
+        shape = (theirs.n_nodes, self.n_arms)
+        if theirs.dim != self.partition.dim or local.precision.shape != shape or local.moment.shape != shape:
+            raise InvalidParameter("attach: the evidence is of another number of columns or arms")
+        if theirs.tie != "first" or self.partition.tie != "first":
+            raise InvalidParameter("attach: bins of two crowds only agree with tie 'first'")
+        if not (np.isfinite(local.precision) & np.isfinite(local.moment) & (local.precision >= 0.0)).all():
+            raise InvalidParameter("attach: the evidence is not finite")
+
+    def jump_start(self) -> None:
+        """Split as far as the sources' evidence carries."""
+        before = -1
+        while before < self.partition.n_nodes:
+            before = self.partition.n_nodes
+            self.refine()
+
+    def evidence(self) -> SourceEvidence:
+        """What this target's own reports say, for other targets: nothing that came from sources."""
+        return SourceEvidence(partition=self.partition, local=self._own())
+
+    def learn(self, sums: CellSums) -> None:
+        """Add a version's sums, then weigh the sources by them."""
+        super().learn(sums)
+        if self._sources and self._n - self._placed_n > _REFRESH * self._placed_n:
+            if self.skip:
+                self._weigh()
+            self._place()
+
+    def _split(self, chosen: IntArray) -> None:
+        super()._split(chosen)
+        if self._sources:
+            self._place()
+
+    def _own(self) -> Gaussians:
+        """(n_nodes, K) the target's own evidence, with the masses as they are known now."""
+        mass = self._mass[:, None]
+        moment = 2.0 * mass * (self._data.evidence + mass * self._data.information)
+        return Gaussians(4.0 * mass**2 * self._data.information, moment)
+
+    def _weigh(self) -> None:
+        """How far every source is off."""
+        own, codes = self._own(), path_codes(self.partition)
+        # A mean is estimated relative to its bin's mass, which is itself an estimate.
+        _, variance, reports = self._data.count.T
+        known = self._mass**2 * reports**2 / np.where(variance > 0.0, variance, 1.0)
+        loose = (self.partition.depth > 0) / (12.0 / np.maximum(self.partition.depth, 1) + known)
+        scale = spreads(self.partition, self.constants.child_sd)
+        for source in self._sources.values():
+            told = source.prediction(codes)
+            both = (own.precision > 0.0) & (told.precision > 0.0)
+            mine, theirs = np.where(both, own.precision, 1.0), np.where(both, told.precision, 1.0)
+            mean = told.moment / theirs
+            noise = 1.0 / mine + 1.0 / theirs + (source.least_doubt**2 * scale)[:, None]
+            precision = both / (noise + loose[:, None] * (mean - self.constants.prior_mean) ** 2)
+            observed = Gaussians(precision, precision * (own.moment / mine - mean))
+            score = log_evidence(
+                self.partition,
+                observed,
+                root_variance=_FACTORS * scale[0],
+                variance=_FACTORS[:, None] * scale,
+            )
+            score -= _STEP_COST * np.arange(len(DOUBTS))
+            source.doubt = DOUBTS[int(np.argmax(score))]
+
+    def _place(self) -> None:
+        """Priors of all nodes from scratch: what is above and beside them, and what sources say of them."""
+        partition, child_sd = self.partition, self.constants.child_sd
+        codes, scale = path_codes(partition), spreads(partition, child_sd)
+        gathered = scale[0] + _gathered(partition, scale)
+        shape = (partition.n_nodes, self.n_arms)
+        told, local = Gaussians.silent(shape), self._own()
+        beside = upward(partition, local, child_sd=child_sd)
+        for source in self._sources.values():
+            if math.isfinite(source.doubt):
+                off = (source.doubt**2 * gathered + source.least_doubt**2 * scale)[:, None]
+                below, inner = source.messages(codes)
+                told += shrunk(below, off)
+                local += shrunk(inner, off)
+        precision = np.full(self.n_arms, self.constants.prior_sd**-2)
+        root = Gaussians(precision, precision * self.constants.prior_mean)
+        prior = told + downward(partition, root=root, local=local, below=told + beside, child_sd=child_sd)
+        self._prior_mean = prior.moment / prior.precision
+        self._prior_variance = 1.0 / prior.precision
+        self._posterior, self._placed_n = None, self._n
+
+
+class _Source:
+    """One source's evidence, its messages, and how far it is believed."""
+
+    def __init__(
+        self, evidence: SourceEvidence, constants: TreeConstants, least_doubt: float, doubt: float
+    ) -> None:
+        partition, child_sd = evidence.partition, constants.child_sd
+        codes = path_codes(partition)
+        order = np.argsort(codes, kind="stable")
+        order = order[codes[order] > 0]
+        self._codes = codes[order]
+        below = upward(partition, evidence.local, child_sd=child_sd)
+        precision = np.full(below.precision.shape[1], constants.prior_sd**-2)
+        root = Gaussians(precision, precision * constants.prior_mean)
+        whole = below + downward(partition, root=root, local=evidence.local, below=below, child_sd=child_sd)
+        self._local, self._below, self._whole = (one.at(order) for one in (evidence.local, below, whole))
+        self.least_doubt, self.doubt = least_doubt, doubt
+
+    def messages(self, codes: IntArray) -> tuple[Gaussians, Gaussians]:
+        """For nodes with these path codes: everything in and below them, and about the node itself."""
+        return self._known(self._below, codes), self._known(self._local, codes)
+
+    def prediction(self, codes: IntArray) -> Gaussians:
+        """What the source alone believes of nodes with these path codes."""
+        return self._known(self._whole, codes)
+
+    def _known(self, message: Gaussians, codes: IntArray) -> Gaussians:
+        at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
+        known, here = (self._codes[at] == codes)[:, None], message.at(at)
+        return Gaussians(here.precision * known, here.moment * known)
+
+
+def _gathered(partition: DyadicPartition, variance: FloatArray) -> FloatArray:
+    """(n_nodes,) sum of the variances of the steps from the root to a node."""
+    total = np.zeros(partition.n_nodes)
+    for inner in tree_levels(partition):
+        for child in (partition.left[inner], partition.right[inner]):
+            total[child] = total[inner] + variance[child]
+    return total

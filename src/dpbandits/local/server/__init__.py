@@ -1,0 +1,1 @@
+"""The server's side: count reports, learn from them, publish."""

@@ -1,0 +1,243 @@
+"""Reports in files, counted by any number of processes: the sums are those of one process, bit for bit.
+
+A report file holds reports of one length: the word `DPBREP1`, a line feed, the length as four bytes,
+little-endian, then the reports one after another. Files are counted apart (`ReportCounts`), by this
+process or by the workers of a Dask cluster, and merged in their order. A report that lies in two files is
+counted in the first: nonces are compared across files, and a later file that holds one is counted again
+without it.
+
+The collecting process holds eight bytes a report for that comparison, and the sums. Workers read the files
+themselves: their paths must mean the same there.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits._reading import reading
+from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, MissingExtra
+from dpbandits.local.contract.reports import HEADER_BYTES, PublishedArms, Records
+from dpbandits.local.contract.spec import Spec
+from dpbandits.local.server.counting import Absorbed, ReportCounts
+from dpbandits.local.server.nonces import Nonces
+
+__all__ = ["aggregate", "read_counts", "read_records", "sums_digest", "write_counts", "write_reports"]
+
+_MAGIC = b"DPBREP1\n"
+_HEAD = len(_MAGIC) + 4
+_LONGEST = 1 << 24
+
+# Reports are counted so many at a time: bounds a worker's memory.
+_CHUNK = 1 << 16
+
+
+class _Part(NamedTuple):
+    """One file's counts, as arrays that travel between processes."""
+
+    arrays: dict[str, NDArray[Any]]
+    tally: Absorbed
+
+
+def write_reports(path: str | os.PathLike[str], reports: Sequence[bytes]) -> None:
+    """Write reports of one length to a new file.
+
+    Raises:
+        InvalidData: no report, or reports of different lengths.
+    """
+    lengths = {len(report) for report in reports}
+    if len(lengths) != 1:
+        raise InvalidData("a report file holds at least one report, all of one length: use a file a length")
+    with Path(path).open("xb") as file:
+        file.write(_MAGIC + lengths.pop().to_bytes(4, "little"))
+        file.writelines(reports)
+
+
+def read_records(path: str | os.PathLike[str]) -> tuple[Records, int]:
+    """The reports of a file, (n, length), read when used, and how many bytes of a torn report follow them.
+
+    Raises:
+        CorruptState: not a report file.
+    """
+    file = Path(path)
+    with file.open("rb") as opened:
+        head = opened.read(_HEAD)
+    length = int.from_bytes(head[len(_MAGIC) :], "little")
+    if len(head) != _HEAD or head[: len(_MAGIC)] != _MAGIC or not HEADER_BYTES <= length <= _LONGEST:
+        raise CorruptState("expected a file of reports, as `write_reports` makes them")
+    whole, torn = divmod(file.stat().st_size - _HEAD, length)
+    if not whole:
+        return np.empty((0, length), dtype=np.uint8), torn
+    return np.memmap(file, dtype=np.uint8, mode="r", offset=_HEAD, shape=(whole, length)), torn
+
+
+def aggregate(
+    paths: Iterable[str | os.PathLike[str]],
+    spec: Spec,
+    policies: Sequence[PublishedArms],
+    *,
+    cluster: Any = None,
+    without: Mapping[int, Nonces] | None = None,
+) -> tuple[ReportCounts, Absorbed]:
+    """Count the reports of files.
+
+    Args:
+        paths: report files; their order decides which of two equal nonces counts.
+        spec: the public contract.
+        policies: the published versions that the reports may answer.
+        cluster: address of a Dask scheduler, or a `distributed.Client` of one; None: this process.
+        without: nonces by version of reports counted elsewhere (`Server.nonces`, `ReportCounts.nonces`); they
+            are dropped here as repeated, so that the counts can be merged there.
+
+    Returns:
+        The counts, for `Server.merge`, and how many reports were dropped for which reason.
+
+    Raises:
+        CorruptState: a file is no report file.
+        MissingExtra: a cluster is asked for and the extra `cluster` is not installed.
+    """
+    files = [str(path) for path in paths]
+    contract = (spec.to_json(), [policy.to_json(spec) for policy in policies])
+    known = dict(without or {})
+    if cluster is None:
+        return _aggregate(files, contract, known, lambda jobs: [_count(job) for job in jobs])
+    client, ours = _connected(cluster)
+    try:
+
+        def mapped(jobs: list[Any]) -> list[_Part]:
+            from dask import bag
+
+            done = client.compute(bag.from_sequence(jobs, npartitions=len(jobs)).map(_count))
+            return list(done.result())
+
+        return _aggregate(files, contract, known, mapped)
+    finally:
+        if ours:
+            client.close()
+
+
+def sums_digest(counts: ReportCounts) -> str:
+    """A digest of all sums, numbers and nonces: equal exactly where the counts are."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, array in sorted(counts.to_arrays().items()):
+        digest.update(
+            f"{name}|{array.dtype.str}|{array.shape}|".encode() + np.ascontiguousarray(array).tobytes()
+        )
+    return digest.hexdigest()
+
+
+def write_counts(path: str | os.PathLike[str], counts: ReportCounts) -> None:
+    """Keep counts in a state file."""
+    from dpbandits.state import State, write_state
+
+    spec = counts.spec
+    policies = [version.policy.to_json(spec) for _, version in sorted(counts.versions.items())]
+    public = {"spec": spec.to_json(), "policies": policies}
+    state = State(
+        kind=_KIND,
+        version=1,
+        lineage=spec.digest.hex(),
+        position=0,
+        public=public,
+        arrays={name.replace("/", "."): array for name, array in counts.to_arrays().items()},
+    )
+    write_state(Path(path), state)
+
+
+def read_counts(path: str | os.PathLike[str]) -> ReportCounts:
+    """Counts as `write_counts` kept them.
+
+    Raises:
+        IncompatibleState: a state of something else.
+        CorruptState: the file is torn or altered.
+    """
+    from dpbandits.state import read_state
+
+    state = read_state(Path(path))
+    if state.kind != _KIND or state.version != 1:
+        raise IncompatibleState("expected the counts of reports")
+    with reading("the counts of reports", IncompatibleState):
+        spec = Spec.from_json(state.public["spec"])
+        policies = [PublishedArms.from_json(text, spec) for text in state.public["policies"]]
+    arrays = {name.replace(".", "/"): array for name, array in state.arrays.items()}
+    return ReportCounts.from_arrays(spec, policies, arrays)
+
+
+_KIND = "local.report_counts"
+
+_Contract = tuple[str, list[str]]
+
+
+def _aggregate(
+    files: list[str], contract: _Contract, known: dict[int, Nonces], mapped: Any
+) -> tuple[ReportCounts, Absorbed]:
+    spec, policies = _read(contract)
+    parts: list[_Part] = mapped([(file, contract, known) for file in files]) if files else []
+    again = _repeated(parts)
+    if again:
+        jobs = [(files[index], contract, _both(known, more)) for index, more in sorted(again.items())]
+        for index, part in zip(sorted(again), mapped(jobs), strict=True):
+            parts[index] = part
+    whole, tally = ReportCounts(spec, policies), Absorbed()
+    for part in parts:
+        whole.merge(ReportCounts.from_arrays(spec, policies, part.arrays))
+        tally.add(part.tally)
+    return whole, tally
+
+
+def _both(left: dict[int, Nonces], right: dict[int, Nonces]) -> dict[int, Nonces]:
+    """All nonces of the two."""
+    none = np.zeros(0, dtype=np.uint64)
+    return {
+        number: np.concatenate([left.get(number, none), right.get(number, none)])
+        for number in {*left, *right}
+    }
+
+
+def _count(job: tuple[str, _Contract, dict[int, Nonces]]) -> _Part:
+    """Count one file: what a worker does."""
+    file, contract, without = job
+    spec, policies = _read(contract)
+    counts, tally = ReportCounts(spec, policies), Absorbed()
+    records, torn = read_records(file)
+    for start in range(0, len(records), _CHUNK):
+        chunk = np.ascontiguousarray(records[start : start + _CHUNK])
+        tally.add(counts.absorb_records(chunk, without=without))
+    tally.malformed += torn > 0
+    return _Part(counts.to_arrays(), tally)
+
+
+def _read(contract: _Contract) -> tuple[Spec, list[PublishedArms]]:
+    spec = Spec.from_json(contract[0])
+    return spec, [PublishedArms.from_json(text, spec) for text in contract[1]]
+
+
+def _repeated(parts: list[_Part]) -> dict[int, dict[int, Nonces]]:
+    """Nonces that an earlier file holds too: file -> version -> nonces."""
+    found: dict[int, dict[int, Nonces]] = {}
+    names = {name for part in parts for name in part.arrays if name.endswith("/nonces")}
+    for name in sorted(names):
+        held = [part.arrays.get(name, np.zeros(0, dtype=np.uint64)) for part in parts]
+        every = np.concatenate(held)
+        order = np.argsort(every, kind="stable")  # of equal nonces the first file's comes first
+        later = order[1:][every[order[1:]] == every[order[:-1]]]
+        if len(later):
+            owner = np.repeat(np.arange(len(parts)), [len(one) for one in held])
+            for index in np.unique(owner[later]).tolist():
+                found.setdefault(index, {})[int(name.split("/")[0])] = every[later[owner[later] == index]]
+    return found
+
+
+def _connected(cluster: Any) -> tuple[Any, bool]:
+    """A client of the cluster, and whether it is ours to close."""
+    try:
+        from distributed import Client as Cluster
+    except ImportError:
+        raise MissingExtra("a cluster needs the extra `cluster`: pip install 'dpbandits[cluster]'") from None
+    if isinstance(cluster, str):
+        return Cluster(cluster), True
+    return cluster, False

@@ -1,0 +1,339 @@
+"""The server's side: absorb bytes, publish policies. No method takes a context, an arm or a reward.
+
+Everything it knows follows from the reports' bytes, the order in which they came and the points at which it
+published: a process that has only these rebuilds every decision (`Server.replay`).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Self
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import IncompatibleState, ProtocolError
+from dpbandits.local.contract.reports import PublishedArms
+from dpbandits.local.contract.spec import Spec
+from dpbandits.local.learners.base import CellSums
+from dpbandits.local.learners.evidence import SourceEvidence, SourceSums, source_evidence
+from dpbandits.local.learners.explore import ExploreRule
+from dpbandits.local.learners.transfer import TransferTree
+from dpbandits.local.server.counting import Absorbed, OpenVersion, ReportCounts
+from dpbandits.local.server.nonces import Nonces
+from dpbandits.local.server.own_epsilon import combined_estimate
+from dpbandits.local.server.rules import public_normals, rule_for
+from dpbandits.policy.coins import PublicCoins
+
+if TYPE_CHECKING:
+    from dpbandits.local.contract.sources import SourceSpec
+    from dpbandits.privacy.guarantee import Guarantee
+
+__all__ = ["Absorbed", "Server"]
+
+
+class Server:
+    """The server of one spec.
+
+    Args:
+        spec: the public contract.
+
+    Example:
+        >>> from dpbandits.domains import Box
+        >>> server = Server(Spec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=1.0))
+        >>> server.publish().version, server.absorb([b"not a report"]).malformed
+        (0, 1)
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.totals = Absorbed()
+        self._rule = rule_for(spec)
+        self._coins = PublicCoins(spec.seed)
+        self._counts = ReportCounts(spec)
+        self._targets: dict[str, Spec] = {}
+        self._changes = 0
+        self._current = self._open_version(0)
+        self._fresh = 0
+
+    @property
+    def guarantee(self) -> "Guarantee":
+        """What every report promises its user."""
+        from dpbandits.local.contract.statement import report_guarantee
+
+        return report_guarantee(self.spec)
+
+    @property
+    def open_policies(self) -> tuple[PublishedArms, ...]:
+        """Published versions whose reports are still accepted, oldest first: for `aggregate` elsewhere."""
+        return tuple(version.policy for _, version in sorted(self._counts.versions.items()))
+
+    @property
+    def changes(self) -> int:
+        """How many calls have changed the server: a log of them can tell whether one is missing."""
+        return self._changes
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held for the open window: nonces and sums."""
+        return self._counts.nbytes
+
+    @classmethod
+    def replay(cls, spec: Spec, batches: Iterable[Sequence[bytes]]) -> Self:
+        """A server that has absorbed these batches, publishing after each."""
+        server = cls(spec)
+        for batch in batches:
+            server.absorb(batch)
+            server.publish()
+        return server
+
+    def absorb(self, reports: Sequence[bytes]) -> Absorbed:
+        """Count the good reports and drop the others; never raises because of what a report holds.
+
+        Args:
+            reports: bytes as sent by devices, in any order, of any open versions.
+        """
+        tally = self._counts.absorb(reports)
+        self.totals.add(tally)
+        self._fresh += tally.accepted
+        self._changes += 1
+        return tally
+
+    def merge(self, counts: ReportCounts) -> int:
+        """Add what another process counted for versions that are open here (see `counting`).
+
+        Args:
+            counts: of this spec and these policies; its reports are absorbed as if they had come here.
+
+        Returns:
+            How many reports were added.
+
+        Raises:
+            IncompatibleState: the counts are of another lineage; nothing was changed.
+            ProtocolError: some of its reports were counted here before; nothing was changed.
+        """
+        before = self._counts.accepted
+        added = self._counts.merge(counts) - before
+        self.totals.accepted += added
+        self._fresh += added
+        self._changes += 1
+        return added
+
+    def check_merge(self, counts: ReportCounts) -> None:
+        """Refuse what `merge` would refuse, and change nothing.
+
+        Raises:
+            IncompatibleState: as for `merge`.
+            ProtocolError: as for `merge`.
+        """
+        self._counts.check_merge(counts)
+
+    def nonces(self) -> dict[int, Nonces]:
+        """Sorted nonces of the reports counted for open versions: what `aggregate` leaves out."""
+        return self._counts.nonces()
+
+    def attach(self, source: "SourceSpec", server: "Server") -> PublishedArms:
+        """Let a source's reports start this server's tree, or bring it up to date; a new version follows.
+
+        Args:
+            source: its public contract, which names this server's spec as its target.
+            server: the source's server, made with `source.reports`; only its privatised sums are read.
+
+        Returns:
+            The policy that uses the source. What was absorbed before is learned first, so that no report is
+            lost; every new version counts towards the spec's window.
+
+        Raises:
+            IncompatibleState: the source belongs to another target, the server to another source.
+            ProtocolError: this server's policy does not learn from sources, or the source has no reports.
+        """
+        return self._attach_sums(source, self._sums_of(source, server))
+
+    def _attach_sums(self, source: "SourceSpec", sums: SourceSums) -> PublishedArms:
+        """As `attach`, from sums that the source's server handed over: it may be another machine's.
+
+        Args:
+            source: as for `attach`.
+            sums: what `source_sums` gave there.
+
+        Raises:
+            IncompatibleState: the source belongs to another target, or the sums are not of its bins and arms.
+            ProtocolError: this server's policy does not learn from sources.
+        """
+        rule = self._check_source(source, sums)
+        evidence = source_evidence(sums, source.chances)
+        rule.check(evidence)
+        self._learn_all()
+        rule.attach(source.name, evidence, least_doubt=source.least_doubt)
+        return self._started(rule)
+
+    def attach_target(self, name: str, server: "Server") -> PublishedArms:
+        """Learn from the reports of another target with the same mean rewards; a new version follows.
+
+        Args:
+            name: of the other target.
+            server: its server; domain, arms and reward range must be this server's, its spec another one.
+                What it learned from sources, this one included, is not passed on.
+
+        Raises:
+            IncompatibleState: the other target has another domain, other arms or another reward range; or
+                the same spec: a report that both accept would count twice. Give every target its own seed.
+            ProtocolError: one of the two policies does not learn from sources; the target is known by
+                another name, or the name is another's: its reports would count twice.
+        """
+        return self._attach_evidence(name, server.spec, server.evidence())
+
+    def _attach_evidence(self, name: str, target: Spec, evidence: SourceEvidence) -> PublishedArms:
+        """As `attach_target`, from what the other target's server handed over.
+
+        Args:
+            name: of the other target.
+            target: its spec.
+            evidence: what `evidence` gave there.
+
+        Raises:
+            IncompatibleState: as for `attach_target`, or the evidence is not of such a target.
+            ProtocolError: as for `attach_target`.
+        """
+        rule = self._check_target(name, target)
+        rule.check(evidence)
+        self._learn_all()
+        rule.attach(name, evidence)
+        self._targets[name] = target
+        return self._started(rule)
+
+    def _check_target(self, name: str, target: Spec) -> TransferTree:
+        """Refuse what `attach_target` would refuse of a target, and change nothing.
+
+        Raises:
+            IncompatibleState: as for `attach_target`.
+            ProtocolError: as for `attach_target`.
+        """
+        mine, rule = self.spec, self._transfer_rule()
+        label: object = name
+        if not isinstance(label, str) or not label:
+            raise ProtocolError("attach_target: expected a name for the target")
+        if (mine.domain, mine.n_arms, mine.reward_range) != (
+            target.domain,
+            target.n_arms,
+            target.reward_range,
+        ):
+            raise IncompatibleState("attach_target: expected the same domain, arms and reward range")
+        if target == mine:
+            raise IncompatibleState(
+                "attach_target: the other target has this one's spec, so that a report of one counts in "
+                "both: give it another seed"
+            )
+        known = {spec: other for other, spec in self._targets.items()}
+        if known.get(target, name) != name or (name not in self._targets and name in rule.doubts):
+            raise ProtocolError(
+                "attach_target: the target is attached under another name, or the name is taken"
+            )
+        if self._targets.get(name, target) != target:
+            raise ProtocolError("attach_target: the name belongs to another target")
+        return rule
+
+    def _sums_of(self, source: "SourceSpec", server: "Server") -> SourceSums:
+        """A source's sums, checked: what `attach` reads and changes nothing here.
+
+        Raises:
+            IncompatibleState: as for `attach`.
+            ProtocolError: as for `attach`.
+        """
+        if server.spec != source.reports:
+            raise IncompatibleState("attach: the server belongs to another source")
+        sums = server.source_sums()
+        self._check_source(source, sums)
+        return sums
+
+    def _check_source(self, source: "SourceSpec", sums: SourceSums) -> TransferTree:
+        if source.target != self.spec:
+            raise IncompatibleState("attach: the source belongs to another target")
+        rule = self._transfer_rule()
+        shape = (2**source.bins_depth, self.spec.n_arms)
+        if (
+            any(array.shape != shape for array in (sums.signed, sums.count, sums.reach))
+            or len(sums.partition.leaves) != shape[0]
+            or sums.arm_hidden != (source.arms == "behaviour")
+            or self._targets.get(source.name) is not None
+        ):
+            raise IncompatibleState(
+                "attach: the sums are not of the source's bins and arms, or its name is taken"
+            )
+        return rule
+
+    def source_sums(self) -> SourceSums:
+        """The privatised sums of a source's server.
+
+        Raises:
+            ProtocolError: this is no source's server, or nothing has come in.
+        """
+        if not isinstance(self._rule, ExploreRule):
+            raise ProtocolError("only a server with the policy 'explore' is a source's")
+        self._learn_all()
+        return self._rule.sums()
+
+    def evidence(self) -> SourceEvidence:
+        """What this target's own reports say, for other targets."""
+        return self._transfer_rule().evidence()
+
+    def publish(self) -> PublishedArms:
+        """The current policy; a new version when `reports_per_version` reports have come in since."""
+        if self._fresh >= self.spec.reports_per_version:
+            self._learn_all()
+            self._rule.refine()
+            self._fresh = 0
+            self._next_version()
+        return self._current
+
+    def __repr__(self) -> str:
+        return f"Server(version={self._current.version}, accepted={self.totals.accepted})"
+
+    def _open_version(self, number: int) -> PublishedArms:
+        partition = self._rule.partition
+        arms, weights = None, None
+        if self.spec.arms == "server":
+            arms = self._rule.assign(public_normals(self._coins, number, partition, self.spec.n_arms))
+        else:
+            weights = self._rule.weights()
+        policy = PublishedArms(version=number, splits=tuple(partition.splits), arms=arms, weights=weights)
+        self._counts.open(policy)
+        return policy
+
+    def _started(self, rule: TransferTree) -> PublishedArms:
+        """A new version of a tree that was told something."""
+        rule.jump_start()
+        return self._next_version()
+
+    def _next_version(self) -> PublishedArms:
+        self._changes += 1
+        self._current = self._open_version(self._current.version + 1)
+        self._counts.close_before(self._current.version - self.spec.window)
+        return self._current
+
+    def _transfer_rule(self) -> TransferTree:
+        if not isinstance(self._rule, TransferTree) or self.spec.tie != "first":
+            raise ProtocolError("only the policy 'tree' with tie 'first' learns from sources")
+        return self._rule
+
+    def _learn_all(self) -> None:
+        for version in self._counts.versions.values():
+            self._learn(version)
+
+    def _learn(self, version: OpenVersion) -> None:
+        parts = version.take()
+        if not parts:
+            return
+        signed, count, n, moments = combined_estimate(parts)
+        shape = (-1,) if self.spec.arms == "server" else (-1, self.spec.n_arms)
+        self._rule.learn(
+            CellSums(
+                leaves=version.leaves,
+                arms=version.policy.arms,
+                weights=version.policy.weights,
+                signed=_shaped(signed, shape),
+                count=_shaped(count, shape),
+                n=n,
+                moments=moments,
+            )
+        )
+
+
+def _shaped(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    return values.reshape(shape)

@@ -1,0 +1,17 @@
+"""Finite feature maps of a kernel, with norm at most one.
+
+- `MercerFeatures`, `ArmFeatures`: leading eigenfunctions on a public domain; a block for every arm.
+- `fourier`: `QuadratureFourierFeatures`, `RandomFourierFeatures`; `additive`: `AdditiveFeatures`; `box`:
+  `BoxFeatures`; `eigen`: `EigenFeatures` under a public law on cells.
+"""
+
+from dpbandits.models.features.mercer import (
+    ArmFeatures,
+    Features,
+    MercerFeatures,
+    Supports,
+    from_config,
+    mercer_or_given,
+)
+
+__all__ = ["ArmFeatures", "Features", "MercerFeatures", "Supports", "from_config", "mercer_or_given"]

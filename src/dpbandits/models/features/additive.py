@@ -1,0 +1,139 @@
+"""Additive functions of many coordinates: kernels and features that do not pay for their product.
+
+f(x) = sum_i f_i(x_i): the kernel is a mean of one-dimensional kernels, and features of the parts stand
+side by side. With p features a coordinate m = d p grows linearly in d, where a tensor grid grows like p^d.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.domains import Box
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.models.features import mercer as feature_models
+from dpbandits.models.features.mercer import Features, MercerFeatures, Supports
+from dpbandits.models.kernels import Kernel, SquaredExponential
+
+__all__ = ["AdditiveFeatures", "additive_features", "additive_kernel"]
+
+
+class AdditiveFeatures:
+    """Features of several groups of columns side by side, each divided by sqrt(number of groups).
+
+    phi(x) . phi(y) is the mean of the groups' kernels, and ||phi(x)|| <= 1.
+
+    Args:
+        parts: (columns, features of these columns) for every group.
+
+    Attributes:
+        n_features: sum of the parts' sizes.
+        supports: ((0, m),): every feature vector has all parts.
+
+    >>> from dpbandits.domains import Box
+    >>> features = additive_features(Box(low=np.zeros(10), high=np.ones(10)), lengthscale=0.3, per_column=5)
+    >>> features.n_features
+    50
+    """
+
+    def __init__(self, *, parts: Sequence[tuple[Sequence[int], Features]]) -> None:
+        if not parts:
+            raise InvalidParameter("additive features of no parts: pass at least one")
+        self.parts = tuple((tuple(int(c) for c in columns), part) for columns, part in parts)
+        if any(not columns or min(columns) < 0 for columns, _ in self.parts):
+            raise InvalidParameter("every part has at least one column, counted from 0")
+        self.n_features = sum(part.n_features for _, part in self.parts)
+        self.supports: Supports = ((0, self.n_features),)
+        self._least = 1 + max(max(columns) for columns, _ in self.parts)
+        self._alike = _alike(self.parts)
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Feature vectors (..., m) of points (..., d)."""
+        points = np.asarray(X, dtype=np.float64)
+        if points.ndim == 0 or points.shape[-1] < self._least:
+            raise InvalidData(f"points have shape {points.shape}: expected at least {self._least} columns")
+        phi = np.empty((*points.shape[:-1], self.n_features))
+        for part, columns, places in self._alike:  # parts that are alike are evaluated at once
+            phi[..., places] = part(points[..., columns])
+        phi /= np.sqrt(len(self.parts))
+        return phi
+
+    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k)."""
+        matrix = np.asarray(weights, dtype=np.float64)
+        if matrix.ndim != 2 or len(matrix) != self.n_features:
+            raise InvalidData(f"weights have shape {matrix.shape}: expected ({self.n_features}, k)")
+        return np.asarray(self(X) @ matrix)
+
+    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
+        phi, matrix = self(X), np.asarray(weights, dtype=np.float64)
+        if phi.ndim != 3 or matrix.shape != (len(phi), self.n_features):
+            raise InvalidData("expected decision sets (B, n, d) and weights (B, m)")
+        return np.asarray(np.matmul(phi, matrix[:, :, None])[:, :, 0])
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {
+            "type": "AdditiveFeatures",
+            "parts": [[list(columns), part.to_config()] for columns, part in self.parts],
+        }
+
+    def __repr__(self) -> str:
+        return f"AdditiveFeatures(n_parts={len(self.parts)}, n_features={self.n_features})"
+
+
+def _alike(
+    parts: Sequence[tuple[tuple[int, ...], Features]],
+) -> list[tuple[Features, IntArray, IntArray]]:
+    """Groups of equal parts: features, columns (k, c) of the k parts, and places (k, m) in the whole."""
+    groups: dict[str, tuple[Features, list[tuple[int, ...]], list[IntArray]]] = {}
+    start = 0
+    for columns, part in parts:
+        label = json.dumps([len(columns), part.to_config()], sort_keys=True)
+        _, theirs, places = groups.setdefault(label, (part, [], []))
+        theirs.append(columns)
+        places.append(np.arange(start, start + part.n_features))
+        start += part.n_features
+    return [(part, np.array(columns), np.stack(places)) for part, columns, places in groups.values()]
+
+
+def additive_features(domain: Box, *, lengthscale: float, per_column: int) -> AdditiveFeatures:
+    """Mercer features of a squared exponential kernel of every column of a box.
+
+    Args:
+        domain: the box.
+        lengthscale: as a share of each side.
+        per_column: features of a column.
+    """
+    parts = []
+    for column in range(domain.dim):
+        low, high = float(domain.low[column]), float(domain.high[column])
+        side = Box(low=[low], high=[high])
+        kernel = SquaredExponential(lengthscale=lengthscale * (high - low))
+        part = MercerFeatures(kernel=kernel, domain=side, n_features=per_column, n_landmarks=8 * per_column)
+        parts.append(((column,), part))
+    return AdditiveFeatures(parts=parts)
+
+
+def additive_kernel(domain: Box, *, lengthscale: float) -> Kernel:
+    """The mean over columns of squared exponential kernels, lengthscales as shares of each side."""
+    sides = np.asarray(domain.high) - np.asarray(domain.low)
+    total: Kernel | None = None
+    for column, side in enumerate(sides):
+        part = (1.0 / domain.dim) * SquaredExponential(
+            lengthscale=float(lengthscale * side), columns=(column,)
+        )
+        total = part if total is None else total + part
+    if total is None:
+        raise InvalidParameter("a box without columns has no kernel")
+    return total
+
+
+def from_config(config: Mapping[str, Any]) -> AdditiveFeatures:
+    """The features that `to_config` described."""
+    parts = [(columns, feature_models.from_config(part)) for columns, part in config["parts"]]
+    return AdditiveFeatures(parts=parts)

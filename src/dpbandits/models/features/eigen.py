@@ -1,0 +1,357 @@
+r"""Eigenfeatures: the eigenfunctions of a kernel's integral operator under a product of public measures.
+
+For a probability mu on cells w, (T f)(w) = sum_v k(w, v) mu(v) f(v) has eigenpairs (lambda_i, psi_i), the
+psi_i orthonormal under mu, and k(w, v) = sum_i lambda_i psi_i(w) psi_i(v). In this basis regression on data
+from mu is diagonal, so that a million rounds cost no more than their cell sums.
+
+- **Kronecker.** Where the kernel factors over groups of measures (products, and squared exponentials, which
+  factor over columns), eigenpairs of the groups are multiplied.
+- **Nystrom.** A group with more than `LARGEST_DENSE` cells is reduced by pivoted Cholesky: landmarks are
+  taken in blocks, greedily, where mu times the variance that is still missing is largest; within their span
+  the eigenpairs are then exact (Rayleigh-Ritz).
+
+**Truncation.** Eigenpairs below `tolerance` times the largest are left out. What that leaves out is known:
+`missing_variance` is sum_w mu(w) (k(w, w) - sum_i lambda_i psi_i(w)^2) over sum_w mu(w) k(w, w), and since
+what is left out is itself a kernel, it bounds every covariance that is left out, by Cauchy-Schwarz.
+
+Whatever is left out costs accuracy only: privacy is calibrated to the features as they are.
+"""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.models import kernels
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.kernels.base import Kernel, Product, Scaled
+from dpbandits.models.measures import CellMeasure
+
+__all__ = ["EigenFeatures", "effective_dimension", "information_gain"]
+
+LARGEST_DENSE = 700
+"""Groups of more cells go through pivoted Cholesky."""
+
+LANDMARK_SHARE = 3.0
+"""Pivoting stops when the share of variance that is still missing is below this many times `tolerance`:
+eigenvalues above `tolerance` are then right to a few digits, and more landmarks only cost time."""
+
+MOST_LANDMARKS = 500
+"""Bounds the time of rough kernels; what it costs in accuracy shows in `missing_variance`."""
+
+BLOCK = 20
+CANDIDATES = 320
+"""Landmarks taken at a time, out of so many candidates: almost the greedy choice, in matrix products."""
+
+DEFAULT_TOLERANCE = 1e-6
+
+
+class EigenFeatures:
+    """Eigenpairs of `kernel` under the product of `measures`, on the cells of all of them.
+
+    Cells are numbered row-major over the measures, as in `CellMeasure.product`.
+
+    Args:
+        kernel: over the concatenated columns of the measures.
+        measures: independent public laws, such as (actions, contexts).
+        tolerance: eigenvalues below this share of the largest are left out.
+        largest: at most this many features.
+
+    Attributes:
+        eigenvalues: (m,) decreasing.
+        psi: (n, m) eigenfunctions at the cells.
+        weights: (n,) the measure of the cells.
+        variance: (n,) k(w, w).
+        missing_variance: share of the mean variance that truncation leaves out.
+
+    Raises:
+        InvalidParameter: no measures, a tolerance outside (0, 1).
+
+    Example:
+        >>> features = EigenFeatures(
+        ...     kernel=SquaredExponential(lengthscale=0.3),
+        ...     measures=(CellMeasure.uniform(low=0, high=1, cells=12), CellMeasure.finite([0.0, 0.5, 1.0])))
+        >>> gram = features.psi.T @ (features.weights[:, None] * features.psi)
+        >>> bool(abs(gram - np.eye(features.n_features)).max() < 1e-10), features.missing_variance < 1e-6
+        (True, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel,
+        measures: Sequence[CellMeasure],
+        tolerance: float = DEFAULT_TOLERANCE,
+        largest: int | None = None,
+    ) -> None:
+        if not measures:
+            raise InvalidParameter("eigenfeatures need at least one measure")
+        if not 0.0 < tolerance < 1.0:
+            raise InvalidParameter(f"tolerance is {tolerance:g}, expected a number in (0, 1)")
+        if largest is not None and largest < 1:
+            raise InvalidParameter("largest: expected at least one feature")
+        self.kernel = kernel
+        self.measures = tuple(measures)
+        self.tolerance = tolerance
+        self.largest = largest
+        self.weights = CellMeasure.product(*self.measures).weights
+
+        scale, groups = _split(kernel, self.measures)
+        values, psi = np.full(1, scale), np.ones((1, 1))
+        variance = np.full(1, scale)
+        for part, measure in groups:
+            part_values, part_psi, part_variance = _eigenpairs(part, measure, tolerance)
+            products = np.multiply.outer(values, part_values).ravel()
+            kept = _leading(products, tolerance, largest)
+            left, right = np.divmod(kept, len(part_values))  # only what is kept is ever formed
+            values = products[kept]
+            psi = (psi[:, None, left] * part_psi[None, :, right]).reshape(-1, len(kept))
+            variance = np.multiply.outer(variance, part_variance).ravel()
+        self.eigenvalues: FloatArray = values
+        self.psi: FloatArray = np.ascontiguousarray(psi)
+        self.variance: FloatArray = variance
+        total = float(self.weights @ variance)
+        self.missing_variance = max(0.0, 1.0 - float(values.sum()) / total)
+
+    @property
+    def n_features(self) -> int:
+        """Number m of features."""
+        return len(self.eigenvalues)
+
+    @property
+    def n_cells(self) -> int:
+        """Number n of cells."""
+        return len(self.weights)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """(n, m) psi^2: variances of functions with independent coefficients are squares @ variances."""
+        return self.psi**2
+
+    def feature_map(self) -> FloatArray:
+        """(n, m) vectors sqrt(lambda) psi(w), whose inner products are the kernel (up to truncation)."""
+        return np.asarray(self.psi * np.sqrt(self.eigenvalues))
+
+    def information_gain(self, rounds: float, ridge: float) -> float:
+        """See the function `information_gain`."""
+        return information_gain(self.eigenvalues, rounds, ridge)
+
+    def effective_dimension(self, rounds: float, ridge: float) -> float:
+        """See the function `effective_dimension`."""
+        return effective_dimension(self.eigenvalues, rounds, ridge)
+
+    def in_basis(self, eigenvalues: FloatArray, psi: FloatArray) -> "EigenFeatures":
+        """The same features with the eigenpairs (m,), (n, m) of an earlier computation.
+
+        Eigenfunctions of equal eigenvalues, and the signs of all, are arbitrary: they may turn out otherwise
+        on another machine or with another number of threads.
+
+        Raises:
+            InvalidParameter: these are no eigenpairs of this kernel under these measures.
+        """
+        shaped = psi.ndim == 2 and psi.shape == (self.n_cells, len(eigenvalues)) and len(eigenvalues) > 0
+        if not shaped or not (np.isfinite(psi).all() and (eigenvalues > 0.0).all()):
+            raise InvalidParameter("in_basis: expected eigenvalues (m,) above 0 and finite psi (n, m)")
+        gram = psi.T @ (self.weights[:, None] * psi)
+        known = min(len(eigenvalues), self.n_features)
+        off = np.abs(eigenvalues[:known] - self.eigenvalues[:known]).max() / self.eigenvalues[0]
+        if np.abs(gram - np.eye(len(gram))).max() > 1e-4 or off > 1e-4:
+            raise InvalidParameter("in_basis: these are eigenpairs of something else")
+        other = copy.copy(self)
+        other.__dict__.pop("squares", None)
+        other.eigenvalues, other.psi = eigenvalues.copy(), np.ascontiguousarray(psi)
+        return other
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {
+            "kernel": self.kernel.to_config(),
+            "measures": [measure.to_config() for measure in self.measures],
+            "tolerance": self.tolerance,
+            "largest": self.largest,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "EigenFeatures":
+        """Compute them anew from `to_config()`; for what may differ, see `in_basis`."""
+        return cls(
+            kernel=kernels.from_config(config["kernel"]),
+            measures=[CellMeasure.from_config(measure) for measure in config["measures"]],
+            tolerance=config["tolerance"],
+            largest=config["largest"],
+        )
+
+    def __repr__(self) -> str:
+        return f"EigenFeatures(n_cells={self.n_cells}, n_features={self.n_features})"
+
+
+def information_gain(eigenvalues: FloatArray, rounds: float, ridge: float) -> float:
+    """gamma_T = 1/2 sum_i log(1 + T lambda_i/tau): what T observations with noise variance tau can tell.
+
+    Example:
+        >>> round(information_gain(np.array([0.5, 0.1]), 100, 1.0), 3)
+        3.165
+    """
+    return 0.5 * float(np.log1p(rounds * eigenvalues / ridge).sum())
+
+
+def effective_dimension(eigenvalues: FloatArray, rounds: float, ridge: float) -> float:
+    """sum_i T lambda_i/(T lambda_i + tau): how many features T rounds determine."""
+    return float((rounds * eigenvalues / (rounds * eigenvalues + ridge)).sum())
+
+
+def _leading(values: FloatArray, tolerance: float, largest: int | None) -> np.ndarray[Any, Any]:
+    order = np.argsort(-values, kind="stable")
+    kept = order[values[order] >= tolerance * values[order[0]]]
+    chosen: np.ndarray[Any, Any] = kept if largest is None else kept[:largest]
+    return chosen
+
+
+# -- which parts of a kernel meet which measures -----------------------------------------------------
+
+
+def _split(
+    kernel: Kernel, measures: tuple[CellMeasure, ...]
+) -> tuple[float, list[tuple[Kernel | None, CellMeasure]]]:
+    """A constant, and (kernel over its own columns, measure) for runs of neighbouring measures."""
+    ends = np.cumsum([measure.dim for measure in measures]).tolist()
+    spans = [(end - measure.dim, end) for end, measure in zip(ends, measures, strict=True)]
+    scale, parts = _factors(kernel, ends[-1])
+    joined = list(range(len(measures)))  # measure -> first measure of its run
+    for _, columns in parts:
+        touched = [k for k, (low, high) in enumerate(spans) if any(low <= c < high for c in columns)]
+        first, last = joined[touched[0]], touched[-1]
+        for k in range(len(joined)):
+            if first <= joined[k] <= last or first <= k <= last:
+                joined[k] = min(first, joined[k])
+    groups: list[tuple[Kernel | None, CellMeasure]] = []
+    for first in sorted(set(joined)):
+        members = [k for k in range(len(measures)) if joined[k] == first]
+        low, high = spans[members[0]][0], spans[members[-1]][1]
+        own = [_shifted(part, columns, low) for part, columns in parts if low <= columns[0] < high]
+        measure = (
+            measures[first] if len(members) == 1 else CellMeasure.product(*(measures[k] for k in members))
+        )
+        groups.append((reduce(lambda a, b: a * b, own) if own else None, measure))
+    return scale, groups
+
+
+def _factors(kernel: Kernel, dim: int) -> tuple[float, list[tuple[Kernel, tuple[int, ...]]]]:
+    """A constant times factors, each with the columns it looks at."""
+    if isinstance(kernel, Scaled):
+        scale, parts = _factors(kernel.kernel, dim)
+        return scale * kernel.variance, parts
+    if isinstance(kernel, Product):
+        pieces = [_factors(part, dim) for part in kernel.parts]
+        return math.prod(scale for scale, _ in pieces), [part for _, parts in pieces for part in parts]
+    columns = getattr(kernel, "columns", None)
+    looked_at = tuple(range(dim)) if columns is None else tuple(sorted(columns))
+    if max(looked_at) >= dim:
+        raise InvalidParameter(f"the kernel looks at column {max(looked_at)} of {dim} columns")
+    if isinstance(kernel, SquaredExponential) and len(looked_at) > 1:
+        given = range(dim) if kernel.columns is None else kernel.columns
+        scales = kernel.lengthscale
+        lengths = scales if isinstance(scales, tuple) else (scales,) * len(looked_at)
+        if len(lengths) != len(looked_at):
+            raise InvalidParameter(f"{len(lengths)} lengthscales for {len(looked_at)} columns")
+        return 1.0, [
+            (SquaredExponential(lengthscale=length, columns=(column,)), (column,))
+            for column, length in zip(given, lengths, strict=True)
+        ]
+    return 1.0, [(kernel, looked_at)]
+
+
+def _shifted(kernel: Kernel, columns: tuple[int, ...], offset: int) -> Kernel:
+    """The kernel with its columns counted from `offset`."""
+    if offset == 0:
+        return kernel
+    config = dict(kernel.to_config())
+    if "columns" not in config:
+        raise InvalidParameter("sums of kernels must look at all measures at once, or at the first ones")
+    own = columns if config["columns"] is None else config["columns"]
+    config["columns"] = [column - offset for column in own]
+    return kernels.from_config(config)
+
+
+# -- eigenpairs of one group -------------------------------------------------------------------------
+
+
+def _eigenpairs(
+    kernel: Kernel | None, measure: CellMeasure, tolerance: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(eigenvalues (m,), psi (n, m), variances (n,)) under one measure; cells without weight included."""
+    points, weights = measure.points, measure.weights
+    if kernel is None:  # the kernel does not look at these columns: constant along them
+        return np.ones(1), np.ones((len(points), 1)), np.ones(len(points))
+    variance = kernel.diagonal(points)
+    factor = (_exact if len(points) <= LARGEST_DENSE else _pivoted)(kernel, points, weights, tolerance)
+    values, rotation = np.linalg.eigh(factor.T @ (weights[:, None] * factor))
+    values, rotation = values[::-1], rotation[:, ::-1]
+    kept = _leading(values, tolerance, None)
+    psi = factor @ (rotation[:, kept] / np.sqrt(values[kept]))
+    # signs are arbitrary: fixed, so that they do not depend on the linear algebra library
+    signs = np.sign(psi[np.abs(psi).argmax(axis=0), np.arange(psi.shape[1])])
+    return values[kept], psi * signs, variance
+
+
+def _exact(kernel: Kernel, points: FloatArray, weights: FloatArray, _: float) -> FloatArray:
+    """(n, k) F with F F^T = K, on all cells that have weight; on others what follows from these."""
+    landmarks = np.flatnonzero(weights > 0.0)
+    # k(w, Z) K_ZZ^(-1/2), through the eigenvectors of the landmarks' operator
+    at = np.sqrt(weights)[landmarks]
+    inner, vectors = np.linalg.eigh(at[:, None] * kernel(points[landmarks]) * at)
+    usable = inner > 1e-13 * inner[-1]
+    scaled = at[:, None] * vectors[:, usable] / np.sqrt(inner[usable])
+    return np.asarray(kernel(points, points[landmarks]) @ scaled)
+
+
+def _pivoted(kernel: Kernel, points: FloatArray, weights: FloatArray, tolerance: float) -> FloatArray:
+    """(n, k) F with F F^T = k(., Z) K_ZZ^-1 k(Z, .), about K: pivoted Cholesky, `BLOCK` landmarks at a time.
+
+    Candidates are taken at equal steps of weight times missing variance, landmarks greedily among them.
+    """
+    missing = kernel.diagonal(points).copy()
+    negligible = 1e-9 * float(missing.max())
+    enough = LANDMARK_SHARE * tolerance * float(weights @ missing)
+    most = min(len(points), MOST_LANDMARKS)
+    rows, count = np.empty((most, len(points))), 0  # F^T
+    while count < most and float(weights @ missing) > enough:
+        shares = np.cumsum(weights * missing)
+        steps = (np.arange(CANDIDATES) + 0.5) / CANDIDATES * shares[-1]
+        candidates = np.unique(np.minimum(np.searchsorted(shares, steps), len(points) - 1))
+        known = rows[:count, candidates]
+        chosen = _greedy(
+            kernel(points[candidates]) - known.T @ known, weights[candidates], negligible, most - count
+        )
+        pivots = candidates[chosen]
+        if not len(pivots):
+            break
+        left = kernel(points[pivots], points) - rows[:count, pivots].T @ rows[:count]
+        lower = np.linalg.cholesky(left[:, pivots])
+        fresh = solve_triangular(lower, left, lower=True, check_finite=False)
+        rows[count : count + len(pivots)] = fresh
+        missing = np.maximum(missing - np.einsum("ij,ij->j", fresh, fresh), 0.0)
+        missing[pivots] = 0.0
+        count += len(pivots)
+    return rows[:count].T
+
+
+def _greedy(left: FloatArray, weights: FloatArray, negligible: float, most: int) -> np.ndarray[Any, Any]:
+    """Up to BLOCK indices into a residual kernel matrix, each where weight times what is left is largest."""
+    left, chosen = left.copy(), np.zeros(0, dtype=np.int64)
+    while len(chosen) < min(BLOCK, most):
+        missing = left.diagonal()
+        pivot = int(np.argmax(weights * missing))
+        if weights[pivot] <= 0.0 or missing[pivot] <= negligible:
+            break
+        column = left[:, pivot] / math.sqrt(missing[pivot])
+        left -= np.multiply.outer(column, column)
+        left[pivot], left[:, pivot] = 0.0, 0.0
+        chosen = np.append(chosen, pivot)
+    return chosen

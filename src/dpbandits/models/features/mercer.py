@@ -1,0 +1,418 @@
+"""Finite feature maps of a kernel, phi(x) . phi(y) ~ k(x, y), with Euclidean norm at most one.
+
+- `MercerFeatures`: the leading eigenfunctions of the kernel on a public domain, by the Nystrom
+  method. For smooth kernels a few dozen of them do what hundreds of random features would.
+- `ArmFeatures`: a block of features for every arm, nothing shared between arms.
+- `Features`: the protocol that both follow; `from_config` rebuilds either.
+
+A feature map is a public object: it is made from the domain, the kernel and a seed, never from data.
+The bound on the norm is what the sensitivity of a private release of features rests on; it is enforced
+here by scaling, and again, in integers, by the mechanism that releases.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits import domains
+from dpbandits._reading import config_type, reading
+from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits.domains import Domain
+from dpbandits.domains._points import count
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.models import kernels
+from dpbandits.models.features.landmarks import landmarks
+from dpbandits.models.kernels.base import BLOCK_ELEMENTS, Kernel
+
+__all__ = ["ArmFeatures", "Features", "MercerFeatures", "Supports", "from_config", "mercer_or_given"]
+
+Supports = tuple[tuple[int, int], ...]
+"""Half-open index ranges that split the features; every feature vector is nonzero inside one."""
+
+NORM_BOUND = 1.0 - 2.0**-40
+"""Longest feature vector let through: below one by more than any summation order can round."""
+
+RELATIVE_EIGENVALUE_FLOOR = 1e-10
+"""Eigenpairs below this share of the largest are rounding noise, and are dropped."""
+
+SYMMETRY_BREAK = 0.01
+"""Landmarks are weighted by 1 up to this much more: on a regular grid many eigenvalues coincide, and
+their eigenvectors would otherwise be whatever the linear algebra library of the day returns."""
+
+_ELSEWHERE = {
+    "QuadratureFourierFeatures": "fourier",
+    "RandomFourierFeatures": "fourier",
+    "AdditiveFeatures": "additive",
+}
+"""Feature maps that live in modules of their own, imported when a configuration names them."""
+
+MOST_ARM_FEATURES = 1 << 16
+"""Features of all arms together."""
+
+MOST_LANDMARKS = 1 << 11
+"""Landmarks, and so features, at most: factorising their kernel matrix takes 200 MiB."""
+
+PRODUCT_ELEMENTS = 1 << 19
+"""Kernel entries held at a time when they are multiplied by a wide matrix (4 MiB)."""
+
+
+@runtime_checkable
+class Features(Protocol):
+    """A map from points to feature vectors of norm at most one, finite on the whole domain.
+
+    A map that fails on a point of its domain fails when that point's block is released, in somebody else's
+    ask: whether it does so would tell about the one who brought the point.
+    """
+
+    @property
+    def n_features(self) -> int:
+        """Length m of a feature vector."""
+
+    @property
+    def supports(self) -> Supports:
+        """Ranges of which every feature vector uses one; ((0, m),) without such structure."""
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Feature vectors (..., m) of points (..., d)."""
+
+    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """phi(X) @ weights, (..., k), for weights (m, k), without forming phi(X)."""
+
+    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """Scores (B, n) of decision sets (B, n, d), each under its own row of weights (B, m)."""
+
+    def to_config(self) -> dict[str, Any]:
+        """A JSON-ready description that `from_config` turns back into the same features."""
+
+
+class MercerFeatures:
+    """Leading eigenfunctions of a kernel over a public domain (Nystrom method).
+
+    With landmarks Z and K(Z, Z) = U diag(g) U^T, phi(x) = diag(g)^(-1/2) U^T k(Z, x) over the leading
+    eigenpairs. phi is the coordinate vector of a projection, so ||phi(x)||^2 <= k(x, x); where the
+    kernel's variance exceeds one, features are divided by its square root.
+
+    Landmarks are the points of a `Finite` domain (a random subset where there are more than
+    `n_landmarks`), a randomly shifted low-discrepancy sequence on boxes, arms and their products, and
+    draws from the domain's uniform law otherwise.
+
+    Args:
+        kernel: what the unknown function looks like; a public choice.
+        domain: where points lie; public.
+        n_features: at most this many features. Eigenpairs that are rounding noise are dropped, so that
+            a smooth kernel on a small domain may need fewer: see the attribute `n_features`.
+        n_landmarks: points that the eigenfunctions are computed from, default 2 * n_features. More
+            are more accurate; the cost of scoring a point is proportional to them.
+        seed: public seed of the landmarks (counter-based Philox generator).
+
+    Attributes:
+        n_features: the number m of features.
+        supports: ((0, m),).
+        landmarks: (L, d) points.
+        eigenvalues: (m,) decreasing estimates of the kernel operator's eigenvalues on the domain.
+        projection: (L, m) matrix A with phi(x) = k(x, Z) @ A. The same for equal configurations on one
+            machine; other linear algebra libraries may round it differently.
+
+    Raises:
+        InvalidParameter: sizes are not positive, or there are fewer landmarks than features.
+
+    >>> from dpbandits.domains import Box
+    >>> kernel = kernels.SquaredExponential(lengthscale=0.5)
+    >>> features = MercerFeatures(kernel=kernel, domain=Box(low=[0], high=[1]), n_features=8)
+    >>> phi = features([[0.2], [0.4]])
+    >>> bool(abs(phi[0] @ phi[1] - kernel([[0.2]], [[0.4]])[0, 0]) < 1e-6)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel,
+        domain: Domain,
+        n_features: int,
+        n_landmarks: int | None = None,
+        seed: Seed = 0,
+    ) -> None:
+        count(n_features, name="n_features", minimum=1)
+        count(seed, name="seed", minimum=0)
+        size = 2 * n_features if n_landmarks is None else count(n_landmarks, name="n_landmarks", minimum=1)
+        if size > MOST_LANDMARKS:
+            raise InvalidParameter(f"expected at most {MOST_LANDMARKS} landmarks: their matrix is factorised")
+        if size < n_features:
+            raise InvalidParameter(
+                f"{size} landmarks cannot carry {n_features} features: pass at least as many"
+            )
+        self.kernel = kernel
+        self.domain = domain
+        self.seed = seed
+        self._requested = (n_features, n_landmarks)
+
+        rng = np.random.Generator(np.random.Philox(seed))
+        self.landmarks = landmarks(domain, size, rng)
+        weights = 1.0 + SYMMETRY_BREAK * rng.random(len(self.landmarks))
+        values, vectors = _leading_eigenpairs(kernel(self.landmarks), np.sqrt(weights), n_features)
+        self.n_features = len(values)
+        self.supports: Supports = ((0, self.n_features),)
+        self.eigenvalues: FloatArray = values / weights.sum()
+        self.projection: FloatArray = vectors / np.sqrt(values * max(1.0, kernel.max_variance))
+        self._fill = kernel.rows_against(self.landmarks)
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Feature vectors (..., m) of points (..., d), each of norm at most one.
+
+        Raises:
+            InvalidData: wrong number of columns, or entries that are not finite.
+        """
+        points, lead = self._points(X)
+        phi = np.empty((len(points), self.n_features))
+        self._each_block(
+            points, PRODUCT_ELEMENTS, lambda rows, at: np.matmul(rows, self.projection, out=phi[at])
+        )
+        _enforce_norm(phi)
+        return phi.reshape(*lead, self.n_features)
+
+    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k).
+
+        Costs L kernel evaluations and L k multiplications a point. The norm is not enforced here: a
+        projection exceeds it by rounding only, so this differs from multiplying phi(X) by no more.
+        """
+        points, lead = self._points(X)
+        through = self.projection @ _as_weights(weights, self.n_features)
+        out = np.empty((len(points), through.shape[1]))
+        block = max(BLOCK_ELEMENTS, min(PRODUCT_ELEMENTS, BLOCK_ELEMENTS * through.shape[1]))
+        self._each_block(points, block, lambda rows, at: np.matmul(rows, through, out=out[at]))
+        return out.reshape(*lead, through.shape[1])
+
+    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
+        points, lead = self._points(X)
+        matrix = _as_rows_of_weights(weights, lead, self.n_features)
+        n_sets, n = lead
+        out = np.empty((n_sets, n))
+        n_landmarks = len(self.landmarks)
+        step = max(1, PRODUCT_ELEMENTS // n_landmarks)
+        for start in range(0, n_sets, step):
+            through = matrix[start : start + step] @ self.projection.T
+            inner = max(1, BLOCK_ELEMENTS // (n_landmarks * max(1, n)))
+            for low in range(start, min(start + step, n_sets), inner):
+                high = min(low + inner, start + step, n_sets)
+                rows = np.empty((high - low, n, n_landmarks))
+                self._fill_rows(points[low * n : high * n], rows.reshape(-1, n_landmarks))
+                columns = through[low - start : high - start, :, None]
+                np.matmul(rows, columns, out=out[low:high, :, None])
+        return out
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        n_features, n_landmarks = self._requested
+        return {
+            "type": "MercerFeatures",
+            "kernel": self.kernel.to_config(),
+            "domain": self.domain.to_config(),
+            "n_features": n_features,
+            "n_landmarks": n_landmarks,
+            "seed": self.seed,
+        }
+
+    def __repr__(self) -> str:
+        return f"MercerFeatures(n_features={self.n_features}, kernel={self.kernel!r}, domain={self.domain!r})"
+
+    def _points(self, X: ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
+        return _as_points(X, self.landmarks.shape[1])
+
+    def _fill_rows(self, points: FloatArray, out: FloatArray) -> None:
+        step = max(1, BLOCK_ELEMENTS // out.shape[1])
+        for start in range(0, len(points), step):
+            self._fill(points[start : start + step], out[start : start + step])
+
+    def _each_block(
+        self, points: FloatArray, elements: int, use: Callable[[FloatArray, slice], object]
+    ) -> None:
+        """Call `use(kernel rows, slice of points)` on blocks of at most `elements` kernel entries."""
+        n_landmarks = len(self.landmarks)
+        step = min(max(1, elements // n_landmarks), max(1, len(points)))
+        buffer = np.empty((step, n_landmarks))
+        for start in range(0, len(points), step):
+            block = points[start : start + step]
+            rows = buffer[: len(block)]
+            self._fill_rows(block, rows)
+            use(rows, slice(start, start + len(block)))
+
+
+class ArmFeatures:
+    """Separate features for every arm: phi(x) = e_arm (x) base.phi(other columns).
+
+    Arms share nothing, so Gram matrices are block diagonal and `supports` has one range an arm.
+
+    Args:
+        base: features of the other columns, in their order.
+        arm_column: index of the column of integer codes 0 .. n_arms - 1.
+        n_arms: number of arms.
+
+    >>> from dpbandits.domains import Box
+    >>> kernel = kernels.Matern(nu=1.5, lengthscale=0.5)
+    >>> base = MercerFeatures(kernel=kernel, domain=Box(low=[0], high=[1]), n_features=4)
+    >>> features = ArmFeatures(base=base, arm_column=1, n_arms=3)
+    >>> features.n_features, features.supports
+    (12, ((0, 4), (4, 8), (8, 12)))
+    """
+
+    def __init__(self, *, base: Features, arm_column: int, n_arms: int) -> None:
+        count(arm_column, name="arm_column", minimum=0)
+        if count(n_arms, name="n_arms", minimum=1) * base.n_features > MOST_ARM_FEATURES:
+            raise InvalidParameter(f"expected at most {MOST_ARM_FEATURES} features of all arms together")
+        self.base = base
+        self.arm_column = arm_column
+        self.n_arms = n_arms
+        self.n_features = n_arms * base.n_features
+        self.supports: Supports = tuple(
+            (arm * base.n_features + low, arm * base.n_features + high)
+            for arm in range(n_arms)
+            for low, high in base.supports
+        )
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Feature vectors (..., n_arms * m) of points (..., d), zero outside the arm's own range."""
+        arms, others, lead = self._split(X)
+        phi = np.zeros((len(arms), self.n_arms, self.base.n_features))
+        phi[np.arange(len(arms)), arms] = self.base(others)
+        return phi.reshape(*lead, self.n_features)
+
+    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """phi(X) @ weights, (..., k), for points (..., d) and weights (n_arms * m, k)."""
+        arms, others, lead = self._split(X)
+        matrix = _as_weights(weights, self.n_features)
+        per_arm = matrix.reshape(self.n_arms, self.base.n_features, matrix.shape[1])
+        out = np.empty((len(arms), matrix.shape[1]))
+        for arm in range(self.n_arms):
+            chosen = np.flatnonzero(arms == arm)
+            if chosen.size:
+                out[chosen] = self.base.project(others[chosen], per_arm[arm])
+        return out.reshape(*lead, matrix.shape[1])
+
+    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, n_arms * m)."""
+        arms, others, lead = self._split(X)
+        matrix = _as_rows_of_weights(weights, lead, self.n_features)
+        per_arm = matrix.reshape(len(matrix), self.n_arms, self.base.n_features)
+        # Every row stays in its place: grouped by arm, the last bit of one set's scores would depend on
+        # how many rows of other people's sets name the same arm.
+        own = per_arm[np.arange(len(arms)) // lead[1], arms]
+        return self.base.project_each(others[:, None, :], own)[:, 0].reshape(lead)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {
+            "type": "ArmFeatures",
+            "base": self.base.to_config(),
+            "arm_column": self.arm_column,
+            "n_arms": self.n_arms,
+        }
+
+    def __repr__(self) -> str:
+        return f"ArmFeatures(n_arms={self.n_arms}, arm_column={self.arm_column}, base={self.base!r})"
+
+    def _split(self, X: ArrayLike) -> tuple[IntArray, FloatArray, tuple[int, ...]]:
+        array = np.asarray(X, dtype=np.float64)
+        if array.ndim == 0 or array.shape[-1] <= self.arm_column:
+            raise InvalidData(f"points have shape {array.shape} and the arm is in column {self.arm_column}")
+        points, lead = _as_points(array, array.shape[-1])
+        codes = points[:, self.arm_column]
+        if not np.all((codes >= 0) & (codes < self.n_arms) & (codes == np.floor(codes))):
+            raise InvalidData(
+                f"column {self.arm_column} has entries that are not arms: expected 0 .. {self.n_arms - 1}"
+            )
+        return codes.astype(np.int64), np.delete(points, self.arm_column, axis=1), lead
+
+
+def mercer_or_given(
+    features: Features | None, *, kernel: Kernel | None, domain: Domain, n_features: int
+) -> Features:
+    """`features` where they are given, else Mercer features of `kernel`; exactly one must be.
+
+    Raises:
+        InvalidParameter: both or neither.
+    """
+    if features is not None and kernel is None:
+        return features
+    if kernel is not None and features is None:
+        return MercerFeatures(kernel=kernel, domain=domain, n_features=n_features)
+    raise InvalidParameter("pass either a kernel (with n_features) or features")
+
+
+@reading("the configuration of features")
+def from_config(config: Mapping[str, Any]) -> Features:
+    """The features that `to_config` described, rebuilt from kernel, domain, sizes and seed.
+
+    Raises:
+        InvalidParameter: unknown type, or a field is missing.
+    """
+    kind = config_type(config)
+    if kind in _ELSEWHERE:
+        module = import_module(f"dpbandits.models.features.{_ELSEWHERE[kind]}")
+        elsewhere: Features = module.from_config(config)
+        return elsewhere
+    if kind == "MercerFeatures":
+        return MercerFeatures(
+            kernel=kernels.from_config(config["kernel"]),
+            domain=domains.from_config(config["domain"]),
+            n_features=config["n_features"],
+            n_landmarks=config["n_landmarks"],
+            seed=config["seed"],
+        )
+    if kind == "ArmFeatures":
+        return ArmFeatures(
+            base=from_config(config["base"]), arm_column=config["arm_column"], n_arms=config["n_arms"]
+        )
+    known = ", ".join(("MercerFeatures", "ArmFeatures", *_ELSEWHERE))
+    raise InvalidParameter(f"features type {kind!r} is unknown: expected one of {known}")
+
+
+def _leading_eigenpairs(K: FloatArray, root_weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Leading eigenvalues g of R K R (R = diag(root_weights)), decreasing, and R U, signs fixed."""
+    values, vectors = np.linalg.eigh(root_weights[:, None] * K * root_weights)
+    values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+    kept = values > RELATIVE_EIGENVALUE_FLOOR * values[0]
+    values, vectors = values[kept], vectors[:, kept]
+    largest = np.argmax(np.abs(vectors), axis=0)
+    vectors = vectors * np.sign(vectors[largest, np.arange(len(values))])
+    return values, root_weights[:, None] * vectors
+
+
+def _enforce_norm(phi: FloatArray) -> None:
+    """Scale rows longer than `NORM_BOUND` down to it, in place."""
+    norms = np.sqrt(np.einsum("ij,ij->i", phi, phi))
+    long = np.flatnonzero(norms > NORM_BOUND)
+    phi[long] *= (NORM_BOUND / norms[long])[:, None]
+
+
+def _as_points(X: ArrayLike, dim: int) -> tuple[FloatArray, tuple[int, ...]]:
+    array = np.asarray(X, dtype=np.float64)
+    if array.ndim == 0 or array.shape[-1] != dim:
+        raise InvalidData(f"points have shape {array.shape}: these features take (..., {dim})")
+    if not np.isfinite(array).all():
+        raise InvalidData("points contain NaN or infinite entries: validate them against the domain first")
+    lead = array.shape[:-1]
+    return array.reshape(math.prod(lead), dim), lead
+
+
+def _as_weights(weights: ArrayLike, n_features: int) -> FloatArray:
+    matrix = np.asarray(weights, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != n_features:
+        raise InvalidData(f"weights have shape {matrix.shape}: expected ({n_features}, k)")
+    return matrix
+
+
+def _as_rows_of_weights(weights: ArrayLike, lead: tuple[int, ...], n_features: int) -> FloatArray:
+    matrix = np.asarray(weights, dtype=np.float64)
+    if len(lead) != 2 or matrix.shape != (lead[0], n_features):
+        raise InvalidData(
+            f"{len(lead) + 1} axes of points and weights of shape {matrix.shape}: expected decision sets "
+            f"(B, n, d) and weights (B, {n_features})"
+        )
+    return matrix

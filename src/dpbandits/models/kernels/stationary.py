@@ -1,0 +1,331 @@
+"""Covariance functions on arrays of points, with products, sums and per-column parts.
+
+| class | k(x, y), with r = the distance after division by the lengthscales |
+|---|---|
+| `SquaredExponential` | exp(-r^2 / 2) |
+| `Matern` (nu = 1/2) | exp(-r) |
+| `Matern` (nu = 3/2) | (1 + sqrt(3) r) exp(-sqrt(3) r) |
+| `Matern` (nu = 5/2) | (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r) |
+| `Indicator` | 1 where the codes agree, `correlation` elsewhere |
+| `Product`, `Sum`, `Scaled` | written `a * b`, `a + b`, `2.0 * a` |
+
+Every kernel is an immutable value: equal parameters make equal kernels, and `to_config` with
+`from_config` rebuild one from JSON. Squared distances come from one matrix product per block of
+rows, centred on the second argument and cut at zero from below, so they are never negative; where
+this form is too coarse (nu = 1/2 near coinciding points) differences are taken directly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._reading import reading
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.models.kernels.base import Kernel, Product, RowEvaluator, Scaled, Sum
+
+__all__ = [
+    "Indicator",
+    "Kernel",
+    "Matern",
+    "Product",
+    "RowEvaluator",
+    "Scaled",
+    "SquaredExponential",
+    "Sum",
+    "from_config",
+]
+
+
+class _Stationary(Kernel):
+    """What the kernels of a scaled distance share: unit variance, and parameters checked once."""
+
+    lengthscale: float | tuple[float, ...]
+    columns: tuple[int, ...] | None
+
+    def _check(self) -> None:
+        object.__setattr__(self, "columns", None if self.columns is None else _as_columns(self.columns))
+        object.__setattr__(self, "lengthscale", _as_lengthscale(self.lengthscale, self.columns))
+
+    @property
+    def max_variance(self) -> float:
+        """The variance of a single point, 1."""
+        return 1.0
+
+    def _diagonal(self, X: FloatArray) -> FloatArray:
+        return np.ones(X.shape[0])
+
+    def _scaled(self, points: FloatArray, factor: float) -> FloatArray:
+        """The kernel's own columns times `factor` over the lengthscale: distances become `factor * r`."""
+        points = _take(points, self.columns)
+        if isinstance(self.lengthscale, tuple) and points.shape[1] != len(self.lengthscale):
+            raise InvalidData(
+                f"points have {points.shape[1]} columns and the kernel has {len(self.lengthscale)} "
+                "lengthscales: pass one lengthscale per column, or one for all"
+            )
+        scaled: FloatArray = points * (factor / np.asarray(self.lengthscale))
+        return scaled
+
+    def _squared_distances(self, Y: FloatArray, factor: float) -> RowEvaluator:
+        """Fill `out` with factor^2 r^2 for rows of X against Y: one matrix product, cut at zero.
+
+        |x - y|^2 = [x, |x|^2, 1] . [-2 y, 1, |y|^2], with both sides centred on the mean of Y so that
+        the cancellation is relative to the spread of the points and not to where they lie.
+        """
+        scaled = self._scaled(Y, factor)
+        m, d = scaled.shape
+        centre = scaled.mean(axis=0) if m else np.zeros(d)
+        scaled -= centre
+        right = np.empty((d + 2, m))
+        right[:d] = -2.0 * scaled.T
+        right[d] = 1.0
+        right[d + 1] = np.einsum("ij,ij->i", scaled, scaled)
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            left = np.empty((X.shape[0], d + 2))
+            np.subtract(self._scaled(X, factor), centre, out=left[:, :d])
+            left[:, d] = np.einsum("ij,ij->i", left[:, :d], left[:, :d])
+            left[:, d + 1] = 1.0
+            np.matmul(left, right, out=out)
+            np.maximum(out, 0.0, out=out)
+
+        return fill
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquaredExponential(_Stationary):
+    """k(x, y) = exp(-r^2 / 2): infinitely smooth functions.
+
+    Args:
+        lengthscale: one positive number, or one per column (automatic relevance determination).
+        columns: indices of the columns the kernel looks at; None for all.
+
+    >>> import numpy as np
+    >>> kernel = SquaredExponential(lengthscale=0.5)
+    >>> kernel(np.array([[0.0], [0.5]])).round(4).tolist()
+    [[1.0, 0.6065], [0.6065, 1.0]]
+    """
+
+    lengthscale: float | tuple[float, ...]
+    columns: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "SquaredExponential", **_stationary_config(self)}
+
+    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
+        half_squares = self._squared_distances(Y, math.sqrt(0.5))
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            half_squares(X, out)
+            np.negative(out, out=out)
+            np.exp(out, out=out)
+
+        return fill
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matern(_Stationary):
+    """Matern kernel: functions that are nu - 1/2 times differentiable.
+
+    Args:
+        nu: smoothness, one of 0.5, 1.5, 2.5.
+        lengthscale: one positive number, or one per column (automatic relevance determination).
+        columns: indices of the columns the kernel looks at; None for all.
+
+    Raises:
+        InvalidParameter: another nu, or a lengthscale that is not positive and finite.
+
+    >>> import numpy as np
+    >>> kernel = Matern(nu=2.5, lengthscale=0.2)
+    >>> kernel(np.array([[0.0, 0.0]]), np.array([[0.1, 0.0]])).round(4).tolist()
+    [[0.8286]]
+    """
+
+    nu: float
+    lengthscale: float | tuple[float, ...]
+    columns: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if _checks.number(self.nu, name="nu") not in (0.5, 1.5, 2.5):
+            raise InvalidParameter(f"Matern smoothness nu is {self.nu!r}: choose 0.5, 1.5 or 2.5")
+        object.__setattr__(self, "nu", float(self.nu))
+        self._check()
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "Matern", "nu": self.nu, **_stationary_config(self)}
+
+    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
+        if self.nu == 0.5:
+            return self._exponential(Y)
+        squares = self._squared_distances(Y, math.sqrt(2.0 * self.nu))
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            squares(X, out)
+            distance = np.sqrt(out)
+            if self.nu == 1.5:
+                np.add(distance, 1.0, out=out)
+            else:
+                out *= 1.0 / 3.0
+                out += distance
+                out += 1.0
+            np.negative(distance, out=distance)
+            np.exp(distance, out=distance)
+            out *= distance
+
+        return fill
+
+    def _exponential(self, Y: FloatArray) -> RowEvaluator:
+        """nu = 1/2. The kernel is linear in r at 0, so the root of a rounded zero would show (1e-8)."""
+        scaled = np.ascontiguousarray(self._scaled(Y, 1.0).T)
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            rows = self._scaled(X, 1.0)
+            out.fill(0.0)
+            scratch = np.empty_like(out)
+            for column, other in enumerate(scaled):
+                np.subtract(rows[:, column, None], other, out=scratch)
+                np.multiply(scratch, scratch, out=scratch)
+                out += scratch
+            np.sqrt(out, out=out)
+            np.negative(out, out=out)
+            np.exp(out, out=out)
+
+        return fill
+
+
+@dataclass(frozen=True, kw_only=True)
+class Indicator(Kernel):
+    """1 where all chosen columns agree exactly, `correlation` elsewhere: arms and categories.
+
+    Args:
+        correlation: what two different codes share, between 0 (nothing) and 1 (everything).
+        columns: indices of the columns with integer codes.
+
+    >>> import numpy as np
+    >>> Indicator(correlation=0.25, columns=(0,))(np.array([[0.0], [1.0]])).tolist()
+    [[1.0, 0.25], [0.25, 1.0]]
+    """
+
+    columns: tuple[int, ...]
+    correlation: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", _as_columns(self.columns))
+        if _checks.number(self.correlation, name="correlation", exclusive=False) > 1.0:
+            raise InvalidParameter(f"correlation is {self.correlation!r}: it lies between 0 and 1")
+        object.__setattr__(self, "correlation", float(self.correlation))
+
+    @property
+    def max_variance(self) -> float:
+        """The variance of a single point, 1."""
+        return 1.0
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        return {"type": "Indicator", "correlation": self.correlation, "columns": list(self.columns)}
+
+    def _diagonal(self, X: FloatArray) -> FloatArray:
+        return np.ones(X.shape[0])
+
+    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
+        codes = np.ascontiguousarray(_take(Y, self.columns).T)
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            rows = _take(X, self.columns)
+            same = np.equal(rows[:, 0, None], codes[0])
+            for column in range(1, codes.shape[0]):
+                same &= np.equal(rows[:, column, None], codes[column])
+            np.multiply(same, 1.0 - self.correlation, out=out)
+            out += self.correlation
+
+        return fill
+
+
+@reading("the configuration of a kernel")
+def from_config(config: Mapping[str, Any]) -> Kernel:
+    """The kernel that `to_config` described.
+
+    Raises:
+        InvalidParameter: unknown kind, or parameters that do not fit it.
+
+    >>> kernel = 0.5 * Matern(nu=1.5, lengthscale=(0.1, 0.2)) + Indicator(columns=(2,))
+    >>> from_config(kernel.to_config()) == kernel
+    True
+    """
+    parameters = dict(config)
+    kind = parameters.pop("type", None)
+    builders: dict[str, Callable[..., Kernel]] = {
+        "SquaredExponential": SquaredExponential,
+        "Matern": Matern,
+        "Indicator": Indicator,
+        "Product": lambda parts: Product(tuple(from_config(part) for part in parts)),
+        "Sum": lambda parts: Sum(tuple(from_config(part) for part in parts)),
+        "Scaled": lambda variance, kernel: Scaled(kernel=from_config(kernel), variance=variance),
+    }
+    if kind not in builders:
+        raise InvalidParameter(f"kernel type {kind!r} is unknown: expected one of {sorted(builders)}")
+    return builders[kind](**parameters)
+
+
+def _stationary_config(kernel: _Stationary) -> dict[str, Any]:
+    lengthscale = kernel.lengthscale
+    return {
+        "lengthscale": list(lengthscale) if isinstance(lengthscale, tuple) else lengthscale,
+        "columns": None if kernel.columns is None else list(kernel.columns),
+    }
+
+
+def _as_columns(columns: int | Sequence[int]) -> tuple[int, ...]:
+    try:
+        given = np.atleast_1d(np.asarray(columns))
+    except ValueError:
+        raise InvalidParameter("columns are ragged: give distinct column indices from 0 up") from None
+    if (
+        given.ndim != 1
+        or given.size == 0
+        or given.dtype.kind not in "iu"
+        or np.unique(given).size != given.size
+    ):
+        raise InvalidParameter(f"columns is {columns!r}: give distinct column indices from 0 up")
+    if np.any(given < 0):
+        raise InvalidParameter(f"columns is {columns!r}: count columns from 0 up")
+    return tuple(int(c) for c in given)
+
+
+def _as_lengthscale(
+    lengthscale: float | Sequence[float], columns: tuple[int, ...] | None
+) -> float | tuple[float, ...]:
+    try:
+        values = np.asarray(lengthscale, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidParameter("lengthscale: one positive number, or one per column") from None
+    if values.ndim > 1 or values.size == 0 or not np.all(np.isfinite(values) & (values > 0.0)):
+        raise InvalidParameter(f"lengthscale is {lengthscale!r}: one positive number, or one per column")
+    if values.ndim == 0:
+        return float(values)
+    if columns is not None and values.size != len(columns):
+        raise InvalidParameter(
+            f"{values.size} lengthscales for {len(columns)} columns: one each, or one for all"
+        )
+    return tuple(float(v) for v in values)
+
+
+def _take(points: FloatArray, columns: tuple[int, ...] | None) -> FloatArray:
+    if columns is None:
+        return points
+    if max(columns) >= points.shape[1]:
+        raise InvalidData(
+            f"the kernel looks at column {max(columns)} of points with {points.shape[1]} columns"
+        )
+    return points[:, columns]

@@ -1,0 +1,1 @@
+"""Trees of bins: dyadic partitions, posteriors on their nodes, messages between them."""

@@ -1,0 +1,154 @@
+"""The arithmetic of a posterior over arms in the bins of a tree: plain numbers in, plain numbers out.
+
+Three parts: the Gaussian posterior of an arm's mean reward from noisy signed sums; the probability
+that an arm is best, by Gauss-Hermite quadrature; the probability mass of every bin, by one upward
+and one downward pass over the tree of noisy counts.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import ndtr, roots_hermitenorm
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.models.trees.partition import DyadicPartition
+
+__all__ = ["arm_posterior", "bin_masses", "probability_best", "tree_levels"]
+
+_NODES, _WEIGHTS = roots_hermitenorm(24)
+_WEIGHTS = _WEIGHTS / math.sqrt(2.0 * math.pi)
+
+# Numbers held at a time by `probability_best` (16 MiB).
+_MOST_ELEMENTS = 1 << 21
+
+# Standard deviation of a child's share of its parent's mass: that of a uniform share.
+_SHARE_SD = 1.0 / math.sqrt(12.0)
+
+
+def arm_posterior(
+    *,
+    prior_mean: FloatArray,
+    prior_variance: FloatArray,
+    information: FloatArray,
+    evidence: FloatArray,
+    mass: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Posterior mean and variance of mean rewards in [0, 1], all arrays of one shape.
+
+    The observations of an arm in a bin of mass p are signed sums D of n reports, of mean
+    n pi p (2 f - 1) and variance n v, where pi is the probability of the arm.
+
+    Args:
+        prior_mean: prior mean of f.
+        prior_variance: prior variance of f.
+        information: sum of n pi^2/v over observations.
+        evidence: sum of pi D/v over observations.
+        mass: p, positive.
+    """
+    precision = 1.0 / prior_variance + 4.0 * mass**2 * information
+    mean = (prior_mean / prior_variance + 2.0 * mass * (evidence + mass * information)) / precision
+    return mean, 1.0 / precision
+
+
+def probability_best(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """P(arm k has the largest of independent Gaussians): (b, n_arms) each -> (b, n_arms).
+
+    24-node Gauss-Hermite quadrature of prod_{l != k} Phi((m_k + s_k z - m_l)/s_l); normalised.
+
+    Example:
+        >>> probability_best(np.array([[0.0, 0.0]]), np.array([[1.0, 1.0]]))
+        array([[0.5, 0.5]])
+    """
+    n_arms = mean.shape[1]
+    if n_arms == 1:
+        return np.ones_like(mean)
+    block = max(1, _MOST_ELEMENTS // (len(_NODES) * n_arms**2))
+    if len(mean) > block:
+        parts = [slice(start, start + block) for start in range(0, len(mean), block)]
+        return np.concatenate([probability_best(mean[part], variance[part]) for part in parts])
+    deviation = np.sqrt(variance)
+    points = mean[:, :, None] + deviation[:, :, None] * _NODES  # (b, k, q)
+    below = ndtr(
+        (points[:, :, None, :] - mean[:, None, :, None]) / deviation[:, None, :, None]
+    )  # (b, k, l, q)
+    own = np.arange(n_arms)
+    below[:, own, own, :] = 1.0
+    best: FloatArray = below.prod(axis=2) @ _WEIGHTS
+    return np.asarray(best / best.sum(axis=1, keepdims=True))
+
+
+def bin_masses(
+    partition: DyadicPartition, *, count: FloatArray, variance: FloatArray, reports: FloatArray
+) -> FloatArray:
+    """Probability mass of every node, positive, children adding up to their parent: (n_nodes,).
+
+    Model: the root has mass 1; a split gives p/2 + delta and p/2 - delta, delta ~ N(0, p^2/12); a
+    node's noisy count over the reports that named it has mean n p and a known variance.
+
+    Args:
+        partition: the tree.
+        count: (n_nodes,) sums of unbiased counts while the node was a leaf.
+        variance: (n_nodes,) variances of those sums.
+        reports: (n_nodes,) numbers of reports.
+    """
+    seen = (reports > 0) & (variance > 0)
+    precision = np.where(seen, reports**2 / np.where(seen, variance, 1.0), 0.0)
+    moment = np.where(seen, count * reports / np.where(seen, variance, 1.0), 0.0)
+    levels = tree_levels(partition)
+    # Spread of the split below each node: from the mass that the node would have without data.
+    spread = (_SHARE_SD * 0.5 ** partition.depth.astype(np.float64)) ** 2
+
+    for inner in reversed(levels):  # upward: what a subtree says about its own mass
+        lower, upper = partition.left[inner], partition.right[inner]
+        lower_var, upper_var = _inverse(precision[lower]), _inverse(precision[upper])
+        lower_mean, upper_mean = moment[lower] * lower_var, moment[upper] * upper_var
+        s2 = spread[inner]
+        determinant = lower_var * upper_var + s2 * (lower_var + upper_var)
+        precision[inner] += 0.25 * (lower_var + upper_var + 4.0 * s2) / determinant
+        moment[inner] += (
+            0.5 * ((upper_var + 2.0 * s2) * lower_mean + (lower_var + 2.0 * s2) * upper_mean) / determinant
+        )
+
+    mass = np.empty(partition.n_nodes)
+    mass[0] = 1.0
+    for inner in levels:  # downward: split the parent's mass
+        lower, upper, half = partition.left[inner], partition.right[inner], mass[inner] / 2.0
+        from_lower, from_upper = precision[lower], precision[upper]
+        prior = 1.0 / (_SHARE_SD * 2.0 * half) ** 2
+        total = prior + from_lower + from_upper
+        centre = ((moment[lower] - half * from_lower) + (half * from_upper - moment[upper])) / total
+        delta = _truncated_mean(centre, 1.0 / np.sqrt(total), half)
+        mass[lower], mass[upper] = half + delta, half - delta
+    return mass
+
+
+# Stands for "says nothing" where a precision of zero would divide by zero; masses are at most 1.
+_VAGUE_VARIANCE = 1e9
+
+
+def _inverse(precision: FloatArray) -> FloatArray:
+    return np.asarray(1.0 / np.maximum(precision, 1.0 / _VAGUE_VARIANCE))
+
+
+def tree_levels(partition: DyadicPartition) -> list[IntArray]:
+    """Inner nodes by depth, the root first."""
+    inner = np.flatnonzero(partition.left >= 0)
+    order = inner[np.argsort(partition.depth[inner], kind="stable")]
+    depths = partition.depth[order]
+    return np.split(order, np.flatnonzero(np.diff(depths)) + 1) if len(order) else []
+
+
+def _truncated_mean(centre: FloatArray, deviation: FloatArray, half: FloatArray) -> FloatArray:
+    """Mean of N(centre, deviation^2) given |x| < half, strictly inside."""
+    low, high = (-half - centre) / deviation, (half - centre) / deviation
+    # By symmetry compute on the side where the tail probabilities are not cancelling.
+    flip = low > -high
+    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+    inside = ndtr(high) - ndtr(low)
+    density = np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)
+    safe = inside > 1e-12
+    shift = density / math.sqrt(2.0 * math.pi) / np.where(safe, inside, 1.0)
+    shift = np.where(flip, -shift, shift)
+    mean = np.where(safe, centre + deviation * shift, np.sign(centre) * half)
+    # A child keeps at least one part in a thousand of its parent: the estimates divide by masses.
+    return np.clip(mean, -0.998 * half, 0.998 * half)

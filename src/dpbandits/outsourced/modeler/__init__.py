@@ -1,0 +1,1 @@
+"""The modeler: a stranger who optimises over released rows."""

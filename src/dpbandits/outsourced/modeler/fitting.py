@@ -1,0 +1,116 @@
+"""Kernel hyperparameters from the answers a modeler has, by marginal likelihood.
+
+Answers are few (tens), rows are noisy, and the choice must be the same for whoever rebuilds it. So the
+lengthscale and the share of variance that no position explains are searched on a fixed grid, one
+lengthscale a column if asked for, by coordinate descent; the mean and the variance are profiled out in
+closed form. The likelihood is that of the expected kernel under the release's noise law, so that noise in
+the inputs is not mistaken for a short lengthscale. Weak public priors keep few answers from deciding
+alone: log-normal around a third of the cube for lengthscales, and towards little unexplained variance.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.models.expected_kernel import expected_kernel
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.kernels.base import Kernel
+from dpbandits.privacy.rows import NoiseLaw
+
+__all__ = ["Hyperparameters", "fit"]
+
+LENGTHSCALES = 2.0 ** np.arange(-4.0, 1.01, 0.5)
+"""Candidates, as multiples of half the cube's side (0.0625 ... 2)."""
+
+UNEXPLAINED = np.array([1e-6, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 3.0])
+"""Candidates for the variance that no position explains, as multiples of the kernel's."""
+
+_PRIOR_LENGTHSCALE, _PRIOR_SPREAD = 0.35, 1.0
+_UNEXPLAINED_RATE = 0.5
+_SWEEPS = 2
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """A fitted model: f has prior `mean` and `kernel`; answers scatter by `noise_sd` around f."""
+
+    kernel: Kernel
+    mean: float
+    noise_sd: float
+    log_likelihood: float
+
+
+def fit(
+    inputs: FloatArray,
+    answers: FloatArray,
+    *,
+    law: NoiseLaw,
+    half_width: float,
+    known_noise_sd: float = 0.0,
+    per_column: bool = False,
+) -> Hyperparameters:
+    """Fit to the (t, d) released rows that were answered with (t,) values, t >= 2.
+
+    Args:
+        inputs: released rows.
+        answers: their answers, in any unit.
+        law: noise law of the rows.
+        half_width: half the side of the public cube: the unit of the candidates.
+        known_noise_sd: noise that the curator adds to answers; on top of what is fitted.
+        per_column: one lengthscale a column instead of one for all.
+    """
+    dim = inputs.shape[1]
+    lengths = np.full(dim, _PRIOR_LENGTHSCALE)
+    columns = [np.array([j]) for j in range(dim)] if per_column and dim > 1 else [np.arange(dim)]
+    spread = max(float(answers.std()), 1e-12 * max(1.0, float(np.abs(answers).max())))
+    floor = (known_noise_sd / spread) ** 2
+    best: tuple[float, FloatArray, float, float, float] | None = None
+    for _ in range(_SWEEPS if len(columns) > 1 else 1):
+        for group in columns:
+            for candidate in LENGTHSCALES:
+                trial = lengths.copy()
+                trial[group] = candidate
+                scored = _score(inputs, answers, law, trial * half_width, floor)
+                distances = (np.log(trial / _PRIOR_LENGTHSCALE) / _PRIOR_SPREAD) ** 2
+                total = scored[0] - 0.5 * float(distances.sum() if per_column else distances[0])
+                if best is None or total > best[0] + 1e-9:
+                    best = (total, trial, *scored[1:])
+            if best is not None:
+                lengths = best[1].copy()
+    if best is None:
+        raise ValueError("no candidate")  # LENGTHSCALES is not empty
+    total, lengths, unexplained, variance, mean = best
+    scale = tuple(float(x) for x in lengths * half_width)
+    return Hyperparameters(
+        kernel=variance * SquaredExponential(lengthscale=scale),
+        mean=mean,
+        noise_sd=max(math.sqrt(unexplained * variance), known_noise_sd),
+        log_likelihood=total,
+    )
+
+
+def _score(
+    inputs: FloatArray, answers: FloatArray, law: NoiseLaw, lengths: FloatArray, floor: float
+) -> tuple[float, float, float, float]:
+    """Best profiled log likelihood over the unexplained share: (value, share, variance, mean)."""
+    smooth, nugget = expected_kernel(
+        SquaredExponential(lengthscale=tuple(float(x) for x in lengths)),
+        *law.difference_mixture(),
+        dim=inputs.shape[1],
+    )
+    correlation = smooth(inputs)
+    correlation[np.diag_indices(len(inputs))] += nugget
+    values, vectors = np.linalg.eigh(correlation)
+    values = np.maximum(values, 0.0)
+    ones, rotated = vectors.T @ np.ones(len(inputs)), vectors.T @ answers
+    t = len(inputs)
+    results = []
+    for share in UNEXPLAINED + floor:
+        weights = 1.0 / (values + share)
+        mean = float((weights * ones * rotated).sum() / (weights * ones**2).sum())
+        variance = max(float((weights * (rotated - mean * ones) ** 2).sum()) / t, 1e-300)
+        likelihood = -0.5 * (t * math.log(variance) - float(np.log(weights).sum()))
+        results.append((likelihood - _UNEXPLAINED_RATE * share, float(share), variance, mean))
+    return max(results)

@@ -1,0 +1,401 @@
+"""The modeler: a stranger who optimises over the rows of a release by asking for their answers.
+
+GP-UCB over rows. The next row maximises
+
+    mean + sqrt(exploration * signal variance),
+
+with the posterior of `dpbandits.outsourced.modeler.posterior` (the noise of the release is in the kernel).
+The
+variance is that of the part a row shares with others: the rest, its nugget, is no reason to explore, since
+asking the row teaches nothing else. No row is asked twice.
+
+Everything here is computed from the release and the answers: it is post-processing of the one and of
+the other, whatever the curator promised about them. Choices are a function of (release, configuration,
+answers in order): whoever has these rebuilds them (`Modeler.replay`), bit for bit on one machine. Other
+linear algebra libraries may round differently, which can only matter where two rows tie to 1e-12.
+
+`exploration` was tuned on the seeds below 1,000,000 of the synthetic study and frozen.
+"""
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._reading import reading
+from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
+from dpbandits.models import kernels
+from dpbandits.models.kernels.base import Kernel
+from dpbandits.outsourced.modeler import fitting
+from dpbandits.outsourced.modeler.posterior import PosteriorKind, RowPosterior, choose_posterior
+from dpbandits.outsourced.publish import PublishedRows
+from dpbandits.policy.coins import PublicCoins
+
+__all__ = ["DEFAULT_EXPLORATION", "Modeler"]
+
+DEFAULT_EXPLORATION = 12.0
+_TIE = 1e-12
+_FIRST_ROWS = 5
+"""Rows chosen at random before hyperparameters are first fitted."""
+_REFIT_GROWTH = 1.3
+"""Hyperparameters are fitted again whenever the answers have grown by this factor."""
+_LARGEST_ANSWER = 1e100
+"""Sums of squares of larger ones would leave float64."""
+_KNOWN_NOISE = 1e-3
+"""Noise of exact answers, as a share of the kernel's standard deviation: keeps factors well conditioned."""
+
+
+class Modeler:
+    """Optimise over a release by ask and tell.
+
+    Args:
+        release: a `PublishedRows`, or the directory of one.
+        kernel: covariance of the objective in public coordinates (see `PublishedRows.transform`); None fits a
+            squared-exponential kernel by marginal likelihood to the answers.
+        horizon: how many rows will be asked for at most.
+        maximise: False looks for the smallest answer.
+        mean: prior mean, for a known kernel.
+        noise_sd: scatter of answers around f at the true position, for a known kernel; the noise that the
+            release says the curator adds to answers is counted on top.
+        posterior: "auto", "flat", "box" or "plugin".
+        exploration: weight of the variance, see the module.
+        per_column: fit one lengthscale a column (with kernel=None).
+        seed: public seed of the first rows and of ties.
+
+    Raises:
+        InvalidParameter: a horizon above the number of rows or the release's cap, a kernel that the
+            posterior cannot work with, or a mean or noise without a kernel.
+
+    Example:
+        >>> from dpbandits.outsourced.publish import PublishedRows
+        >>> from dpbandits.models.kernels import SquaredExponential
+        >>> release = Release.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
+        >>> modeler = Modeler(release, kernel=SquaredExponential(lengthscale=3.0), horizon=6)
+        >>> for _ in range(6):
+        ...     row = modeler.ask()
+        ...     modeler.tell(row, -abs(float(release.inputs[row, 0]) - 4.0) / 5)
+        >>> float(release.inputs[modeler.recommend(), 0])
+        4.0
+    """
+
+    def __init__(
+        self,
+        release: PublishedRows | str,
+        *,
+        kernel: Kernel | None = None,
+        horizon: int = 50,
+        maximise: bool = True,
+        mean: float = 0.0,
+        noise_sd: float | None = None,
+        posterior: PosteriorKind | Literal["auto"] = "auto",
+        exploration: float = DEFAULT_EXPLORATION,
+        per_column: bool = False,
+        seed: Seed = 0,
+    ) -> None:
+        self.release = release if isinstance(release, PublishedRows) else PublishedRows.read(release)
+        n = self.release.n
+        if _checks.integer(horizon, name="horizon") > n:
+            raise InvalidParameter(
+                f"horizon is {horizon}, expected an integer from 1 to the {n} rows of the release"
+            )
+        if self.release.cap is not None and horizon > self.release.cap:
+            raise InvalidParameter(
+                f"horizon is {horizon}, the release's curator answers {self.release.cap} rows at most"
+            )
+        _checks.number(exploration, name="exploration", exclusive=False)
+        _checks.number(mean, name="mean", minimum=-1e100)
+        if noise_sd is not None:
+            _checks.number(noise_sd, name="noise_sd", exclusive=False)
+        _checks.one_of(posterior, ("auto", "flat", "box", "plugin"), name="posterior")
+        _checks.integer(seed, name="seed", minimum=0)
+        if kernel is None and (mean != 0.0 or noise_sd is not None):
+            raise InvalidParameter(
+                "mean and noise_sd belong to a known kernel: pass it too, or leave both out"
+            )
+        if posterior == "box" and self.release.projected:
+            raise InvalidParameter("posterior='box' needs positions in the cube, these are projections")
+        self.kernel = kernel
+        self.horizon = horizon
+        self.maximise = bool(maximise)
+        self.exploration = float(exploration)
+        self.per_column = bool(per_column)
+        self._mean, self._noise_sd, self._posterior_kind = float(mean), noise_sd, posterior
+        self._coins = PublicCoins(seed)
+        self._sign = 1.0 if maximise else -1.0
+        self._asked: list[int] = []
+        self._answers: dict[int, float] = {}
+        self._order: list[int] = []
+        self._taken = np.zeros(n, dtype=np.bool_)
+        self._fitted_at = 0
+        self._hyperparameters: fitting.Hyperparameters | None = None
+        self._posterior: RowPosterior | None = None
+        if kernel is not None:
+            self._start(kernel, self._sign * self._mean, self._answer_noise(kernel, noise_sd))
+
+    # -- ask and tell ------------------------------------------------------------------------------
+
+    def ask(self) -> int:
+        """The next row to ask for; its answer, and those of earlier asks, may still be pending.
+
+        Raises:
+            HorizonExceeded: `horizon` rows were asked for.
+        """
+        return self.ask_batch(1)[0]
+
+    def ask_batch(self, size: int) -> list[int]:
+        """`size` different rows, each chosen as if the earlier ones had come out at their means."""
+        if size < 1:
+            raise InvalidParameter(f"a batch has at least one row, got {size}")
+        if len(self._asked) + size > self.horizon:
+            raise HorizonExceeded(
+                f"{len(self._asked)} of {self.horizon} rows were asked for, {size} more do not fit the "
+                "horizon"
+            )
+        self._refit()
+        posterior = self._posterior
+        if posterior is not None and self.pending:
+            posterior = posterior.imagine(self.pending)
+        rows: list[int] = []
+        for place in range(size):
+            row = self._next(posterior, len(self._asked))
+            self._asked.append(row)
+            self._taken[row] = True
+            rows.append(row)
+            if posterior is not None and place + 1 < size:
+                posterior = posterior.imagine([row])
+        return rows
+
+    def tell(self, row: int, answer: float) -> None:
+        """The curator's answer for a row that was asked for, in any order.
+
+        Raises:
+            UnknownDecision: the row was not asked for.
+            AlreadyTold: its answer was told before.
+            InvalidData: not a finite number.
+        """
+        self.tell_batch([row], [answer])
+
+    def tell_batch(self, rows: Sequence[int], answers: Sequence[float]) -> None:
+        """Answers (k,) for rows (k,): all are checked before any is used."""
+        if len(rows) != len(answers):
+            raise InvalidData(f"{len(rows)} rows came with {len(answers)} answers")
+        if len(set(rows)) != len(rows):
+            raise AlreadyTold("a row stands twice in this batch: each has one answer")
+        values = []
+        for row, answer in zip(rows, answers, strict=True):
+            if not self._was_asked(row):
+                raise UnknownDecision("this row was not asked for: tell answers of asked rows only")
+            if int(row) in self._answers:
+                raise AlreadyTold("the answer of this row was told before")
+            try:
+                value = float(answer)
+            except (TypeError, ValueError, OverflowError):
+                raise InvalidData(f"an answer is a {type(answer).__name__}, expected a number") from None
+            if not abs(value) <= _LARGEST_ANSWER:  # also NaN
+                raise InvalidData(
+                    f"an answer is NaN, infinite or beyond {_LARGEST_ANSWER:g}: ask again, or in another unit"
+                )
+            values.append(value)
+        for row, value in zip(rows, values, strict=True):
+            self._answers[int(row)] = value
+            self._order.append(int(row))
+            if self._posterior is not None:
+                self._posterior.add(int(row), self._sign * value)
+
+    # -- results -----------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> list[int]:
+        """Rows asked for and not yet told, in the order of asking."""
+        return [row for row in self._asked if row not in self._answers]
+
+    @property
+    def answered(self) -> list[tuple[int, float]]:
+        """(row, answer) pairs in the order they were told."""
+        return [(row, self._answers[row]) for row in self._order]
+
+    def recommend(self) -> int:
+        """The answered row that is best.
+
+        By its answer where answers are exact; by its posterior mean where the curator adds noise to
+        them, since the largest of many noisy numbers is mostly luck.
+
+        Raises:
+            UnknownDecision: nothing was answered yet.
+        """
+        if not self._order:
+            raise UnknownDecision("no row was answered yet: there is nothing to recommend")
+        if self.release.answer_noise_sd > 0.0:
+            self._refit()
+        if self.release.answer_noise_sd > 0.0 and self._posterior is not None:
+            means = self._posterior.mean
+            return max(self._order, key=lambda row: float(means[row]))
+        return max(self._order, key=lambda row: self._sign * self._answers[row])
+
+    def predict(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and standard deviation (n,) of every row's value, in the answers' unit.
+
+        Raises:
+            UnknownDecision: hyperparameters have not been fitted yet (fewer than two answers).
+        """
+        self._refit()
+        if self._posterior is None:
+            raise UnknownDecision("no model yet: it is fitted after the first answers, or pass a kernel")
+        return self._sign * self._posterior.mean, np.sqrt(self._posterior.variance)
+
+    def diagnostics(self) -> dict[str, Any]:
+        """The model in use, from public numbers and answers."""
+        fitted = self._hyperparameters
+        return {
+            "posterior": None if self._posterior is None else self._posterior.kind,
+            "kernel": None if self._model_kernel() is None else self._model_kernel_config(),
+            "mean": self._mean if fitted is None else self._sign * fitted.mean,
+            "noise_sd": None if fitted is None else fitted.noise_sd,
+            "asked": len(self._asked),
+            "answered": len(self._order),
+        }
+
+    # -- rebuilding --------------------------------------------------------------------------------
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready configuration: with the release and the answers it determines every choice."""
+        return {
+            "type": "outsourced.Modeler",
+            "version": 1,
+            "release": self.release.release_id,
+            "kernel": None if self.kernel is None else self.kernel.to_config(),
+            "horizon": self.horizon,
+            "maximise": self.maximise,
+            "mean": self._mean,
+            "noise_sd": self._noise_sd,
+            "posterior": self._posterior_kind,
+            "exploration": self.exploration,
+            "per_column": self.per_column,
+            "seed": self._coins.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], release: PublishedRows) -> "Modeler":
+        """A fresh modeler of the same configuration.
+
+        Raises:
+            InvalidParameter: not such a configuration, or made for another release.
+        """
+        with reading("the configuration of an outsourced.Modeler"):
+            return cls._from_fields(dict(config), release)
+
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any], release: PublishedRows) -> "Modeler":
+        if fields.pop("type", None) != "outsourced.Modeler" or fields.pop("version", None) != 1:
+            raise InvalidParameter("expected the configuration of an outsourced.Modeler, version 1")
+        if fields.pop("release", None) != release.release_id:
+            raise InvalidParameter("this configuration was made for another release")
+        kernel = fields.pop("kernel", None)
+        return cls(release, kernel=None if kernel is None else kernels.from_config(kernel), **fields)
+
+    @classmethod
+    def replay(
+        cls, config: Mapping[str, Any], release: PublishedRows, answers: Sequence[tuple[int, float]]
+    ) -> "Modeler":
+        """Rebuild a modeler that asked one row at a time from its answers, checking every choice.
+
+        Raises:
+            InvalidData: a row in `answers` is not the one that the modeler would have asked for.
+        """
+        modeler = cls.from_config(config, release)
+        for position, (row, answer) in enumerate(answers):
+            chosen = modeler.ask()
+            if chosen != row:
+                raise InvalidData(
+                    f"answer {position} of the log is for another row than this configuration asks for"
+                )
+            modeler.tell(row, answer)
+        return modeler
+
+    def __repr__(self) -> str:
+        return f"Modeler(n={self.release.n}, horizon={self.horizon}, asked={len(self._asked)})"
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _was_asked(self, row: object) -> bool:
+        try:
+            number = -1 if isinstance(row, bool | np.bool_) else operator.index(row)  # type: ignore[arg-type]
+        except TypeError:
+            return False
+        return 0 <= number < self.release.n and bool(self._taken[number])
+
+    def _answer_noise(self, kernel: Kernel, noise_sd: float | None) -> float:
+        least = _KNOWN_NOISE * math.sqrt(kernel.max_variance)
+        return math.hypot(max(noise_sd or 0.0, least), self.release.answer_noise_sd)
+
+    def _start(self, kernel: Kernel, mean: float, noise_sd: float) -> None:
+        kind = self._posterior_kind
+        if kind == "auto":
+            kind = choose_posterior(
+                n=self.release.n,
+                law=self.release.law,
+                kernel=kernel,
+                half_width=self.release.half_width,
+                projected=self.release.projected,
+            )
+        self._posterior = RowPosterior(
+            inputs=self.release.inputs,
+            law=self.release.law,
+            half_width=self.release.half_width,
+            kernel=kernel,
+            noise_sd=noise_sd,
+            mean=mean,
+            kind=kind,
+            capacity=self.horizon,
+            weights=None if self._posterior is None else self._posterior.weights,
+        )
+        for row in self._order:
+            self._posterior.add(row, self._sign * self._answers[row])
+
+    def _refit(self) -> None:
+        """Fit hyperparameters when there are enough new answers; a function of the answers alone."""
+        t = len(self._order)
+        if self.kernel is not None or t < min(_FIRST_ROWS, self.horizon) or t < 2:
+            return
+        if self._fitted_at and t < _REFIT_GROWTH * self._fitted_at:
+            return
+        rows: IntArray = np.asarray(self._order, dtype=np.int64)
+        values = self._sign * np.array([self._answers[row] for row in self._order])
+        fitted = fitting.fit(
+            self.release.inputs[rows],
+            values,
+            law=self.release.law,
+            half_width=self.release.half_width,
+            known_noise_sd=self.release.answer_noise_sd,
+            per_column=self.per_column,
+        )
+        self._hyperparameters, self._fitted_at = fitted, t
+        least = _KNOWN_NOISE * math.sqrt(fitted.kernel.max_variance)
+        self._start(fitted.kernel, fitted.mean, max(fitted.noise_sd, least))
+
+    def _next(self, posterior: RowPosterior | None, position: int) -> int:
+        if posterior is None or posterior.is_empty:  # nothing to go by: any row
+            score = np.zeros(self.release.n)
+        else:
+            score = posterior.signal_variance
+            score *= self.exploration
+            np.sqrt(score, out=score)
+            score += posterior.mean
+        score[self._taken] = -np.inf
+        best = float(score.max())
+        tied = np.flatnonzero(score >= best - _TIE * max(1.0, abs(best)))
+        if len(tied) == 1:
+            return int(tied[0])
+        coin = float(self._coins.uniform("outsourced-tie", position, position + 1, 1)[0, 0])
+        return int(tied[min(int(coin * len(tied)), len(tied) - 1)])
+
+    def _model_kernel(self) -> Kernel | None:
+        return self.kernel if self._hyperparameters is None else self._hyperparameters.kernel
+
+    def _model_kernel_config(self) -> dict[str, Any]:
+        kernel = self._model_kernel()
+        return {} if kernel is None else kernel.to_config()

@@ -1,0 +1,312 @@
+"""`PublishedRows`: what leaves the curator, in memory and as a directory of two files.
+
+| file | what |
+|---|---|
+| `release.json` | the description below, and the SHA-256 of the inputs and of itself |
+| `inputs.npy` or `inputs.parquet` | (n, d) released rows; a row's number is its id |
+
+The description: schema version, mechanism, relation, epsilon, delta, distance, public transform, noise law,
+what answers will be, and the guarantee. Everything in it is public. A directory whose hashes or schema do
+not fit is refused.
+"""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._reading import json_object, reading
+from dpbandits._typing import FloatArray
+from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter, MissingExtra, ProtocolError
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.rows import GaussianLaw, NoiseLaw
+from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
+from dpbandits.state.npy import from_npy
+
+__all__ = ["PublishedRows", "check_target"]
+
+KIND = "dpbandits.row-release"
+SCHEMA_VERSION = 1
+_LARGEST_JSON = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublishedRows:
+    """A released table of inputs.
+
+    Args:
+        release_id: random name of this release.
+        inputs: (n, d) released rows; a row's number is its id.
+        law: noise law of the rows.
+        half_width: half the side of the public cube.
+        guarantee: what is promised.
+        mechanism: public description of the mechanism.
+        transform: public description of the scaling, to turn coordinates back into columns.
+        answers: {"type": "public"}, or the description of the noise on answers.
+        cap: how many rows the curator answers at most; None for all.
+    """
+
+    release_id: str
+    inputs: FloatArray = field(repr=False)
+    law: NoiseLaw
+    half_width: float
+    guarantee: Guarantee = field(repr=False)
+    mechanism: Mapping[str, Any] = field(repr=False)
+    transform: Mapping[str, Any] = field(repr=False)
+    answers: Mapping[str, Any]
+    cap: int | None
+
+    def __post_init__(self) -> None:
+        mappings = (self.mechanism, self.transform, self.answers)
+        if not all(isinstance(part, Mapping) for part in mappings) or not (
+            self.cap is None or (type(self.cap) is int and self.cap >= 0)
+        ):
+            raise InvalidParameter(
+                "a release's mechanism, transform and answers are mappings, its cap a count or None"
+            )
+        deviation = _checks.number(self.answers.get("sd", 0.0), name="sd of answers", exclusive=False)
+        half_width = _checks.number(self.half_width, name="half_width")
+        if not (deviation < 1e100 and 1e-100 < half_width < 1e100):
+            raise InvalidParameter("half_width and the deviation of answers are beyond any table's scale")
+        if (
+            self.inputs.ndim != 2
+            or self.inputs.shape[1] != self.law.dim
+            or not np.isfinite(self.inputs).all()
+        ):
+            raise InvalidParameter(
+                f"released inputs have shape {self.inputs.shape}, expected finite numbers (n, {self.law.dim})"
+            )
+        frozen = np.ascontiguousarray(self.inputs, dtype=np.float64)
+        if frozen is self.inputs:
+            frozen = frozen.view()
+        frozen.flags.writeable = False
+        object.__setattr__(self, "inputs", frozen)
+
+    @classmethod
+    def public(cls, inputs: FloatArray, *, half_width: float, cap: int | None = None) -> "PublishedRows":
+        """Positions that everybody may know, as a release without noise: the non-private yardstick."""
+        with reading("a table of positions"):
+            rows = np.array(inputs, dtype=np.float64, ndmin=2)
+        _checks.number(half_width, name="half_width", minimum=1e-100)
+        digest = hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()[:32]
+        return cls(
+            release_id=digest,
+            inputs=rows,
+            law=GaussianLaw(dim=rows.shape[1], deviation=1e-9 * half_width),
+            half_width=half_width,
+            guarantee=Guarantee.without_privacy(notes=("The positions are exact.",)),
+            mechanism={"type": "none"},
+            transform={"type": "none"},
+            answers={"type": "public"},
+            cap=cap,
+        )
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return len(self.inputs)
+
+    @property
+    def dim(self) -> int:
+        """Released coordinates."""
+        return int(self.inputs.shape[1])
+
+    @property
+    def projected(self) -> bool:
+        """Whether released coordinates are projections of the columns."""
+        return self.mechanism.get("projection") is not None
+
+    @property
+    def answer_noise_sd(self) -> float:
+        """Standard deviation of the noise that the curator adds to answers."""
+        return float(self.answers.get("sd", 0.0))
+
+    def describe(self) -> dict[str, Any]:
+        """The content of `release.json` without the hashes."""
+        guarantee = json.loads(self.guarantee.to_json())
+        definition = guarantee["definition"]
+        return {
+            "kind": KIND,
+            "schema_version": SCHEMA_VERSION,
+            "release": self.release_id,
+            "rows": self.n,
+            "relation": self.guarantee.neighbours,
+            "epsilon": guarantee["epsilon"],
+            "delta": guarantee["delta"],
+            "distance": definition.get("distance"),
+            "distance_unit": (
+                "Euclidean distance after public scaling (see public_transform): the cube's corners are 50 "
+                "apart"
+            ),
+            "mechanism": dict(self.mechanism),
+            "noise_law": self.law.to_config(),
+            "public_transform": dict(self.transform),
+            "half_width": self.half_width,
+            "answers": dict(self.answers),
+            "cap": self.cap,
+            "guarantee": guarantee,
+        }
+
+    def write(
+        self, directory: str | os.PathLike[str], *, file_format: Literal["npy", "parquet"] = "npy"
+    ) -> None:
+        """Write the directory: complete or not at all, and nothing when it holds this release already.
+
+        Raises:
+            ProtocolError: the directory exists and holds something else.
+            MissingExtra: parquet without pyarrow.
+        """
+        target = Path(directory)
+        if check_target(target, file_format=file_format, release_id=self.release_id):
+            return
+        data = _npy(self.inputs) if file_format == "npy" else _parquet(self.inputs)
+        name = f"inputs.{file_format}"
+        body = {
+            **self.describe(),
+            "inputs": {
+                "file": name,
+                "shape": list(self.inputs.shape),
+                "sha256": hashlib.sha256(data).hexdigest(),
+            },
+        }
+        body["sha256"] = _digest(body)
+        temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
+        temporary.mkdir(parents=True)
+        try:
+            for file, content in ((name, data), ("release.json", json.dumps(body, indent=2).encode())):
+                with (temporary / file).open("wb") as stream:
+                    stream.write(content)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+            try:
+                if target.exists():
+                    target.rmdir()
+                temporary.rename(target)
+            except OSError:  # another process was faster: fine where it wrote this very release
+                if not check_target(target, file_format=file_format, release_id=self.release_id):
+                    raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    @classmethod
+    def read(cls, directory: str | os.PathLike[str]) -> "PublishedRows":
+        """Read and check a release directory.
+
+        Raises:
+            FileNotFoundError: no release.json there.
+            IncompatibleState: another schema version, or not a release.
+            CorruptState: a hash does not match, or a field is missing or malformed.
+        """
+        folder = Path(directory)
+        path = folder / "release.json"
+        if path.stat().st_size > _LARGEST_JSON:
+            raise CorruptState("release.json is too large to be one")
+        with reading("a release.json", CorruptState):
+            body = json_object(path.read_text("utf-8"), "a release.json", CorruptState)
+        if body.get("kind") != KIND:
+            raise IncompatibleState("release.json does not describe a row release")
+        if body.get("schema_version") != SCHEMA_VERSION:
+            raise IncompatibleState(
+                f"the release has another schema version, this library reads {SCHEMA_VERSION}"
+            )
+        if body.get("sha256") != _digest({key: value for key, value in body.items() if key != "sha256"}):
+            raise CorruptState("release.json does not match its SHA-256: fetch the release again")
+        with reading("a release", CorruptState):
+            data = (folder / _plain_name(body["inputs"]["file"])).read_bytes()
+            if hashlib.sha256(data).hexdigest() != body["inputs"]["sha256"]:
+                raise CorruptState("the inputs do not match their SHA-256: fetch the release again")
+            inputs = _from_npy(data) if body["inputs"]["file"].endswith(".npy") else _from_parquet(data)
+            if list(inputs.shape) != body["inputs"]["shape"] or len(inputs) != body["rows"]:
+                raise CorruptState("the inputs do not have the shape that release.json states")
+            return cls(
+                release_id=str(body["release"]),
+                inputs=inputs,
+                law=law_from_config(body["noise_law"]),
+                half_width=float(body["half_width"]),
+                guarantee=Guarantee.from_json(json.dumps(body["guarantee"])),
+                mechanism=body["mechanism"],
+                transform=body["public_transform"],
+                answers=body["answers"],
+                cap=body["cap"],
+            )
+
+
+def check_target(directory: str | os.PathLike[str], *, file_format: str, release_id: str) -> bool:
+    """Whether the directory holds this release already; an error where it could not be written there.
+
+    Raises:
+        InvalidParameter: another format.
+        ProtocolError: the directory exists and holds something else, or cannot be made.
+        MissingExtra: parquet without pyarrow.
+    """
+    if file_format not in ("npy", "parquet"):
+        raise InvalidParameter(f"format {file_format!r}: expected npy or parquet")
+    if file_format == "parquet":
+        _pyarrow()
+    target = Path(directory)
+    if target.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
+        try:
+            same = PublishedRows.read(target).release_id == release_id
+        except (OSError, CorruptState, IncompatibleState):
+            same = False
+        if same:
+            return True
+        raise ProtocolError("the directory exists and holds something else: name a new one")
+    above = target.absolute().parent
+    while not above.exists():
+        above = above.parent
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise ProtocolError("the release directory cannot be made at this path: name another one")
+    return False
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain_name(name: object) -> str:
+    if name not in ("inputs.npy", "inputs.parquet"):
+        raise CorruptState("release.json names an unexpected file")
+    return str(name)
+
+
+def _npy(inputs: FloatArray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, inputs, allow_pickle=False)
+    return stream.getvalue()
+
+
+def _from_npy(data: bytes) -> FloatArray:
+    return np.asarray(from_npy(data, name="inputs"), dtype=np.float64)
+
+
+def _parquet(inputs: FloatArray) -> bytes:
+    arrow, parquet = _pyarrow()
+    table = arrow.table({f"z{column}": inputs[:, column] for column in range(inputs.shape[1])})
+    stream = io.BytesIO()
+    parquet.write_table(table, stream)
+    return stream.getvalue()
+
+
+def _from_parquet(data: bytes) -> FloatArray:
+    _, parquet = _pyarrow()
+    table = parquet.read_table(io.BytesIO(data))
+    return np.column_stack([table.column(f"z{column}").to_numpy() for column in range(table.num_columns)])
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise MissingExtra("Parquet files need pyarrow: pip install 'dpbandits[report]'") from None
+    return pa, parquet

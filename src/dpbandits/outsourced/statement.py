@@ -1,0 +1,298 @@
+"""The statement a curator makes about a release, part by part."""
+
+import math
+
+from dpbandits.errors import InvalidParameter
+from dpbandits.outsourced.scaling import RADIUS
+from dpbandits.privacy.calibration import GaussianDP, PureDP
+from dpbandits.privacy.definitions import RowDP
+from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer, Status
+from dpbandits.privacy.rows import (
+    AnswerLaplace,
+    GaussianRows,
+    L2Laplace,
+    RandomisedResponse,
+    RowMechanism,
+)
+
+__all__ = ["release_guarantee"]
+
+_THEOREMS = {
+    "l2_laplace": (
+        "The noise on the lattice has probabilities proportional to exp(-a |k|) with one normaliser for all "
+        "rows, so by the triangle inequality no output is more than exp(a |x - x'|) times as likely under "
+        "one "
+        "position as under another (metric differential privacy, Chatzikokolakis et al. 2013); rounding to "
+        "the "
+        "lattice is counted in a. The derivation stands in dpbandits.privacy.rows."
+    ),
+    "gaussian": (
+        "Discrete Gaussian noise on an integer vector whose centre moves by at most the stated sensitivity "
+        "(Canonne, Kamath, Steinke 2020, Theorem 14), rounding and projection counted in."
+    ),
+    "randomised_response": (
+        "The true cell is reported with a probability at most e^epsilon times that of any other cell; the "
+        "probability is an integer over 2^64, rounded down (Warner 1965)."
+    ),
+}
+
+
+def release_guarantee(
+    *,
+    definition: RowDP,
+    mechanism: RowMechanism,
+    rows: int,
+    status: Status,
+    answers: AnswerLaplace | None,
+    cap: int | None,
+    witnessed: bool,
+    budgeted: bool,
+    durable: bool,
+    evaluated: bool,
+) -> Guarantee:
+    """The guarantee of a release and of the answers that follow it.
+
+    Args:
+        definition: what was asked for, for the released inputs.
+        mechanism: what keeps it.
+        rows: rows of the table.
+        status: of the noise source.
+        answers: the noise on answers, or None where they are public.
+        cap: answers given at most.
+        witnessed: whether a ledger refuses a second copy of the curator's state.
+        budgeted: whether a ledger account pays for every release of this table.
+        durable: whether the curator's state and log are on disk.
+        evaluated: whether answers come from a function or a program, which may fail, and not from a column.
+    """
+    if status not in ("enforced", "simulated"):
+        raise InvalidParameter(f"status is {status!r}: a release is enforced or simulated")
+    records = [
+        MechanismRecord(
+            name="positions of all rows, each on its own",
+            law=mechanism.describe(),
+            scale=mechanism.scale,
+            sensitivity=definition.distance,
+            certificate=mechanism.certificate,
+            releases=1,
+            unit="in public coordinates",
+        )
+    ]
+    certificate = mechanism.certificate
+    epsilon = definition.epsilon
+    neighbours = definition.neighbours
+    unit = definition.unit
+    if answers is not None:
+        paid = PureDP(answers.epsilon)
+        certificate = certificate.compose(paid)
+        epsilon = max(definition.epsilon + answers.epsilon, certificate.epsilon_at(definition.delta))
+        neighbours = (
+            "two tables are neighbours when they have the same rows except one, that row's two positions "
+            "are at "
+            f"most {definition.distance:g} apart (Euclidean distance after public scaling), and its two "
+            "answers "
+            f"differ by at most {answers.distance:g}"
+        )
+        unit = f"{definition.unit}, together with a change of its answer by up to {answers.distance:g}"
+        records.append(
+            MechanismRecord(
+                name="the answer of each row that is asked for, each row once",
+                law="Laplace on a lattice",
+                scale=answers.sd / 2**0.5,
+                sensitivity=answers.distance,
+                certificate=paid,
+                releases=cap if cap is not None else rows,
+                unit="in the answer's unit; a row is in one of the releases only",
+            )
+        )
+    return Guarantee(
+        definition=definition,
+        observers=(
+            Observer(who="the curator", sees="the whole table", protected=False),
+            Observer(
+                who="the modeler and everybody else",
+                sees=(
+                    "the released positions and the noised answers"
+                    if answers is not None
+                    else (
+                        "the released positions (exact answers come on top, and this promise says "
+                        "nothing of them)"
+                    )
+                ),
+                protected=True,
+            ),
+        ),
+        mechanisms=tuple(records),
+        assumptions=(
+            *(
+                Assumption(text=text, enforced=True)
+                for text in _enforced(status=status, witnessed=witnessed, budgeted=budgeted, durable=durable)
+            ),
+            *(
+                Assumption(text=text, enforced=False)
+                for text in _unchecked(
+                    witnessed=witnessed,
+                    budgeted=budgeted,
+                    durable=durable,
+                    failing=evaluated and answers is not None,
+                )
+            ),
+        ),
+        theorem=_THEOREMS[mechanism.name],
+        status=status,
+        certificate=certificate,
+        epsilon=epsilon,
+        delta=definition.delta,
+        unit=unit,
+        neighbours=neighbours,
+        notes=(
+            _distance_note(mechanism, definition),
+            _answers_note(answers, mechanism),
+            _attacker_note(mechanism),
+            *_delta_note(definition, rows),
+        ),
+    )
+
+
+def _enforced(*, status: Status, witnessed: bool, budgeted: bool, durable: bool) -> list[str]:
+    texts = [
+        "Rows are scaled by the declared public bounds only, and rows outside are refused or clipped.",
+    ]
+    if durable:
+        texts += [
+            "Noise is drawn once, is durable before the release leaves, and publishing again gives the same "
+            "release.",
+            "Each row is answered at most once, and an answer is durable before it is given.",
+        ]
+    else:
+        texts += [
+            "While the curator's process lives: noise is drawn once, publishing again gives the same "
+            "release, and each row is answered at most once.",
+        ]
+    texts.append("A curator is not copied, pickled, used behind a fork or by two threads at once.")
+    if status == "enforced":
+        texts.append(
+            "Rows are shuffled by random numbers of the operating system before they get their numbers."
+        )
+        texts.append(
+            "The noise is drawn from exactly the stated law, on integers, from secure random numbers."
+        )
+    if witnessed:
+        texts.append(
+            "Only one copy of the curator's directory goes on: the ledger refuses a second one, a restored "
+            "backup and a shortened log of answers before anything is evaluated, and the directory opens "
+            "with the ledger only."
+        )
+    if budgeted:
+        texts.append("Another release of the same population is refused when its ledger account is empty.")
+    return texts
+
+
+def _unchecked(*, witnessed: bool, budgeted: bool, durable: bool, failing: bool) -> list[str]:
+    texts = [
+        "Bounds, columns, mechanism, distance and every other parameter were chosen without looking at the "
+        "table.",
+        "That there is a release at all says nothing private: a table with rows outside of the bounds, "
+        "missing values, constant columns or duplicate ids is refused.",
+        "One person has one row. A person with k rows, or whose relatives' rows say the same, loses k times "
+        "as much.",
+        "The curator's directory and process are out of the attacker's reach, and so are response times.",
+    ]
+    if failing:
+        texts.append(
+            "An answer depends on its own row alone, and whether there is one (the objective may fail or "
+            "give no number, and the modeler is told that no answer was given) does not depend on private "
+            "data."
+        )
+    if not budgeted:
+        texts.append("The table is released once (name a ledger account to have further releases paid for).")
+    if not durable:
+        texts.append(
+            "The curator is made once: it has no secret directory, and made again it would draw and answer "
+            "anew."
+        )
+    elif not witnessed:
+        texts.append(
+            "Only one copy of the curator's directory goes on, and nobody shortens its log of answers "
+            "(attach a ledger to have this checked)."
+        )
+    return texts
+
+
+def _loss(mechanism: RowMechanism) -> str:
+    """The loss between two positions D apart, as its mechanism has it, rounding counted in."""
+    definition = mechanism.definition
+    if isinstance(mechanism, L2Laplace):
+        rounding = mechanism.step * math.sqrt(mechanism.dim)
+        return (
+            f"{definition.epsilon:g} (D + {rounding:.3g})/({definition.distance:g} + {rounding:.3g}), the "
+            f"{rounding:.3g} for rounding to a lattice"
+        )
+    if isinstance(mechanism, GaussianRows):
+        sigma, rounding = mechanism.scale, mechanism.step * (math.sqrt(mechanism.released_dim) + 1.0)
+        ratio = f"(D + {rounding:.3g})/{sigma:.6g}"
+        if isinstance(mechanism.certificate, GaussianDP):
+            form = f"that of Gaussian differential privacy with mu = {ratio}"
+        else:
+            form = f"that of zero-concentrated differential privacy with rho = ({ratio})^2/2"
+        return f"{form}, at delta = {definition.delta:g}; the {rounding:.3g} is for rounding"
+    return f"{definition.epsilon:g} at every distance"
+
+
+def _distance_note(mechanism: RowMechanism, definition: RowDP) -> str:
+    if isinstance(mechanism, RandomisedResponse):
+        return (
+            "Distant rows: the loss is epsilon between any two positions in the public cube, near or far. "
+            "What a cell hides is which cell, with the probability stated."
+        )
+    distance = definition.distance
+    rows = [
+        f"{multiple * distance:g} apart: epsilon {mechanism.epsilon_at(multiple * distance):.3g}"
+        for multiple in (2, 10)
+        if multiple * distance < 2 * RADIUS
+    ]
+    rows.append(f"{2 * RADIUS:g} apart, corner to corner: epsilon {mechanism.epsilon_at(2 * RADIUS):.3g}")
+    return (
+        f"Distant rows lose more: the promise is for two positions at most {distance:g} apart. The further "
+        "apart two positions are, the easier they are told apart from the release (" + "; ".join(rows) + "). "
+        f"For positions D apart the loss is {_loss(mechanism)}. "
+        "The release hides where in its neighbourhood a row lies, not which neighbourhood it lies in."
+    )
+
+
+def _answers_note(answers: AnswerLaplace | None, mechanism: RowMechanism) -> str:
+    if answers is None:
+        return (
+            "Answers are public and exact, and no part of this promise covers them: an answer f(x) tells "
+            "about x by itself, and whoever knows the answer of a person's row from elsewhere finds the row "
+            "by it, with its released position and the fact that it was asked for. Noise on the answers is "
+            "the remedy (AnswerLaplace)."
+        )
+    return (
+        f"Answers are noised: epsilon {answers.epsilon:g} of the total pays for two answers at most "
+        f"{answers.distance:g} apart; answers u apart lose {answers.epsilon:g} (u + {answers.step:.3g})/"
+        f"({answers.distance:g} + {answers.step:.3g}), the {answers.step:.3g} for rounding. It comes on top "
+        f"of what a row that moves by D loses on its position: {_loss(mechanism)}. Rows that are never asked "
+        "for lose nothing on their answers."
+    )
+
+
+def _delta_note(definition: RowDP, rows: int) -> list[str]:
+    if definition.delta * rows < 1.0:
+        return []
+    return [
+        f"Delta is large: {definition.delta:g} is at least one over the {rows} rows, and a mechanism that "
+        "publishes one row as it is would satisfy such a promise. This one adds its noise to every row, but "
+        "the promise by itself says little: choose a delta well below one over the number of rows."
+    ]
+
+
+def _attacker_note(mechanism: RowMechanism) -> str:
+    return (
+        "What an attacker may still learn: how many rows there are; the shape of the whole cloud of rows, "
+        "since noise "
+        f"averages out over many; for each row, a position with an error of about {mechanism.law.sd:.3g} a "
+        "coordinate "
+        "(public coordinates); and with an answer, or with knowledge about the person, which released row "
+        "is likely "
+        "that person's."
+    )

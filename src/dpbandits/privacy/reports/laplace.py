@@ -1,0 +1,225 @@
+"""Noise on every cell: the discrete Laplace mechanism on one-hot vectors, and the paper's two sums.
+
+The device adds to each of two numbers a cell the difference of two geometric variables with a
+rational parameter alpha: P(noise = k) = (1 - alpha)/(1 + alpha) alpha^|k|, so one unit of an
+entry costs log(1/alpha), exactly. Alpha is rounded up, never down.
+"""
+
+import math
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.reports.lattice import (
+    LATTICE,
+    Words,
+    log_upper,
+    on_lattice,
+    probability,
+    system_words,
+)
+from dpbandits.privacy.reports.mechanism import Moments, Payloads, ReportMechanism
+
+__all__ = ["FloatingLaplace", "OneHotLaplace", "PaperLaplace"]
+
+# Entries travel as 16-bit integers; the device clips to them, which is post-processing.
+_LIMIT = 32_767
+
+# Clipping would bias what the server estimates: noise passes the limit with at most this probability.
+_CLIPPED = 1e-6
+
+# Trials drawn at once for every open geometric variable.
+_TRIALS = 8
+
+
+class _CellLaplace(ReportMechanism):
+    """Two integers a cell, each with discrete Laplace noise.
+
+    Subclasses say what the two integers of the own cell are, and how far one user's input moves them
+    in total: the sensitivity.
+    """
+
+    sensitivity: ClassVar[int]
+
+    def _calibrate(self, epsilon: float) -> None:
+        if _LIMIT * epsilon / self.sensitivity < -math.log(_CLIPPED):
+            least = -math.log(_CLIPPED) * self.sensitivity / _LIMIT
+            raise InvalidParameter(
+                f"epsilon {epsilon:g}: entries of 16 bits would clip the noise of {self.name!r}; ask for at "
+                f"least {least:.2g}, or for another mechanism"
+            )
+        self._alpha = min(on_lattice(math.exp(-epsilon / self.sensitivity)) + 1, LATTICE - 1)
+
+    @staticmethod
+    def _own(*, positive: bool) -> tuple[int, int]:
+        raise NotImplementedError
+
+    @property
+    def alpha(self) -> Fraction:
+        """Ratio of neighbouring noise probabilities."""
+        return probability(self._alpha)
+
+    @property
+    def noise_variance(self) -> float:
+        """Variance of one entry's noise."""
+        alpha = float(self.alpha)
+        return 2.0 * alpha / (1.0 - alpha) ** 2
+
+    @cached_property
+    def exact_epsilon(self) -> float:
+        """Sensitivity times the cost of one unit; attained, the noise being unbounded."""
+        return log_upper(self.alpha ** (-self.sensitivity))
+
+    @property
+    def report_bytes(self) -> int:
+        """Two 16-bit entries a cell."""
+        return 4 * self.n_cells
+
+    @property
+    def bits(self) -> float:
+        """Two 16-bit entries a cell."""
+        return 32.0 * self.n_cells
+
+    def encode(self, cell: int, *, positive: bool, words: Words = system_words) -> bytes:
+        """The private report of one user."""
+        cell = self._check_cell(cell)
+        noise = self._geometric(4 * self.n_cells, words).reshape(2, 2 * self.n_cells)
+        entries = noise[0] - noise[1]
+        entries[2 * cell : 2 * cell + 2] += np.array(self._own(positive=positive))
+        payload: bytes = np.clip(entries, -_LIMIT, _LIMIT).astype("<i2").tobytes()
+        return payload
+
+    def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
+        """Product over entries; a clipped entry stands for its whole tail."""
+        alpha = self.alpha
+        entries = np.frombuffer(payload, "<i2").astype(np.int64)
+        entries_own = np.zeros_like(entries)
+        entries_own[2 * cell : 2 * cell + 2] = self._own(positive=positive)
+        result = Fraction(1)
+        for value, own in zip(entries.tolist(), entries_own.tolist(), strict=True):
+            tail = abs(value) == _LIMIT
+            result *= alpha ** abs(value - own) / (1 + alpha) * (1 if tail else 1 - alpha)
+        return result
+
+    def valid(self, payloads: Payloads) -> BoolArray:
+        """Every entry but the one value that clipping never yields."""
+        return np.asarray((self._entries(payloads) >= -_LIMIT).all(axis=1))
+
+    def aggregate(self, payloads: Payloads) -> IntArray:
+        """(2 n_cells,) sums of the entries."""
+        return np.asarray(self._entries(payloads).sum(axis=0, dtype=np.int64))
+
+    def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
+        """The sum of n geometric variables is negative binomial."""
+        n = int(positive.sum() + negative.sum())
+        stay = 1.0 - float(self.alpha)
+        size = 2 * self.n_cells
+        noise = (
+            rng.negative_binomial(n, stay, size) - rng.negative_binomial(n, stay, size)
+            if n
+            else np.zeros(size)
+        )
+        truth = np.outer(positive, self._own(positive=True)) + np.outer(negative, self._own(positive=False))
+        return np.asarray(truth.ravel() + noise, dtype=np.int64)
+
+    def _entries(self, payloads: Payloads) -> "np.ndarray[tuple[int, int], np.dtype[np.int16]]":
+        return np.ascontiguousarray(payloads).view(np.dtype("<i2"))
+
+    def _geometric(self, size: int, words: Words) -> IntArray:
+        """(size,) exact geometric variables: the number of coins of bias alpha before the first tail."""
+        values = np.zeros(size, dtype=np.int64)
+        running = np.arange(size)
+        while len(running):
+            heads = words(len(running) * _TRIALS).reshape(-1, _TRIALS) < np.uint64(self._alpha)
+            first_tail = np.where(heads.all(axis=1), _TRIALS, heads.argmin(axis=1))
+            values[running] += first_tail
+            running = running[first_tail == _TRIALS]
+        return values
+
+
+class OneHotLaplace(_CellLaplace):
+    """(success, failure) one-hot with Laplace(2/epsilon): the strongest Laplace comparator."""
+
+    name = "laplace"
+    sensitivity = 2
+
+    @staticmethod
+    def _own(*, positive: bool) -> tuple[int, int]:
+        return (1, 0) if positive else (0, 1)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Exact moments."""
+        noise = 2.0 * self.noise_variance
+        return Moments(signed_own=1.0 + noise, signed_other=noise, count_own=noise, count_other=noise)
+
+    def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
+        """Signed sums and counts; n is not needed, the noise being centred."""
+        success, failure = aggregate.reshape(-1, 2).T.astype(np.float64)
+        return success - failure, success + failure
+
+
+class PaperLaplace(_CellLaplace):
+    """Ma2025's two sums, U = 1[cell] and V = reward 1[cell], each with Laplace(4/epsilon), discrete.
+
+    The reward enters V as a bit of the same mean.
+    """
+
+    name = "paper-laplace"
+    sensitivity = 4
+
+    @staticmethod
+    def _own(*, positive: bool) -> tuple[int, int]:
+        return (1, 1) if positive else (1, 0)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Exact moments of 2 V - U and of U."""
+        noise = self.noise_variance
+        return Moments(
+            signed_own=1.0 + 5.0 * noise, signed_other=5.0 * noise, count_own=noise, count_other=noise
+        )
+
+    def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
+        """Signed sums 2 V - U and counts U."""
+        count, reward = aggregate.reshape(-1, 2).T.astype(np.float64)
+        return 2.0 * reward - count, count
+
+
+class FloatingLaplace:
+    """Ma2025's mechanism as printed: floating-point Laplace(4/epsilon) on U and V of every cell.
+
+    For simulations only, status `simulated`: floating-point Laplace noise leaks through its low bits
+    (Mironov 2012), so there is no `encode` and no device sends it; `PaperLaplace` is the enforced form.
+
+    Args:
+        n_cells: number of cells.
+        epsilon: privacy parameter of the ideal, real-valued mechanism.
+    """
+
+    name = "floating-laplace"
+    status = "simulated"
+
+    def __init__(self, *, n_cells: int, epsilon: float) -> None:
+        checked = PaperLaplace(n_cells=n_cells, epsilon=epsilon)
+        self.n_cells = checked.n_cells
+        self.epsilon = checked.epsilon
+        self.scale = PaperLaplace.sensitivity / checked.epsilon
+        noise = 2.0 * self.scale**2
+        self.moments = Moments(
+            signed_own=1.0 + 5.0 * noise, signed_other=5.0 * noise, count_own=noise, count_other=noise
+        )
+
+    def simulated_estimate(
+        self, positive: IntArray, negative: IntArray, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Signed sums 2 V - U and counts U of a crowd; a sum of Laplace variables is a gamma difference."""
+        n = int(positive.sum() + negative.sum())
+        gammas = rng.standard_gamma(max(n, 1), size=(2, 2, self.n_cells))
+        noise = self.scale * (gammas[0] - gammas[1]) * (n > 0)
+        count, reward = np.stack([positive + negative, positive]) + noise
+        return 2.0 * reward - count, count

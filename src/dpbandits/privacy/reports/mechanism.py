@@ -1,0 +1,189 @@
+"""What every local mechanism offers: encode on the device; check, add up and estimate on the server.
+
+A user's private input is one *cell* (a bin, or a bin and an arm) and one *sign* (+1 with probability
+equal to the reward, else -1). A mechanism turns it into a payload of a fixed number of bytes. For
+every cell the server recovers two sums over reports: the *signed* sum, unbiased for
+sum 1[cell] (2 reward - 1), and the *count*, unbiased for sum 1[cell].
+"""
+
+import operator
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from dpbandits._checks import integer
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.privacy.reports.lattice import Words, calibration_epsilon, system_words
+
+__all__ = ["Moments", "Payloads", "ReportMechanism"]
+
+Payloads = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+"""(n, report_bytes) bytes of n reports."""
+
+MAX_CELLS = 1 << 20
+
+SMALLEST_EPSILON = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments:
+    """Per-report moments of one cell's two estimates, given whether the user is in that cell.
+
+    Attributes:
+        signed_own: E[signed^2] for a user of the cell.
+        signed_other: E[signed^2] for anyone else (the mean is 0).
+        count_own: variance of the count for a user of the cell.
+        count_other: variance of the count for anyone else.
+    """
+
+    signed_own: float
+    signed_other: float
+    count_own: float
+    count_other: float
+
+
+class ReportMechanism(ABC):
+    """One epsilon-locally-private report of (cell, sign).
+
+    Args:
+        n_cells: number of cells, public.
+        epsilon: privacy parameter asked for; `exact_epsilon` is what is kept, never more.
+
+    Privacy: any two inputs give any report with probabilities within exp(exact_epsilon), over the
+    rational probabilities that the device uses.
+
+    Raises:
+        InvalidParameter: no cell, too many, or an epsilon outside [1e-6, 16].
+    """
+
+    name: ClassVar[str]
+    status: ClassVar[str] = "enforced"
+
+    def __init__(self, *, n_cells: int, epsilon: float) -> None:
+        self.n_cells = integer(n_cells, name="n_cells")
+        if self.n_cells > MAX_CELLS:
+            raise InvalidParameter(f"n_cells is {n_cells}, expected at most {MAX_CELLS}")
+        calibration = calibration_epsilon(epsilon)
+        if epsilon < SMALLEST_EPSILON:
+            raise InvalidParameter(
+                f"epsilon is {epsilon:g}: below {SMALLEST_EPSILON:g} reports on a 64-bit lattice say nothing"
+            )
+        self.epsilon = float(epsilon)
+        self._calibrate(calibration)
+        if self.exact_epsilon > self.epsilon:
+            raise InvalidParameter(
+                f"{self.name} cannot keep epsilon {epsilon:g} on the 64-bit lattice: ask for another epsilon"
+            )
+
+    @abstractmethod
+    def _calibrate(self, epsilon: float) -> None:
+        """Fix the rational probabilities for `epsilon`."""
+
+    @property
+    @abstractmethod
+    def exact_epsilon(self) -> float:
+        """The maximum log-likelihood ratio over all pairs of inputs and reports, rounded up."""
+
+    @property
+    @abstractmethod
+    def moments(self) -> Moments:
+        """Exact moments of the estimates."""
+
+    @property
+    @abstractmethod
+    def report_bytes(self) -> int:
+        """Bytes of one payload."""
+
+    @property
+    @abstractmethod
+    def bits(self) -> float:
+        """Bits of information one payload can carry (the payload rounds up to bytes)."""
+
+    @abstractmethod
+    def encode(self, cell: int, *, positive: bool, words: Words = system_words) -> bytes:
+        """The private report of one user, on the device. `words` is replaced in tests only."""
+
+    @abstractmethod
+    def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
+        """The exact probability of a payload given the input: what audits enumerate."""
+
+    @abstractmethod
+    def valid(self, payloads: Payloads) -> BoolArray:
+        """(n,) which payloads a device could have sent."""
+
+    @abstractmethod
+    def aggregate(self, payloads: Payloads) -> IntArray:
+        """Integer sums of valid payloads; sums of shards add."""
+
+    @abstractmethod
+    def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
+        """Draw `aggregate` of a crowd at once, equal in law to adding up single reports.
+
+        Args:
+            positive: (n_cells,) users of each cell with sign +1.
+            negative: (n_cells,) users of each cell with sign -1.
+            rng: simulated randomness; never used for real people.
+        """
+
+    @abstractmethod
+    def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
+        """Signed sums and counts of n reports, each (n_cells,), unbiased."""
+
+    def simulated_estimate(
+        self, positive: IntArray, negative: IntArray, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """`estimate` of a simulated crowd."""
+        return self.estimate(self.simulate(positive, negative, rng), int(positive.sum() + negative.sum()))
+
+    def signed_variance(self, share: FloatArray) -> FloatArray:
+        """Variance per report of the signed estimate of cells that hold `share` of the users.
+
+        Exact for a mean reward of 1/2; otherwise above the truth by (share (2 mean - 1))^2.
+        """
+        m = self.moments
+        return np.asarray(share * m.signed_own + (1.0 - share) * m.signed_other)
+
+    def count_variance(self, share: FloatArray) -> FloatArray:
+        """Exact variance per report of the count of cells that hold `share` of the users."""
+        m = self.moments
+        return np.asarray(share * m.count_own + (1.0 - share) * m.count_other + share * (1.0 - share))
+
+    def _check_cell(self, cell: int) -> int:
+        index = operator.index(cell)
+        if not 0 <= index < self.n_cells:
+            raise InvalidData(f"cell: expected an integer in [0, {self.n_cells})")
+        return index
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_cells={self.n_cells}, epsilon={self.epsilon:g})"
+
+
+def pack_bits(bits: BoolArray) -> bytes:
+    """Bits as bytes, the first bit highest; the last byte is padded with zeros."""
+    return np.packbits(bits).tobytes()
+
+
+def unpack_bits(payloads: Payloads, n_bits: int) -> "np.ndarray[tuple[int, int], np.dtype[np.uint8]]":
+    """(n, n_bits) zeros and ones."""
+    return np.unpackbits(payloads, axis=1, count=n_bits)
+
+
+def padding_is_zero(payloads: Payloads, n_bits: int) -> BoolArray:
+    """(n,) whether the bits after the last used one are zero: one message has one encoding."""
+    spare = payloads.shape[1] * 8 - n_bits
+    if spare == 0:
+        return np.ones(len(payloads), dtype=np.bool_)
+    return np.asarray((payloads[:, -1] & ((1 << spare) - 1)) == 0)
+
+
+def column_sums(bits: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]") -> IntArray:
+    """Sums of zero-one columns; 255 rows fit into a byte, which is far faster than adding in int64."""
+    n, width = bits.shape
+    full = n // 255 * 255
+    groups = bits[:full].reshape(-1, 255, width).sum(axis=1, dtype=np.uint8)
+    total = groups.sum(axis=0, dtype=np.int64) + bits[full:].sum(axis=0, dtype=np.int64)
+    return np.asarray(total, dtype=np.int64)

@@ -1,0 +1,120 @@
+"""What the row mechanisms share: the base class, the lattice, and where random words come from."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.privacy.calibration import Certificate
+from dpbandits.privacy.definitions import RowDP
+from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
+from dpbandits.privacy.rows.noise_laws import NoiseLaw
+from dpbandits.privacy.samplers import SimulatedWords, Words, secure_words
+
+__all__ = [
+    "LARGEST_COORDINATE",
+    "RowMechanism",
+    "as_rows",
+    "from_lattice",
+    "lattice_step",
+    "to_lattice",
+    "words_of",
+]
+
+_STEP_BITS = 16
+"""The lattice step is about distance/(2^16 sqrt(d)): rounding then costs 1.5e-5 of epsilon."""
+LARGEST_COORDINATE = 2.0**50
+"""Rows farther out than this many steps are refused: float64 no longer rounds them to the lattice exactly."""
+
+
+def words_of(noise: NoiseSource, *, stream: int) -> Words:
+    """Random words of a noise source: the operating system's, or a keyed stream for studies."""
+    if noise.status == "enforced":
+        return secure_words
+    if isinstance(noise, SimulatedNoise):
+        return SimulatedWords(noise.seed, stream=stream)
+    raise InvalidParameter("row mechanisms need SecureNoise() or SimulatedNoise(seed)")
+
+
+class RowMechanism(ABC):
+    """One row in, one noisy row out, independently for every row."""
+
+    definition: RowDP
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The mechanism's name in a release."""
+
+    @property
+    @abstractmethod
+    def released_dim(self) -> int:
+        """Coordinates of a released row."""
+
+    @property
+    @abstractmethod
+    def law(self) -> NoiseLaw:
+        """The noise law that a modeler should expect; public."""
+
+    @property
+    @abstractmethod
+    def certificate(self) -> Certificate:
+        """What is proved for two positions at the definition's distance."""
+
+    @abstractmethod
+    def certificate_at(self, distance: float) -> Certificate:
+        """What is proved for two positions of a row that are `distance` apart."""
+
+    @abstractmethod
+    def privatise(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
+        """(n, d) rows in public coordinates -> (n, released_dim) released rows. Draws fresh noise."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The law in words."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """The noise parameter, in public coordinates."""
+
+    @abstractmethod
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready public description."""
+
+    def epsilon_at(self, distance: float) -> float:
+        """Privacy loss (at the definition's delta) between two positions `distance` apart."""
+        certificate = self.certificate_at(distance)
+        return certificate.epsilon_at(self.definition.delta)
+
+
+def lattice_step(distance: float, dim: int) -> float:
+    """The public lattice step for a distance: a power of two."""
+    return 2.0 ** math.floor(math.log2(distance / math.sqrt(dim)) - _STEP_BITS)
+
+
+def as_rows(points: FloatArray, dim: int) -> FloatArray:
+    """Check that `points` are finite (n, dim) numbers."""
+    rows = np.asarray(points, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != dim:
+        raise InvalidData(f"rows have shape {rows.shape}, expected (n, {dim})")
+    if not np.isfinite(rows).all():
+        raise InvalidData("rows hold missing or infinite values: drop or repair them first")
+    return rows
+
+
+def to_lattice(points: FloatArray, step: float, dim: int) -> IntArray:
+    """Nearest lattice points: dividing by a power of two is exact, so is rounding below 2^52."""
+    scaled = as_rows(points, dim) / step
+    if scaled.size and float(np.abs(scaled).max()) > LARGEST_COORDINATE:
+        raise InvalidData("rows lie too far out for the lattice of this distance: check the public bounds")
+    return np.rint(scaled).astype(np.int64)
+
+
+def from_lattice(rows: IntArray, step: float) -> FloatArray:
+    """Integers as multiples of the step, exact below 2^53 steps."""
+    scaled: FloatArray = rows.astype(np.float64) * step
+    return scaled

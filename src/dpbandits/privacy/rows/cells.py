@@ -1,0 +1,155 @@
+"""k-ary randomised response over public cells: the one row mechanism whose promise ignores distance.
+
+**Randomised response, proof.** The true cell is reported with probability t/2^64 for an integer t, any
+other with (2^64 - t)/(2^64 (k - 1)), and t is rounded down so that the ratio is at most e^epsilon. That the
+other ratio is too, t must not fall below 2^64/k: with k <= 2^31 cells and epsilon >= 1e-9, e^epsilon exceeds
+1 by more than rounding takes, so smaller epsilons are refused.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.calibration import Certificate, PureDP
+from dpbandits.privacy.definitions import RowDP
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.rows.base import RowMechanism, as_rows, words_of
+from dpbandits.privacy.rows.noise_laws import CellLaw, NoiseLaw
+from dpbandits.privacy.samplers import uniform_below
+
+__all__ = ["SMALLEST_EPSILON", "RandomisedResponse"]
+
+_MOST_DIMENSIONS = 31
+
+SMALLEST_EPSILON = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomisedResponse(RowMechanism):
+    """Report the row's public cell with probability about e^epsilon/(e^epsilon + k - 1), else another one.
+
+    The only mechanism here whose promise does not weaken with distance: epsilon holds between any two
+    positions in the public cube. The released row is the centre of the reported cell.
+
+    Args:
+        definition: the promise; it is kept at every distance.
+        dim: coordinates of a row.
+        half_width: the public cube is [-half_width, half_width]^dim.
+        cells_per_dimension: cells along each side; None picks the smallest error.
+    """
+
+    definition: RowDP
+    dim: int
+    half_width: float
+    cells_per_dimension: int | None = None
+
+    def __post_init__(self) -> None:
+        if _checks.integer(self.dim, name="dim") > _MOST_DIMENSIONS:
+            raise InvalidParameter(f"two cells a side in {_MOST_DIMENSIONS} dimensions are all that is drawn")
+        if self.definition.epsilon < SMALLEST_EPSILON:
+            raise InvalidParameter(
+                f"epsilon is {self.definition.epsilon:g}, randomised response needs at least "
+                f"{SMALLEST_EPSILON:g}: below, its integers no longer tell the true cell from others"
+            )
+        object.__setattr__(self, "half_width", _checks.number(self.half_width, name="half_width"))
+        per_side = self.cells_per_dimension
+        if per_side is None:
+            per_side = self._best_cells()
+        if (
+            _checks.integer(per_side, name="cells_per_dimension") ** self.dim > 2**31
+            or per_side**self.dim < 2
+        ):
+            raise InvalidParameter("randomised response needs between 2 and 2^31 cells")
+        object.__setattr__(self, "cells_per_dimension", per_side)
+
+    def _best_cells(self) -> int:
+        """Cells a side with the smallest `position_error`: fine cells are precise and seldom right."""
+        per_side = np.arange(2, min(4096, int(2 ** (31 / self.dim))) + 1)
+        others = per_side.astype(np.float64) ** self.dim - 1.0
+        keep = 1.0 / (1.0 + others * math.exp(-self.definition.epsilon))
+        explained = (keep - (1.0 - keep) / others) ** 2 * (1.0 - 1.0 / per_side**2)
+        return int(per_side[explained.argmax()])
+
+    @property
+    def name(self) -> str:
+        """The mechanism's name in a release."""
+        return "randomised_response"
+
+    @property
+    def per_side(self) -> int:
+        """Cells along each side."""
+        return int(self.cells_per_dimension or 0)
+
+    @property
+    def cells(self) -> int:
+        """k, the number of cells."""
+        return int(self.per_side**self.dim)
+
+    @property
+    def keep_words(self) -> int:
+        """t: the true cell is reported with probability t/2^64."""
+        context = Context(prec=60)
+        growth = context.exp(Decimal(self.definition.epsilon))
+        share = context.divide(growth, context.add(growth, Decimal(self.cells - 1)))
+        return min(int(context.multiply(share, Decimal(2**64))) - 1, 2**64 - 1)
+
+    @property
+    def scale(self) -> float:
+        """Side of a cell."""
+        return 2.0 * self.half_width / self.per_side
+
+    @property
+    def released_dim(self) -> int:
+        """Coordinates of a released row."""
+        return self.dim
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Two cases, see `CellLaw`."""
+        keep = self.keep_words / 2**64
+        return CellLaw(dim=self.dim, keep=keep, width=self.scale, half_width=self.half_width)
+
+    @property
+    def certificate(self) -> Certificate:
+        """Pure epsilon."""
+        return PureDP(self.definition.epsilon)
+
+    def certificate_at(self, distance: float) -> Certificate:
+        """Pure epsilon at every distance."""
+        return PureDP(self.definition.epsilon)
+
+    def privatise(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
+        """(n, dim) -> (n, dim), centres of cells. Rows outside the cube count as in the nearest cell."""
+        rows = as_rows(points, self.dim)
+        words = words_of(noise, stream=2)
+        places = np.clip(np.floor((rows + self.half_width) / self.scale), 0, self.per_side - 1).astype(
+            np.int64
+        )
+        shape = (self.per_side,) * self.dim
+        codes = np.ravel_multi_index(tuple(places.T), shape)
+        kept = words(len(rows)) < np.uint64(self.keep_words)
+        others = uniform_below(self.cells - 1, len(rows), words)
+        others += others >= codes  # skips the true cell
+        reported = np.stack(np.unravel_index(np.where(kept, codes, others), shape), axis=1)
+        centres: FloatArray = (reported.astype(np.float64) + 0.5) * self.scale - self.half_width
+        return centres
+
+    def describe(self) -> str:
+        """The law in words."""
+        keep = self.keep_words / 2**64
+        return f"randomised response (the true one of {self.cells} cells with probability {keep:.6g})"
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready public description."""
+        return {
+            "type": self.name,
+            "dim": self.dim,
+            "half_width": self.half_width,
+            "cells_per_dimension": self.per_side,
+        }

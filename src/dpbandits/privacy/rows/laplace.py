@@ -1,0 +1,195 @@
+"""Laplace noise on a lattice: for rows (`L2Laplace`) and for single answers (`AnswerLaplace`).
+
+**L2-Laplace, proof.** On the lattice P(z | x) = exp(-a |z - x|)/C with one C for all lattice points x
+(the sum over all z of exp(-a |z - x|) does not depend on x). The triangle inequality gives
+P(z | x)/P(z | x') <= exp(a |x - x'|) for every z: pure metric differential privacy with no error term.
+With a = epsilon/(distance + h sqrt(d)), two rows at distance D lose at most
+epsilon (D + h sqrt(d))/(distance + h sqrt(d)). `exact_sampling` draws from exactly this law.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.calibration import Certificate, PureDP
+from dpbandits.privacy.definitions import RowDP
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.rows.base import (
+    LARGEST_COORDINATE,
+    RowMechanism,
+    from_lattice,
+    lattice_step,
+    to_lattice,
+    words_of,
+)
+from dpbandits.privacy.rows.noise_laws import L2LaplaceLaw, NoiseLaw
+from dpbandits.privacy.samplers import check_rate, lattice_l2_laplace, lattice_laplace
+
+__all__ = ["AnswerLaplace", "L2Laplace"]
+
+# Answers beyond are no measurements; steps stay far from the ends of float64.
+_WIDEST = 1e100
+
+
+@dataclass(frozen=True, kw_only=True)
+class L2Laplace(RowMechanism):
+    """Noise with density proportional to exp(-epsilon |e|/distance), exactly on a lattice.
+
+    Args:
+        definition: the promise; its delta must be 0.
+        dim: coordinates of a row.
+
+    Example:
+        >>> mechanism = L2Laplace(definition=RowDP(epsilon=1.0, distance=1.0), dim=2)
+        >>> mechanism.certificate
+        PureDP(epsilon=1.0)
+        >>> round(mechanism.epsilon_at(3.0), 3)
+        3.0
+    """
+
+    definition: RowDP
+    dim: int
+
+    def __post_init__(self) -> None:
+        _checks.integer(self.dim, name="dim")
+        if self.dim > 24:
+            raise InvalidParameter(
+                f"exact L2-Laplace noise in {self.dim} dimensions would reject nearly every draw: "
+                "use GaussianRows, which is also more accurate above about eleven dimensions"
+            )
+        check_rate(self.rate)
+
+    @property
+    def name(self) -> str:
+        """The mechanism's name in a release."""
+        return "l2_laplace"
+
+    @property
+    def step(self) -> float:
+        """Lattice step h, a power of two."""
+        return lattice_step(self.definition.distance, self.dim)
+
+    @property
+    def rate(self) -> float:
+        """Loss per lattice unit, rounded down."""
+        reach = self.definition.distance / self.step + math.sqrt(self.dim)
+        return self.definition.epsilon / reach * (1.0 - 2.0**-48)
+
+    @property
+    def scale(self) -> float:
+        """Mean length of the noise over the dimension."""
+        return self.step / self.rate
+
+    @property
+    def released_dim(self) -> int:
+        """Coordinates of a released row."""
+        return self.dim
+
+    @property
+    def law(self) -> NoiseLaw:
+        """The continuous law of the same rate: the lattice is 2^-16 of the distance."""
+        return L2LaplaceLaw(dim=self.dim, scale=self.scale)
+
+    @property
+    def certificate(self) -> Certificate:
+        """Pure epsilon."""
+        return PureDP(self.definition.epsilon)
+
+    def certificate_at(self, distance: float) -> Certificate:
+        """Pure, with a loss proportional to the distance (and the rounding term)."""
+        moved = _checks.number(distance, name="distance") / self.step + math.sqrt(self.dim)
+        reach = self.definition.distance / self.step + math.sqrt(self.dim)
+        return PureDP(self.definition.epsilon * (moved / reach))
+
+    def privatise(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
+        """(n, dim) -> (n, dim), multiples of `step`."""
+        rows = to_lattice(points, self.step, self.dim)
+        words = words_of(noise, stream=1)
+        return from_lattice(rows + lattice_l2_laplace(self.rate, len(rows), self.dim, words), self.step)
+
+    def describe(self) -> str:
+        """The law in words."""
+        return f"L2-Laplace (P(k) proportional to exp(-{self.rate:.6g} |k|), lattice step {self.step:.6g})"
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready public description."""
+        return {"type": self.name, "dim": self.dim, "step": self.step, "rate": self.rate}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerLaplace:
+    """Laplace noise for one answer, exactly on a lattice: pure epsilon for answers at most `distance` apart.
+
+    Args:
+        epsilon: loss of two answers that differ by `distance`; proportionally more beyond.
+        distance: eta, in the answer's unit.
+        low: public lower bound; answers are clipped to the bounds before noise.
+        high: public upper bound.
+
+    Raises:
+        InvalidParameter: a number outside its range, or bounds too far out for the distance's lattice.
+    """
+
+    epsilon: float
+    distance: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "distance"):
+            object.__setattr__(self, name, _checks.number(getattr(self, name), name=name))
+        for name in ("low", "high"):
+            number = _checks.number(getattr(self, name), name=name, minimum=-_WIDEST)
+            object.__setattr__(self, name, number)
+        if not (self.low < self.high <= _WIDEST and self.distance >= 1.0 / _WIDEST):
+            raise InvalidParameter("the bounds of noised answers are two finite numbers, low < high")
+        if max(abs(self.low), abs(self.high)) / self.step > LARGEST_COORDINATE:
+            raise InvalidParameter(
+                f"answers up to {max(abs(self.low), abs(self.high)):g} do not fit the lattice of a distance "
+                f"of {self.distance:g}: narrow the bounds, move them towards zero, or raise the distance"
+            )
+        check_rate(self.rate)
+
+    @property
+    def step(self) -> float:
+        """Lattice step, a power of two."""
+        return lattice_step(self.distance, 1)
+
+    @property
+    def rate(self) -> float:
+        """Loss per lattice unit, rounded down; one unit more for rounding."""
+        return self.epsilon / (self.distance / self.step + 1.0) * (1.0 - 2.0**-48)
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the noise."""
+        return math.sqrt(2.0) * self.step / self.rate
+
+    def privatise(self, values: FloatArray, noise: NoiseSource, *, position: int = 0) -> FloatArray:
+        """(n,) answers -> (n,) noised. `position` numbers the answers, for a simulated source's stream."""
+        clipped = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
+        rounded = np.rint(clipped / self.step).astype(np.int64)
+        words = words_of(noise, stream=1000 + position)
+        return from_lattice(rounded + lattice_laplace(self.rate, len(rounded), words), self.step)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready public description."""
+        return {
+            "type": "laplace",
+            "epsilon": self.epsilon,
+            "distance": self.distance,
+            "low": self.low,
+            "high": self.high,
+            "sd": self.sd,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "AnswerLaplace":
+        """Rebuild from `to_config()`."""
+        return cls(**{name: config[name] for name in ("epsilon", "distance", "low", "high")})

@@ -1,0 +1,145 @@
+"""`Schema`: the one way a table gets in, with public ranges and categories for every column."""
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any, Self
+
+import numpy as np
+
+from dpbandits._reading import reading
+from dpbandits._typing import FloatArray
+from dpbandits.domains.box import Box
+from dpbandits.domains.product import Product
+from dpbandits.domains.protocol import Domain
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.tables.columns import Categories, Range, column_from_config
+from dpbandits.tables.frames import read_table
+
+__all__ = ["Schema"]
+
+
+class Schema:
+    """Public columns of a table, and the encoding of its rows as points.
+
+    Ranges are scaled to [0, 1] by their declared bounds and categories become their codes. The
+    bounds are part of every guarantee that follows: they must be known without the data (a
+    minimum or a list of categories computed from the table tells about the people in it).
+
+    Args:
+        **columns: name = `Range(low, high)` or `Categories([...])`, in the order of the points'
+            columns. Names that are no identifiers: `Schema(**{"hours-per-week": Range(0, 100)})`.
+
+    Raises:
+        InvalidParameter: no columns, or a column that is neither.
+
+    Example:
+        >>> schema = Schema(age=Range(16, 64), region=Categories(["north", "south"]))
+        >>> schema.encode({"age": [16, 40], "region": ["south", "north"]})
+        array([[0. , 1. ], [0.5, 0. ]])
+        >>> schema.domain
+        Product(Box(low=[0.0], high=[1.0]), Arms(['north', 'south']))
+    """
+
+    __slots__ = ("_columns",)
+
+    _columns: tuple[tuple[str, Range | Categories], ...]
+
+    def __init__(self, **columns: Range | Categories) -> None:
+        if not columns:
+            raise InvalidParameter("a schema needs at least one column")
+        for name, column in columns.items():
+            if not isinstance(column, (Range, Categories)):
+                raise InvalidParameter(
+                    f"column {name!r} is a {type(column).__name__}, "
+                    "expected Range(low, high) or Categories([...])"
+                )
+        self._columns = tuple(columns.items())
+
+    @property
+    def columns(self) -> dict[str, Range | Categories]:
+        """Name -> declaration, in the order of the points' columns (a copy)."""
+        return dict(self._columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(name for name, _ in self._columns)
+
+    @property
+    def dim(self) -> int:
+        """Number of columns."""
+        return len(self._columns)
+
+    @property
+    def domain(self) -> Product:
+        """Where encoded rows live: unit boxes (neighbouring ranges share one) and arms."""
+        return Product(*_parts(column for _, column in self._columns))
+
+    def encode(self, frame: object, *, ignore_extra: bool = False) -> FloatArray:
+        """Rows of a table as points of `domain`.
+
+        Args:
+            frame: a pandas, polars or pyarrow table, or a mapping from names to equally long
+                one-dimensional sequences. The order of its columns does not matter.
+            ignore_extra: leave out columns that the schema does not declare; without it they
+                are refused, as a misspelt name would otherwise go unnoticed.
+
+        Returns:
+            (n, d) float64.
+
+        Raises:
+            InvalidData: a missing or extra column, a missing value, a value outside the declared
+                range or categories. The message names the column and never shows a value.
+            MissingExtra: a data frame came and narwhals is not installed.
+        """
+        table = read_table(frame)
+        missing = [name for name in self.names if name not in table.names]
+        if missing:
+            raise InvalidData(f"the table lacks the declared columns {missing}")
+        declared = set(self.names)
+        # Counted, not named: the columns of a pivoted table can be people.
+        extra = sum(name not in declared for name in table.names)
+        if extra and not ignore_extra:
+            raise InvalidData(
+                f"the table has {extra} columns that the schema does not declare: "
+                "declare or drop them, or pass ignore_extra=True"
+            )
+        cells = {name: table.column(name) for name in self.names}
+        if len({column.size for column in cells.values()}) != 1:
+            raise InvalidData("the columns of the table have different lengths")
+        return np.column_stack(
+            [column.encode(cells[name], name=name) for name, column in self._columns]
+        ).astype(np.float64, copy=False)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready description."""
+        columns = [{"name": name, **column.to_config()} for name, column in self._columns]
+        return {"type": "Schema", "columns": columns}
+
+    @classmethod
+    @reading("the configuration of a schema")
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Rebuild a schema from `to_config()`."""
+        if config.get("type") != "Schema" or not isinstance(config.get("columns"), list):
+            raise InvalidParameter("a schema's configuration needs 'type': 'Schema' and a list of 'columns'")
+        return cls(**{column["name"]: column_from_config(column) for column in config["columns"]})
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return self._columns == other._columns
+
+    def __hash__(self) -> int:
+        return hash((Schema, self._columns))
+
+    def __repr__(self) -> str:
+        return f"Schema({', '.join(f'{name}={column!r}' for name, column in self._columns)})"
+
+
+def _parts(columns: Iterator[Range | Categories]) -> Iterator[Domain]:
+    for is_range, run in groupby(columns, key=lambda column: isinstance(column, Range)):
+        members = list(run)
+        if is_range:
+            yield Box(low=np.zeros(len(members)), high=np.ones(len(members)))
+        else:
+            yield from (column.arms for column in members if isinstance(column, Categories))

@@ -1,0 +1,123 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.lab.evaluation.policy_value import policy_value, value_difference
+
+
+def world(n, seed, arms=3):
+    """Rewards with known means, actions from a known design that depends on the context."""
+    rng = np.random.default_rng(seed)
+    x = rng.random(n)
+    design = np.column_stack([0.2 + 0.4 * x, 0.5 - 0.3 * x, 0.3 - 0.1 * x])
+    actions = (design.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1)
+    means = np.column_stack([x, 1 - x, np.full(n, 0.6)])
+    rewards = means[np.arange(n), actions] + 0.2 * rng.standard_normal(n)
+    return {
+        "x": x,
+        "means": means,
+        "log": {
+            "actions": actions,
+            "rewards": rewards,
+            "propensities": design[np.arange(n), actions],
+        },
+    }
+
+
+@pytest.mark.parametrize("method", ["ips", "self_normalised", "doubly_robust"])
+def test_values_are_right_and_intervals_cover(method):
+    hits = 0
+    for seed in range(120):
+        drawn = world(600, seed)
+        chosen = drawn["means"].argmax(axis=1)
+        outcomes = drawn["means"] * 0.5 if method == "doubly_robust" else None
+        found = policy_value(chosen, **drawn["log"], method=method, outcomes=outcomes, draws=200, seed=seed)
+        truth = 0.5 + 0.25 + 0.01  # E max(x, 1 - x, .6) = .76
+        hits += found.low <= truth <= found.high
+        assert abs(found.estimate - truth) < 0.25
+    assert hits >= 100  # nominal 114; below 100 has a chance under 1e-6 at 94%
+
+
+def test_doubly_robust_is_right_with_a_right_model_and_wrong_propensities():
+    drawn = world(50_000, 1)
+    chosen = np.zeros(50_000, dtype=int)
+    wrong = {**drawn["log"], "propensities": np.full(50_000, 0.9)}
+    assert policy_value(
+        chosen, **wrong, method="doubly_robust", outcomes=drawn["means"], draws=2
+    ).estimate == (pytest.approx(0.5, abs=0.01))
+    assert abs(policy_value(chosen, **wrong, method="ips", draws=2).estimate - 0.5) > 0.1
+
+
+def test_stochastic_laws_average_over_arms():
+    drawn = world(20_000, 2)
+    law = np.full((20_000, 3), 1 / 3)
+    truth = drawn["means"].mean()
+    assert policy_value(law, **drawn["log"], draws=2).estimate == pytest.approx(truth, abs=0.02)
+
+
+def test_clusters_widen_intervals_where_members_are_alike():
+    rng = np.random.default_rng(0)
+    effect = np.repeat(rng.standard_normal(100), 20)
+    log = {
+        "actions": rng.integers(2, size=2000),
+        "rewards": effect + 0.1 * rng.standard_normal(2000),
+        "propensities": np.full(2000, 0.5),
+    }
+    chosen = np.zeros(2000, dtype=int)
+    alone = policy_value(chosen, **log, method="self_normalised")
+    together = policy_value(chosen, **log, method="self_normalised", clusters=np.repeat(np.arange(100), 20))
+    assert together.standard_error > 2.5 * alone.standard_error
+    assert together.clusters == 100
+
+
+def test_differences_are_paired():
+    drawn = world(2000, 3)
+    first, second = np.zeros(2000, dtype=int), np.zeros(2000, dtype=int)
+    nothing = value_difference(first, second, **drawn["log"])
+    assert (nothing.estimate, nothing.low, nothing.high) == (0.0, 0.0, 0.0)
+    better = value_difference(drawn["means"].argmax(axis=1), first, **drawn["log"], outcomes=drawn["means"])
+    assert better.low > 0.15
+    assert better.estimate == pytest.approx(0.26, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"propensities": [0.0, 0.5]}, InvalidData),
+        ({"propensities": [1.5, 0.5]}, InvalidData),
+        ({"propensities": [0.5]}, InvalidData),
+        ({"actions": [0.5, 0.5]}, InvalidData),
+        ({"rewards": [np.nan, 0.0]}, InvalidData),
+        ({"law": [[0.5, 0.4], [0.5, 0.5]]}, InvalidData),
+        ({"law": [1, 1]}, InvalidData),
+        ({"law": [0.0, 1.0]}, InvalidData),
+        ({"method": "guess"}, InvalidParameter),
+        ({"method": "doubly_robust"}, InvalidParameter),
+        ({"draws": 1}, InvalidParameter),
+        ({"clusters": [1]}, InvalidData),
+    ],
+)
+def test_bad_input_is_refused(change, error):
+    log = {"law": [0, 0], "actions": [0, 0], "rewards": [1.0, 0.0], "propensities": [0.5, 0.5]} | change
+    with pytest.raises(error):
+        policy_value(log.pop("law"), **log)
+
+
+def test_many_clusters_fit_into_memory():
+    n = 40_000
+    rng = np.random.default_rng(0)
+    log = {
+        "actions": rng.integers(2, size=n),
+        "rewards": rng.random(n),
+        "propensities": np.full(n, 0.5),
+    }
+    tracemalloc.start()
+    value = policy_value(np.zeros(n, dtype=int), **log, draws=300)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30e6  # 300 x 40,000 floats would be 96 MB
+    assert 0.002 < value.standard_error < 0.004  # sqrt(2 x .083/40,000) = .002; weights scatter, too
+    with pytest.raises(InvalidParameter):
+        value_difference(np.zeros(n, dtype=int), np.ones(n, dtype=int), **log, draws=1)

@@ -1,0 +1,50 @@
+"""The runner with the library's own policies."""
+
+import numpy as np
+import pytest
+
+from dpbandits.central import GPBandit
+from dpbandits.lab.baselines import Uniform
+from dpbandits.lab.evaluation import repeat, report_seeds, run, summarise
+from dpbandits.lab.worlds import dubey2021_figure1, synthetic_income
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.privacy import JointDP, SimulatedNoise
+
+
+def uniform(environment, seed):
+    return Uniform(domain=environment.domain, reward_range=environment.reward_range, seed=seed, user_ids=True)
+
+
+def test_random_choice_has_no_uplift():
+    repetitions = repeat(
+        uniform,
+        lambda seed: synthetic_income(seed=seed, n_rows=500),
+        name="uniform",
+        seeds=report_seeds(1_000_000, 4),
+    )
+    row = summarise(repetitions)["uniform"]
+    # 2,000 guesses with success probability 1/4; |z| < 5: false alarm below 6e-7.
+    assert abs(row.uplift.mean) < 5 * np.sqrt(0.25 * 0.75 / 2000)
+    assert row.regret.mean + 500 * row.reward.mean == pytest.approx(500)
+
+
+def test_batches_at_its_own_boundaries_do_not_change_a_private_policy():
+    environment = dubey2021_figure1(seed=3, horizon=160)
+
+    def policy():
+        return GPBandit(
+            domain=environment.domain,
+            reward_range=environment.reward_range,
+            kernel=SquaredExponential(lengthscale=1.0),
+            n_features=16,
+            horizon=environment.horizon,
+            privacy=JointDP(epsilon=10.0, delta=1e-4),
+            noise=SimulatedNoise(3),
+            user_ids=False,
+            seed=3,
+        )
+
+    together, alone = run(policy(), environment), run(policy(), environment, boundaries=range(1, 160))
+    assert len(policy().batch_boundaries) < 20
+    assert np.array_equal(together.rewards, alone.rewards)
+    assert np.array_equal(together.regret, alone.regret)

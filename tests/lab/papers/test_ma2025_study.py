@@ -1,0 +1,185 @@
+"""Ma2025's figures and table in miniature, with made-up tables: every row runs, statistics are right."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dpbandits.cli.study import app
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.papers.ma2025 import cells as ma2025
+from dpbandits.lab.papers.ma2025 import methods as ma2025_methods
+from dpbandits.lab.papers.ma2025 import tuning as ma2025_tuning
+from dpbandits.lab.papers.ma2025.cells import FIRST_SEED, ITEMS, PAIRS, Cell, CellResult, cells, run_item
+from dpbandits.lab.papers.ma2025.methods import CHOSEN, MARKS, METHODS, Source, curve
+from dpbandits.lab.papers.ma2025.report import AUTHORS_LOG, picture, verdict
+from dpbandits.lab.papers.ma2025.table import table2
+from dpbandits.lab.worlds.classification import ClassificationTable
+from dpbandits.lab.worlds.contextual import TUNING_WORLDS
+from dpbandits.tables import Range, Schema
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """A table of 2,000 people whose class follows from one column, in the place of every real one."""
+
+    def build(name, half, data):
+        rng = np.random.default_rng(0)
+        x = rng.random((2000, 2))
+        return ClassificationTable.from_frame(
+            {"a": x[:, 0], "b": x[:, 1]},
+            schema=Schema(a=Range(0, 1), b=Range(0, 1)),
+            labels=(x[:, 0] > 0.41).astype(int),
+            arms=["low", "high"],
+            auxiliary=np.arange(2000) % 2 == 0,
+            name=name,
+            split="every second",
+        ).half(half)
+
+    monkeypatch.setattr(ma2025_methods, "_table", build)
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_every_cell_stands_once(item):
+    found = cells(item)
+    assert len(set(found)) == len(found)
+    assert {cell.method for cell in found} <= set(METHODS)
+    assert not {cell.world for cell in found} & set(TUNING_WORLDS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("with_sources", [False, True])
+def test_every_method_runs_on_tables(made_up, method, with_sources):
+    sources = (Source(n_users=None, epsilon=4.0),) if with_sources else ()
+    if method in ("abse", "smooth") and with_sources:
+        with pytest.raises(InvalidParameter, match="target alone"):
+            curve(method, "taxi", seed=3, sources=sources)
+        return
+    found = curve(method, "taxi", seed=3, epsilon=4.0, sources=sources)
+    assert found.shape == (MARKS,)
+    assert ((found >= 0) & (found < 0.75)).all()
+
+
+@pytest.mark.parametrize("method", ["tree", "linear", "neural", "ma2025"])
+def test_sources_of_worlds_help_those_who_learn(method):
+    """Three crowds each; for all but the paper's own rule a jump-start cuts the regret."""
+    sources = (Source(n_users=4000, epsilon=8.0, kappa=0.9),)
+
+    def mean(given):
+        runs = [curve(method, "ma", seed=s, epsilon=1.0, n_users=2000, sources=given)[-1] for s in range(3)]
+        return np.mean(runs)
+
+    alone, helped = mean(()), mean(sources)
+    assert abs(alone - 0.41) < 0.03 if method == "ma2025" else helped < 0.8 * alone
+
+
+def test_curve_at_the_last_mark_is_the_whole_average():
+    found = ma2025_methods._at_marks(np.array([10.0, 5.0, 1.0]), 100, 250)
+    assert math.isclose(found[-1], 16.0 / 250)
+    assert math.isclose(found[MARKS // 5 * 2 - 1], 10.0 / 100)
+
+
+def results(method, ratio, *, sources=(), epsilon=1.0, table="taxi", scatter=0.01):
+    rng = np.random.default_rng([len(method), len(sources)])
+    curves = np.full((30, MARKS), ratio) + scatter * rng.standard_normal((30, 1))
+    cell = Cell(method=method, world=table, epsilon=epsilon, sources=sources)
+    return CellResult(cell=cell, curves=curves)
+
+
+def test_table2_ratios_tests_and_ranks():
+    source = tuple((Source(n_users=None, epsilon=own),) for own in (2.0, 8.0))
+    runs = [CellResult(cell=Cell(method="abse", world="taxi"), curves=np.full((30, MARKS), 0.5))]
+    for epsilon in (1.0, 4.0):
+        runs += [results("tree", 0.2, epsilon=epsilon), results("linear", 0.3, epsilon=epsilon)]
+        runs += [results("tree", 0.1, sources=one, epsilon=epsilon) for one in source]
+        runs += [results("linear", 0.1, sources=one, epsilon=epsilon) for one in source]
+    found = table2(runs)
+    assert len(found["ratios"]) == 2 * len(PAIRS) * 4
+    first = next(row for row in found["ratios"] if row["row"] == "tree")
+    assert abs(first["ratio"] - 0.4) < 0.02
+    assert 0.001 < first["standard_error"] < 0.008
+    alone = [test for test in found["tests"] if test["ours"] == "tree"]
+    assert len(alone) == 2 * 2  # two epsilons, two moments: sources are not in it
+    assert all(test["other"] == "linear" and test["gap"] < -0.15 for test in alone)
+    assert all(test["p"] < 1e-5 <= 1 and test["p"] <= test["p_holm"] < 1e-3 for test in alone)
+    both = [test for test in found["tests"] if test["ours"] == "tree with sources"]
+    assert all(test["other"] == "linear with sources" and test["p_holm"] > 1e-3 for test in both)
+    ranks = {row["row"]: row["rank_sum"] for row in found["rank_sums"] if row["epsilon"] == 1.0}
+    assert ranks["linear"] == 4.0
+    assert ranks["tree"] == 3.0
+    with pytest.raises(InvalidParameter, match="abse"):
+        table2(runs[1:])
+
+
+def test_command_resumes_and_prints(made_up, tmp_path):
+    arguments = ["ma2025", "table2", "--reps", "2", "--world", "taxi", "--out", str(tmp_path), "--json"]
+    columns = ["--column", "abse", "--column", "tree", "--column", "linear"]
+    first = CliRunner().invoke(app, [*arguments, *columns])
+    assert first.exit_code == 0, first.output
+    found = json.loads(first.output)
+    assert {row["row"] for row in found["ratios"]} == {
+        "tree",
+        "linear",
+        "tree with sources",
+        "linear with sources",
+    }
+    assert found["references"]["taxi"]["random"] == 0.5
+    assert 0.3 < found["references"]["taxi"]["best_constant"] < 0.5
+    lines = (tmp_path / "ma2025.jsonl").read_text().splitlines()
+    assert len(lines) == 2 * (1 + 2 * (2 + 4))
+    assert CliRunner().invoke(app, [*arguments, *columns]).output == first.output
+    assert (tmp_path / "ma2025.jsonl").read_text().splitlines() == lines
+    assert (tmp_path / "ma2025-table2-part.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_figures_have_pictures_and_verdicts(monkeypatch, tmp_path):
+    for item in ("figure6", "figure8", "figure9a", "figure9c", "figure7a"):
+        some = [
+            CellResult(cell=cell, curves=np.random.default_rng(1).random((3, MARKS)) / 2)
+            for cell in cells(item)[:40:5]
+        ]
+        assert picture(item, some).startswith(b"\x89PNG")
+        assert all(verdict(result) for result in some)
+    (world, epsilon, n), (mean, _) = next(iter(AUTHORS_LOG.items()))
+    cell = Cell(method="ma2025", world=world, epsilon=epsilon, n_users=n)
+    scatter = 0.001 * np.random.default_rng(2).standard_normal((30, MARKS))
+    assert verdict(CellResult(cell=cell, curves=mean + scatter)).startswith("agrees")
+    assert "not reproduced" in verdict(CellResult(cell=cell, curves=mean + 0.1 + scatter))
+
+
+def test_tuning_and_reports_share_no_seed_and_no_people():
+    assert FIRST_SEED >= 5_000_000
+    with pytest.raises(InvalidParameter):
+        run_item("figure6", reps=2, seed=10)
+    with pytest.raises(InvalidParameter):
+        cells("figure6", columns=["linear"])
+    with pytest.raises(InvalidParameter):
+        ma2025.cells("figure1")
+
+
+def test_everyone_has_nine_candidates_and_the_choice_is_one_of_them(made_up):
+    grids, fine = ma2025_tuning.GRIDS, ma2025_tuning.FINE
+    assert {len(grid) for grid in (*grids.values(), *fine.values())} == {9}
+    assert set(CHOSEN) == set(grids)
+    for entry, chosen in CHOSEN.items():
+        assert chosen in fine.get(entry, grids[entry])
+    found = ma2025_tuning.score("linear+", {"clip": 0.3}, table="taxi", pair=(4.0, 8.0), seed=1)
+    assert 0 < found < 1.2
+
+
+def test_tuning_command(made_up, tmp_path, capsys):
+    out = tmp_path / "tuning.json"
+    ma2025_tuning.main(
+        ["constants", "--entries", "abse", "--tables", "taxi", "--reps", "2", "--out", str(out)]
+    )
+    rows = json.loads(out.read_text())
+    assert len(rows) == 9
+    best = min(rows, key=lambda row: row["score"])
+    assert f'"abse": {best["constants"]}' in capsys.readouterr().out
+
+
+def test_figures_use_the_defaults_and_tables_the_chosen():
+    assert ma2025_methods.constants_of("tree", "ma", ()) == {}
+    assert ma2025_methods.constants_of("linear", "taxi", ()) == CHOSEN.get("linear", {})

@@ -1,0 +1,105 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.papers.pavlovic2025.cells import (
+    METHODS,
+    as_text,
+    error_table,
+    features_of,
+    lemma_table,
+    slopes,
+)
+from dpbandits.lab.worlds.rkhs import SETTINGS, rkhs_setting
+
+NAME = "SE .5 in 1+1"
+
+
+def test_errors_fall_with_rounds_and_epsilon_and_stand_in_the_right_order():
+    rows = error_table(NAME, rounds=[1000, 10_000], epsilons=[0.5, 5.0], seeds=range(8), hindsight=True)
+    error = {(r.method, r.rounds, r.epsilon): r.error for r in rows}
+    for method in METHODS[:3]:
+        assert error[method, 10_000, 0.5] < error[method, 1000, 0.5]
+        assert error[method, 10_000, 5.0] < error[method, 10_000, 0.5]
+    assert error["USCA answer", 10_000, 0.5] < error["published calibration", 10_000, 0.5]
+    best = error["USCA answer, ridge in hindsight", 1000, 0.5]
+    assert best <= error["USCA answer", 1000, 0.5]
+    assert error["non-private", 10_000, None] < error["USCA release", 10_000, 0.5]
+    assert error["random", 1000, None] > 0.2
+    assert as_text(rows).count("\n") == len(rows) + 1
+    found = slopes(rows, features_of(rkhs_setting(NAME)), "USCA answer")
+    assert found["T"] < 0.0
+    assert found["gamma/(T epsilon)"] > 0.3
+
+
+def test_the_approximating_set_stands_in_better_with_more_rounds():
+    first, last = lemma_table(NAME, rounds=[30, 120], seeds=range(3))
+    assert last["gap"] < 2.0
+    assert last["spectral Z"] < last["spectral data"]
+    assert last["Z"] > 4 * first["Z"]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_worlds_are_functions_of_their_seed(name):
+    setting = rkhs_setting(name)
+    world = setting.world(7)
+    assert np.abs(world.means).max() == pytest.approx(1.0)
+    assert np.array_equal(world.means, setting.world(7).means)
+    assert not np.array_equal(world.means, setting.world(8).means)
+    assert np.array_equal(world.contexts(0, 50)[20:30], world.contexts(20, 30))
+    actions = np.zeros(10, dtype=int)
+    assert np.array_equal(world.rewards(0, 10, actions)[5:], world.rewards(5, 10, actions[5:]))
+    assert world.loss(world.means.argmax(axis=0)) == 0.0
+    uniform = np.full(len(world.means), 1 / len(world.means))
+    mean = np.mean([world.loss_of_law(uniform, c) for c in range(world.means.shape[1])])
+    assert mean == pytest.approx(world.random_loss)
+
+
+def test_released_standard_deviations_are_calibrated_on_functions_like_the_prior():
+    from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
+    from dpbandits.privacy.definitions import JointDP
+    from dpbandits.privacy.noise import SimulatedNoise
+
+    setting, rounds, scores = rkhs_setting(NAME), 5000, []
+    for seed in range(12):
+        world = setting.world(seed)
+        usca = ExploreThenCommit(
+            kernel=setting.kernel,
+            actions=setting.actions,
+            contexts=setting.contexts,
+            reward_range=setting.reward_range,
+            horizon=rounds,
+            privacy=JointDP(epsilon=1.0, delta=1e-6),
+            unit_ids=False,
+            noise=SimulatedNoise(seed),
+            seed=seed,
+        )
+        actions, cells = usca.explore(0, rounds), world.contexts(0, rounds)
+        usca.learn(setting.contexts.points[cells], actions, world.rewards(0, rounds, actions))
+        policy = usca.release()
+        scores.append(np.mean(((policy.mean - world.means) / policy.sd) ** 2))
+    assert 0.3 < np.sqrt(np.mean(scores)) < 2.0
+
+
+def test_unknown_settings_and_tuning_seeds_are_refused():
+    with pytest.raises(InvalidParameter):
+        rkhs_setting("SE .1 in 9+9")
+
+
+def test_runs_from_the_command_line():
+    command = [
+        sys.executable,
+        "-m",
+        "dpbandits.lab.papers.pavlovic2025.cells",
+        "table",
+        "--setting",
+        NAME,
+        "--json",
+    ]
+    command += ["--rounds", "500", "--epsilons", "1", "--worlds", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert {row["method"] for row in json.loads(done.stdout)} == set(METHODS)

@@ -1,0 +1,113 @@
+import json
+
+import numpy as np
+import pytest
+
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.evaluation import BANNER
+from dpbandits.lab.people.report import headline, percent_up, table_rows, to_json, write_report
+from dpbandits.lab.people.study import NON_PRIVATE, PRIVATE, TableStudy
+from dpbandits.lab.worlds import synthetic_income
+
+
+def small_table(seed):
+    return synthetic_income(seed=seed, n_rows=1200)
+
+
+@pytest.fixture(scope="module")
+def result():
+    heard = []
+    study = TableStudy(
+        make_environment=small_table,
+        epsilons=(1.0, 8.0),
+        reps=2,
+        attack_trials=30,
+        noise="simulated",
+    )
+    outcome = study.run(heard.append)
+    assert len(heard) == study.steps
+    return outcome
+
+
+def test_the_rows_are_the_yardsticks_in_order(result):
+    names = [name for name, _, _ in table_rows(result)]
+    assert names == [
+        "random",
+        "best constant arm",
+        "private, epsilon = 1",
+        "non-private",
+        "supervised ceiling",
+    ]
+
+
+def test_every_promised_key_is_in_the_json(result):
+    rows = to_json(result)["rows"]
+    promised = {
+        "policy",
+        "epsilon",
+        "delta",
+        "reward",
+        "uplift",
+        "share_of_nonprivate_uplift",
+        "stderr",
+        "reps",
+    }
+    assert all(promised <= row.keys() for row in rows)
+    assert [row["epsilon"] for row in rows if row["policy"] == PRIVATE] == [1.0, 8.0]
+    non_private = next(row for row in rows if row["policy"] == NON_PRIVATE)
+    assert non_private["share_of_nonprivate_uplift"] == pytest.approx(1.0)
+    json.dumps(to_json(result), allow_nan=False)
+
+
+def test_simulated_noise_is_never_called_protection(result):
+    assert "protects nobody" in headline(result)
+    assert result.guarantee.status == "simulated"
+
+
+def test_the_same_seeds_give_the_same_numbers(result):
+    again = TableStudy(
+        make_environment=small_table,
+        epsilons=(1.0, 8.0),
+        reps=2,
+        attack_trials=30,
+        noise="simulated",
+    ).run()
+    assert to_json(again) == to_json(result)
+
+
+def test_the_page_stands_alone_and_opens_with_the_banner(result, tmp_path):
+    page = write_report(result, tmp_path / "new" / "folder", command="dpbandits run <&>")
+    text = page.read_text()
+    assert text.index(BANNER) < text.index("<h1>")
+    assert "dpbandits run &lt;&amp;&gt;" in text
+    assert "$" not in text.replace("$0", "")
+    assert 'src="data:image/png;base64,' in text
+    assert "http" not in text
+    for name in ("learning", "epsilon", "attack"):
+        assert (page.parent / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((page.parent / "result.json").read_text())["reps"] == 2
+
+
+def test_bounds_are_rounded_up():
+    assert percent_up(0.5551) == 55.6
+    assert percent_up(0.555) == 55.5
+    assert percent_up(1.0) == 100.0
+
+
+def test_bad_studies_are_refused_before_anything_runs():
+    for wrong in ({"epsilon": 0.0}, {"epsilons": (-1.0,)}, {"delta": 1.0}, {"noise": "none"}):
+        with pytest.raises(InvalidParameter):
+            TableStudy(make_environment=small_table, **wrong)
+
+
+def test_seeds_of_reports_and_of_tuning_are_apart():
+    study = TableStudy(make_environment=small_table, seed=999_999, reps=3)
+    with pytest.raises(InvalidParameter):
+        study.run()
+
+
+def test_the_attack_reads_the_non_private_policy_only(result):
+    assert result.attacks[NON_PRIVATE].success == 1.0
+    private = result.attacks[PRIVATE]
+    # beyond the bound by five binomial standard deviations: probability below 3e-7
+    assert private.success <= private.bound + 5 * 0.5 / np.sqrt(private.trials)

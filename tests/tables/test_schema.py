@@ -1,0 +1,218 @@
+"""Schema: the same rows come out of every kind of table, and no error shows a cell."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from dpbandits.domains import Arms, Box, Product
+from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
+from dpbandits.tables import Categories, Range, Schema
+
+SCHEMA = Schema(
+    age=Range(16, 64),
+    hours=Range(0, 100, clip=True),
+    region=Categories(["north", "south"]),
+    visits=Categories([3, 1, 2]),
+    member=Categories([False, True]),
+)
+ROWS = {
+    "age": [16, 40, 64],
+    "hours": [50.0, 250.0, -1.0],
+    "region": ["south", "north", "south"],
+    "visits": [3, 2, 1],
+    "member": [True, False, True],
+}
+ENCODED = np.array([[0, 0.5, 1, 0, 1], [0.5, 1, 0, 2, 0], [1, 0, 1, 1, 1]], dtype=float)
+
+FRAMES = {
+    "mapping": lambda rows: rows,
+    "arrays": lambda rows: {name: np.array(cells) for name, cells in rows.items()},
+    "tuples": lambda rows: {name: tuple(cells) for name, cells in rows.items()},
+    "pandas": pd.DataFrame,
+    "pandas-nullable": lambda rows: pd.DataFrame(rows).convert_dtypes(),
+    "pandas-object": lambda rows: pd.DataFrame(rows, dtype=object),
+    "polars": pl.DataFrame,
+    "pyarrow": pa.table,
+}
+every_frame = pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+
+
+@every_frame
+def test_every_kind_of_table_is_encoded_alike(make):
+    points = SCHEMA.encode(make(ROWS))
+    assert points.dtype == np.float64
+    np.testing.assert_array_equal(points, ENCODED)
+    assert SCHEMA.domain.contains(points).all()
+    shuffled = {name: ROWS[name] for name in sorted(ROWS)}
+    np.testing.assert_array_equal(SCHEMA.encode(make(shuffled)), ENCODED)
+
+
+def test_other_column_types():
+    frame = pd.DataFrame(ROWS).astype({"region": "category", "age": "float32", "visits": float})
+    np.testing.assert_array_equal(SCHEMA.encode(frame), ENCODED)
+    frame = pl.DataFrame(ROWS).with_columns(
+        pl.col("region").cast(pl.Categorical),
+        pl.col("age").cast(pl.Decimal(10, 2)),
+        pl.col("visits").cast(pl.UInt8),
+    )
+    np.testing.assert_array_equal(SCHEMA.encode(frame), ENCODED)
+
+
+def test_domain_follows_the_columns():
+    box, arms = Box(low=[0, 0], high=[1, 1]), Arms(["north", "south"])
+    assert SCHEMA.domain == Product(box, arms, Arms(["3", "1", "2"]), Arms(["False", "True"]))
+    assert SCHEMA.dim == SCHEMA.domain.dim == 5
+    assert SCHEMA.names == ("age", "hours", "region", "visits", "member")
+    assert SCHEMA.columns["age"] == Range(16, 64)
+    SCHEMA.columns.clear()
+    assert SCHEMA.dim == 5
+    interleaved = Schema(a=Range(0, 1), b=Categories(["x"]), c=Range(0, 1))
+    assert [part.dim for part in interleaved.domain.parts] == [1, 1, 1]
+
+
+def test_config_and_equality():
+    again = Schema.from_config(json.loads(json.dumps(SCHEMA.to_config())))
+    assert again == SCHEMA
+    assert hash(again) == hash(SCHEMA)
+    assert repr(again) == repr(SCHEMA)
+    assert Schema(**dict(reversed(SCHEMA.columns.items()))) != SCHEMA
+    assert Schema(**{"hours-per-week": Range(0, 1)}).names == ("hours-per-week",)
+
+
+def replaced(**changes):
+    return {**ROWS, **changes}
+
+
+def refuses(table, schema=SCHEMA, match=""):
+    with pytest.raises(InvalidData, match=match) as caught:
+        schema.encode(table)
+    message = str(caught.value)
+    assert "canary" not in message
+    assert "777" not in message
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@every_frame
+def test_missing_values_are_refused(make):
+    for column, cells in {
+        "age": [None, 30, 40],
+        "hours": [1.0, None, 2.0],
+        "region": ["north", None, "south"],
+        "visits": [3, None, 1],
+        "member": [None, True, False],
+    }.items():
+        refuses(make(replaced(**{column: cells})), match=f"column '{column}' has missing values")
+    refuses(make(replaced(age=[float("nan"), 30.0, 40.0])), match="column 'age' has missing values")
+
+
+@every_frame
+def test_values_outside_are_refused_by_column_only(make):
+    refuses(make(replaced(age=[16, 777, 20])), match=r"column 'age' has values outside Range\(16, 64\)")
+    refuses(make(replaced(age=[16.0, 20.0, float("-inf")])), match="column 'age' has infinite values")
+    refuses(make(replaced(hours=[1.0, 20.0, float("inf")])), match="column 'hours' has infinite values")
+    refuses(
+        make(replaced(region=["north", "canary", "south"])), match="column 'region' has values outside the 2"
+    )
+    refuses(make(replaced(visits=[777, 1, 2])), match="column 'visits' has values outside")
+
+
+@every_frame
+def test_types_that_are_no_numbers_are_refused(make):
+    refuses(make(replaced(age=["777", "30", "40"])), match="column 'age'")
+    refuses(make(replaced(age=[True, False, True])), match="column 'age'")
+    refuses(make(replaced(age=[datetime(2020, 1, 1, tzinfo=UTC)] * 3)), match="column 'age'")
+    refuses(make(replaced(visits=["3", "1", "2"])), match="column 'visits'")
+
+
+@every_frame
+def test_columns_must_be_the_declared_ones(make):
+    refuses(
+        make({name: cells for name, cells in ROWS.items() if name != "region"}), match=r"lacks .*\['region'\]"
+    )
+    refuses(make(replaced(canary=[1, 2, 3])), match="1 columns that the schema does not declare")
+    np.testing.assert_array_equal(SCHEMA.encode(make(replaced(canary=[1, 2, 3])), ignore_extra=True), ENCODED)
+
+
+def test_mappings_that_are_no_tables_are_refused():
+    refuses(replaced(age=[16, 20]), match="different lengths")
+    refuses(replaced(age=30), match="one-dimensional")
+    refuses(replaced(region="canary"), match="one-dimensional")
+    refuses(replaced(age=[[16, 777], [20, 30], [1, 2]]), match="column 'age'")
+    refuses(replaced(age=[[16, 777], [20], [1, 2]]), match="column 'age'")
+    refuses(replaced(age=np.zeros((3, 2))), match="one-dimensional")
+    refuses(replaced(region=[["canary"], ["north"], ["south"]]), match="no single value")
+    refuses(replaced(age=[16, "canary", 20]), match="column 'age'")
+    refuses(replaced(age=[16, 10**400, 20]), match="column 'age'")
+    refuses(replaced(age=[16, Decimal(777), 20]), match="column 'age'")
+    refuses(replaced(age=np.ma.masked_array([16, 777, 20], mask=[False, True, False])), match="masked")
+
+
+def test_things_that_are_no_tables_are_refused():
+    for bad in (
+        [1, 2],
+        np.zeros((3, 5)),
+        None,
+        "age",
+        pd.Series([1]),
+        pl.Series([1]),
+        pl.DataFrame(ROWS).lazy(),
+    ):
+        refuses(bad, match="cannot read")
+    doubled = pd.DataFrame(ROWS)
+    doubled.columns = ["age", "hours", "region", "visits", "visits"]
+    refuses(doubled, match="distinct column names")
+
+
+def test_frames_without_narwhals_name_the_extra_and_mappings_still_work(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "narwhals"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "narwhals", None)
+    monkeypatch.setitem(sys.modules, "narwhals.stable.v2", None)
+    with pytest.raises(MissingExtra, match=r"dpbandits\[report\]"):
+        SCHEMA.encode(pd.DataFrame(ROWS))
+    np.testing.assert_array_equal(SCHEMA.encode(ROWS), ENCODED)
+
+
+def test_empty_tables_have_no_rows():
+    assert SCHEMA.encode({name: [] for name in ROWS}).shape == (0, 5)
+
+
+def test_scaling_uses_public_bounds_only():
+    """Rows are encoded the same alone and in company: nothing is scaled by what the data happens to be."""
+    alone = np.concatenate(
+        [SCHEMA.encode({name: [cells[i]] for name, cells in ROWS.items()}) for i in range(3)]
+    )
+    np.testing.assert_array_equal(alone, ENCODED)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Schema,
+        lambda: Schema(age=(0, 1)),
+        lambda: Schema(age=Range),
+        lambda: Range(1, 1),
+        lambda: Range(0, float("inf")),
+        lambda: Range("a", "b"),
+        lambda: Categories([]),
+        lambda: Categories("abc"),
+        lambda: Categories(["a", "a"]),
+        lambda: Categories(["a", 1]),
+        lambda: Categories([1, True]),
+        lambda: Categories([0.5, 1.5]),
+        lambda: Categories([None]),
+        lambda: Schema.from_config({}),
+        lambda: Schema.from_config({"type": "Schema", "columns": [{"name": "a", "type": "Range", "low": 0}]}),
+        lambda: Schema.from_config({"type": "Schema", "columns": [{"name": "a", "type": "Other"}]}),
+    ],
+)
+def test_bad_declarations_are_refused(make):
+    with pytest.raises(InvalidParameter):
+        make()

@@ -1,0 +1,265 @@
+import gzip
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpbandits.domains import RewardRange
+from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
+from dpbandits.lab.worlds import table_from_toml
+from dpbandits.tables import Categories, Range
+
+DESCRIPTION = """
+path = "people.csv"
+
+[columns.age]
+low = 16
+high = 64
+
+[columns.gender]
+categories = ["female", "male"]
+
+[label]
+column = "earnings"
+cuts = [10, 16]
+"""
+PEOPLE = "age,gender,earnings,unused\n16, male ,9.5,x\n40,female,10,\n64,male,99.25,y\n\n"
+
+
+def write(folder, description=DESCRIPTION, table=PEOPLE, name="people.csv"):
+    (folder / name).write_text(table, encoding="utf-8")
+    path = folder / "people.toml"
+    path.write_text(description, encoding="utf-8")
+    return path
+
+
+def rows(world):
+    """(encoded context, right arm) of every person, sorted."""
+    n = world.horizon
+    contexts = world.decision_sets(0, n)[:, 0, :-1]
+    return sorted(zip(map(tuple, contexts.tolist()), world.mean_rewards(0, n).argmax(axis=1), strict=True))
+
+
+def test_labels_by_cuts(tmp_path):
+    world = table_from_toml(write(tmp_path), seed=0)
+    assert world.name == "people"
+    assert world.arms.names == ("below 10", "10 to below 16", "16 and above")
+    assert world.schema.columns == {"age": Range(16, 64), "gender": Categories(["female", "male"])}
+    assert rows(world) == [((0.0, 1.0), 0), ((0.5, 0.0), 1), ((1.0, 1.0), 2)]
+    assert table_from_toml(tmp_path / "people.toml", seed=0, horizon=2).horizon == 2
+
+
+def test_labels_by_categories_and_names(tmp_path):
+    text = DESCRIPTION.replace('"earnings"', '"unused"').replace(
+        "cuts = [10, 16]", 'categories = ["y", "x"]\narms = ["why", "ex"]'
+    )
+    table = PEOPLE.replace("40,female,10,\n", "")
+    world = table_from_toml(write(tmp_path, 'name = "mine"\n' + text, table), seed=0)
+    assert world.name == "mine"
+    assert world.arms.names == ("why", "ex")
+    assert rows(world) == [((0.0, 1.0), 1), ((1.0, 1.0), 0)]
+
+
+def test_integer_and_truth_categories(tmp_path):
+    text = """
+path = "t.tsv"
+[columns.code]
+categories = [3, 5]
+[columns.flag]
+categories = [false, true]
+[label]
+column = "bought"
+categories = [true, false]
+"""
+    table = "code\tflag\tbought\n5\ttrue\tFalse\n3\tFalse\ttrue\n"
+    assert rows(table_from_toml(write(tmp_path, text, table, "t.tsv"), seed=0)) == [((0, 0), 0), ((1, 1), 1)]
+
+
+REWARDS = """
+path = "r.csv"
+[columns.age]
+low = 0
+high = 10
+clip = true
+[rewards]
+columns = ["mail", "call"]
+low = 0
+high = 2
+"""
+
+
+def test_reward_columns(tmp_path):
+    world = table_from_toml(write(tmp_path, REWARDS, "call,age,mail\n2,5,0\n0.5,99,1\n", "r.csv"), seed=0)
+    assert world.arms.names == ("mail", "call")
+    assert world.reward_range == RewardRange(0, 2)
+    assert sorted(world.mean_rewards(0, 2).tolist()) == [[0.0, 2.0], [1.0, 0.5]]
+    assert sorted(world.decision_sets(0, 2)[:, 0, 0]) == [0.5, 1.0]
+
+
+def test_compressed_files_and_byte_order_marks(tmp_path):
+    path = write(tmp_path, DESCRIPTION.replace("people.csv", "people.csv.gz"))
+    with gzip.open(tmp_path / "people.csv.gz", "wt", encoding="utf-8-sig") as file:
+        file.write(PEOPLE)
+    assert table_from_toml(path, seed=0).horizon == 3
+
+
+@pytest.mark.parametrize("text_kind", ["plain", "dictionary"])
+def test_parquet(tmp_path, monkeypatch, text_kind):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    gender = pyarrow.array(["male", "female", "male"])
+    table = pyarrow.table(
+        {
+            "age": [16, 40, 64],
+            "gender": gender if text_kind == "plain" else gender.dictionary_encode(),
+            "earnings": [9.5, 10.0, 99.25],
+            "unused": [None, None, None],
+        }
+    )
+    path = write(tmp_path, DESCRIPTION.replace("people.csv", "people.parquet"))
+    parquet.write_table(table, tmp_path / "people.parquet")
+    assert rows(table_from_toml(path, seed=0)) == [((0.0, 1.0), 0), ((0.5, 0.0), 1), ((1.0, 1.0), 2)]
+    parquet.write_table(
+        table.set_column(0, "age", pyarrow.array([16, None, 64])), tmp_path / "people.parquet"
+    )
+    with pytest.raises(InvalidData, match="'age' has missing"):
+        table_from_toml(path, seed=0)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pyarrow.parquet", None)
+        with pytest.raises(MissingExtra, match=r"dpbandits\[report\]"):
+            table_from_toml(path, seed=0)
+    (tmp_path / "people.parquet").write_text("no parquet")
+    with pytest.raises(DataUnavailable, match="not a Parquet file"):
+        table_from_toml(path, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ('path = "people.csv"', "", "lacks path"),
+        ('path = "people.csv"', "path = 3", "path is a int, expected a str"),
+        ('path = "people.csv"', 'pathh = "x"\npath = "people.csv"', "unknown keys pathh"),
+        ('path = "people.csv"', 'path = "people.xlsx"', "expected a file ending"),
+        ('path = "people.csv"', 'path = "people.csv', "not a TOML file"),
+        ("low = 16", "", r"\[columns.age\] lacks low"),
+        ("low = 16", "lower = 16\nlow = 16", "unknown keys lower"),
+        ("low = 16", 'low = "16"', "low is a str, expected a number"),
+        ("low = 16", "low = 65", "below its entry of high"),
+        ("low = 16", 'low = 16\nclip = "yes"', "clip is a str, expected a bool"),
+        ('["female", "male"]', '["female", "female"]', "same value twice"),
+        ('["female", "male"]', '"female"', "categories is a str, expected a list"),
+        ("[columns.age]\nlow = 16\nhigh = 64", "columns.age = 5", "must be a section"),
+        ('column = "earnings"', "", r"\[label\] lacks column"),
+        ('column = "earnings"', 'column = "age"', "gives the answer away"),
+        ("cuts = [10, 16]", "", "exactly one of cuts and categories"),
+        ("cuts = [10, 16]", 'cuts = [10]\ncategories = ["a"]', "exactly one of cuts and categories"),
+        ("cuts = [10, 16]", "cuts = [16, 10]", "strictly increasing"),
+        ("cuts = [10, 16]", "cuts = []", "strictly increasing"),
+        ("cuts = [10, 16]", 'cuts = ["10"]', "must be numbers"),
+        ("cuts = [10, 16]", 'cuts = [10, 16]\narms = ["a", "b"]', "2 names, there are 3 arms"),
+        ("cuts = [10, 16]", 'cuts = [10, 16]\narms = ["a", "b", "b"]', "distinct strings"),
+        ("[label]", "[rewards]\n[label]", r"exactly one of the sections \[label\] and \[rewards\]"),
+        ("[label]", "[labels]", "unknown keys labels"),
+    ],
+)
+def test_bad_descriptions_are_refused(tmp_path, old, new, match):
+    assert old in DESCRIPTION
+    with pytest.raises(InvalidParameter, match=match):
+        table_from_toml(write(tmp_path, DESCRIPTION.replace(old, new)), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("age,", "years,", r"lacks the declared columns \['age'\]"),
+        ("unused", "age", "names a column twice"),
+        ("40,female,10,", "40,female,10", "line 3 has 3 cells"),
+        ("40,", ",", "'age' has missing"),
+        ("40,", "forty,", "'age' has cells that are no float"),
+        ("40,", "140,", "'age' has values outside"),
+        ("40,", "nan,", "'age' has missing"),
+        ("40,female", "40,fem", "'gender' has values outside the 2 declared"),
+        ("female,10,", "female,,", "'earnings' has missing"),
+        ("female,10,", "female,inf,", "'earnings' has missing or infinite"),
+        ("female,10,", 'female,"10,', "quotes"),
+        (PEOPLE, "", "lacks the declared columns"),
+        (PEOPLE, "age,gender,earnings\n", "N >= 1"),
+    ],
+)
+def test_bad_tables_are_refused_without_showing_a_value(tmp_path, old, new, match):
+    assert old in PEOPLE
+    with pytest.raises(InvalidData, match=match) as caught:
+        table_from_toml(write(tmp_path, table=PEOPLE.replace(old, new)), seed=0)
+    for value in ("forty", "140", "99.25", "'fem'"):
+        assert value not in str(caught.value)
+
+
+@pytest.mark.parametrize("cell", ["", "x", "nan", "2.125", "-1"])
+def test_bad_rewards_are_refused(tmp_path, cell):
+    with pytest.raises(InvalidData, match="'mail'") as caught:
+        table_from_toml(write(tmp_path, REWARDS, f"call,age,mail\n2,5,{cell}\n", "r.csv"), seed=0)
+    assert "2.125" not in str(caught.value)
+
+
+def test_text_rewards_in_parquet_are_refused(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = write(tmp_path, REWARDS.replace("r.csv", "r.parquet"))
+    parquet.write_table(
+        pyarrow.table({"age": [1.0], "mail": ["much"], "call": [1.0]}), tmp_path / "r.parquet"
+    )
+    with pytest.raises(InvalidData, match="'mail' holds something else") as caught:
+        table_from_toml(path, seed=0)
+    assert "much" not in str(caught.value)
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(DataUnavailable, match=r"none\.toml cannot be read"):
+        table_from_toml(tmp_path / "none.toml", seed=0)
+    path = write(tmp_path)
+    (tmp_path / "people.csv").unlink()
+    with pytest.raises(DataUnavailable, match=r"people\.csv cannot be read"):
+        table_from_toml(path, seed=0)
+    (tmp_path / "people.csv").write_bytes(b"age,gender,earnings\n\xff")
+    with pytest.raises(InvalidData, match="UTF-8"):
+        table_from_toml(path, seed=0)
+    gz = write(tmp_path, DESCRIPTION.replace("people.csv", "people.csv.gz"))
+    (tmp_path / "people.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(DataUnavailable, match="cannot be read"):
+        table_from_toml(gz, seed=0)
+
+
+ADULT = (
+    Path(os.environ.get("DPBANDITS_DATA", Path(__file__).parents[3] / "shared" / "data")) / "adult.data.gz"
+)
+
+
+@pytest.mark.skipif(not ADULT.is_file(), reason="UCI Adult is not here")
+def test_uci_adult(tmp_path):
+    (tmp_path / "adult.csv.gz").symlink_to(ADULT)
+    (tmp_path / "adult.toml").write_text(
+        """
+path = "adult.csv.gz"
+[columns.age]
+low = 17
+high = 90
+[columns.education-num]
+low = 1
+high = 16
+[columns.sex]
+categories = ["Female", "Male"]
+[label]
+column = "classification"
+categories = ["<=50K", ">50K"]
+"""
+    )
+    world = table_from_toml(tmp_path / "adult.toml", seed=1)
+    assert world.horizon == 32_561
+    best = world.best_constant_arm()
+    assert best.name == "<=50K"
+    assert best.mean_reward == pytest.approx(24_720 / 32_561)
+    assert np.isin(world.decision_sets(0, 100)[..., -1], [0, 1]).all()
