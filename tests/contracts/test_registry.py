@@ -49,4 +49,6 @@ def test_whatever_central_exports_with_a_guarantee_is_under_a_contract():
 def test_every_policy_answers_to_the_protocol(case):
     policy = case.make()
     assert isinstance(policy, Policy)
-    assert policy.kind.split(".")[-1] == KIND_BEFORE_THE_MOVE.get(type(policy).__name__, type(policy).__name__)
+    assert policy.kind.split(".")[-1] == KIND_BEFORE_THE_MOVE.get(
+        type(policy).__name__, type(policy).__name__
+    )
