@@ -53,7 +53,7 @@ class RowStudy:
         >>> import numpy as np
         >>> from dpbandits.models.kernels import SquaredExponential
         >>> from dpbandits.outsourced import PublishedRows
-        >>> release = Release.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
+        >>> release = PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
         >>> study = RowStudy(Modeler(release, kernel=SquaredExponential(lengthscale=3.0), horizon=6))
         >>> study.optimize(lambda trial: -abs(trial.params["z0"] - 4.0), n_trials=6)
         >>> study.best_params

@@ -73,7 +73,7 @@ class Modeler:
     Example:
         >>> from dpbandits.outsourced.publish import PublishedRows
         >>> from dpbandits.models.kernels import SquaredExponential
-        >>> release = Release.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
+        >>> release = PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
         >>> modeler = Modeler(release, kernel=SquaredExponential(lengthscale=3.0), horizon=6)
         >>> for _ in range(6):
         ...     row = modeler.ask()
