@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from dpbandits import domains
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models.features import mercer as module
 from dpbandits.models.features import ArmFeatures, Features, MercerFeatures, from_config
+from dpbandits.models.features import mercer as module
 from dpbandits.models.kernels import Indicator, Matern, SquaredExponential
 
 SQUARE = domains.Box(low=[0.0, -1.0], high=[1.0, 1.0])

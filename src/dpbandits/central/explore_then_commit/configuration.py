@@ -4,7 +4,6 @@ configurations, saved states.
 
 import inspect
 from collections.abc import Mapping
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,8 @@ from dpbandits.models import kernels
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy import definitions
 from dpbandits.privacy import noise as noise_sources
-from dpbandits.state import State, StateKey, StateStore
-from dpbandits.state.ledger import Ledger
-from dpbandits.state.migration import migrated
 
-__all__ = ["arguments_of", "check_cells", "one_row", "reference_of", "taken_up"]
+__all__ = ["arguments_of", "check_cells", "one_row", "reference_of"]
 
 
 def check_cells(actions: CellMeasure, contexts: CellMeasure) -> None:
@@ -55,19 +51,6 @@ def one_row(context: ArrayLike) -> FloatArray:
     if rows.ndim != 2 or len(rows) != 1:
         raise InvalidData(f"context: expected one, of shape (d,), got shape {rows.shape}")
     return rows
-
-
-def taken_up(
-    path: str | PathLike[str], ledger: Ledger | None, key: StateKey | None, *, kind: str, version: int
-) -> tuple[StateStore, State]:
-    """A saved state and where it is kept.
-
-    Raises:
-        ForkedState, CorruptState: see `StateStore.load`.
-        IncompatibleState: another object's state, or of another version of it.
-    """
-    store = StateStore(path, ledger=ledger, key=key)
-    return store, migrated(store.load(), kind=kind, version=version)
 
 
 def arguments_of(config: Mapping[str, Any], policy: type[Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from os import PathLike
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,7 +30,6 @@ from dpbandits.central.explore_then_commit.configuration import (
     check_cells,
     one_row,
     reference_of,
-    taken_up,
 )
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
@@ -52,7 +51,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.state import State, StateKey
-from dpbandits.state.holder import Durable, in_turn
+from dpbandits.state.holder import Held, Holder, in_turn, saved_state
 from dpbandits.state.ledger import Ledger
 
 __all__ = ["PhasedExploreThenCommit"]
@@ -61,7 +60,7 @@ _PROBE = 2.0**38
 _STATE_VERSION = 2
 
 
-class PhasedExploreThenCommit:
+class PhasedExploreThenCommit(Held):
     """Kernel bandit on public actions and contexts that releases once a phase.
 
     Args:
@@ -134,7 +133,7 @@ class PhasedExploreThenCommit:
         self._releases = self._calibrated()
         self._released = np.zeros((0, self.features.n_features), dtype=np.int64)
         self._posterior = CoefficientPosterior.prior(self.features.eigenvalues)
-        self._durable = Durable(self._state, ledger=ledger, account=account)
+        self._holder = Holder(self._state, ledger=ledger, account=account)
         self._book = self._new_book()
         self._policy: PublishedFunction | None = None
         self._charged = self._pending_commit = False
@@ -174,14 +173,11 @@ class PhasedExploreThenCommit:
             horizon=self.horizon,
             rounds_per_user=self.privacy.rounds_per_user,
             user_ids=self.user_ids,
-            lineage=self._durable.lineage,
+            lineage=self._holder.lineage,
         )
 
-    def __reduce__(self) -> NoReturn:
-        self._durable.__reduce__()
-
     def __repr__(self) -> str:
-        return f"PhasedExploreThenCommit(lineage={self._durable.lineage[:8]!r}, asked={self._book.asked})"
+        return f"PhasedExploreThenCommit(lineage={self._holder.lineage[:8]!r}, asked={self._book.asked})"
 
     # -- what is promised ---------------------------------------------------------------------------
 
@@ -194,8 +190,8 @@ class PhasedExploreThenCommit:
             contexts=self.contexts,
             status=self._noise.status,
             unit_ids=self.user_ids,
-            witnessed=self._durable.witnessed,
-            charged=self._durable.charged,
+            witnessed=self._holder.witnessed,
+            charged=self._holder.charged,
             answers=None,
             release=replace(largest.record(), releases=len(self.phases)),
             release_epsilon=self.privacy.epsilon,
@@ -231,7 +227,7 @@ class PhasedExploreThenCommit:
         cells = self.contexts.measure.locate(contexts, name="contexts")
         digests = self._book.check_open(len(cells), users)
         if not self._charged:
-            self._durable.charge("run", epsilon=self.privacy.epsilon, delta=self.privacy.delta)
+            self._holder.charge("run", epsilon=self.privacy.epsilon, delta=self.privacy.delta)
             self._charged = True
         self._prepare()
         start = self._book.asked
@@ -297,7 +293,7 @@ class PhasedExploreThenCommit:
             self._make_durable()
 
     def _make_durable(self) -> None:
-        self._durable.commit()
+        self._holder.commit()
         self._pending_commit = False
         self._policy = self._fit()
 
@@ -372,7 +368,7 @@ class PhasedExploreThenCommit:
     @in_turn
     def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
         """Write the whole state, mode 0600, and keep it current at every release from now on."""
-        self._durable.save(path, key)
+        self._holder.save(path, key=key)
 
     def _state(self, lineage: str, position: int) -> State:
         noise, features = self._noise, self.features
@@ -404,7 +400,8 @@ class PhasedExploreThenCommit:
         key: StateKey | None = None,
     ) -> "PhasedExploreThenCommit":
         """Take up a saved state where it stood; raises as `ExploreThenCommit.load` does."""
-        store, state = taken_up(path, ledger, key, kind=cls.kind, version=_STATE_VERSION)
+        saved = saved_state(path, kind=cls.kind, version=_STATE_VERSION, ledger=ledger, key=key)
+        state = saved.state
         arrays = state.arrays
         try:
             policy = cls.from_config(state.public["config"])
@@ -419,14 +416,7 @@ class PhasedExploreThenCommit:
         drawn = released.ndim == 2 and released.dtype == np.int64 and len(released) <= len(policy.phases)
         if not drawn or released.shape[1] != features or posterior.shape != (2, features):
             raise CorruptState("the saved releases contradict the saved configuration")
-        policy._durable = Durable(
-            policy._state,
-            ledger=ledger,
-            account=account,
-            lineage=state.lineage,
-            position=state.position,
-            store=store,
-        )
+        policy._holder.take_up(saved, account=account)
         policy._book = policy._new_book()
         policy._book.restore(arrays)
         policy._released = released

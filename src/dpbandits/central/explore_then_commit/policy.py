@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,7 +32,6 @@ from dpbandits.central.explore_then_commit.configuration import (
     check_cells,
     one_row,
     reference_of,
-    taken_up,
 )
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
@@ -54,7 +53,7 @@ from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.rows.base import words_of
 from dpbandits.privacy.selection import permute_and_flip
 from dpbandits.state import State, StateKey
-from dpbandits.state.holder import Durable, in_turn
+from dpbandits.state.holder import Held, Holder, in_turn, saved_state
 from dpbandits.state.ledger import Ledger
 
 __all__ = ["Answer", "ExploreThenCommit", "NothingToLearn"]
@@ -63,7 +62,7 @@ _ANSWER_STREAM = 7_000
 _STATE_VERSION = 2
 
 
-class ExploreThenCommit:
+class ExploreThenCommit(Held):
     """Pure-epsilon kernel bandit: explore by public coins, learn sums, answer or release.
 
     Args:
@@ -177,17 +176,14 @@ class ExploreThenCommit:
             unit_ids=unit_ids,
             caps=self.uses.caps,
         )
-        self._durable = Durable(self._state, ledger=ledger, account=account)
-        self._shard = Shard(self._rules, lineage=self._durable.lineage)
+        self._holder = Holder(self._state, ledger=ledger, account=account)
+        self._shard = Shard(self._rules, lineage=self._holder.lineage)
         self._answered = 0
         self._released: tuple[FloatArray, FloatArray] | None = None  # mean and sd, (A, C) in reward units
         self.uses.warn_of_nothing_to_learn(self._rules.bound, rounds=rows, stacklevel=2)
 
-    def __reduce__(self) -> NoReturn:
-        self._durable.__reduce__()
-
     def __repr__(self) -> str:
-        return f"ExploreThenCommit(lineage={self._durable.lineage[:8]!r}, answered={self._answered})"
+        return f"ExploreThenCommit(lineage={self._holder.lineage[:8]!r}, answered={self._answered})"
 
     # -- what is promised and expected ------------------------------------------------------------
 
@@ -200,8 +196,8 @@ class ExploreThenCommit:
             contexts=self.contexts,
             status=self._noise.status,
             unit_ids=self._rules.unit_ids,
-            witnessed=self._durable.witnessed,
-            charged=self._durable.charged,
+            witnessed=self._holder.witnessed,
+            charged=self._holder.charged,
             answers=(budget.answers, budget.answer_epsilon) if budget.answers else None,
             release=None if release is None else release.record(),
             release_epsilon=budget.release_epsilon,
@@ -281,14 +277,14 @@ class ExploreThenCommit:
             )
         cell = int(self.contexts.measure.locate(one_row(context), name="context")[0])
         number = self._answered + 1
-        self._durable.charge(f"answer:{number}", epsilon=budget.answer_epsilon)
+        self._holder.charge(f"answer:{number}", epsilon=budget.answer_epsilon)
         scores, span = self.uses.scores(plan, cell, self._shard.cells.sums[0])
         words = words_of(self._noise, stream=_ANSWER_STREAM + number)
         index = permute_and_flip(
             scores.tolist(), sensitivity=span, epsilon=budget.answer_epsilon, words=words
         )
         self._answered = number
-        self._durable.commit()
+        self._holder.commit()
         return Answer(index, self.actions.points[index], number)
 
     @in_turn
@@ -302,13 +298,13 @@ class ExploreThenCommit:
         if mechanism is None:
             raise BudgetExceeded("no release was planned: build with delta > 0 and release_epsilon")
         if self._released is None:
-            self._durable.charge("release", epsilon=budget.release_epsilon, delta=self.privacy.delta)
+            self._holder.charge("release", epsilon=budget.release_epsilon, delta=self.privacy.delta)
             noisy = mechanism.release(self._shard.cells.sums[-1])
             posterior = mechanism.update(CoefficientPosterior.prior(self.features.eigenvalues), noisy)
             self._released = mechanism.tables(
                 posterior, reference=self._rules.reference, bound=self._rules.bound
             )
-        self._durable.commit()  # before anything computed from it leaves; a failed commit is repeated
+        self._holder.commit()  # before anything computed from it leaves; a failed commit is repeated
         mean, sd = self._released
         return PublishedFunction(
             actions=self.actions,
@@ -355,7 +351,7 @@ class ExploreThenCommit:
 
         With a `key` what is written is sealed.
         """
-        self._durable.save(path, key)
+        self._holder.save(path, key=key)
 
     def _state(self, lineage: str, position: int) -> State:
         noise, none = self._noise, np.zeros((0, 0))
@@ -391,7 +387,8 @@ class ExploreThenCommit:
             ForkedState: the ledger has seen this lineage go further than this copy.
             CorruptState, IncompatibleState: the file is torn, or another object's.
         """
-        store, state = taken_up(path, ledger, key, kind=cls.kind, version=_STATE_VERSION)
+        saved = saved_state(path, kind=cls.kind, version=_STATE_VERSION, ledger=ledger, key=key)
+        state = saved.state
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NothingToLearn)  # said when it was built
@@ -409,14 +406,7 @@ class ExploreThenCommit:
             raise CorruptState("the saved answers and release contradict the saved configuration")
         usca.uses = usca.uses.with_caps(caps)
         usca._rules = replace(usca._rules, caps=usca.uses.caps)
-        usca._durable = Durable(
-            usca._state,
-            ledger=ledger,
-            account=account,
-            lineage=state.lineage,
-            position=state.position,
-            store=store,
-        )
+        usca._holder.take_up(saved, account=account)
         usca._shard = Shard(usca._rules, lineage=state.lineage)
         usca._shard.restore(arrays)
         usca._answered = answered

@@ -1,0 +1,339 @@
+"""`Journal`: an append-only log that no crash, copy or knife can rewrite unnoticed.
+
+One file of records, each with a digest chained to the record before, and beside it `NAME.end`: how far the
+log reaches and its last digest. With a ledger, number and digest of the records are witnessed too. A record
+counts when three things have happened, each durable before the next:
+
+1. **write**: the record stands behind the last one;
+2. **witness**: `ledger.advance(lineage, number, digest)`, compare-and-set;
+3. **end**: the end file is replaced.
+
+`settle` comes before every append and finds one of these, E being the end file's number of records:
+
+| log | ledger | what happened | what follows |
+|---|---|---|---|
+| E | E | nothing | go on |
+| E, and bytes that are no record | E | died while writing | they are cut off: they never counted |
+| E + 1, chained | E | died before the witness | witnessed now: the record counts |
+| E + 1, chained | E + 1, this one | died before the end | the end is moved: the record counts |
+| E | E + 1 or further | a copy has gone on, or an old one was restored | `ForkedState` |
+| E + 1, chained | E + 1, another one | two copies wrote: this one was slower | `ForkedState` |
+| less than E, or changed | any | a cut or altered log | `CorruptState` |
+
+So an append that raised has either not happened, or the next `settle` returns its record as one that counts.
+Without a ledger, an old copy of both files cannot be told from the newest one.
+
+A journal does not lock: whoever appends holds a lock file over `settle` and `append`.
+"""
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from dpbandits.errors import CorruptState, ForkedState, IncompatibleState
+from dpbandits.state.files import open_regular, replace_durably, write_durably
+from dpbandits.state.ledger import Ledger, Witness
+
+__all__ = ["Journal", "Record"]
+
+FORMAT = 2
+"""Of the file. Format 1 stood for two layouts, one of the server's log and one of the log of answers."""
+
+_OLDER = (b"dpbandits server log 1\n", b'{"log": "dpbandits.answers.v1"')
+
+_FRAME = struct.Struct("<Qc")
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_END = struct.Struct(f"<QQ{_DIGEST_BYTES}s")
+
+
+class Record(NamedTuple):
+    """One entry: a kind of one byte, and content that the journal does not read."""
+
+    kind: bytes
+    content: bytes
+
+
+class _Mark(NamedTuple):
+    """A place in the log: records before it, bytes before it, digest of the last record."""
+
+    records: int
+    length: int
+    digest: bytes
+
+
+class Journal:
+    """An append-only log in one file, with its end beside it.
+
+    Args:
+        path: the file; `create` makes it.
+        kind: what is logged, public.
+        subject: whose log it is: the id of a release, the digest of a spec. Public.
+        ledger: witness of the records, under `lineage`; a log that was made with a ledger opens with it.
+        lineage: its name at the ledger; by default the subject's.
+
+    Raises:
+        IncompatibleState: the log is another subject's, another format's, or the ledger has never seen it.
+        CorruptState: log or end file are missing, cut or changed.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "words.log"
+        >>> journal = Journal.create(path, kind="words", subject="example")
+        >>> journal.append(b"W", b"first")
+        >>> Journal(path, kind="words", subject="example").settle()
+        [Record(kind=b'W', content=b'first')]
+    """
+
+    def __init__(
+        self, path: Path, *, kind: str, subject: str, ledger: Ledger | None = None, lineage: str | None = None
+    ) -> None:
+        self._path = path
+        self._kind = kind
+        self._header = _header(kind, subject)
+        self._ledger = ledger
+        self._lineage = subject if lineage is None else lineage
+        self._mark = self._first
+        self._check_header()
+
+    @classmethod
+    def create(
+        cls, path: Path, *, kind: str, subject: str, ledger: Ledger | None = None, lineage: str | None = None
+    ) -> "Journal":
+        """Begin a log; repeatable as long as it holds no record.
+
+        Raises:
+            CorruptState: there are records already, or the end of a log that was begun is missing.
+            IncompatibleState: the path holds another subject's log.
+        """
+        header = _header(kind, subject)
+        first = _Mark(0, len(header), hashlib.sha256(header).digest())
+        end = _end_path(path)
+        try:
+            with open_regular(path) as (file, size):
+                held = file.read(max(len(header), len(_OLDER[0])) + 1)
+        except FileNotFoundError:
+            held, size = b"", 0
+        if end.exists() or b"\n" in held:  # somebody got as far as a whole header
+            _compare(held, header, kind)
+            if size > len(header):
+                raise CorruptState(f"the log of {kind} was begun before and holds records: open it")
+        elif size > len(header):
+            raise _damaged(kind)
+        if not end.exists():
+            write_durably(path, header)
+            _write_end(end, first)
+        if ledger is not None:
+            ledger.advance(subject if lineage is None else lineage, position=0, digest=first.digest.hex())
+        return cls(path, kind=kind, subject=subject, ledger=ledger, lineage=lineage)
+
+    def __len__(self) -> int:
+        return self._mark.records
+
+    def __repr__(self) -> str:
+        return f"Journal(kind={self._kind!r}, records={len(self)})"
+
+    @property
+    def digest(self) -> str:
+        """Digest of the last record, which holds all before it: what a ledger witnesses."""
+        return self._mark.digest.hex()
+
+    def settle(self) -> list[Record]:
+        """Records that count and were not returned before, after finishing or dropping an interrupted append.
+
+        Those that another process appended, and those whose own append raised after they were written.
+
+        Raises:
+            ForkedState: another copy has gone on; nothing was changed.
+            CorruptState: the log was cut or changed; nothing was changed.
+            IncompatibleState: the ledger has never seen this log.
+        """
+        end = self._read_end()
+        if end.records < self._mark.records or (end.records == self._mark.records and end != self._mark):
+            raise self._shorter()
+        data = self._read(self._mark.length)
+        found: list[Record] = []
+        mark = self._mark
+        for record, after in _records(data, self._mark):
+            if mark.records > end.records:
+                break  # one record at most lies behind the end
+            found.append(record)
+            mark = after
+            if mark.records == end.records and mark != end:
+                raise _damaged(self._kind)
+        if mark.records < end.records:
+            raise _damaged(self._kind)
+        self._check_witness(end, mark)
+        if mark.length < self._mark.length + len(data):
+            os.truncate(self._path, mark.length)  # never witnessed, so it never counted
+        if mark != end:
+            _sync(self._path)  # whoever wrote it may have died before it was on disk
+            _write_end(_end_path(self._path), mark)
+        self._mark = mark
+        return found
+
+    def append(self, kind: bytes, content: bytes) -> None:
+        """Make a record durable, witnessed and counted, after `settle`. Act on it when this returns.
+
+        Raises:
+            ForkedState: another copy was faster; the record never counts.
+            OSError: the disk refused; the next `settle` says whether the record counts.
+        """
+        record = _FRAME.pack(len(content), kind) + content
+        digest = hashlib.sha256(self._mark.digest + record).digest()
+        after = _Mark(self._mark.records + 1, self._mark.length + len(record) + len(digest), digest)
+        self._write(record + digest)
+        if self._ledger is not None:
+            try:
+                self._ledger.advance(self._lineage, position=after.records, digest=digest.hex())
+            except ForkedState:
+                raise self._forked() from None
+        _write_end(_end_path(self._path), after)
+        self._mark = after
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    @property
+    def _first(self) -> _Mark:
+        return _Mark(0, len(self._header), hashlib.sha256(self._header).digest())
+
+    def _check_header(self) -> None:
+        try:
+            with open_regular(self._path) as (file, _):
+                held = file.read(max(len(self._header), len(_OLDER[0])))
+        except FileNotFoundError:
+            raise self._shorter() from None
+        _compare(held, self._header, self._kind)
+
+    def _check_witness(self, end: _Mark, here: _Mark) -> None:
+        """Hold the log against the ledger, and let it witness a last record that it has not seen."""
+        if self._ledger is None:
+            return
+        last = self._ledger.last(self._lineage)
+        if last is None:
+            raise IncompatibleState(
+                f"this ledger has never seen the log of {self._kind}: pass the one it was made with"
+            )
+        if last == Witness(here.records, here.digest.hex()):
+            return
+        if here.records != end.records + 1 or last != Witness(end.records, end.digest.hex()):
+            raise self._forked()
+        try:
+            self._ledger.advance(self._lineage, position=here.records, digest=here.digest.hex())
+        except ForkedState:
+            raise self._forked() from None
+
+    def _read(self, offset: int) -> bytes:
+        try:
+            with open_regular(self._path) as (file, size):
+                if size < offset:
+                    raise self._shorter()
+                file.seek(offset)
+                return file.read()
+        except FileNotFoundError:
+            raise self._shorter() from None
+
+    def _read_end(self) -> _Mark:
+        try:
+            with open_regular(_end_path(self._path)) as (file, size):
+                if size == _END.size:
+                    return _Mark(*_END.unpack(file.read()))
+        except FileNotFoundError:
+            pass
+        raise _damaged(self._kind)
+
+    def _write(self, data: bytes) -> None:
+        """Behind the last record, through to disk; a failure is undone where the disk lets it."""
+        # No O_CREAT: a log that was deleted must not be begun anew.
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            os.ftruncate(descriptor, self._mark.length)
+            os.lseek(descriptor, self._mark.length, os.SEEK_SET)
+            try:
+                remaining = memoryview(data)
+                while remaining:
+                    remaining = remaining[os.write(descriptor, remaining) :]
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, self._mark.length)
+                raise
+        finally:
+            os.close(descriptor)
+
+    def _forked(self) -> ForkedState:
+        return ForkedState(
+            f"the ledger has witnessed other records of {self._kind} than this log holds: another copy has "
+            "gone on, or an old one was restored; use the newest"
+        )
+
+    def _shorter(self) -> CorruptState:
+        return CorruptState(
+            f"the log of {self._kind} is missing, empty or shorter than it was: restore it from a backup"
+        )
+
+
+def _header(kind: str, subject: str) -> bytes:
+    return (json.dumps({"journal": kind, "format": FORMAT, "subject": subject}) + "\n").encode()
+
+
+def _compare(held: bytes, header: bytes, kind: str) -> None:
+    """Refuse a file that does not begin with the header."""
+    if held.startswith(_OLDER):
+        raise IncompatibleState(
+            f"the log of {kind} has format 1, which early builds of dpbandits 0.1.0.dev0 wrote: "
+            "finish it with the release that wrote it, or begin another"
+        )
+    if held.startswith(header):
+        return
+    try:
+        found = json.loads(held.partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        raise CorruptState(f"the log of {kind} does not begin with its header") from None
+    if not isinstance(found, dict) or "journal" not in found:
+        raise CorruptState(f"the log of {kind} does not begin with its header")
+    if found.get("format") != FORMAT:
+        raise IncompatibleState(
+            f"the log of {kind} has another format than {FORMAT}: use the release of its writer"
+        )
+    raise IncompatibleState(f"the log of {kind} belongs to another subject: choose another folder")
+
+
+def _records(data: bytes, at: _Mark) -> Iterator[tuple[Record, _Mark]]:
+    """Records and where the log stands after each, up to the first bytes that are none."""
+    start = 0
+    while start + _FRAME.size <= len(data):
+        size, kind = _FRAME.unpack_from(data, start)
+        stop = start + _FRAME.size + size
+        if stop + _DIGEST_BYTES > len(data):
+            return
+        digest = hashlib.sha256(at.digest + data[start:stop]).digest()
+        if digest != data[stop : stop + _DIGEST_BYTES]:
+            return
+        at = _Mark(at.records + 1, at.length + stop + _DIGEST_BYTES - start, digest)
+        yield Record(kind, data[start + _FRAME.size : stop]), at
+        start = stop + _DIGEST_BYTES
+
+
+def _end_path(path: Path) -> Path:
+    return path.with_name(path.name + ".end")
+
+
+def _write_end(path: Path, mark: _Mark) -> None:
+    beside = path.with_name(path.name + ".next")
+    write_durably(beside, _END.pack(*mark))
+    replace_durably(beside, path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _damaged(kind: str) -> CorruptState:
+    return CorruptState(f"the log of {kind} was changed or cut: restore it and its end from a backup")
