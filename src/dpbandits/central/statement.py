@@ -1,16 +1,28 @@
-"""The statement that a trusted server makes about block release, part by part."""
+"""The statements that a trusted server makes, part by part: of blocks, trees, and explore then commit."""
 
-from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.certificates import NearGaussianDP
-from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer, Status
-from dpbandits.privacy.prefix_sums import BlockRelease
+from dataclasses import replace
 
-__all__ = ["block_release_guarantee", "release_guarantee"]
+from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.privacy import sentences
+from dpbandits.privacy.certificates import Certificate, GaussianDP, PureDP, ZeroConcentratedDP
+from dpbandits.privacy.definitions import JointDP, counted
+from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Status
+from dpbandits.privacy.mixed import PureBeside
+from dpbandits.privacy.prefix_sums import BlockRelease, TreeRelease
+from dpbandits.privacy.sentences import kept, kept_if, protected_from, shown_to, trusted
+
+__all__ = ["block_release_guarantee", "explore_guarantee", "tree_guarantee"]
+
+# -- sums that a policy releases as it goes -------------------------------------------------------
 
 PUBLIC_SETS_NOTE = (
     "Decision sets are declared public: this promise covers rewards only. Everybody may learn what every "
     "user was offered and, since choices follow from releases and public coins, what every user was given."
+)
+
+REWARD_NEIGHBOURS = (
+    "two histories are neighbours when one user's rewards (and whether they were reported) are replaced "
+    "by any others and all decision sets and everybody else's rewards are unchanged"
 )
 
 THEOREM = (
@@ -23,17 +35,28 @@ THEOREM = (
     "differential privacy by the billboard lemma."
 )
 
-NEAR_GAUSSIAN_THEOREM = (
-    " The scale rests on a closer certificate: all draws together are within the stated total variation of "
-    "rounded real-valued Gaussian noise, whose stream of releases is a Gaussian matrix mechanism on an "
-    "adaptive stream (Denisov et al. 2022; Smith, Thakurta 2022). Its delta, and 1 + e to the epsilon times "
-    "that distance, add up to at most the promised delta."
+ON_A_STREAM = (
+    ", whose stream of releases is a Gaussian matrix mechanism on an adaptive stream (Denisov et al. 2022; "
+    "Smith, Thakurta 2022)"
 )
-"""Follows `THEOREM` where the certificate is `NearGaussianDP`."""
 
 SIMULATED_THEOREM = (
     "With real-valued Gaussian noise from a secret source the stream of releases would be a Gaussian matrix "
     "mechanism on an adaptive stream (Denisov et al. 2022) and everything else post-processing."
+)
+
+TREE_ATTACK = (
+    "likelihood-ratio test on the stacked tree nodes between two neighbours that the promise covers, "
+    "features e_1 and -e_1 with reward 1, which reaches the real epsilon stated below "
+    "(dpbandits.privacy.prefix_sums.tree, tests of attacks on adaptive streams). A feature map "
+    "without opposite vectors gives away less: what its own vectors can move."
+)
+
+DOUBLING_NOTE = (
+    "The horizon is unknown: epochs double in length and each has a tree of its own with the scale that "
+    "its own number of levels needs (the one shown is the current epoch's). A user with k_e of k rounds "
+    "in epoch e spends the share (k_e/k)^2 of the squared privacy loss there, and the shares sum to at "
+    "most one."
 )
 
 
@@ -56,22 +79,16 @@ def block_release_guarantee(
         witnessed: whether a ledger refuses a second copy of a saved state.
         public_decision_sets: whether only rewards are protected.
     """
-    what = "reward" if public_decision_sets else "decision set and reward"
-    statistics = (
-        "sums of centred rewards times features"
-        if public_decision_sets
-        else "sums of phi phi^T and of centred rewards times features"
-    )
-    record = MechanismRecord(
+    what, statistics = "decision set and reward", "sums of phi phi^T and of centred rewards times features"
+    if public_decision_sets:
+        what, statistics = "reward", "sums of centred rewards times features"
+    record = replace(
+        release.record(),
         name=f"{statistics} (the unit is one user's {what}), mixed over the blocks",
         law="discrete Gaussian" if status == "enforced" else "rounded Gaussian",
-        scale=release.sigma,
-        sensitivity=release.sensitivity,
-        certificate=release.certificate,
-        releases=release.factor.n_blocks,
         unit="in lattice units of 2^-20",
     )
-    return release_guarantee(
+    return _sums_guarantee(
         privacy,
         record,
         status=status,
@@ -81,7 +98,52 @@ def block_release_guarantee(
     )
 
 
-def release_guarantee(
+def tree_guarantee(
+    privacy: JointDP,
+    release: TreeRelease,
+    *,
+    status: Status,
+    user_ids: bool,
+    witnessed: bool,
+    paper_constants: str | None,
+    doubling: bool,
+) -> Guarantee:
+    """The guarantee of `Dubey2021`.
+
+    With `paper_constants` it states the epsilon that the printed scale really gives at this delta; it
+    is `broken`, with the attack named, where that is more than was promised.
+
+    Args:
+        release: with `paper_constants` and doubling that of the first epoch, where the printed scales fall
+            shortest; else the current one's.
+    """
+    record, broken_by = release.record(), None
+    notes = [DOUBLING_NOTE] if doubling else []
+    if paper_constants is not None:
+        distance = release.sensitivity / release.sigma
+        certificate = ZeroConcentratedDP(0.5 * distance**2) if status == "enforced" else GaussianDP(distance)
+        real = certificate.epsilon_at(privacy.delta)
+        notes.append(
+            f"The noise scale is the printed formula {paper_constants!r} of Dubey2021, "
+            f"{release.noise_sd:.6g} a node. "
+            f"At delta = {privacy.delta:g} it really gives epsilon = {real:.4g}, where {privacy.epsilon:g} "
+            "was claimed, for features and rewards of norm at most 1."
+        )
+        record = replace(record, certificate=certificate)
+        broken_by = TREE_ATTACK if certificate.delta_at(privacy.epsilon) > privacy.delta else None
+    return _sums_guarantee(
+        privacy,
+        record,
+        status=status,
+        user_ids=user_ids,
+        witnessed=witnessed,
+        public_decision_sets=False,
+        notes=tuple(notes),
+        broken_by=broken_by,
+    )
+
+
+def _sums_guarantee(
     privacy: JointDP,
     record: MechanismRecord,
     *,
@@ -92,89 +154,227 @@ def release_guarantee(
     notes: tuple[str, ...] = (),
     broken_by: str | None = None,
 ) -> Guarantee:
-    """The guarantee of a central policy with one mechanism, whatever it releases.
-
-    Args:
-        privacy: the definition and its numbers.
-        record: the mechanism, with its certificate.
-        status: of the noise source.
-        user_ids, witnessed, public_decision_sets: as in `block_release_guarantee`.
-        notes: further sentences.
-        broken_by: the attack, where the noise is less than the promise needs.
-    """
-    if status not in ("enforced", "simulated"):
-        raise InvalidParameter(f"status is {status!r}: block release is enforced or simulated")
-    rounds = "1 round" if privacy.rounds_per_user == 1 else f"{privacy.rounds_per_user} rounds"
+    """The guarantee of a policy with one mechanism; `broken_by` names the attack on too little noise."""
+    sentences.check_noise_status(status)
+    rounds = counted(privacy.rounds_per_user, "round")
     reaches = "" if public_decision_sets else "Each decision reaches its own user only. "
-    unchecked = [
-        "Domain, reward range, horizon, blocks, kernel, features, public decision sets, data given to "
-        "warm_start and every other parameter were chosen without looking at the private data.",
-        "Users come in the same order, whatever one of them brings. A refused ask takes no round, and all "
-        "who follow move up: check decision sets before a user's turn, or repair them and ask again.",
-        f"{reaches}All of one person's rounds carry that person's one id." if user_ids else reaches.strip(),
-        "Nothing else is computed from the same people's data, a fresh start of this policy included; or its "
-        "promise is added to this one (an account of a ledger does so).",
-        "The server, its memory, its saved state and the operating system's random numbers are out of the "
-        "attacker's reach, and so are response times.",
-    ]
-    enforced = [
-        "Feature vectors have norm at most 1 and rewards lie in the public range: both are bounded and "
-        "turned into integers before they are summed, and the bound is checked on the integers.",
-        "A round belongs to the block of its ask. A reward that is missing, refused, abandoned or late "
-        "contributes nothing, and moves nobody else to another block.",
-        "Noise is drawn once per release and never drawn again. From the first save on it is stored with its "
-        "release before anything is computed from them, and a restart goes on from there.",
-        "Every random choice made in public comes from coins keyed by (seed, purpose, round); nothing that "
-        "is accepted from one user can shift anybody else's coins.",
-    ]
-    contribution = f"No user id takes part in more than {rounds}: one more ask is refused."
-    if user_ids:
-        enforced.append(contribution)
-    else:
-        unchecked.append(f"No user takes part in more than {rounds} (asks carry no user id).")
-    copies = "Only one copy of a saved state goes on"
-    if witnessed:
-        enforced.append(f"{copies}: the ledger refuses a second one.")
-    else:
-        unchecked.append(f"{copies} (attach a ledger to have this checked).")
+    people = f"{reaches}All of one person's rounds carry that person's one id." if user_ids else reaches
+    assumptions = (
+        *kept(
+            "Feature vectors have norm at most 1 and rewards lie in the public range: both are bounded and "
+            "turned into integers before they are summed, and the bound is checked on the integers.",
+            "A round belongs to the block of its ask. A reward that is missing, refused, abandoned or late "
+            "contributes nothing, and moves nobody else to another block.",
+            "Noise is drawn once per release and never drawn again. From the first save on it is stored with "
+            "its release before anything is computed from them, and a restart goes on from there.",
+            "Every random choice made in public comes from coins keyed by (seed, purpose, round); nothing "
+            "that is accepted from one user can shift anybody else's coins.",
+        ),
+        *trusted(
+            "Domain, reward range, horizon, blocks, kernel, features, public decision sets, data given to "
+            "warm_start and every other parameter were chosen without looking at the private data.",
+            "Users come in the same order, whatever one of them brings. A refused ask takes no round, and "
+            "all who follow move up: check decision sets before a user's turn, or repair them and ask again.",
+            *([people.strip()] if people else []),
+            "Nothing else is computed from the same people's data, a fresh start of this policy included; "
+            "or its promise is added to this one (an account of a ledger does so).",
+            sentences.SERVER_OUT_OF_REACH,
+        ),
+        kept_if(
+            user_ids,
+            "",
+            how=f"No user id takes part in more than {rounds}: one more ask is refused.",
+            otherwise=f"No user takes part in more than {rounds} (asks carry no user id).",
+        ),
+        sentences.one_copy(witnessed=witnessed),
+    )
+    theorem = sentences.reason(THEOREM, record.certificate, which=ON_A_STREAM)
     return Guarantee(
         definition=privacy,
         observers=(
-            Observer(who="the server", sees="every decision set and every reward", protected=False),
-            Observer(who="each user", sees="the user's own decision", protected=False),
-            Observer(
-                who="everyone else, users and outsiders",
-                sees="all other users' decisions, all releases, and everything computed from them",
-                protected=True,
+            shown_to("the server", "every decision set and every reward"),
+            shown_to("each user", "the user's own decision"),
+            protected_from(
+                "everyone else, users and outsiders",
+                "all other users' decisions, all releases, and everything computed from them",
             ),
         ),
         mechanisms=(record,),
-        assumptions=(
-            *(Assumption(text=text, enforced=True) for text in enforced),
-            *(Assumption(text=text, enforced=False) for text in unchecked if text),
-        ),
-        theorem=_theorem(record, status),
+        assumptions=sentences.in_order(assumptions),
+        theorem=theorem if status == "enforced" else SIMULATED_THEOREM,
         status="broken" if broken_by else status,
         certificate=None if broken_by else record.certificate,
         attack=broken_by,
-        unit=_reward_unit(privacy) if public_decision_sets else "",
-        neighbours=_REWARD_NEIGHBOURS if public_decision_sets else "",
+        unit=f"one user: the rewards of at most {rounds}" if public_decision_sets else "",
+        neighbours=REWARD_NEIGHBOURS if public_decision_sets else "",
         notes=(PUBLIC_SETS_NOTE, *notes) if public_decision_sets else notes,
     )
 
 
-_REWARD_NEIGHBOURS = (
-    "two histories are neighbours when one user's rewards (and whether they were reported) are replaced "
-    "by any others and all decision sets and everybody else's rewards are unchanged"
+# -- explore then commit ------------------------------------------------------------------------
+
+ANSWER_THEOREM = (
+    "For every context, the scores of actions are exact integer sums of each row's capped reward times a "
+    "public influence, so replacing one user's rows changes them by a vector whose spread is at most the "
+    "computed range; permute-and-flip at that range is epsilon-differentially private (McKenna, Sheldon "
+    "2020; the argument for ranges stands in dpbandits.privacy.selection)."
+)
+RELEASE_THEOREM = (
+    "The released vector is an exact integer sum of each row's capped reward times a public vector; "
+    "replacing one user's rows moves it by at most the computed Euclidean distance, against which the noise "
+    "is calibrated. Predictions from it are post-processing."
+)
+COMPOSITION = (
+    "Answers, the release and the histogram, if any, add up by basic composition, and the server refuses "
+    "what would go beyond the promise. Explored actions come from public coins and tell nothing; an answer "
+    "to one user is computed from the others' data through these mechanisms only (billboard lemma)."
+)
+PHASES = (
+    "Each phase releases the sums of its own explored rounds. A user of one round is in one release at most, "
+    "so phases compose in parallel; over users who spread k rounds, squares of their shares add up to no "
+    "more than k rounds in one phase would cost. Which rounds explore is decided by public coins; an action "
+    "is computed from past releases, public coins and the user's own context only (billboard lemma)."
+)
+PROPENSITIES = (
+    "Propensities, where rows have them, should be a public function of public strata: a wrong one makes "
+    "answers worse. What a row can change is bounded whatever it says."
 )
 
 
-def _reward_unit(privacy: JointDP) -> str:
-    rounds = "1 round" if privacy.rounds_per_user == 1 else f"{privacy.rounds_per_user} rounds"
-    return f"one user: the rewards of at most {rounds}"
+def explore_guarantee(
+    privacy: JointDP,
+    *,
+    contexts: ContextLaw,
+    status: Status,
+    unit_ids: bool,
+    witnessed: bool,
+    charged: bool,
+    answers: tuple[int, float] | None,
+    release: MechanismRecord | None,
+    release_epsilon: float,
+    phased: bool = False,
+) -> Guarantee:
+    """The guarantee of a whole `ExploreThenCommit`, or `PhasedExploreThenCommit`, before any data.
+
+    Args:
+        privacy: the total promise.
+        contexts: the law of contexts, which may have spent epsilon.
+        status: of the noise.
+        unit_ids: whether rows name their unit.
+        witnessed: whether a ledger refuses a second copy of a saved state.
+        charged: whether a ledger's account pays.
+        answers: (how many at most, epsilon of each).
+        release: the record of the release, where one is planned.
+        release_epsilon: its share of the promise.
+        phased: whether there is a release a phase, and decisions instead of answers.
+    """
+    records = []
+    if contexts.epsilon > 0.0:
+        records.append(
+            MechanismRecord(
+                name="counts of contexts per cell",
+                law="discrete Laplace",
+                scale=2.0 * contexts.rounds_per_user / contexts.epsilon,
+                sensitivity=2.0 * contexts.rounds_per_user,
+                certificate=PureDP(contexts.epsilon),
+                releases=1,
+                unit="in counts, summed over cells",
+            )
+        )
+    if answers is not None:
+        count, epsilon = answers
+        records.append(
+            MechanismRecord(
+                name=f"answers, the best action at a context, epsilon {epsilon:g} each",
+                law="permute-and-flip: exponential",
+                scale=1.0 / epsilon,
+                sensitivity=float(count),
+                certificate=PureDP(count * epsilon),
+                releases=count,
+                unit="in ranges of an answer's scores, each computed exactly",
+            )
+        )
+    certificate: Certificate = PureDP(privacy.epsilon)
+    parts = [ANSWER_THEOREM] if answers is not None else []
+    if release is not None and release.certificate is not None:
+        records.append(release)
+        parts.append(sentences.reason(RELEASE_THEOREM, None))
+        pure = privacy.epsilon - release_epsilon
+        certificate = PureBeside(pure, release.certificate) if pure > 0.0 else release.certificate
+    parts.append(PHASES if phased else COMPOSITION)
+    sees = (
+        "all others' actions, the releases and everything computed from them"
+        if phased
+        else "all answers, the released policy and everything computed from them"
+    )
+    assumptions = (
+        *kept(
+            "Every reward is clipped to the public cap of its cell and turned into an integer before it is "
+            "added up; all sensitivities are computed on these integers.",
+            *(_phased_rules() if phased else _rules(answers is not None, release is not None, charged)),
+        ),
+        *trusted(
+            "Kernel, actions, reward range, horizon and every other parameter were chosen without looking at "
+            "the private data.",
+            "The number of rows is public: neighbours have equally many, and all of them are accepted.",
+            *(
+                [
+                    "An action reaches the user whose context it is for; that user's own context is not "
+                    "protected from whoever sees it."
+                ]
+                if phased or answers is not None
+                else []
+            ),
+            sentences.SERVER_OUT_OF_REACH,
+        ),
+        _contexts_assumption(contexts),
+        kept_if(
+            unit_ids,
+            f"No unit has more than {counted(privacy.rounds_per_user, 'row')}",
+            how=": more are refused.",
+            otherwise=" (rows carry no unit id).",
+        ),
+        sentences.one_copy(witnessed=witnessed),
+    )
+    return Guarantee(
+        definition=privacy,
+        observers=(
+            shown_to("the server", "every context, action and reward"),
+            protected_from("everyone else, users and outsiders", sees),
+        ),
+        mechanisms=tuple(records),
+        assumptions=sentences.in_order(assumptions),
+        theorem=" ".join(parts),
+        status="simulated" if contexts.status == "simulated" else status,
+        certificate=certificate,
+        notes=(
+            contexts.describe() + " Where it is wrong, answers are worse; the promise holds all the same.",
+            *([] if phased else [PROPENSITIES]),
+        ),
+    )
 
 
-def _theorem(record: MechanismRecord, status: Status) -> str:
-    if status != "enforced":
-        return SIMULATED_THEOREM
-    return THEOREM + NEAR_GAUSSIAN_THEOREM if isinstance(record.certificate, NearGaussianDP) else THEOREM
+def _rules(answers: bool, releases: bool, charged: bool) -> list[str]:  # noqa: FBT001
+    counting = "charged to the ledger before it is drawn" if charged else "counted before it leaves"
+    answered = f"Answers beyond the promise are refused; each is {counting}."
+    released = "The release is drawn once and never again, also after a restart from a saved state."
+    return [*([answered] if answers else []), *([released] if releases else [])]
+
+
+def _phased_rules() -> list[str]:
+    return [
+        "Every phase is released once and never again, also after a restart from a saved state.",
+        "A round belongs to the phase of its ask; a reward that comes after that phase's release is dropped, "
+        "and a missing one contributes zero and shifts nobody.",
+    ]
+
+
+def _contexts_assumption(contexts: ContextLaw) -> Assumption:
+    if contexts.source != "private histogram":
+        return Assumption(text="The law of contexts does not come from the protected people.", enforced=False)
+    return kept_if(
+        contexts.counted_units,
+        f"The histogram of contexts counted no unit with more than {contexts.rounds_per_user} row(s)",
+        how=": more are refused.",
+        otherwise=" (it was given no unit ids).",
+    )

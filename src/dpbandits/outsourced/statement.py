@@ -2,11 +2,10 @@
 
 import math
 
-from dpbandits.errors import InvalidParameter
 from dpbandits.outsourced.scaling import RADIUS
 from dpbandits.privacy.calibration import GaussianDP, PureDP
 from dpbandits.privacy.definitions import RowDP
-from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer, Status
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
 from dpbandits.privacy.rows import (
     AnswerLaplace,
     GaussianRows,
@@ -14,17 +13,24 @@ from dpbandits.privacy.rows import (
     RandomisedResponse,
     RowMechanism,
 )
+from dpbandits.privacy.sentences import (
+    LEDGER_CHECKS_COPIES,
+    check_noise_status,
+    kept,
+    protected_from,
+    reason,
+    shown_to,
+    trusted,
+)
 
-__all__ = ["release_guarantee"]
+__all__ = ["rows_guarantee"]
 
 _THEOREMS = {
     "l2_laplace": (
         "The noise on the lattice has probabilities proportional to exp(-a |k|) with one normaliser for all "
         "rows, so by the triangle inequality no output is more than exp(a |x - x'|) times as likely under "
-        "one "
-        "position as under another (metric differential privacy, Chatzikokolakis et al. 2013); rounding to "
-        "the "
-        "lattice is counted in a. The derivation stands in dpbandits.privacy.rows."
+        "one position as under another (metric differential privacy, Chatzikokolakis et al. 2013); rounding "
+        "to the lattice is counted in a. The derivation stands in dpbandits.privacy.rows."
     ),
     "gaussian": (
         "Discrete Gaussian noise on an integer vector whose centre moves by at most the stated sensitivity "
@@ -37,7 +43,7 @@ _THEOREMS = {
 }
 
 
-def release_guarantee(
+def rows_guarantee(
     *,
     definition: RowDP,
     mechanism: RowMechanism,
@@ -64,8 +70,7 @@ def release_guarantee(
         durable: whether the curator's state and log are on disk.
         evaluated: whether answers come from a function or a program, which may fail, and not from a column.
     """
-    if status not in ("enforced", "simulated"):
-        raise InvalidParameter(f"status is {status!r}: a release is enforced or simulated")
+    check_noise_status(status)
     records = [
         MechanismRecord(
             name="positions of all rows, each on its own",
@@ -77,20 +82,18 @@ def release_guarantee(
             unit="in public coordinates",
         )
     ]
-    certificate = mechanism.certificate
-    epsilon = definition.epsilon
-    neighbours = definition.neighbours
-    unit = definition.unit
+    certificate, epsilon = mechanism.certificate, definition.epsilon
+    neighbours, unit = definition.neighbours, definition.unit
+    sees = "the released positions (exact answers come on top, and this promise says nothing of them)"
     if answers is not None:
         paid = PureDP(answers.epsilon)
         certificate = certificate.compose(paid)
         epsilon = max(definition.epsilon + answers.epsilon, certificate.epsilon_at(definition.delta))
+        sees = "the released positions and the noised answers"
         neighbours = (
             "two tables are neighbours when they have the same rows except one, that row's two positions "
-            "are at "
-            f"most {definition.distance:g} apart (Euclidean distance after public scaling), and its two "
-            "answers "
-            f"differ by at most {answers.distance:g}"
+            f"are at most {definition.distance:g} apart (Euclidean distance after public scaling), and its "
+            f"two answers differ by at most {answers.distance:g}"
         )
         unit = f"{definition.unit}, together with a change of its answer by up to {answers.distance:g}"
         records.append(
@@ -107,29 +110,14 @@ def release_guarantee(
     return Guarantee(
         definition=definition,
         observers=(
-            Observer(who="the curator", sees="the whole table", protected=False),
-            Observer(
-                who="the modeler and everybody else",
-                sees=(
-                    "the released positions and the noised answers"
-                    if answers is not None
-                    else (
-                        "the released positions (exact answers come on top, and this promise says "
-                        "nothing of them)"
-                    )
-                ),
-                protected=True,
-            ),
+            shown_to("the curator", "the whole table"),
+            protected_from("the modeler and everybody else", sees),
         ),
         mechanisms=tuple(records),
         assumptions=(
-            *(
-                Assumption(text=text, enforced=True)
-                for text in _enforced(status=status, witnessed=witnessed, budgeted=budgeted, durable=durable)
-            ),
-            *(
-                Assumption(text=text, enforced=False)
-                for text in _unchecked(
+            *kept(*_kept(status=status, witnessed=witnessed, budgeted=budgeted, durable=durable)),
+            *trusted(
+                *_trusted(
                     witnessed=witnessed,
                     budgeted=budgeted,
                     durable=durable,
@@ -137,7 +125,7 @@ def release_guarantee(
                 )
             ),
         ),
-        theorem=_THEOREMS[mechanism.name],
+        theorem=reason(_THEOREMS[mechanism.name], mechanism.certificate),
         status=status,
         certificate=certificate,
         epsilon=epsilon,
@@ -153,7 +141,7 @@ def release_guarantee(
     )
 
 
-def _enforced(*, status: Status, witnessed: bool, budgeted: bool, durable: bool) -> list[str]:
+def _kept(*, status: Status, witnessed: bool, budgeted: bool, durable: bool) -> list[str]:
     texts = [
         "Rows are scaled by the declared public bounds only, and rows outside are refused or clipped.",
     ]
@@ -170,12 +158,10 @@ def _enforced(*, status: Status, witnessed: bool, budgeted: bool, durable: bool)
         ]
     texts.append("A curator is not copied, pickled, used behind a fork or by two threads at once.")
     if status == "enforced":
-        texts.append(
-            "Rows are shuffled by random numbers of the operating system before they get their numbers."
-        )
-        texts.append(
-            "The noise is drawn from exactly the stated law, on integers, from secure random numbers."
-        )
+        texts += [
+            "Rows are shuffled by random numbers of the operating system before they get their numbers.",
+            "The noise is drawn from exactly the stated law, on integers, from secure random numbers.",
+        ]
     if witnessed:
         texts.append(
             "Only one copy of the curator's directory goes on: the ledger refuses a second one, a restored "
@@ -187,7 +173,7 @@ def _enforced(*, status: Status, witnessed: bool, budgeted: bool, durable: bool)
     return texts
 
 
-def _unchecked(*, witnessed: bool, budgeted: bool, durable: bool, failing: bool) -> list[str]:
+def _trusted(*, witnessed: bool, budgeted: bool, durable: bool, failing: bool) -> list[str]:
     texts = [
         "Bounds, columns, mechanism, distance and every other parameter were chosen without looking at the "
         "table.",
@@ -212,8 +198,8 @@ def _unchecked(*, witnessed: bool, budgeted: bool, durable: bool, failing: bool)
         )
     elif not witnessed:
         texts.append(
-            "Only one copy of the curator's directory goes on, and nobody shortens its log of answers "
-            "(attach a ledger to have this checked)."
+            "Only one copy of the curator's directory goes on, and nobody shortens its log of answers"
+            + LEDGER_CHECKS_COPIES
         )
     return texts
 
@@ -289,10 +275,7 @@ def _delta_note(definition: RowDP, rows: int) -> list[str]:
 def _attacker_note(mechanism: RowMechanism) -> str:
     return (
         "What an attacker may still learn: how many rows there are; the shape of the whole cloud of rows, "
-        "since noise "
-        f"averages out over many; for each row, a position with an error of about {mechanism.law.sd:.3g} a "
-        "coordinate "
-        "(public coordinates); and with an answer, or with knowledge about the person, which released row "
-        "is likely "
-        "that person's."
+        f"since noise averages out over many; for each row, a position with an error of about "
+        f"{mechanism.law.sd:.3g} a coordinate (public coordinates); and with an answer, or with knowledge "
+        "about the person, which released row is likely that person's."
     )

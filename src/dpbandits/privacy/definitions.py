@@ -22,6 +22,7 @@ __all__ = [
     "LocalDP",
     "NoPrivacy",
     "RowDP",
+    "counted",
     "from_config",
     "warn_if_delta_large",
 ]
@@ -73,6 +74,11 @@ def _warn_above_threshold(delta: float) -> None:
         )
 
 
+def counted(n: int, noun: str) -> str:
+    """The number with its noun: "1 round", "2 rounds"."""
+    return f"{n} {noun}" + ("" if n == 1 else "s")
+
+
 @dataclass(frozen=True, kw_only=True)
 class JointDP:
     """Joint differential privacy: what everybody else sees says little about one user.
@@ -108,8 +114,9 @@ class JointDP:
     @property
     def unit(self) -> str:
         """Whose data is protected as one piece."""
-        rounds = "1 round" if self.rounds_per_user == 1 else f"{self.rounds_per_user} rounds"
-        return f"one user: everything the user contributes in at most {rounds}"
+        return (
+            f"one user: everything the user contributes in at most {counted(self.rounds_per_user, 'round')}"
+        )
 
     @property
     def neighbours(self) -> str:

@@ -35,9 +35,9 @@ from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
 from dpbandits.central.explore_then_commit.publish import FunctionRelease
 from dpbandits.central.explore_then_commit.schedule import PhaseCosts, scheduled
-from dpbandits.central.explore_then_commit.statement import usca_guarantee
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS, CellSums, integer_caps
 from dpbandits.central.published_function import PublishedFunction
+from dpbandits.central.statement import explore_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
@@ -185,7 +185,7 @@ class PhasedExploreThenCommit(Held):
     def guarantee(self) -> Guarantee:
         """(epsilon, delta)-joint DP; the same before, during and after the run."""
         largest = max(self._releases, key=lambda release: release.sensitivity)
-        found = usca_guarantee(
+        found = explore_guarantee(
             self.privacy,
             contexts=self.contexts,
             status=self._noise.status,

@@ -36,10 +36,10 @@ from dpbandits.central.explore_then_commit.configuration import (
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
 from dpbandits.central.explore_then_commit.rows import RowRules, Shard
-from dpbandits.central.explore_then_commit.statement import usca_guarantee
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS
 from dpbandits.central.explore_then_commit.uses import Answer, Budget, NothingToLearn, Uses
 from dpbandits.central.published_function import PublishedFunction
+from dpbandits.central.statement import explore_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
@@ -191,7 +191,7 @@ class ExploreThenCommit(Held):
     def guarantee(self) -> Guarantee:
         """The total promise; the same before, during and after."""
         budget, release = self.uses.budget, self.uses.release
-        return usca_guarantee(
+        return explore_guarantee(
             self.privacy,
             contexts=self.contexts,
             status=self._noise.status,

@@ -31,7 +31,7 @@ from dpbandits import _checks, domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.configuration import parsed
 from dpbandits.central.published.printed import Formula, printed_scale
-from dpbandits.central.published.statement import tree_guarantee
+from dpbandits.central.statement import tree_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features import Features

@@ -8,7 +8,7 @@ from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import InvalidData
-from dpbandits.lab.baselines._guarantees import uses_no_data
+from dpbandits.lab.baselines.statement import uses_no_data
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy.guarantee import Guarantee
 

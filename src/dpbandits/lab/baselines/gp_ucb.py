@@ -14,7 +14,7 @@ from dpbandits import domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines._guarantees import no_privacy
+from dpbandits.lab.baselines.statement import no_privacy
 from dpbandits.models import features as feature_models
 from dpbandits.models import kernels
 from dpbandits.models.features import Features, mercer_or_given

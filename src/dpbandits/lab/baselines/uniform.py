@@ -6,7 +6,7 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
-from dpbandits.lab.baselines._guarantees import uses_no_data
+from dpbandits.lab.baselines.statement import uses_no_data
 from dpbandits.policy import BasePolicy, uniform_choice
 from dpbandits.privacy.guarantee import Guarantee
 

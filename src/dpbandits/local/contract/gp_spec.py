@@ -13,7 +13,7 @@ from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import IncompatibleState, InvalidParameter
-from dpbandits.local.contract.gp_statement import gp_report_guarantee
+from dpbandits.local.contract.statement import gp_report_guarantee
 from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
 from dpbandits.privacy import definitions

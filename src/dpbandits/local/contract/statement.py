@@ -1,11 +1,15 @@
-"""What one report promises, in the library's own words."""
+"""What one report promises, in the library's own words: of a bin, and of a Gaussian-process device."""
+
+from typing import Literal
 
 from dpbandits.local.contract.spec import Spec
 from dpbandits.privacy.calibration import PureDP
-from dpbandits.privacy.definitions import LocalDP
-from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer
+from dpbandits.privacy.definitions import JointDP, LocalDP
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
+from dpbandits.privacy.prefix_sums import BlockRelease
+from dpbandits.privacy.sentences import REPORT_STORED, kept, protected_from, reason, shown_to, trusted
 
-__all__ = ["report_guarantee"]
+__all__ = ["gp_report_guarantee", "report_guarantee"]
 
 _NAMES = {"auto": "signed ternary or k-ary"}
 
@@ -29,54 +33,38 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
         notes.append(
             "A report names its class of epsilon in the open: one of the spec's, each kept as it says."
         )
+    record = MechanismRecord(
+        name=f"one report ({spec.mechanism})",
+        law=f"{_NAMES.get(spec.mechanism, spec.mechanism)} randomised report over (cell, sign), "
+        f"hiding {hidden}; its",
+        scale=epsilon,
+        sensitivity=epsilon,
+        certificate=PureDP(epsilon=exact),
+        releases=1,
+        unit="in log-likelihood ratios",
+    )
     return Guarantee(
         definition=LocalDP(epsilon=epsilon),
         observers=(
-            Observer(who="the server", sees="the report's bytes", protected=True),
-            Observer(who="anyone on the wire or with access to the server", sees="the same", protected=True),
-            Observer(
-                who="the user's own device",
-                sees="context, arm and reward; it keeps none of them after the report",
-                protected=False,
+            protected_from("the server", "the report's bytes"),
+            protected_from("anyone on the wire or with access to the server", "the same"),
+            shown_to(
+                "the user's own device", "context, arm and reward; it keeps none of them after the report"
             ),
         ),
-        mechanisms=(
-            MechanismRecord(
-                name=f"one report ({spec.mechanism})",
-                law=f"{_NAMES.get(spec.mechanism, spec.mechanism)} randomised report over (cell, sign), "
-                f"hiding {hidden}; its",
-                scale=epsilon,
-                sensitivity=epsilon,
-                certificate=PureDP(epsilon=exact),
-                releases=1,
-                unit="in log-likelihood ratios",
-            ),
-        ),
+        mechanisms=(record,),
         assumptions=(
-            Assumption(
-                text="Every probability is a multiple of 2^-64, and the ratio claimed is theirs.",
-                enforced=True,
-            ),
-            Assumption(
-                text="The report is stored before it is sent, and a retry sends the same bytes.",
-                enforced=True,
-            ),
-            Assumption(
-                text="Another report is drawn only when the device's own ledger has budget for it; k reports "
+            *kept(
+                "Every probability is a multiple of 2^-64, and the ratio claimed is theirs.",
+                REPORT_STORED,
+                "Another report is drawn only when the device's own ledger has budget for it; k reports "
                 "lose at most k epsilon together.",
-                enforced=True,
             ),
-            Assumption(
-                text="The ledger and the outbox of the device are durable: after losing them it reports anew "
+            *trusted(
+                "The ledger and the outbox of the device are durable: after losing them it reports anew "
                 "with a fresh budget.",
-                enforced=False,
-            ),
-            Assumption(
-                text="The operating system's random numbers on the device are unpredictable.", enforced=False
-            ),
-            Assumption(
-                text="Spec, epsilon and taking part were fixed without looking at context or reward.",
-                enforced=False,
+                "The operating system's random numbers on the device are unpredictable.",
+                "Spec, epsilon and taking part were fixed without looking at context or reward.",
             ),
         ),
         theorem="Any two inputs give any report with probabilities within exp(epsilon): the maximum over "
@@ -85,4 +73,44 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
         status="enforced",
         certificate=PureDP(epsilon=epsilon),
         notes=tuple(notes),
+    )
+
+
+def gp_report_guarantee(
+    privacy: JointDP, release: BlockRelease, *, status: Literal["enforced", "simulated"]
+) -> Guarantee:
+    """The guarantee of one report whose only contact with raw data is `release`."""
+    return Guarantee(
+        definition=privacy,
+        observers=(
+            protected_from("the server", "the report's bytes"),
+            protected_from("everyone else", "policies computed from reports"),
+            shown_to("the user's own device", "decision set, choice and reward"),
+        ),
+        mechanisms=(release.record(),),
+        assumptions=(
+            *kept(
+                "Features and reward are bounded and turned into integers before noise is added.",
+                REPORT_STORED,
+                "A device draws one report, and another only with budget in its own ledger.",
+            ),
+            *trusted(
+                "The device's ledger and outbox are durable, and its random numbers unpredictable.",
+                "Spec, and taking part, were fixed without looking at the user's data.",
+            ),
+        ),
+        theorem=reason(
+            "One Gaussian release of an integer vector whose largest move under any two data of the user is "
+            "bounded (dpbandits.privacy.gram_vector): the report is private whatever the server does; "
+            "choices of other users are post-processing of reports. This is local differential privacy "
+            "with delta, which Dubey2021 calls local joint differential privacy.",
+            release.certificate,
+        ),
+        status=status,
+        certificate=release.certificate,
+        notes=(
+            "The unit is whatever the device holds: the server, too, sees the report alone.",
+            "That a device took part, when and from where it sent its report, and which published version "
+            "it answered, is not hidden.",
+        ),
     )

@@ -14,7 +14,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.outsourced.curator.secret_side import objective_column, own_ids
 from dpbandits.outsourced.publish import PublishedRows
 from dpbandits.outsourced.scaling import PublicScaling
-from dpbandits.outsourced.statement import release_guarantee
+from dpbandits.outsourced.statement import rows_guarantee
 from dpbandits.privacy.definitions import RowDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
@@ -83,7 +83,7 @@ def plan_release(
         projection=projection,
         cells_per_dimension=cells_per_dimension,
     )
-    guarantee = release_guarantee(
+    guarantee = rows_guarantee(
         definition=privacy,
         mechanism=chosen,
         rows=n,
