@@ -15,7 +15,7 @@ from dpbandits.audit.attacks.kharkovskii2020 import (
     recover_rows,
 )
 from dpbandits.privacy import RowDP, SecureNoise, SimulatedNoise
-from dpbandits.privacy.rows import GaussianRows, L2Laplace, RandomisedResponse
+from dpbandits.privacy.rows import CellResponse, GaussianRows, L2Laplace
 
 HALF = 25 / math.sqrt(2)
 
@@ -24,7 +24,7 @@ def mechanisms(epsilon):
     pure = RowDP(epsilon=epsilon, distance=1.0)
     return [
         L2Laplace(definition=pure, dim=2),
-        RandomisedResponse(definition=pure, dim=2, half_width=HALF),
+        CellResponse(definition=pure, dim=2, half_width=HALF),
         GaussianRows(
             definition=RowDP(epsilon=epsilon, delta=1e-6, distance=1.0), dim=2, noise=SimulatedNoise(0)
         ),

@@ -56,12 +56,12 @@ from dpbandits.privacy.reports import (
 from dpbandits.privacy.rows import (
     AnswerLaplace,
     CellLaw,
+    CellResponse,
     GaussianLaw,
     GaussianRows,
     L2Laplace,
     L2LaplaceLaw,
 )
-from dpbandits.privacy.rows import RandomisedResponse as RowResponse
 
 __all__ = ["CASES", "Case"]
 
@@ -113,7 +113,7 @@ CASES: dict[str, Case] = {
     "SquaredExponential": Case(kernels.SquaredExponential, {"lengthscale": 0.5, "columns": (0, 1)}),
     "Matern": Case(kernels.Matern, {"nu": 1.5, "lengthscale": 0.5, "columns": (0, 1)}),
     "Indicator": Case(kernels.Indicator, {"columns": (0,), "correlation": 0.1}),
-    "Scaled": Case(kernels.Scaled, {"kernel": KERNEL, "variance": 2.0}),
+    "ScaledKernel": Case(kernels.ScaledKernel, {"kernel": KERNEL, "variance": 2.0}),
     "MercerFeatures": Case(
         MercerFeatures, {"kernel": KERNEL, "domain": BOX, "n_features": 3, "n_landmarks": 8, "seed": 0}
     ),
@@ -170,8 +170,8 @@ CASES: dict[str, Case] = {
     "CellLaw": Case(CellLaw, {"dim": 2, "keep": 0.9, "width": 0.5, "half_width": 1.0}),
     "GaussianRows": Case(GaussianRows, {"definition": ROWS, "dim": 2, "noise": SIMULATED}),
     "L2Laplace": Case(L2Laplace, {"definition": RowDP(epsilon=1.0, distance=1.0), "dim": 2}),
-    "RowResponse": Case(
-        RowResponse, {"definition": RowDP(epsilon=8.0, distance=50.0), "dim": 2, "half_width": 1.0}
+    "CellResponse": Case(
+        CellResponse, {"definition": RowDP(epsilon=8.0, distance=50.0), "dim": 2, "half_width": 1.0}
     ),
     "PublicCoins": Case(PublicCoins, {"seed": 0}),
     "GPBandit": Case(

@@ -150,7 +150,7 @@ def test_empty_sets_of_points() -> None:
         lambda: SquaredExponential(lengthscale=1.0, columns=()),
         lambda: Indicator(columns=(0,), correlation=-0.1),
         lambda: 0.0 * SquaredExponential(lengthscale=1.0),
-        lambda: kernels.Product(()),
+        lambda: kernels.ProductKernel(()),
         lambda: kernels.from_config({"type": "Periodic"}),
         lambda: kernels.from_config({"type": "Matern", "nu": 2.5}),
         lambda: kernels.from_config({"type": "Sum", "parts": []}),

@@ -12,11 +12,11 @@ from dpbandits.privacy import RowDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.rows import (
     AnswerLaplace,
     CellLaw,
+    CellResponse,
     GaussianLaw,
     GaussianRows,
     L2Laplace,
     L2LaplaceLaw,
-    RandomisedResponse,
     choose_row_mechanism,
 )
 from dpbandits.privacy.rows.noise_laws import from_config
@@ -118,7 +118,7 @@ def test_randomised_response_ratio_is_at_most_e_epsilon(epsilon, dim, per_side):
     """Exact rational arithmetic on the integers that decide."""
     from fractions import Fraction
 
-    mechanism = RandomisedResponse(
+    mechanism = CellResponse(
         definition=RowDP(epsilon=epsilon, distance=1.0), dim=dim, half_width=1.0, cells_per_dimension=per_side
     )
     keep = Fraction(mechanism.keep_words, 2**64)
@@ -129,7 +129,7 @@ def test_randomised_response_ratio_is_at_most_e_epsilon(epsilon, dim, per_side):
 
 
 def test_randomised_response_law_by_counting():
-    mechanism = RandomisedResponse(
+    mechanism = CellResponse(
         definition=RowDP(epsilon=2.0, distance=1.0), dim=2, half_width=3.0, cells_per_dimension=3
     )
     n = 90_000
@@ -276,7 +276,7 @@ def test_randomised_response_keeps_its_ratio_at_the_smallest_epsilon(cells):
     from fractions import Fraction
 
     def mechanism(epsilon):
-        return RandomisedResponse(
+        return CellResponse(
             definition=RowDP(epsilon=epsilon, distance=1.0), dim=1, half_width=1.0, cells_per_dimension=cells
         )
 

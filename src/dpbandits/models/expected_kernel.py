@@ -26,7 +26,7 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.models.kernels.base import BLOCK_ELEMENTS, Kernel, RowEvaluator, Scaled
+from dpbandits.models.kernels.base import BLOCK_ELEMENTS, Kernel, RowEvaluator, ScaledKernel
 
 __all__ = ["FeatureKernel", "RowKernel", "SquaredExponentialMixture", "expected_kernel", "strip_scale"]
 
@@ -217,7 +217,7 @@ def expected_kernel(
 def strip_scale(kernel: Kernel) -> tuple[Kernel, float]:
     """A kernel without its outer multiples, and their product."""
     variance = 1.0
-    while isinstance(kernel, Scaled):
+    while isinstance(kernel, ScaledKernel):
         variance *= kernel.variance
         kernel = kernel.kernel
     return kernel, variance

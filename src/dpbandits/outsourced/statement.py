@@ -8,9 +8,9 @@ from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
 from dpbandits.privacy.rows import (
     AnswerLaplace,
+    CellResponse,
     GaussianRows,
     L2Laplace,
-    RandomisedResponse,
     RowMechanism,
 )
 from dpbandits.privacy.sentences import (
@@ -225,7 +225,7 @@ def _loss(mechanism: RowMechanism) -> str:
 
 
 def _distance_note(mechanism: RowMechanism, definition: RowDP) -> str:
-    if isinstance(mechanism, RandomisedResponse):
+    if isinstance(mechanism, CellResponse):
         return (
             "Distant rows: the loss is epsilon between any two positions in the public cube, near or far. "
             "What a cell hides is which cell, with the probability stated."

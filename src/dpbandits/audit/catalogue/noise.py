@@ -13,7 +13,7 @@ from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise
 from dpbandits.privacy.prefix_sums import BinaryTree, BlockRelease, TreeRelease, square_root_toeplitz
-from dpbandits.privacy.rows import AnswerLaplace, GaussianRows, L2Laplace, RandomisedResponse
+from dpbandits.privacy.rows import AnswerLaplace, CellResponse, GaussianRows, L2Laplace
 
 __all__ = ["ENTRIES"]
 
@@ -162,7 +162,7 @@ def _rows_gaussian(epsilon: float, seed: int) -> Audit:
 
 def _rows_randomised_response(epsilon: float, seed: int) -> Audit:
     definition = RowDP(epsilon=epsilon, distance=1.0)
-    mechanism = RandomisedResponse(definition=definition, dim=1, half_width=25.0, cells_per_dimension=2)
+    mechanism = CellResponse(definition=definition, dim=1, half_width=25.0, cells_per_dimension=2)
 
     def draw(world: int, n: int) -> FloatArray:
         return mechanism.privatise(np.full((n, 1), 50.0 * world - 25.0), SecureNoise())

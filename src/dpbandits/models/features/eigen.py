@@ -30,7 +30,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.models.kernels.base import Kernel, Product, Scaled
+from dpbandits.models.kernels.base import Kernel, ProductKernel, ScaledKernel
 from dpbandits.models.measures import CellMeasure
 
 __all__ = ["EigenFeatures", "effective_dimension", "information_gain"]
@@ -244,10 +244,10 @@ def _split(
 
 def _factors(kernel: Kernel, dim: int) -> tuple[float, list[tuple[Kernel, tuple[int, ...]]]]:
     """A constant times factors, each with the columns it looks at."""
-    if isinstance(kernel, Scaled):
+    if isinstance(kernel, ScaledKernel):
         scale, parts = _factors(kernel.kernel, dim)
         return scale * kernel.variance, parts
-    if isinstance(kernel, Product):
+    if isinstance(kernel, ProductKernel):
         pieces = [_factors(part, dim) for part in kernel.parts]
         return math.prod(scale for scale, _ in pieces), [part for _, parts in pieces for part in parts]
     columns = getattr(kernel, "columns", None)

@@ -1,15 +1,15 @@
 """Covariance functions, combined with `*` and `+`."""
 
-from dpbandits.models.kernels.base import Kernel, Product, Scaled, Sum
+from dpbandits.models.kernels.base import Kernel, ProductKernel, ScaledKernel, SumKernel
 from dpbandits.models.kernels.stationary import Indicator, Matern, SquaredExponential, from_config
 
 __all__ = [
     "Indicator",
     "Kernel",
     "Matern",
-    "Product",
-    "Scaled",
+    "ProductKernel",
+    "ScaledKernel",
     "SquaredExponential",
-    "Sum",
+    "SumKernel",
     "from_config",
 ]

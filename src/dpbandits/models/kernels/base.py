@@ -14,7 +14,7 @@ from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
-__all__ = ["BLOCK_ELEMENTS", "Kernel", "Product", "RowEvaluator", "Scaled", "Sum"]
+__all__ = ["BLOCK_ELEMENTS", "Kernel", "ProductKernel", "RowEvaluator", "ScaledKernel", "SumKernel"]
 
 RowEvaluator = Callable[[FloatArray, FloatArray], None]
 """`fill(X, out)`: write k(X, Y) of shape (n, m) into `out` for the Y it was made for."""
@@ -82,18 +82,18 @@ class Kernel(ABC):
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
-            return Product((*_parts(self, Product), *_parts(other, Product)))
-        return Scaled(kernel=self, variance=float(other))
+            return ProductKernel((*_parts(self, ProductKernel), *_parts(other, ProductKernel)))
+        return ScaledKernel(kernel=self, variance=float(other))
 
     def __rmul__(self, other: float) -> Kernel:
-        return Scaled(kernel=self, variance=float(other))
+        return ScaledKernel(kernel=self, variance=float(other))
 
     def __add__(self, other: Kernel) -> Kernel:
-        return Sum((*_parts(self, Sum), *_parts(other, Sum)))
+        return SumKernel((*_parts(self, SumKernel), *_parts(other, SumKernel)))
 
 
 @dataclass(frozen=True)
-class Product(Kernel):
+class ProductKernel(Kernel):
     """The product of kernels, written `a * b`: similar when similar in every part."""
 
     parts: tuple[Kernel, ...]
@@ -119,7 +119,7 @@ class Product(Kernel):
 
 
 @dataclass(frozen=True)
-class Sum(Kernel):
+class SumKernel(Kernel):
     """The sum of kernels, written `a + b`: independent effects that add."""
 
     parts: tuple[Kernel, ...]
@@ -145,7 +145,7 @@ class Sum(Kernel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaled(Kernel):
+class ScaledKernel(Kernel):
     """A kernel times a positive number, written `variance * kernel`."""
 
     kernel: Kernel
@@ -190,7 +190,7 @@ def _combined(parts: tuple[Kernel, ...], Y: FloatArray, combine: np.ufunc) -> Ro
     return fill
 
 
-def _parts(kernel: Kernel, kind: type[Product] | type[Sum]) -> tuple[Kernel, ...]:
+def _parts(kernel: Kernel, kind: type[ProductKernel] | type[SumKernel]) -> tuple[Kernel, ...]:
     return kernel.parts if isinstance(kernel, kind) else (kernel,)
 
 

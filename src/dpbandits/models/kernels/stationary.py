@@ -7,7 +7,7 @@
 | `Matern` (nu = 3/2) | (1 + sqrt(3) r) exp(-sqrt(3) r) |
 | `Matern` (nu = 5/2) | (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r) |
 | `Indicator` | 1 where the codes agree, `correlation` elsewhere |
-| `Product`, `Sum`, `Scaled` | written `a * b`, `a + b`, `2.0 * a` |
+| `ProductKernel`, `SumKernel`, `ScaledKernel` | written `a * b`, `a + b`, `2.0 * a` |
 
 Every kernel is an immutable value: equal parameters make equal kernels, and `to_config` with
 `from_config` rebuild one from JSON. Squared distances come from one matrix product per block of
@@ -28,17 +28,17 @@ from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models.kernels.base import Kernel, Product, RowEvaluator, Scaled, Sum
+from dpbandits.models.kernels.base import Kernel, ProductKernel, RowEvaluator, ScaledKernel, SumKernel
 
 __all__ = [
     "Indicator",
     "Kernel",
     "Matern",
-    "Product",
+    "ProductKernel",
     "RowEvaluator",
-    "Scaled",
+    "ScaledKernel",
     "SquaredExponential",
-    "Sum",
+    "SumKernel",
     "from_config",
 ]
 
@@ -269,9 +269,9 @@ def from_config(config: Mapping[str, Any]) -> Kernel:
         "SquaredExponential": SquaredExponential,
         "Matern": Matern,
         "Indicator": Indicator,
-        "Product": lambda parts: Product(tuple(from_config(part) for part in parts)),
-        "Sum": lambda parts: Sum(tuple(from_config(part) for part in parts)),
-        "Scaled": lambda variance, kernel: Scaled(kernel=from_config(kernel), variance=variance),
+        "Product": lambda parts: ProductKernel(tuple(from_config(part) for part in parts)),
+        "Sum": lambda parts: SumKernel(tuple(from_config(part) for part in parts)),
+        "Scaled": lambda variance, kernel: ScaledKernel(kernel=from_config(kernel), variance=variance),
     }
     if kind not in builders:
         raise InvalidParameter(f"kernel type {kind!r} is unknown: expected one of {sorted(builders)}")

@@ -4,7 +4,7 @@
 |---|---|---|
 | `L2Laplace` | pure epsilon at the stated distance, proportionally more beyond | scale sqrt(d + 1) |
 | `GaussianRows` | (epsilon, delta) at the stated distance, rho grows with its square | sigma |
-| `RandomisedResponse` | pure epsilon between any two positions | the cell, and chance |
+| `CellResponse` | pure epsilon between any two positions | the cell, and chance |
 
 `choose_row_mechanism` takes the one with the smallest error among those that keep the promise.
 
@@ -18,7 +18,7 @@ the row's bound is the table's.
 """
 
 from dpbandits.privacy.rows.base import RowMechanism
-from dpbandits.privacy.rows.cells import RandomisedResponse
+from dpbandits.privacy.rows.cells import CellResponse
 from dpbandits.privacy.rows.choice import choose_row_mechanism
 from dpbandits.privacy.rows.gaussian import GaussianRows
 from dpbandits.privacy.rows.laplace import AnswerLaplace, L2Laplace
@@ -27,12 +27,12 @@ from dpbandits.privacy.rows.noise_laws import CellLaw, GaussianLaw, L2LaplaceLaw
 __all__ = [
     "AnswerLaplace",
     "CellLaw",
+    "CellResponse",
     "GaussianLaw",
     "GaussianRows",
     "L2Laplace",
     "L2LaplaceLaw",
     "NoiseLaw",
-    "RandomisedResponse",
     "RowMechanism",
     "choose_row_mechanism",
 ]

@@ -23,7 +23,7 @@ from dpbandits.privacy.rows.base import RowMechanism, as_rows, words_of
 from dpbandits.privacy.rows.noise_laws import CellLaw, NoiseLaw
 from dpbandits.privacy.samplers import uniform_below
 
-__all__ = ["SMALLEST_EPSILON", "RandomisedResponse"]
+__all__ = ["SMALLEST_EPSILON", "CellResponse"]
 
 _MOST_DIMENSIONS = 31
 
@@ -31,7 +31,7 @@ SMALLEST_EPSILON = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomisedResponse(RowMechanism):
+class CellResponse(RowMechanism):
     """Report the row's public cell with probability about e^epsilon/(e^epsilon + k - 1), else another one.
 
     The only mechanism here whose promise does not weaken with distance: epsilon holds between any two

@@ -7,7 +7,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows.base import RowMechanism
-from dpbandits.privacy.rows.cells import SMALLEST_EPSILON, RandomisedResponse
+from dpbandits.privacy.rows.cells import SMALLEST_EPSILON, CellResponse
 from dpbandits.privacy.rows.gaussian import GaussianRows
 from dpbandits.privacy.rows.laplace import L2Laplace
 
@@ -31,7 +31,7 @@ def choose_row_mechanism(
     """The mechanism that keeps `definition` with the smallest error; from public numbers only.
 
     Candidates: `L2Laplace` up to 24 dimensions; `GaussianRows` when 0 < delta < 1/n (a larger delta would
-    allow publishing somebody's row); `RandomisedResponse` up to 24 dimensions. The smallest
+    allow publishing somebody's row); `CellResponse` up to 24 dimensions. The smallest
     `position_error` wins: how far the best linear guess of a coordinate misses a row that is uniform in
     the cube. So Laplace below about eleven dimensions, Gaussian above (given a delta), and
     cells when the distance is so large, against epsilon, that either noise would drown the cube.
@@ -69,7 +69,7 @@ def choose_row_mechanism(
         mechanism == "auto" and dim <= 24 and epsilon >= SMALLEST_EPSILON
     ):
         candidates.append(
-            RandomisedResponse(
+            CellResponse(
                 definition=definition, dim=dim, half_width=half_width, cells_per_dimension=cells_per_dimension
             )
         )
