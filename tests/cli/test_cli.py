@@ -170,3 +170,39 @@ def test_help_of_every_command_is_there():
         shown = invoke(name, "--help")
         assert shown.exit_code == 0
         assert "Usage" in shown.stdout
+
+
+ROOMS = {
+    "calibrate": ["gaussian"],
+    "central": ["learn", "predict", "evaluate"],
+    "local": ["simulate", "aggregate"],
+    "outsourced": ["curate", "answer", "optimise"],
+    "lab": ["study"],
+}
+
+
+@pytest.mark.parametrize(("room", "commands"), ROOMS.items())
+def test_commands_stand_as_the_rooms_stand(room, commands):
+    shown = invoke(room, "--help")
+    assert shown.exit_code == 0
+    for name in commands:
+        assert name in shown.stdout
+        assert invoke(room, name, "--help").exit_code == 0
+        assert invoke(name, "--help").exit_code != 0
+
+
+def test_a_wrong_command_is_answered_with_the_nearest():
+    done = invoke("outsource")
+    assert done.exit_code == 2
+    assert "outsourced" in done.stderr
+
+
+def test_only_the_file_of_the_command_is_loaded():
+    script = "import sys\nfrom dpbandits.cli import main\ntry: main()\nexcept SystemExit: print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "calibrate", "gaussian", "--epsilon", "1", "--delta", "1e-6"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "dpbandits.cli.promise" in done.stdout
+    for room in ("central", "local", "outsourced", "lab"):
+        assert f"dpbandits.{room}" not in done.stdout

@@ -9,15 +9,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from dpbandits.cli.outsourced import register
+from dpbandits.cli.outsourced import app
 from dpbandits.errors import DPBanditsError, ProtocolError
 from dpbandits.outsourced import Curator, Modeler, PipeAnswers, PublishedRows
 from dpbandits.state import SQLiteLedger
 
-PYTHON = [sys.executable, "-c", "from dpbandits.cli import main; main()"]
+PYTHON = [sys.executable, "-c", "from dpbandits.cli import main; main()", "outsourced"]
 
 
 @pytest.fixture
@@ -33,8 +32,6 @@ def table(tmp_path):
 
 def invoke(*arguments, text=None):
     """A command in this process, its errors as the command line shows them."""
-    app = typer.Typer()
-    register(app)
     result = CliRunner().invoke(app, list(arguments), input=text)
     shown = result.stderr
     if isinstance(result.exception, DPBanditsError):
@@ -338,8 +335,6 @@ def test_a_damaged_log_of_choices(table, damage):
 
 
 def test_help_names_every_option():
-    app = typer.Typer()
-    register(app)
     for command in ("curate", "answer", "optimise"):
         result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
         assert result.exit_code == 0

@@ -3,15 +3,12 @@ import io
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from dpbandits.central.published_function import PublishedFunction
-from dpbandits.cli.central import register
+from dpbandits.cli.central import app
 from dpbandits.errors import BudgetExceeded, ContributionExceeded, InvalidData, InvalidParameter
 
-app = typer.Typer()
-register(app)
 N = 3000
 
 

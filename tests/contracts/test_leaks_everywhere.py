@@ -355,7 +355,8 @@ def log(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
 def test_learn_and_predict_on_the_command_line(lint, log, tmp_path):
-    base = ["learn", log, "--context", "age", "--action", "arm", "--reward", "reward", "--unit", "person"]
+    base = ["central", "learn", log, "--context", "age", "--action", "arm", "--reward", "reward"]
+    base += ["--unit", "person"]
     base += ["--epsilon", "4", "--arms", "a,b"]
     shown(lint, *base, "--bounds", "0:0.5,0:1", "--out", tmp_path / "a", refused=True)
     shown(lint, *base, "--bounds", "0:1,0:0.5", "--out", tmp_path / "a", refused=True)
@@ -365,7 +366,7 @@ def test_learn_and_predict_on_the_command_line(lint, log, tmp_path):
     shown(lint, *base, "--bounds", "0:1,0:1", "--out", tmp_path / "policy")
     lint.files(tmp_path / "policy")
     (tmp_path / "new.csv").write_text("age\n0.25\n")
-    shown(lint, "predict", tmp_path / "policy", tmp_path / "new.csv")
+    shown(lint, "central", "predict", tmp_path / "policy", tmp_path / "new.csv")
     lint.check()
 
 
@@ -377,6 +378,7 @@ def test_curate_and_answer_on_the_command_line(lint, tmp_path):
     ]
     (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
     base = [
+        "outsourced",
         "curate",
         tmp_path / "table.csv",
         "--columns",

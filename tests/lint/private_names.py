@@ -6,7 +6,7 @@
 What fails, each as `file:line: message`, with exit status 1:
 
 - **Imports.** A room is a top-level folder of the package. A module may import `_names` and `_modules` of
-  its own room, sub-folders included, and the package's own `_checks`, `_config`, `_lazy`, `_reading`, `_typing`.
+  its own room, sub-folders included, and the package's own modules, which `SHARED` lists.
 - **Attributes.** `x._name`, also through `getattr` and its like, is allowed on `self` and `cls` (a subclass
   may use the hooks of its base), and on anything where a class of the same file defines `_name`: then `x` is
   one of its own instances. All else reaches into another object; what it reaches for deserves a public name.

@@ -1,13 +1,13 @@
-"""The command line: `dpbandits COMMAND`, every command with --help.
+"""The command line: `dpbandits COMMAND`, every command with --help; commands stand as the rooms stand.
 
 - `run`: a private policy on a table of people, what it costs, an attack on it, and a report.
 - `calibrate gaussian`: the noise that a promise needs, by both certificates.
 - `guarantee CONFIG`: the statement of a policy before any data.
 - `audit NAME`, `audit --all`: attack the guarantees with the real noise; bounds, and a page.
-- `study PAPER ITEM`: a paper's figures and tables, its own numbers beside ours.
-- `local simulate`: people who decide on their own device, and a server that sees reports only.
-- `learn`, `predict`, `evaluate`: a randomised log in, a public policy out, and what it is worth.
-- `curate`, `answer`, `optimise`: release a table once, and let a stranger optimise over it.
+- `central learn`, `predict`, `evaluate`: a randomised log in, a public policy out, and what it is worth.
+- `local simulate`: people who decide on their own device; `local aggregate`: add up their reports.
+- `outsourced curate`, `answer`, `optimise`: release a table once, and let a stranger optimise over it.
+- `lab study PAPER ITEM`: a paper's figures and tables, its own numbers beside ours.
 
 Each command's file holds its own options and printing; what is computed lives in the layers below.
 """

@@ -1,6 +1,6 @@
-"""`dpbandits learn`, `predict`, `evaluate`: a randomised log in, a public policy out, what it is worth.
+"""`dpbandits central learn`, `predict`, `evaluate`: a randomised log in, a public policy out, its worth.
 
-Exports `register(app)`, which mounts the three commands, and the commands themselves: `learn` (reads the
+Exports `app`, the group of the three commands, and the commands themselves: `learn` (reads the
 private table, releases once), `predict` (needs the released folder only) and `evaluate` (needs a log with
 known propensities that one may look at).
 """
@@ -34,7 +34,9 @@ from dpbandits.privacy.guarantee import Assumption
 from dpbandits.state import SQLiteLedger
 from dpbandits.tables.files import read_table_file
 
-__all__ = ["evaluate", "learn", "predict", "register"]
+__all__ = ["app", "evaluate", "learn", "predict"]
+
+app = typer.Typer(help="One trusted server: learn from a log once, and publish.", no_args_is_help=True)
 
 CELLS = 24
 """Bins of a continuous action, and of one context column; fewer where there are several."""
@@ -48,13 +50,7 @@ READ_ARMS = "The names of the arms were read off the table and are published: th
 _COLUMNS = "columns.json"
 
 
-def register(app: typer.Typer) -> None:
-    """Mount the three commands."""
-    app.command()(learn)
-    app.command()(predict)
-    app.command()(evaluate)
-
-
+@app.command()
 def learn(
     table: Annotated[Path, typer.Argument(help="CSV, TSV (also .gz) or Parquet; one row a decision.")],
     *,
@@ -205,6 +201,7 @@ def learn(
     error_console().print(f"public policy written to {out}", markup=False)
 
 
+@app.command()
 def predict(
     policy: Annotated[Path, typer.Argument(help="Folder written by learn.")],
     contexts: Annotated[Path, typer.Argument(help="CSV, TSV or Parquet with the context columns.")],
@@ -227,6 +224,7 @@ def predict(
         writer.writerow([*cells, shown[index], f"{means[index]:.6g}", f"{deviations[index]:.6g}", *more])
 
 
+@app.command()
 def evaluate(
     policy: Annotated[Path, typer.Argument(help="Folder written by learn.")],
     log: Annotated[Path, typer.Argument(help="Randomised log of people the policy has not learned from.")],

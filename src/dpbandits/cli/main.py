@@ -1,38 +1,70 @@
-"""The application: mounts the commands, and turns the library's errors into one clear line."""
+"""The application: finds a command's file when it is asked for, and turns errors into one clear line."""
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from dpbandits import __version__
-from dpbandits.cli import central as usca
-from dpbandits.cli import local, outsourced, study
-from dpbandits.cli.audit import audit
-from dpbandits.cli.calibrate import calibrate
 from dpbandits.cli.console import error_console
-from dpbandits.cli.guarantee import guarantee
-from dpbandits.cli.run import run
 from dpbandits.errors import DPBanditsError
 
 __all__ = ["app", "main"]
 
+_COMMANDS = {
+    "run": "run:run",
+    "calibrate": "promise:calibrate",
+    "guarantee": "promise:guarantee",
+    "audit": "audit:audit",
+    "central": "central:app",
+    "local": "local:app",
+    "outsourced": "outsourced:app",
+    "lab": "lab:app",
+}
+"""Command -> file:name of its function, or of a room's group of commands; loaded on first use."""
+
+
+class _Commands(TyperGroup):
+    """Loads one command's file, not all: `dpbandits --version` answers at once."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        # a wrong name loads all: they are what the nearest is looked for among
+        for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
+            if name not in self.commands:
+                self.commands[name] = _loaded(name)
+        return self.commands.get(cmd_name)
+
+
+def _loaded(name: str) -> Any:
+    file, _, attribute = _COMMANDS[name].partition(":")
+    found = getattr(import_module(f"dpbandits.cli.{file}"), attribute)
+    holder = typer.Typer(add_completion=False)
+    holder.callback()(_nothing)
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=name)
+    else:
+        holder.command(name)(found)
+    return typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]  # a group: it has a callback
+
+
+def _nothing() -> None:
+    """Makes a group of an application with one command."""
+
+
 app = typer.Typer(
+    cls=_Commands,
     name="dpbandits",
     help="Private decisions: bandits that provably do not give away the people they learn from.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(run)
-app.add_typer(calibrate, name="calibrate")
-app.command()(guarantee)
-app.command()(audit)
-app.add_typer(local.app, name="local")
-app.add_typer(study.app, name="study")
-outsourced.register(app)
-usca.register(app)
 
 
 def _show_version(value: bool) -> None:  # noqa: FBT001  # typer's callback signature

@@ -1,4 +1,4 @@
-"""`dpbandits curate`, `answer` and `optimise`: the two sides of outsourced optimisation.
+"""`dpbandits outsourced curate`, `answer` and `optimise`: the two sides of outsourced optimisation.
 
 The curator's side sees the table (`curate`) and the secret directory (`answer`). The modeler's side
 (`optimise`) sees the release directory and a pipe of row numbers and answers, nothing else. Its log of
@@ -32,16 +32,12 @@ from dpbandits.state import SQLiteLedger
 from dpbandits.tables import Range, Schema
 from dpbandits.tables.files import read_table_file
 
-__all__ = ["answer", "curate", "optimise", "register"]
+__all__ = ["answer", "app", "curate", "optimise"]
+
+app = typer.Typer(help="A table's owner releases it once, and a stranger optimises.", no_args_is_help=True)
 
 
-def register(app: typer.Typer) -> None:
-    """Mount the three commands."""
-    app.command()(curate)
-    app.command()(answer)
-    app.command()(optimise)
-
-
+@app.command()
 def curate(
     table: Annotated[Path, typer.Argument(help="CSV, TSV (also .gz) or Parquet.")],
     *,
@@ -124,6 +120,7 @@ def curate(
     error_console().print(f"{release.n} rows released as {release.release_id}")
 
 
+@app.command()
 def answer(
     secret: Annotated[Path, typer.Argument(help="The curator's secret directory.")],
     *,
@@ -159,6 +156,7 @@ def _leave_quietly(stream: TextIO) -> None:
         os.close(null)
 
 
+@app.command()
 def optimise(
     release: Annotated[Path, typer.Argument(help="A release directory.")],
     *,
@@ -166,7 +164,7 @@ def optimise(
     minimise: Annotated[bool, typer.Option("--minimise", help="Look for the smallest answer.")] = False,
     answers: Annotated[
         str | None,
-        typer.Option(help="Command that runs `dpbandits answer`; without it, ask on standard output."),
+        typer.Option(help="Command that runs `outsourced answer`; without it, ask on standard output."),
     ] = None,
     log: Annotated[
         Path | None, typer.Option(help="Log of answers: goes on from it, and rebuilds choices.")
@@ -270,7 +268,7 @@ class _ChoiceLog:
 
 
 class _StandardStreams:
-    """Ask on standard output, read answers from standard input: replies of `dpbandits answer`, or numbers."""
+    """Ask on standard output, read standard input: replies of `outsourced answer`, or numbers."""
 
     def __init__(self, release_id: str) -> None:
         self._release_id = release_id

@@ -142,8 +142,8 @@ class PipeAnswers:
     """The modeler's end of the pipe: starts the curator's command, asks rows, checks replies.
 
     Args:
-        command: what starts the curator's process, for instance `dpbandits answer secret/`, or `ssh` to where
-            it runs. Split as a shell would; no shell is involved.
+        command: what starts the curator's process, for instance `dpbandits outsourced answer secret/`, or
+            `ssh` to where it runs. Split as a shell would; no shell is involved.
         release_id: the release that the modeler holds.
 
     Raises:

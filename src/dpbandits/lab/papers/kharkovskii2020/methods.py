@@ -1,7 +1,7 @@
 """Kharkovskii2020's experiments: outsourced optimisation with rows released privately, and as published.
 
 Worlds and methods; `kharkovskii2020_items` puts them together into tables and figures, which
-`dpbandits study kharkovskii2020 ITEM` runs.
+`dpbandits lab study kharkovskii2020 ITEM` runs.
 
 `synthetic` is the paper's synthetic study: a Gaussian process with lengthscale 6.25 on a 100 x 100 grid
 whose corners are 25 from the centre, 50 queries, regret of the best row found in prior standard

@@ -1,0 +1,97 @@
+"""`dpbandits calibrate` and `guarantee`: what a promise costs, and what it says, before any data."""
+
+import json
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from dpbandits.cli.console import console
+from dpbandits.errors import InvalidParameter
+from dpbandits.policy import BasePolicy
+from dpbandits.privacy.calibration import calibrate_gaussian
+
+__all__ = ["calibrate", "guarantee"]
+
+_ROOMS_OF_POLICIES = ("dpbandits.central", "dpbandits.lab.baselines")
+"""Importing them fills the registry of policies."""
+
+calibrate = typer.Typer(help="How much noise a promise needs.", no_args_is_help=True)
+
+
+@calibrate.callback()
+def _group() -> None:
+    """Keeps `gaussian` a subcommand while it is the only one."""
+
+
+@calibrate.command()
+def gaussian(
+    epsilon: Annotated[float, typer.Option(help="Privacy loss, above 0.")],
+    delta: Annotated[float, typer.Option(help="Probability outside the epsilon bound, in (0, 1).")],
+    sensitivity: Annotated[float, typer.Option(help="Largest Euclidean change one user can make.")] = 1.0,
+    releases: Annotated[int, typer.Option(help="Releases that share the promise.")] = 1,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Standard deviation of Gaussian noise for (epsilon, delta), by both certificates.
+
+    `sigma` belongs to real-valued Gaussian noise (Gaussian differential privacy, exact). `sigma_discrete`
+    belongs to discrete Gaussian noise (zero-concentrated differential privacy, tight conversion): it is what
+    the enforced guarantees of this library rest on unless they say otherwise.
+    """
+    values = calibrate_gaussian(epsilon, delta, sensitivity, releases)
+    if as_json:
+        typer.echo(json.dumps(values, indent=2))
+        return
+    table = Table(title=f"({epsilon:g}, {delta:g}), sensitivity {sensitivity:g}, {releases} release(s)")
+    table.add_column("certificate")
+    table.add_column("parameter", justify="right")
+    table.add_column("sigma", justify="right")
+    for certificate, symbol, sigma in (
+        ("Gaussian DP, real-valued noise", "mu", "sigma"),
+        ("zero-concentrated DP, discrete noise", "rho", "sigma_discrete"),
+    ):
+        table.add_row(certificate, f"{symbol} = {values[symbol]:.6g}", f"{values[sigma]:.6g}")
+    console().print(table)
+
+
+def guarantee(
+    config: Annotated[
+        Path, typer.Argument(help="A policy's configuration: .json, as to_config writes it, or .toml.")
+    ],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the guarantee as JSON.")] = False,
+) -> None:
+    """Print the statement of a configured policy, from its public parameters alone."""
+    for room in _ROOMS_OF_POLICIES:
+        import_module(room)
+    parameters = _read_config(config)
+    kind = parameters.get("policy")
+    policy_class = BasePolicy.registry.get(kind) if isinstance(kind, str) else None
+    if policy_class is None:
+        known = ", ".join(sorted(BasePolicy.registry))
+        raise InvalidParameter(f"{config}: key 'policy' must be one of {known}")
+    promised = policy_class.from_config(parameters).guarantee
+    typer.echo(promised.to_json() if as_json else promised.explain())
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """A configuration file as a dictionary; InvalidParameter for whatever is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidParameter(f"{path}: cannot be read as text") from error
+    try:
+        if path.suffix == ".toml":
+            return tomllib.loads(text)
+        if path.suffix == ".json":
+            values = json.loads(text)
+            if isinstance(values, dict):
+                return values
+            raise InvalidParameter(f"{path}: expected a JSON object at the top")
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        raise InvalidParameter(f"{path}: {error}") from error
+    raise InvalidParameter(f"{path}: expected a .json or .toml file")
