@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dpbandits.privacy import calibration as accounting
+from dpbandits.privacy.certificates import ZeroConcentratedDP
 from dpbandits.privacy import membership_bound
 
 epsilons = np.geomspace(0.1, 10, 25)
@@ -36,7 +37,7 @@ plt.show()
 
 allowed = [membership_bound(epsilon, delta) for epsilon in epsilons]
 proved = [
-    accounting.ZeroConcentratedDP(accounting.zcdp_rho(epsilon, delta)).membership_bound()
+    ZeroConcentratedDP(accounting.zcdp_rho(epsilon, delta)).membership_bound()
     for epsilon in epsilons
 ]
 

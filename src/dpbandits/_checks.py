@@ -1,11 +1,29 @@
-"""Checks of public numbers that a caller passed; whatever is not one is refused by its name and type."""
+"""Checks of what a caller passed: whatever does not fit is refused by its name, type and shape.
+
+Public numbers raise `InvalidParameter`; arrays of points and rewards, which may be private, raise
+`InvalidData`, and no message shows a value of theirs.
+"""
 
 import math
 import numbers
+import operator
 
-from dpbandits.errors import InvalidParameter
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["integer", "number", "one_of", "probability"]
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidData, InvalidParameter
+
+__all__ = [
+    "as_numbers",
+    "as_points",
+    "integer",
+    "number",
+    "one_of",
+    "probability",
+    "public_array",
+    "require_finite",
+]
 
 
 def number(value: object, *, name: str, minimum: float = 0.0, exclusive: bool = True) -> float:
@@ -18,8 +36,8 @@ def number(value: object, *, name: str, minimum: float = 0.0, exclusive: bool = 
         raise InvalidParameter(f"{name} is beyond the largest float") from None
     inside = result > minimum if exclusive else result >= minimum
     if not (math.isfinite(result) and inside):
-        bound = "above" if exclusive else "at least"
-        raise InvalidParameter(f"{name} is {result:g}, expected a finite number {bound} {minimum:g}")
+        bound = f" {'above' if exclusive else 'at least'} {minimum:g}" if math.isfinite(minimum) else ""
+        raise InvalidParameter(f"{name} is {result:g}, expected a finite number{bound}")
     return result
 
 
@@ -32,10 +50,16 @@ def probability(value: object, *, name: str) -> float:
 
 
 def integer(value: object, *, name: str, minimum: int = 1) -> int:
-    """`value` as an int that is at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InvalidParameter(f"{name} is a {type(value).__name__}, expected an integer")
-    result = int(value)
+    """`value` as an int that is at least `minimum`: whatever Python can count with, no boolean or float."""
+    kind = None if isinstance(value, (bool, np.bool_)) else getattr(type(value), "__index__", None)
+    try:
+        result = None if kind is None else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:  # such as an array of several numbers
+        result = None
+    if result is None:
+        raise InvalidParameter(
+            f"{name} is a {type(value).__name__}, expected an integer of at least {minimum}"
+        )
     if result < minimum:
         raise InvalidParameter(f"{name} is {result}, expected an integer of at least {minimum}")
     return result
@@ -46,3 +70,58 @@ def one_of(value: object, choices: tuple[str, ...], *, name: str) -> str:
     if not isinstance(value, str) or value not in choices:
         raise InvalidParameter(f"{name}: expected one of {', '.join(map(repr, choices))}")
     return value
+
+
+def as_points(points: ArrayLike, dim: int, *, name: str) -> FloatArray:
+    """`points` as C-contiguous float64 of shape (..., dim), not yet checked for NaN or range.
+
+    Raises:
+        InvalidData: not numeric, ragged, masked, a data frame, or the last axis is not `dim`.
+    """
+    array = as_numbers(points, name=name)
+    if array.ndim == 0 or array.shape[-1] != dim:
+        hint = f"; reshape it to ({array.shape[0]}, 1)" if dim == 1 and array.ndim == 1 else ""
+        raise InvalidData(
+            f"{name} has shape {array.shape}, expected (..., {dim}): one column per dimension{hint}"
+        )
+    return array
+
+
+def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
+    """`values` as C-contiguous float64 of any shape; integers and floats only."""
+    if hasattr(type(values), "columns") or hasattr(type(values), "column_names"):
+        raise InvalidData(
+            f"{name} is a data frame: pass schema.encode(frame), so that public bounds scale it"
+        )
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidData(f"{name} is a masked array: fill or drop the masked entries first")
+    try:
+        raw: NDArray[np.generic] = np.asarray(values)
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidData(f"{name} ({type(values).__name__}) is ragged or not numeric") from None
+    if raw.dtype.kind not in "iuf":
+        raise InvalidData(f"{name} has dtype {raw.dtype.name}, expected integers or floats")
+    # Not np.ascontiguousarray: it would turn a scalar into shape (1,).
+    with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later
+        return np.asarray(raw, dtype=np.float64, order="C")
+
+
+def require_finite(array: FloatArray, *, name: str) -> None:
+    """Raise InvalidData where an entry is NaN or infinite."""
+    if not np.isfinite(array).all():
+        raise InvalidData(f"{name} contains NaN or infinite entries: drop or repair them first")
+
+
+def public_array(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
+    """A read-only copy of a public constructor argument; InvalidParameter where it does not fit."""
+    try:
+        array = np.array(as_numbers(values, name=name), dtype=np.float64, order="C")
+    except InvalidData as error:
+        raise InvalidParameter(str(error)) from None
+    if array.ndim != ndim or array.size == 0 or not np.isfinite(array).all():
+        raise InvalidParameter(
+            f"{name} has shape {array.shape}, expected a non-empty array of finite numbers with {ndim} axes"
+        )
+    array += 0.0  # -0.0 becomes 0.0, so that equal domains have equal bytes
+    array.flags.writeable = False
+    return array

@@ -73,7 +73,7 @@ def _finite(text: str) -> float:
     return value
 
 
-def config_type(config: object, field: str = "type") -> str | None:
-    """The label of a configuration, or None where it is no mapping or its label is no text."""
+def config_type(config: object, field: str = "type") -> str:
+    """The label of a configuration; empty where it is no mapping or its label is no text."""
     label = config.get(field) if isinstance(config, Mapping) else None
-    return label if isinstance(label, str) else None
+    return label if isinstance(label, str) else ""

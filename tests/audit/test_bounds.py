@@ -16,7 +16,8 @@ from dpbandits.audit.bounds import (
     mu_bound,
 )
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.calibration import GaussianDP, gaussian_mu
+from dpbandits.privacy.calibration import gaussian_mu
+from dpbandits.privacy.certificates import GaussianDP
 
 SURE = 1.0 - 1e-9
 """Confidence of bounds that a test relies on: a false alarm is a matter of 1e-9."""

@@ -22,7 +22,8 @@ from dpbandits.lab.worlds import dubey2021_figure1
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SimulatedNoise
-from dpbandits.privacy.calibration import gaussian_mu, membership_bound
+from dpbandits.privacy.calibration import gaussian_mu
+from dpbandits.privacy.certificates import membership_bound
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 
 SE = SquaredExponential(lengthscale=1.0)

@@ -9,21 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import calibration as accounting
+from dpbandits.privacy import certificates
 from dpbandits.privacy.calibration import (
-    GaussianDP,
-    NearGaussianDP,
-    PureDP,
-    ZeroConcentratedDP,
     calibrate_gaussian,
     discrete_gaussian_sigma,
     gaussian_mu,
     gaussian_sigma,
-    membership_bound,
     near_gaussian_sigma,
+    zcdp_rho,
+)
+from dpbandits.privacy.certificates import (
+    GaussianDP,
+    NearGaussianDP,
+    PureBeside,
+    PureDP,
+    ZeroConcentratedDP,
+    membership_bound,
     rounded_up,
     rounding_distance,
-    zcdp_rho,
 )
 
 EPSILONS = [1e-6, 1e-3, 0.05, 0.5, 1.0, 3.0, 10.0, 50.0]
@@ -249,6 +252,17 @@ class TestComposition:
         mixed = PureDP(1.0).compose(GaussianDP(1.0), ZeroConcentratedDP(0.25))
         assert mixed == ZeroConcentratedDP(0.5 + 0.5 + 0.25)
 
+    def test_the_order_of_parts_does_not_matter(self):
+        """Pure losses that meet a concentrated one count in squares, wherever in the row they stand."""
+        parts = [PureDP(0.3), PureDP(1.7), GaussianDP(0.25), NearGaussianDP(0.5, 1e-12), GaussianDP(1.3)]
+        rho = 0.5 * (0.3**2 + 1.7**2 + 0.25**2 + 0.5**2 + 1.3**2)
+        for order in itertools.permutations(parts):
+            together = order[0].compose(*order[1:])
+            assert isinstance(together, ZeroConcentratedDP)
+            assert together.rho == pytest.approx(rho, rel=1e-14)
+        beside = PureBeside(0.4, GaussianDP(0.3))
+        assert beside.beside(PureDP(1.0)).to_zcdp().rho == pytest.approx(0.5 * (0.4**2 + 0.3**2 + 1.0))
+
     def test_pure_as_zcdp_covers_randomised_response(self):
         for epsilon, order in itertools.product([0.1, 1.0, 5.0], [1.001, 2.0, 10.0, 100.0]):
             p, q = 1 / (1 + math.exp(-epsilon)), 1 / (1 + math.exp(epsilon))
@@ -316,15 +330,15 @@ class TestCalibrate:
     "certificate", [PureDP(1.0), GaussianDP(0.25), ZeroConcentratedDP(0.02), NearGaussianDP(0.25, 1e-9)]
 )
 def test_certificates_survive_their_config(certificate):
-    assert accounting.from_config(certificate.to_config()) == certificate
+    assert certificates.from_config(certificate.to_config()) == certificate
     assert "0." in certificate.describe() or "1" in certificate.describe()
 
 
 def test_from_config_refuses_others():
     with pytest.raises(InvalidParameter):
-        accounting.from_config({"kind": "TrustMe"})
+        certificates.from_config({"kind": "TrustMe"})
     with pytest.raises(InvalidParameter):
-        accounting.from_config({"kind": "PureDP", "rho": 1.0})
+        certificates.from_config({"kind": "PureDP", "rho": 1.0})
 
 
 @given(st.floats(1e-12, 1e12), st.integers(1, 8))

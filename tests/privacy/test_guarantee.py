@@ -7,7 +7,8 @@ import math
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.calibration import GaussianDP, PureDP, ZeroConcentratedDP, gaussian_mu, zcdp_rho
+from dpbandits.privacy.calibration import gaussian_mu, zcdp_rho
+from dpbandits.privacy.certificates import GaussianDP, PureDP, ZeroConcentratedDP
 from dpbandits.privacy.definitions import JointDP, LocalDP, NoPrivacy, RowDP
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer
 

@@ -17,12 +17,7 @@ import pytest
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import noise
-from dpbandits.privacy.calibration import (
-    GaussianDP,
-    NearGaussianDP,
-    ZeroConcentratedDP,
-    rounding_distance,
-)
+from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, ZeroConcentratedDP, rounding_distance
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 
 SOURCES = [SecureNoise(), SecureNoise(certificate="near_gaussian"), SimulatedNoise(3)]

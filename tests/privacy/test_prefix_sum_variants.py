@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.calibration import GaussianDP
+from dpbandits.privacy.certificates import GaussianDP
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.calibration import GaussianDP, NearGaussianDP, rounding_distance
+from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, rounding_distance
 from dpbandits.privacy.gram_vector import LATTICE, GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import (

@@ -23,7 +23,7 @@ from scipy.special import betaincinv, chdtri, stdtrit
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.calibration import GaussianDP
+from dpbandits.privacy.certificates import GaussianDP
 
 __all__ = [
     "chosen_thresholds",

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.privacy import sentences
-from dpbandits.privacy.certificates import Certificate, GaussianDP, PureDP, ZeroConcentratedDP
+from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside, PureDP, ZeroConcentratedDP
 from dpbandits.privacy.definitions import JointDP, counted
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Status
-from dpbandits.privacy.mixed import PureBeside
 from dpbandits.privacy.prefix_sums import BlockRelease, TreeRelease
 from dpbandits.privacy.sentences import kept, kept_if, protected_from, shown_to, trusted
 

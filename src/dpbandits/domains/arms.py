@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._reading import reading
+from dpbandits._checks import as_points, integer, require_finite
+from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray
-from dpbandits.domains._points import as_points, count, require_finite
-from dpbandits.domains.protocol import registered
+from dpbandits.domains.protocol import DOMAINS
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["Arms"]
@@ -20,9 +20,9 @@ MOST_ARMS = 1 << 16
 """Arms that are told apart; each has a name."""
 
 
-@registered("Arms")
+@DOMAINS.add("Arms")
 @dataclass(frozen=True, init=False, repr=False)
-class Arms:
+class Arms(Configured):
     """Codes 0, 1, ..., n_arms - 1 in one column.
 
     Args:
@@ -52,9 +52,10 @@ class Arms:
                 raise InvalidParameter("names of arms must be distinct")
             names = tuple(str(arm) for arm in names)
         else:
-            if count(n_or_names, name="n_or_names", minimum=1) > MOST_ARMS:
+            n_arms = integer(n_or_names, name="n_or_names")
+            if n_arms > MOST_ARMS:
                 raise InvalidParameter(f"n_or_names: expected at most {MOST_ARMS} arms")
-            names = _default_names(count(n_or_names, name="n_or_names", minimum=1))
+            names = _default_names(n_arms)
         object.__setattr__(self, "names", names)
 
     @property
@@ -94,7 +95,7 @@ class Arms:
 
     def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
         """(n, 1) codes drawn uniformly."""
-        return rng.integers(self.n_arms, size=(count(n, name="n", minimum=0), 1)).astype(np.float64)
+        return rng.integers(self.n_arms, size=(integer(n, name="n", minimum=0), 1)).astype(np.float64)
 
     def _is_code(self, array: FloatArray) -> BoolArray:
         return np.asarray((array >= 0) & (array < self.n_arms) & (np.floor(array) == array))
@@ -106,10 +107,9 @@ class Arms:
         return {"type": "Arms", "names": list(self.names)}
 
     @classmethod
-    @reading("the configuration of arms")
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild arms from `to_config()`."""
-        return cls(config["names"] if "names" in config else config["n_arms"])
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The number of arms, or their names."""
+        return {"n_or_names": config["names"] if "names" in config else config["n_arms"]}
 
     def __repr__(self) -> str:
         if self.names == _default_names(self.n_arms):

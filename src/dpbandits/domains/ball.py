@@ -1,18 +1,16 @@
 """`Ball`: all points within a public radius of a public centre."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
-from dpbandits._reading import reading
+from dpbandits._checks import as_points, public_array, require_finite
+from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray
-from dpbandits.domains._points import as_points, public_array, require_finite
 from dpbandits.domains.box import Box
-from dpbandits.domains.protocol import registered
+from dpbandits.domains.protocol import DOMAINS
 from dpbandits.errors import InvalidData
 
 __all__ = ["Ball"]
@@ -21,9 +19,9 @@ TOLERANCE = 1e-9
 """Relative: points computed to lie on the sphere are members."""
 
 
-@registered("Ball")
+@DOMAINS.add("Ball")
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Ball:
+class Ball(Valued):
     """Points x with ||x - centre|| <= radius; in the plane, a disc.
 
     Args:
@@ -89,26 +87,6 @@ class Ball:
 
     def _distances(self, array: FloatArray) -> FloatArray:
         return np.asarray(np.linalg.norm(array - self.centre, axis=-1))
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "Ball", "centre": self.centre.tolist(), "radius": self.radius}
-
-    @classmethod
-    @reading("the configuration of a ball")
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild a ball from `to_config()`."""
-        return cls(centre=config["centre"], radius=config["radius"])
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Ball)
-            and np.array_equal(self.centre, other.centre)
-            and self.radius == other.radius
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.centre.tobytes(), self.radius))
 
     def __repr__(self) -> str:
         return f"Ball(centre={self.centre.tolist()}, radius={self.radius:g})"

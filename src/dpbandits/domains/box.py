@@ -1,17 +1,16 @@
 """`Box`: an axis-aligned rectangle with public bounds."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._reading import reading
+from dpbandits._checks import as_points, integer, public_array, require_finite
+from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray
-from dpbandits.domains._points import as_points, count, public_array, require_finite
-from dpbandits.domains.protocol import registered
+from dpbandits.domains.protocol import DOMAINS
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["Box"]
@@ -20,9 +19,9 @@ __all__ = ["Box"]
 MAX_GRID_ENTRIES = 1 << 26
 
 
-@registered("Box")
+@DOMAINS.add("Box")
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Box:
+class Box(Valued):
     """All points x with low <= x <= high in every column.
 
     Args:
@@ -92,7 +91,7 @@ class Box:
 
     def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
         """(n, d) points, uniform on the box."""
-        uniform = rng.random((count(n, name="n", minimum=0), self.dim))
+        uniform = rng.random((integer(n, name="n", minimum=0), self.dim))
         return self._unscale(uniform)
 
     def to_unit(self, points: ArrayLike) -> FloatArray:
@@ -122,7 +121,7 @@ class Box:
         sides = [per_dimension] * self.dim if np.ndim(per_dimension) == 0 else list(per_dimension)  # type: ignore[arg-type]
         if len(sides) != self.dim:
             raise InvalidParameter(f"per_dimension has {len(sides)} entries, expected 1 or {self.dim}")
-        sizes = [count(side, name="per_dimension", minimum=1) for side in sides]  # type: ignore[arg-type]
+        sizes = [integer(side, name="per_dimension", minimum=1) for side in sides]
         if math.prod(sizes) * self.dim > MAX_GRID_ENTRIES:
             raise InvalidParameter(
                 f"a grid of {math.prod(sizes)} points in {self.dim} dimensions is too large: use sample"
@@ -132,24 +131,6 @@ class Box:
             for low, high, size in zip(self.low, self.high, sizes, strict=True)
         ]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dim)
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "Box", "low": self.low.tolist(), "high": self.high.tolist()}
-
-    @classmethod
-    @reading("the configuration of a box")
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild a box from `to_config()`."""
-        return cls(low=config["low"], high=config["high"])
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Box):
-            return NotImplemented
-        return np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
-
-    def __hash__(self) -> int:
-        return hash((Box, self.low.tobytes(), self.high.tobytes()))
 
     def __repr__(self) -> str:
         return f"Box(low={self.low.tolist()}, high={self.high.tolist()})"

@@ -1,16 +1,14 @@
 """`Finite`: a public list of points, with exact membership in O(log n) a point."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbandits._reading import reading
+from dpbandits._checks import as_points, integer, public_array, require_finite
+from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.domains._points import as_points, count, public_array, require_finite
-from dpbandits.domains.protocol import registered
+from dpbandits.domains.protocol import DOMAINS
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["Finite"]
@@ -18,9 +16,9 @@ __all__ = ["Finite"]
 _KeyArray = NDArray[np.uint64]
 
 
-@registered("Finite")
+@DOMAINS.add("Finite")
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Finite:
+class Finite(Valued):
     """A finite public set of distinct points.
 
     Membership is exact equality of float64 rows (with -0.0 equal to 0.0). Rows are looked up by
@@ -101,7 +99,7 @@ class Finite:
 
     def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
         """(n, d) members drawn uniformly, with replacement."""
-        return self.points[rng.integers(self.n_points, size=count(n, name="n", minimum=0))]
+        return self.points[rng.integers(self.n_points, size=integer(n, name="n", minimum=0))]
 
     def _lookup(self, array: FloatArray) -> tuple[IntArray, BoolArray]:
         """Row numbers (meaningful where found) and whether found, both of the leading shape."""
@@ -110,24 +108,6 @@ class Finite:
         rows = self._order[np.minimum(slot, self.n_points - 1)]
         found = (self.points[rows] == flat).all(axis=1)
         return rows.reshape(array.shape[:-1]), found.reshape(array.shape[:-1])
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "Finite", "points": self.points.tolist()}
-
-    @classmethod
-    @reading("the configuration of a finite domain")
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild a finite domain from `to_config()`."""
-        return cls(points=config["points"])
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Finite):
-            return NotImplemented
-        return np.array_equal(self.points, other.points)
-
-    def __hash__(self) -> int:
-        return hash((Finite, self.points.shape, self.points.tobytes()))
 
     def __repr__(self) -> str:
         return f"Finite({self.n_points} points in {self.dim} dimensions)"

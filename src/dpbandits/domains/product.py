@@ -7,18 +7,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._reading import reading
+from dpbandits._checks import as_points, integer
+from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray
-from dpbandits.domains._points import as_points, count
-from dpbandits.domains.protocol import Domain, from_config, registered
+from dpbandits.domains.protocol import DOMAINS, Domain
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["Product"]
 
 
-@registered("Product")
+@DOMAINS.add("Product")
 @dataclass(frozen=True, init=False, repr=False)
-class Product:
+class Product(Configured):
     """Points whose columns are those of the parts, in order.
 
     Args:
@@ -87,7 +87,7 @@ class Product:
 
     def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
         """(n, d) points, uniform and independent in every part."""
-        size = count(n, name="n", minimum=0)
+        size = integer(n, name="n", minimum=0)
         return self._join(lambda part, _: part.sample(size, rng))
 
     def _join(self, columns_of: Callable[[Domain, slice], FloatArray]) -> FloatArray:
@@ -96,15 +96,10 @@ class Product:
             axis=-1,
         )
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "Product", "parts": [part.to_config() for part in self.parts]}
-
     @classmethod
-    @reading("the configuration of a product of domains")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Rebuild a product from `to_config()`."""
-        return cls(*(from_config(part) for part in config["parts"]))
+        return cls(*DOMAINS.read_all(cls.arguments(config)["parts"]))
 
     def __repr__(self) -> str:
         return f"Product({', '.join(map(repr, self.parts))})"

@@ -1,16 +1,15 @@
 """What every domain offers, and how a domain comes back from its configuration."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._reading import config_type
+from dpbandits._config import Registry
 from dpbandits._typing import BoolArray, FloatArray
-from dpbandits.errors import InvalidParameter
 
-__all__ = ["Domain", "from_config", "registered"]
+__all__ = ["DOMAINS", "Domain", "from_config"]
 
 
 @runtime_checkable
@@ -41,24 +40,9 @@ class Domain(Protocol):
     def to_config(self) -> dict[str, Any]:
         """A JSON-ready description that `from_config` turns back into an equal domain."""
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild the domain that `to_config` described."""
 
-
-_KINDS: dict[str, type[Domain]] = {}
-
-_D = TypeVar("_D", bound=type)
-
-
-def registered(kind: str) -> Callable[[_D], _D]:
-    """Class decorator: `from_config` rebuilds configurations of this `type` with the class."""
-
-    def register(cls: _D) -> _D:
-        _KINDS[kind] = cls
-        return cls
-
-    return register
+DOMAINS: Registry[Domain] = Registry("a domain")
+"""Add a domain of your own with `@DOMAINS.add("its type")`, and configurations that name it are read."""
 
 
 def from_config(config: Mapping[str, Any]) -> Domain:
@@ -67,8 +51,4 @@ def from_config(config: Mapping[str, Any]) -> Domain:
     Raises:
         InvalidParameter: the configuration names no known domain or its fields do not fit.
     """
-    kind = config_type(config)
-    cls = None if kind is None else _KINDS.get(kind)
-    if cls is None:
-        raise InvalidParameter(f"a domain's configuration needs a 'type' out of {sorted(_KINDS)}")
-    return cls.from_config(config)
+    return DOMAINS.read(config)

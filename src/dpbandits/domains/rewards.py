@@ -1,22 +1,22 @@
 """`RewardRange`: the public interval that rewards live in, and their centred form."""
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._reading import reading
+from dpbandits import _checks
+from dpbandits._checks import as_numbers, require_finite
+from dpbandits._config import Configured
 from dpbandits._typing import FloatArray
-from dpbandits.domains._points import as_numbers, require_finite
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["RewardRange"]
 
 
 @dataclass(frozen=True)
-class RewardRange:
+class RewardRange(Configured):
     """Public bounds of a reward; sensitivities rest on them, so they come before any data.
 
     Args:
@@ -37,18 +37,11 @@ class RewardRange:
 
     def __post_init__(self) -> None:
         for bound in ("low", "high"):
-            value = getattr(self, bound)
-            if isinstance(value, (bool, np.bool_)) or not isinstance(
-                value, (int, float, np.integer, np.floating)
-            ):
-                raise InvalidParameter(f"{bound} is a {type(value).__name__}, expected a number")
-            try:
-                # + 0.0: -0.0 becomes 0.0, so that equal ranges have equal configurations
-                object.__setattr__(self, bound, float(value) + 0.0)
-            except OverflowError:
-                raise InvalidParameter(f"{bound} is beyond the largest float") from None
-        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
-            raise InvalidParameter(f"a reward range needs finite low < high, not ({self.low}, {self.high})")
+            # + 0.0: -0.0 becomes 0.0, so that equal ranges have equal configurations
+            value = _checks.number(getattr(self, bound), name=bound, minimum=-math.inf) + 0.0
+            object.__setattr__(self, bound, value)
+        if not self.low < self.high:
+            raise InvalidParameter(f"a reward range needs low < high, not ({self.low}, {self.high})")
         if not np.isfinite(self.high - self.low):
             raise InvalidParameter("the reward range is too wide for float64")
 
@@ -101,13 +94,3 @@ class RewardRange:
     def from_centred(self, centred: ArrayLike) -> FloatArray:
         """The inverse of `to_centred`. Any number is accepted: estimates may leave the range."""
         return np.asarray(self.middle + as_numbers(centred, name="centred") * self.width)
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"low": self.low, "high": self.high}
-
-    @classmethod
-    @reading("the configuration of a reward range")
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild a range from `to_config()`."""
-        return cls(low=config["low"], high=config["high"])

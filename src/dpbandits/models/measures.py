@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc
 
+from dpbandits._checks import as_numbers
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.domains._points import as_numbers
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["Axis", "CellMeasure", "FiniteAxis", "IntervalAxis"]

@@ -3,7 +3,7 @@
 import math
 
 from dpbandits.outsourced.scaling import RADIUS
-from dpbandits.privacy.calibration import GaussianDP, PureDP
+from dpbandits.privacy.certificates import GaussianDP, PureDP
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
 from dpbandits.privacy.rows import (

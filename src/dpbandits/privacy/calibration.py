@@ -2,10 +2,10 @@ r"""Calibration: the noise scale that a promise needs.
 
 Calibrations err on the safe side: they aim a hair below delta, return the safe end of the last
 bracket, and so re-evaluate to at most delta. They accept epsilon in (0, 50] and delta in [1e-15, 1).
-What the scales are good for is said by a certificate (`dpbandits.privacy.certificates`, whose names can
-be had from here, too).
+What the scales are good for is said by a certificate (`dpbandits.privacy.certificates`).
 
 Example:
+    >>> from dpbandits.privacy.certificates import GaussianDP
     >>> sigma = gaussian_sigma(1.0, 1e-6, sensitivity=1.0)
     >>> round(sigma, 3), GaussianDP(1.0 / sigma).delta_at(1.0) <= 1e-6
     (4.225, True)
@@ -19,33 +19,17 @@ from dpbandits.privacy._divergences import concentrated_delta, gaussian_delta, l
 from dpbandits.privacy.certificates import (
     LARGEST_EPSILON,
     MARGIN,
-    Certificate,
-    GaussianDP,
-    NearGaussianDP,
-    PureDP,
-    ZeroConcentratedDP,
-    from_config,
     membership_bound,
-    rounded_up,
     rounding_distance,
     within_range,
 )
 
 __all__ = [
-    "Certificate",
-    "GaussianDP",
-    "NearGaussianDP",
-    "PureDP",
-    "ZeroConcentratedDP",
     "calibrate_gaussian",
     "discrete_gaussian_sigma",
-    "from_config",
     "gaussian_mu",
     "gaussian_sigma",
-    "membership_bound",
     "near_gaussian_sigma",
-    "rounded_up",
-    "rounding_distance",
     "zcdp_rho",
 ]
 

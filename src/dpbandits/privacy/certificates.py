@@ -12,7 +12,11 @@ pair follows from it.
                        (Canonne, Kamath, Steinke 2020), the noise that `SecureNoise` draws
 `NearGaussianDP`       zero-concentrated, and within a tiny total variation of `GaussianDP`: true of
                        discrete Gaussian noise on a fine lattice
+`PureBeside`           a pure loss, beside another certificate on the same people
 =====================  ================================================================================
+
+Certificates join (`beside`, `compose`): of one kind they stay of that kind, `GaussianDP` and
+`NearGaussianDP` stay near-Gaussian, and all others meet in `ZeroConcentratedDP`.
 
 Formulas:
 
@@ -26,15 +30,16 @@ Formulas:
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
-from typing import Any
+from functools import reduce
+from typing import Any, ClassVar
 
 from scipy.special import ndtr
 
 from dpbandits import _checks
-from dpbandits._reading import reading
+from dpbandits._config import Configured, Registry
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy._divergences import coins_permitted, concentrated_delta, gaussian_delta
 
@@ -42,6 +47,7 @@ __all__ = [
     "Certificate",
     "GaussianDP",
     "NearGaussianDP",
+    "PureBeside",
     "PureDP",
     "ZeroConcentratedDP",
     "from_config",
@@ -58,8 +64,13 @@ MARGIN = 1e-10
 """Relative distance that searches keep from delta: far above the error of the formulas (1e-12)."""
 
 
-class Certificate(ABC):
+_CERTIFICATES: "Registry[Certificate]" = Registry("a certificate", label="kind")
+
+
+class Certificate(Configured, ABC):
     """A statement about a mechanism from which (epsilon, delta) pairs follow."""
+
+    adds_linearly: ClassVar[bool] = False
 
     @abstractmethod
     def delta_at(self, epsilon: float) -> float:
@@ -84,36 +95,38 @@ class Certificate(ABC):
     def describe(self) -> str:
         """The certificate in a few words."""
 
-    @abstractmethod
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
+    def beside(self, other: "Certificate") -> "Certificate":
+        """The certificate of using both mechanisms on one person's data, adaptively.
+
+        By default two certificates meet in zero-concentrated DP, where rhos add; a kind that adds up
+        closer than that, with its own or another, says so.
+        """
+        return ZeroConcentratedDP(self.to_zcdp().rho + other.to_zcdp().rho)
 
     def compose(self, *others: "Certificate") -> "Certificate":
-        """The certificate of using all the mechanisms on one person's data, adaptively.
+        """The certificate of using all the mechanisms on one person's data: `beside`, one after another.
 
-        Certificates of one kind stay of that kind (epsilons add, rhos add, mus add in squares);
-        mixed ones meet in zero-concentrated DP.
+        Pure losses come last: before they meet anything else they would add up linearly, and beside a
+        concentrated one they add up in squares.
         """
-        parts = (self, *others)
-        if all(isinstance(part, PureDP) for part in parts):
-            return PureDP(math.fsum(part.epsilon for part in parts if isinstance(part, PureDP)))
-        if all(isinstance(part, GaussianDP) for part in parts):
-            return GaussianDP(math.hypot(*(part.mu for part in parts if isinstance(part, GaussianDP))))
-        if all(isinstance(part, (GaussianDP, NearGaussianDP)) for part in parts):
-            near = [part for part in parts if isinstance(part, NearGaussianDP)]
-            mus = [part.mu for part in parts if isinstance(part, (GaussianDP, NearGaussianDP))]
-            return NearGaussianDP(math.hypot(*mus), math.fsum(part.distance for part in near))
-        return ZeroConcentratedDP(math.fsum(part.to_zcdp().rho for part in parts))
+        parts = sorted((self, *others), key=lambda part: part.adds_linearly)
+        return reduce(lambda together, part: together.beside(part), parts)
 
 
+@_CERTIFICATES.add("PureDP")
 @dataclass(frozen=True)
 class PureDP(Certificate):
     """All log-likelihood ratios of the output between neighbours are at most `epsilon`."""
 
     epsilon: float
+    adds_linearly: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
+
+    def beside(self, other: Certificate) -> Certificate:
+        """Epsilons of pure certificates add."""
+        return PureDP(self.epsilon + other.epsilon) if isinstance(other, PureDP) else super().beside(other)
 
     def delta_at(self, epsilon: float) -> float:
         """0 from the certificate's epsilon on; below it, what randomised response would lose.
@@ -145,11 +158,8 @@ class PureDP(Certificate):
         """The certificate in a few words."""
         return f"pure differential privacy, epsilon = {rounded_up(self.epsilon)}"
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"kind": "PureDP", "epsilon": self.epsilon}
 
-
+@_CERTIFICATES.add("GaussianDP")
 @dataclass(frozen=True)
 class GaussianDP(Certificate):
     """No easier to attack than telling N(0, 1) from N(mu, 1) by one draw."""
@@ -158,6 +168,12 @@ class GaussianDP(Certificate):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", _checks.number(self.mu, name="mu"))
+
+    def beside(self, other: Certificate) -> Certificate:
+        """Mus add in squares, a nearly Gaussian one's too."""
+        if isinstance(other, GaussianDP):
+            return GaussianDP(math.hypot(self.mu, other.mu))
+        return other.beside(self) if isinstance(other, NearGaussianDP) else super().beside(other)
 
     def delta_at(self, epsilon: float) -> float:
         """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), relative error below 1e-12 down to 1e-15."""
@@ -180,11 +196,8 @@ class GaussianDP(Certificate):
         """The certificate in a few words."""
         return f"Gaussian differential privacy, mu = {rounded_up(self.mu)}"
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"kind": "GaussianDP", "mu": self.mu}
 
-
+@_CERTIFICATES.add("ZeroConcentratedDP")
 @dataclass(frozen=True)
 class ZeroConcentratedDP(Certificate):
     """Renyi divergence of every order alpha > 1 between neighbours at most alpha `rho`."""
@@ -226,11 +239,8 @@ class ZeroConcentratedDP(Certificate):
         """The certificate in a few words."""
         return f"zero-concentrated differential privacy, rho = {rounded_up(self.rho)}"
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"kind": "ZeroConcentratedDP", "rho": self.rho}
 
-
+@_CERTIFICATES.add("NearGaussianDP")
 @dataclass(frozen=True)
 class NearGaussianDP(Certificate):
     """What discrete Gaussian noise of a large scale proves, besides being zero-concentrated.
@@ -254,6 +264,13 @@ class NearGaussianDP(Certificate):
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", _checks.number(self.mu, name="mu"))
         object.__setattr__(self, "distance", _checks.probability(self.distance, name="distance"))
+
+    def beside(self, other: Certificate) -> Certificate:
+        """Mus add in squares, distances to a Gaussian add up; a Gaussian has none."""
+        if not isinstance(other, (GaussianDP, NearGaussianDP)):
+            return super().beside(other)
+        distance = self.distance + (other.distance if isinstance(other, NearGaussianDP) else 0.0)
+        return NearGaussianDP(math.hypot(self.mu, other.mu), distance)
 
     def delta_at(self, epsilon: float) -> float:
         """The smaller of the two deltas."""
@@ -283,32 +300,59 @@ class NearGaussianDP(Certificate):
             f"mu = {rounded_up(self.mu)}"
         )
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"kind": "NearGaussianDP", "mu": self.mu, "distance": self.distance}
+
+@_CERTIFICATES.add("PureBeside", other=_CERTIFICATES.read)
+@dataclass(frozen=True)
+class PureBeside(Certificate):
+    """What `other` proves, after a further pure loss of `epsilon` (basic composition, adaptive).
+
+    delta(eps) is `other`'s at eps - epsilon: a pure mechanism adds its epsilon and no delta.
+
+    Example:
+        >>> both = PureBeside(0.5, GaussianDP(0.2367))
+        >>> bool(abs(both.delta_at(1.5) - GaussianDP(0.2367).delta_at(1.0)) < 1e-15)
+        True
+    """
+
+    epsilon: float
+    other: Certificate
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
+
+    def delta_at(self, epsilon: float) -> float:
+        """`other`'s delta at what is left of epsilon; below the pure loss, its delta at 0 or more: 1."""
+        loss = _checks.number(epsilon, name="epsilon", exclusive=False)
+        # a decimal sum of budgets may come a rounding short of its parts in binary
+        left = loss - self.epsilon * (1.0 - 2.0**-50)
+        return self.other.delta_at(left) if left >= 0.0 else 1.0
+
+    def epsilon_at(self, delta: float) -> float:
+        """The pure loss plus `other`'s epsilon."""
+        return self.epsilon + self.other.epsilon_at(delta)
+
+    def to_zcdp(self) -> ZeroConcentratedDP:
+        """Sum of both rhos."""
+        return ZeroConcentratedDP(0.5 * self.epsilon**2 + self.other.to_zcdp().rho)
+
+    def membership_bound(self) -> float:
+        """The zero-concentrated one, or that of (epsilon, delta) at the best delta of a few."""
+        chances = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.1)
+        simple = min(membership_bound(self.epsilon_at(delta), delta) for delta in chances)
+        return min(simple, self.to_zcdp().membership_bound())
+
+    def describe(self) -> str:
+        """The certificate in a few words."""
+        return f"a pure loss of {rounded_up(self.epsilon)} beside {self.other.describe()}"
 
 
-@reading("the configuration of a certificate")
 def from_config(config: Mapping[str, Any]) -> Certificate:
     """Rebuild a certificate from its `to_config()`.
 
     Raises:
         InvalidParameter: not the configuration of a certificate.
     """
-    arguments = dict(config)
-    kind = arguments.pop("kind", None)
-    from dpbandits.privacy.mixed import PureBeside  # builds on this module
-
-    kinds: dict[object, Callable[..., Certificate]] = {
-        "PureBeside": PureBeside.of_config,
-        "PureDP": PureDP,
-        "GaussianDP": GaussianDP,
-        "ZeroConcentratedDP": ZeroConcentratedDP,
-        "NearGaussianDP": NearGaussianDP,
-    }
-    if kind not in kinds:
-        raise InvalidParameter(f"expected a certificate of kind {', '.join(str(name) for name in kinds)}")
-    return kinds[kind](**arguments)
+    return _CERTIFICATES.read(config)
 
 
 def membership_bound(epsilon: float, delta: float = 0.0) -> float:

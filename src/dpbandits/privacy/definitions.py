@@ -3,16 +3,19 @@
 A definition holds the numbers that a user chooses and says in words what they mean: the privacy unit
 (whose data is protected as one piece) and the neighbours (which two inputs nobody may tell apart).
 How noise keeps the promise is the business of the other files.
+
+Every definition has `epsilon` and `delta`, a `unit` (whose data is protected as one piece), `neighbours`
+(which two inputs nobody may tell apart) and `left_out`, sentences on what the promise does not cover.
 """
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dpbandits import _checks
-from dpbandits._reading import reading
-from dpbandits.errors import InvalidParameter
+from dpbandits._config import Configured, Registry
 
 __all__ = [
     "DPBanditsWarning",
@@ -30,6 +33,7 @@ __all__ = [
 LARGE_DELTA = 1e-3
 """A delta above this is large whatever the number of users: one run in a thousand may say everything."""
 
+_DEFINITIONS: "Registry[Definition]" = Registry("a definition", label="kind")
 
 _GENERAL_FACTS = (
     "What is true of people in general may be learned, with or without the one who is protected, and may "
@@ -79,8 +83,9 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
+@_DEFINITIONS.add("JointDP")
 @dataclass(frozen=True, kw_only=True)
-class JointDP:
+class JointDP(Configured):
     """Joint differential privacy: what everybody else sees says little about one user.
 
     For every user, everything that the others receive and everything that is released has nearly the
@@ -103,6 +108,16 @@ class JointDP:
     epsilon: float
     delta: float = 0.0
     rounds_per_user: int = 1
+    neighbours: ClassVar[str] = (
+        "two histories are neighbours when one user's whole contribution (the decision sets or "
+        "contexts, the rewards, and whether a reward was reported at all) is replaced by any other "
+        "and everybody else's is unchanged"
+    )
+    left_out: ClassVar[tuple[str, ...]] = (
+        "The action that a user receives may depend on that user's own data: whoever sees it may learn "
+        "from it about that user.",
+        _GENERAL_FACTS,
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
@@ -114,40 +129,13 @@ class JointDP:
     @property
     def unit(self) -> str:
         """Whose data is protected as one piece."""
-        return (
-            f"one user: everything the user contributes in at most {counted(self.rounds_per_user, 'round')}"
-        )
-
-    @property
-    def neighbours(self) -> str:
-        """Which two inputs nobody may tell apart."""
-        return (
-            "two histories are neighbours when one user's whole contribution (the decision sets or "
-            "contexts, the rewards, and whether a reward was reported at all) is replaced by any other "
-            "and everybody else's is unchanged"
-        )
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """What the promise does not cover, in sentences."""
-        return (
-            "The action that a user receives may depend on that user's own data: whoever sees it may learn "
-            "from it about that user.",
-            _GENERAL_FACTS,
-        )
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {
-            "kind": "JointDP",
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "rounds_per_user": self.rounds_per_user,
-        }
+        rounds = counted(self.rounds_per_user, "round")
+        return f"one user: everything the user contributes in at most {rounds}"
 
 
+@_DEFINITIONS.add("LocalDP")
 @dataclass(frozen=True, kw_only=True)
-class LocalDP:
+class LocalDP(Configured):
     """Local differential privacy: the one report that leaves a device says little about its user.
 
     Args:
@@ -158,40 +146,21 @@ class LocalDP:
     """
 
     epsilon: float
+    delta: ClassVar[float] = 0.0
+    unit: ClassVar[str] = "one user: the one (context, reward) that the device reports on"
+    neighbours: ClassVar[str] = "any two pairs (context, reward) that the device could hold are neighbours"
+    left_out: ClassVar[tuple[str, ...]] = (
+        "That a device took part, and when and from where it sent its report, is not hidden.",
+        _GENERAL_FACTS,
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
 
-    @property
-    def delta(self) -> float:
-        """0: the promise has no exceptions."""
-        return 0.0
 
-    @property
-    def unit(self) -> str:
-        """Whose data is protected as one piece."""
-        return "one user: the one (context, reward) that the device reports on"
-
-    @property
-    def neighbours(self) -> str:
-        """Which two inputs nobody may tell apart."""
-        return "any two pairs (context, reward) that the device could hold are neighbours"
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """What the promise does not cover, in sentences."""
-        return (
-            "That a device took part, and when and from where it sent its report, is not hidden.",
-            _GENERAL_FACTS,
-        )
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"kind": "LocalDP", "epsilon": self.epsilon}
-
-
+@_DEFINITIONS.add("RowDP")
 @dataclass(frozen=True, kw_only=True)
-class RowDP:
+class RowDP(Configured):
     """Row-level differential privacy: a released table says little about where one row lies.
 
     Args:
@@ -237,69 +206,26 @@ class RowDP:
             _GENERAL_FACTS,
         )
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {
-            "kind": "RowDP",
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "distance": self.distance,
-        }
 
-
+@_DEFINITIONS.add("NoPrivacy")
 @dataclass(frozen=True, kw_only=True)
-class NoPrivacy:
+class NoPrivacy(Configured):
     """No promise: for baselines that privacy is compared with."""
 
-    @property
-    def epsilon(self) -> float:
-        """Infinite: nothing is promised."""
-        return float("inf")
-
-    @property
-    def delta(self) -> float:
-        """1: nothing is promised."""
-        return 1.0
-
-    @property
-    def unit(self) -> str:
-        """Whose data is protected as one piece."""
-        return "nobody"
-
-    @property
-    def neighbours(self) -> str:
-        """Which two inputs nobody may tell apart."""
-        return "no two inputs are hidden from each other"
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """What the promise does not cover, in sentences."""
-        return ()
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"kind": "NoPrivacy"}
+    epsilon: ClassVar[float] = math.inf
+    delta: ClassVar[float] = 1.0
+    unit: ClassVar[str] = "nobody"
+    neighbours: ClassVar[str] = "no two inputs are hidden from each other"
+    left_out: ClassVar[tuple[str, ...]] = ()
 
 
 Definition = JointDP | LocalDP | RowDP | NoPrivacy
 
-_KINDS: dict[str, type[JointDP] | type[LocalDP] | type[RowDP] | type[NoPrivacy]] = {
-    "JointDP": JointDP,
-    "LocalDP": LocalDP,
-    "RowDP": RowDP,
-    "NoPrivacy": NoPrivacy,
-}
 
-
-@reading("the configuration of a definition")
 def from_config(config: Mapping[str, Any]) -> Definition:
     """Rebuild a definition from its `to_config()`.
 
     Raises:
         InvalidParameter: not the configuration of a definition.
     """
-    arguments = dict(config)
-    kind = _KINDS.get(arguments.pop("kind", ""))
-    if kind is None:
-        raise InvalidParameter(f"expected a definition of kind {', '.join(_KINDS)}")
-    return kind(**arguments)
+    return _DEFINITIONS.read(config)

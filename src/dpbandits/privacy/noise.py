@@ -32,15 +32,13 @@ from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import IntArray, Seed
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.calibration import (
+from dpbandits.privacy.calibration import gaussian_mu, near_gaussian_sigma, zcdp_rho
+from dpbandits.privacy.certificates import (
     Certificate,
     GaussianDP,
     NearGaussianDP,
     ZeroConcentratedDP,
-    gaussian_mu,
-    near_gaussian_sigma,
     rounding_distance,
-    zcdp_rho,
 )
 
 __all__ = ["NoiseSource", "SecureNoise", "SimulatedNoise", "from_config"]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._checks import as_numbers
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.domains._points import as_numbers
 from dpbandits.domains.arms import Arms
 from dpbandits.domains.box import Box
 from dpbandits.errors import InvalidData, InvalidParameter

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.audit.claims import Audit
-from dpbandits.privacy.calibration import Certificate
+from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.noise import SecureNoise
 
 __all__ = ["DELTA", "Entry", "LineFeatures", "PreparedNoise", "rows_of"]

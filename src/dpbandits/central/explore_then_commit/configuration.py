@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._checks import as_numbers
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.sums import MOST_CELLS
 from dpbandits.domains import RewardRange
-from dpbandits.domains._points import as_numbers
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.models.measures import CellMeasure

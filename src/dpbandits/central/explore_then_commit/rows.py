@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._checks import as_numbers
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.sums import CellSums
 from dpbandits.domains import RewardRange
-from dpbandits.domains._points import as_numbers
 from dpbandits.errors import (
     ContributionExceeded,
     CorruptState,

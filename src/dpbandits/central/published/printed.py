@@ -31,7 +31,8 @@ import math
 from typing import Literal, get_args
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.calibration import GaussianDP, gaussian_mu
+from dpbandits.privacy.calibration import gaussian_mu
+from dpbandits.privacy.certificates import GaussianDP
 from dpbandits.privacy.gram_vector import joint_sensitivity
 
 __all__ = [

@@ -12,8 +12,8 @@ import numpy as np
 
 from dpbandits import _checks
 from dpbandits import _checks as _numbers
+from dpbandits._checks import integer
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.domains._points import count
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.crowds import ContextWorld, Crowd, SimulationResult, simulate
 from dpbandits.local.contract.sources import SourceArms, SourceSpec
@@ -81,7 +81,7 @@ class SimulatedSource:
         _numbers.number(self.epsilon, name="epsilon")
         for name, least in (("n_users", 1), ("start", 0), ("span", 0), ("depth", 0)):
             if name != "depth" or self.depth is not None:
-                count(getattr(self, name), name=name, minimum=least)
+                integer(getattr(self, name), name=name, minimum=least)
 
 
 def simulate_transfer(

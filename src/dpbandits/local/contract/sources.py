@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
+from dpbandits._checks import as_numbers, integer
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray
-from dpbandits.domains._points import as_numbers, count
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
 from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.spec import Spec
@@ -100,9 +100,9 @@ class SourceSpec:
         if not isinstance(self.looks, bool):
             raise InvalidParameter("looks: expected True or False")
         _checks.one_of(self.arms, ("behaviour", "server"), name="arms")
-        count(self.n_users, name="n_users", minimum=1)
+        integer(self.n_users, name="n_users", minimum=1)
         most = self.target.max_leaves.bit_length() - 1
-        if self.depth is not None and count(self.depth, name="depth", minimum=0) > most:
+        if self.depth is not None and integer(self.depth, name="depth", minimum=0) > most:
             raise InvalidParameter(f"depth: expected at most {most}, so that bins are at most max_leaves")
         if self.propensities is not None:
             self._check_propensities()
@@ -256,7 +256,7 @@ class SourceClient(Client):
             InvalidParameter: no such arm, or the spec's arms are assigned by the server.
             InvalidData: as for `choose`.
         """
-        arm = count(arm, name="arm", minimum=0)
+        arm = integer(arm, name="arm", minimum=0)
         if self.spec.arms != "user" or arm >= self.spec.n_arms:
             raise InvalidParameter("observe: expected a spec with arms 'user', and one of its arms")
         self.choose(policy, context)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from dpbandits import _checks
+from dpbandits._checks import integer
 from dpbandits._reading import json_object, reading
 from dpbandits.domains import Box
-from dpbandits.domains._points import count
 from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.models.trees.partition import DyadicPartition, TieRule
@@ -106,9 +106,9 @@ class Spec:
             object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
         for name, (least, most) in _COUNTS.items():
             value = getattr(self, name)
-            if (name != "n_users" or value is not None) and count(value, name=name, minimum=least) > most:
+            if (name != "n_users" or value is not None) and integer(value, name=name, minimum=least) > most:
                 raise InvalidParameter(f"{name}: expected an integer from {least} to {most}")
-        count(self.seed, name="seed", minimum=0)
+        integer(self.seed, name="seed", minimum=0)
         constants: object = self.constants  # of any type, where the spec comes from a file
         if not isinstance(constants, Mapping) or not all(map(_is_constant, constants.items())):
             raise InvalidParameter(

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from dpbandits.local.contract.spec import Spec
-from dpbandits.privacy.calibration import PureDP
+from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP, LocalDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.prefix_sums import BlockRelease

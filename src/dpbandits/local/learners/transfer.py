@@ -25,8 +25,8 @@ import math
 
 import numpy as np
 
+from dpbandits._checks import integer
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.domains._points import count
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.contract.spec import MOST_ARMS
 from dpbandits.local.learners.base import CellSums
@@ -86,9 +86,9 @@ class TransferTree(TreeRule):
     ) -> None:
         if not isinstance(partition, DyadicPartition):
             raise InvalidParameter(f"partition: expected a DyadicPartition, got {type(partition).__name__}")
-        if count(n_arms, name="n_arms", minimum=1) > MOST_ARMS:
+        if integer(n_arms, name="n_arms", minimum=1) > MOST_ARMS:
             raise InvalidParameter(f"n_arms: expected at most {MOST_ARMS}")
-        count(max_leaves, name="max_leaves", minimum=1)
+        integer(max_leaves, name="max_leaves", minimum=1)
         if not isinstance(skip, bool):
             raise InvalidParameter("skip: expected True or False")
         super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)

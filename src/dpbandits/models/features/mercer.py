@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import domains
+from dpbandits._checks import integer
 from dpbandits._reading import config_type, reading
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Domain
-from dpbandits.domains._points import count
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.models.features.landmarks import landmarks
@@ -137,9 +137,9 @@ class MercerFeatures:
         n_landmarks: int | None = None,
         seed: Seed = 0,
     ) -> None:
-        count(n_features, name="n_features", minimum=1)
-        count(seed, name="seed", minimum=0)
-        size = 2 * n_features if n_landmarks is None else count(n_landmarks, name="n_landmarks", minimum=1)
+        integer(n_features, name="n_features", minimum=1)
+        integer(seed, name="seed", minimum=0)
+        size = 2 * n_features if n_landmarks is None else integer(n_landmarks, name="n_landmarks", minimum=1)
         if size > MOST_LANDMARKS:
             raise InvalidParameter(f"expected at most {MOST_LANDMARKS} landmarks: their matrix is factorised")
         if size < n_features:
@@ -263,8 +263,8 @@ class ArmFeatures:
     """
 
     def __init__(self, *, base: Features, arm_column: int, n_arms: int) -> None:
-        count(arm_column, name="arm_column", minimum=0)
-        if count(n_arms, name="n_arms", minimum=1) * base.n_features > MOST_ARM_FEATURES:
+        integer(arm_column, name="arm_column", minimum=0)
+        if integer(n_arms, name="n_arms", minimum=1) * base.n_features > MOST_ARM_FEATURES:
             raise InvalidParameter(f"expected at most {MOST_ARM_FEATURES} features of all arms together")
         self.base = base
         self.arm_column = arm_column

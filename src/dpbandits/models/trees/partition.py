@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._checks import integer
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.domains._points import count
 from dpbandits.errors import InvalidParameter
 
 __all__ = ["DyadicPartition", "TieRule"]
@@ -53,9 +53,9 @@ class DyadicPartition:
         self, *, dim: int, tie: TieRule = "first", seed: int = 0, splits: Iterable[int] = ()
     ) -> None:
         _checks.one_of(tie, ("first", "keyed"), name="tie")
-        if count(dim, name="dim", minimum=1) > MOST_COLUMNS:
+        if integer(dim, name="dim", minimum=1) > MOST_COLUMNS:
             raise InvalidParameter(f"dim: expected at most {MOST_COLUMNS} columns")
-        self.dim, self.tie, self.seed = int(dim), tie, count(seed, name="seed", minimum=0)
+        self.dim, self.tie, self.seed = int(dim), tie, integer(seed, name="seed", minimum=0)
         self.n_nodes = 1
         self._links = np.full((4, 1), -1, dtype=np.int64)  # parent, left, right, split column
         self.depth = np.zeros(1, dtype=np.int64)

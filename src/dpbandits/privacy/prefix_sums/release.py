@@ -46,7 +46,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.calibration import Certificate
+from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.gram_vector import LATTICE, GramVectorMechanism
 from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.noise import NoiseSource

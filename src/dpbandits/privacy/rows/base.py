@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.calibration import Certificate
+from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
 from dpbandits.privacy.rows.noise_laws import NoiseLaw

@@ -16,7 +16,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.calibration import Certificate, PureDP
+from dpbandits.privacy.certificates import Certificate, PureDP
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows.base import RowMechanism, as_rows, words_of

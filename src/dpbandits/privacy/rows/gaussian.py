@@ -20,7 +20,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.calibration import Certificate, GaussianDP, ZeroConcentratedDP
+from dpbandits.privacy.certificates import Certificate, GaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows.base import (
