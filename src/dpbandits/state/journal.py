@@ -16,6 +16,7 @@ counts when three things have happened, each durable before the next:
 | E, and bytes that are no record | E | died while writing | they are cut off: they never counted |
 | E + 1, chained | E | died before the witness | witnessed now: the record counts |
 | E + 1, chained | E + 1, this one | died before the end | the end is moved: the record counts |
+| E + k, chained | E + k, or one less | the end file is an old one | as above: no record is lost |
 | E | E + 1 or further | a copy has gone on, or an old one was restored | `ForkedState` |
 | E + 1, chained | E + 1, another one | two copies wrote: this one was slower | `ForkedState` |
 | less than E, or changed | any | a cut or altered log | `CorruptState` |
@@ -23,7 +24,9 @@ counts when three things have happened, each durable before the next:
 So an append that raised has either not happened, or the next `settle` returns its record as one that counts.
 Without a ledger, an old copy of both files cannot be told from the newest one.
 
-A journal does not lock: whoever appends holds a lock file over `settle` and `append`.
+A journal does not lock: whoever appends holds a lock file over `settle` and `append`. An append that no
+`settle` went before, while something lies behind the last record, is refused: it could lie over a record
+that counts.
 """
 
 import hashlib
@@ -34,7 +37,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from dpbandits.errors import CorruptState, ForkedState, IncompatibleState
+from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, ProtocolError
 from dpbandits.state.files import open_regular, replace_durably, write_durably
 from dpbandits.state.ledger import Ledger, Witness
 
@@ -44,6 +47,9 @@ FORMAT = 2
 """Of the file. Format 1 stood for two layouts, one of the server's log and one of the log of answers."""
 
 _OLDER = (b"dpbandits server log 1\n", b'{"log": "dpbandits.answers.v1"')
+
+_LONGEST_HEADER = 1 << 12
+"""Bytes in which another subject's header ends, so that it is told from a damaged one."""
 
 _FRAME = struct.Struct("<Qc")
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -76,7 +82,8 @@ class Journal:
         lineage: its name at the ledger; by default the subject's.
 
     Raises:
-        IncompatibleState: the log is another subject's, another format's, or the ledger has never seen it.
+        IncompatibleState: the log is another subject's, another format's, was made with a ledger and none
+            came (or the other way round), or the ledger has never seen it.
         CorruptState: log or end file are missing, cut or changed.
 
     Example:
@@ -93,10 +100,10 @@ class Journal:
     ) -> None:
         self._path = path
         self._kind = kind
-        self._header = _header(kind, subject)
+        self._header = _header(kind, subject, witnessed=ledger is not None)
         self._ledger = ledger
         self._lineage = subject if lineage is None else lineage
-        self._mark = self._first
+        self._mark = _first(self._header)
         self._check_header()
 
     @classmethod
@@ -109,21 +116,24 @@ class Journal:
             CorruptState: there are records already, or the end of a log that was begun is missing.
             IncompatibleState: the path holds another subject's log.
         """
-        header = _header(kind, subject)
-        first = _Mark(0, len(header), hashlib.sha256(header).digest())
+        header = _header(kind, subject, witnessed=ledger is not None)
+        first = _first(header)
         end = _end_path(path)
         try:
             with open_regular(path) as (file, size):
-                held = file.read(max(len(header), len(_OLDER[0])) + 1)
+                held = file.read(_LONGEST_HEADER)
         except FileNotFoundError:
             held, size = b"", 0
-        if end.exists() or b"\n" in held:  # somebody got as far as a whole header
+        begun = end.exists()
+        if begun or b"\n" in held:  # somebody got as far as a whole header
             _compare(held, header, kind)
             if size > len(header):
                 raise CorruptState(f"the log of {kind} was begun before and holds records: open it")
         elif size > len(header):
             raise _damaged(kind)
-        if not end.exists():
+        if begun and _read_end(end, kind) != first:
+            raise _damaged(kind)  # it held records, and was cut
+        if not begun:
             write_durably(path, header)
             _write_end(end, first)
         if ledger is not None:
@@ -151,26 +161,26 @@ class Journal:
             CorruptState: the log was cut or changed; nothing was changed.
             IncompatibleState: the ledger has never seen this log.
         """
-        end = self._read_end()
+        end = _read_end(_end_path(self._path), self._kind)
         if end.records < self._mark.records or (end.records == self._mark.records and end != self._mark):
             raise self._shorter()
         data = self._read(self._mark.length)
         found: list[Record] = []
-        mark = self._mark
+        before = mark = self._mark
         for record, after in _records(data, self._mark):
-            if mark.records > end.records:
-                break  # one record at most lies behind the end
             found.append(record)
-            mark = after
+            before, mark = mark, after
             if mark.records == end.records and mark != end:
                 raise _damaged(self._kind)
         if mark.records < end.records:
             raise _damaged(self._kind)
-        self._check_witness(end, mark)
+        if mark != end:
+            # Whoever wrote it may have died before it was on disk, and the ledger must not be ahead of that.
+            _sync(self._path)
+        self._check_witness(before if mark != end else mark, mark)
         if mark.length < self._mark.length + len(data):
             os.truncate(self._path, mark.length)  # never witnessed, so it never counted
         if mark != end:
-            _sync(self._path)  # whoever wrote it may have died before it was on disk
             _write_end(_end_path(self._path), mark)
         self._mark = mark
         return found
@@ -179,6 +189,8 @@ class Journal:
         """Make a record durable, witnessed and counted, after `settle`. Act on it when this returns.
 
         Raises:
+            ProtocolError: something lies behind the last settled record: another process's, or what an
+                earlier append left; nothing was changed.
             ForkedState: another copy was faster; the record never counts.
             OSError: the disk refused; the next `settle` says whether the record counts.
         """
@@ -196,20 +208,16 @@ class Journal:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    @property
-    def _first(self) -> _Mark:
-        return _Mark(0, len(self._header), hashlib.sha256(self._header).digest())
-
     def _check_header(self) -> None:
         try:
             with open_regular(self._path) as (file, _):
-                held = file.read(max(len(self._header), len(_OLDER[0])))
+                held = file.read(_LONGEST_HEADER)
         except FileNotFoundError:
             raise self._shorter() from None
         _compare(held, self._header, self._kind)
 
-    def _check_witness(self, end: _Mark, here: _Mark) -> None:
-        """Hold the log against the ledger, and let it witness a last record that it has not seen."""
+    def _check_witness(self, before: _Mark, here: _Mark) -> None:
+        """Hold the log against the ledger, which may yet have to witness the last record."""
         if self._ledger is None:
             return
         last = self._ledger.last(self._lineage)
@@ -219,7 +227,7 @@ class Journal:
             )
         if last == Witness(here.records, here.digest.hex()):
             return
-        if here.records != end.records + 1 or last != Witness(end.records, end.digest.hex()):
+        if before == here or last != Witness(before.records, before.digest.hex()):
             raise self._forked()
         try:
             self._ledger.advance(self._lineage, position=here.records, digest=here.digest.hex())
@@ -236,21 +244,16 @@ class Journal:
         except FileNotFoundError:
             raise self._shorter() from None
 
-    def _read_end(self) -> _Mark:
-        try:
-            with open_regular(_end_path(self._path)) as (file, size):
-                if size == _END.size:
-                    return _Mark(*_END.unpack(file.read()))
-        except FileNotFoundError:
-            pass
-        raise _damaged(self._kind)
-
     def _write(self, data: bytes) -> None:
         """Behind the last record, through to disk; a failure is undone where the disk lets it."""
         # No O_CREAT: a log that was deleted must not be begun anew.
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            os.ftruncate(descriptor, self._mark.length)
+            if os.fstat(descriptor).st_size != self._mark.length:
+                raise ProtocolError(
+                    f"the log of {self._kind} goes on behind the last record that was settled: call settle "
+                    "before every append, both under one lock"
+                )
             os.lseek(descriptor, self._mark.length, os.SEEK_SET)
             try:
                 remaining = memoryview(data)
@@ -275,8 +278,13 @@ class Journal:
         )
 
 
-def _header(kind: str, subject: str) -> bytes:
-    return (json.dumps({"journal": kind, "format": FORMAT, "subject": subject}) + "\n").encode()
+def _header(kind: str, subject: str, *, witnessed: bool) -> bytes:
+    fields = {"journal": kind, "format": FORMAT, "subject": subject, "witnessed": witnessed}
+    return (json.dumps(fields) + "\n").encode()
+
+
+def _first(header: bytes) -> _Mark:
+    return _Mark(0, len(header), hashlib.sha256(header).digest())
 
 
 def _compare(held: bytes, header: bytes, kind: str) -> None:
@@ -298,6 +306,10 @@ def _compare(held: bytes, header: bytes, kind: str) -> None:
         raise IncompatibleState(
             f"the log of {kind} has another format than {FORMAT}: use the release of its writer"
         )
+    wanted = json.loads(header)
+    if found == {**wanted, "witnessed": not wanted["witnessed"]}:
+        made, remedy = ("without", "open it so") if wanted["witnessed"] else ("with", "pass that one")
+        raise IncompatibleState(f"the log of {kind} was made {made} a ledger: {remedy}")
     raise IncompatibleState(f"the log of {kind} belongs to another subject: choose another folder")
 
 
@@ -319,6 +331,16 @@ def _records(data: bytes, at: _Mark) -> Iterator[tuple[Record, _Mark]]:
 
 def _end_path(path: Path) -> Path:
     return path.with_name(path.name + ".end")
+
+
+def _read_end(path: Path, kind: str) -> _Mark:
+    try:
+        with open_regular(path) as (file, size):
+            if size == _END.size:
+                return _Mark(*_END.unpack(file.read()))
+    except FileNotFoundError:
+        pass
+    raise _damaged(kind)
 
 
 def _write_end(path: Path, mark: _Mark) -> None:
