@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
+from dpbandits.audit import Guesses
 from dpbandits.audit.attacks.kharkovskii2020 import (
-    AttackResult,
     distinguish_by_column_space,
     likelihood_attack,
     recover_rows,
@@ -87,5 +87,5 @@ def test_a_mechanism_with_too_little_noise_is_caught():
 
 
 def test_chance_proves_nothing():
-    assert AttackResult(success=0.5, standard_error=0.01, bound=0.7).epsilon_lower_bound == 0.0
-    assert AttackResult(success=1.0, standard_error=0.01, bound=0.7).epsilon_lower_bound > 2.0
+    assert Guesses(trials=2500, correct=1250, bound=0.7).epsilon_lower_bound == 0.0
+    assert Guesses(trials=100, correct=100, bound=0.7).epsilon_lower_bound > 2.0

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.audit import MembershipAttack, attack_reward
+from dpbandits.audit import Guesses, attack_reward
 from dpbandits.central import GPBandit
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import FeatureGPUCB, Uniform
@@ -67,6 +67,6 @@ def test_impossible_attacks_are_refused(arguments):
 
 
 def test_the_standard_error_is_binomial():
-    attack = MembershipAttack(trials=100, correct=80, bound=0.9)
+    attack = Guesses(trials=100, correct=80, bound=0.9)
     assert attack.success == 0.8
     assert attack.standard_error == pytest.approx(0.04)

@@ -2,12 +2,13 @@
 
 - `NAMES`, `build`: every audit by name; `run_audits`, `AuditSettings`: run them -> `AuditRow`.
 - `ExactAudit`, `SampledAudit`, `GaussianAudit`: the kinds; an audit of your own is one of these.
-- `attack_reward`: guess one person's reward from what a policy predicts -> `MembershipAttack`.
+- `attack_reward`: guess one person's reward from what a policy predicts -> `Guesses`; the other
+  attacks are in `audit.attacks`.
 
 A lower bound refutes a claim when it is above it. Below, it says only that this attack failed.
 """
 
-from dpbandits.audit.attacks.membership import MembershipAttack, attack_reward
+from dpbandits.audit.attacks import Guesses, attack_reward
 from dpbandits.audit.catalogue import NAMES, build
 from dpbandits.audit.claims import Audit, AuditRow, ExactAudit, GaussianAudit, SampledAudit
 from dpbandits.audit.running import AuditSettings, run_audits
@@ -19,7 +20,7 @@ __all__ = [
     "AuditSettings",
     "ExactAudit",
     "GaussianAudit",
-    "MembershipAttack",
+    "Guesses",
     "SampledAudit",
     "attack_reward",
     "build",

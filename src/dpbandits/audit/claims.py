@@ -19,14 +19,15 @@ from typing import Any, Literal, Self
 
 from dpbandits._typing import FloatArray
 from dpbandits.audit import bounds
-from dpbandits.audit.scores import Score, fit_linear, identity
+from dpbandits.audit.scores import Score, first_column, fit_linear
 
-__all__ = ["Audit", "AuditRow", "ExactAudit", "GaussianAudit", "SampledAudit"]
+__all__ = ["Audit", "AuditRow", "Draw", "ExactAudit", "GaussianAudit", "Law", "SampledAudit"]
 
 Draw = Callable[[int, int], FloatArray]
 """(world, n) -> (n, k) fresh outputs of world 0 or 1."""
 
 Law = Sequence[Fraction] | FloatArray
+"""Probabilities of all outputs, in order."""
 
 _TRAINING = 0.25
 """Training samples, as a share of those that are evaluated."""
@@ -204,7 +205,7 @@ class GaussianAudit(Audit):
     """
 
     draw: Draw
-    score: Score | None = identity
+    score: Score | None = first_column
     share: float = 1.0
 
     @property

@@ -10,12 +10,12 @@ import numpy as np
 
 from dpbandits._typing import FloatArray
 
-__all__ = ["Score", "fit_categories", "fit_linear", "identity"]
+__all__ = ["Score", "first_column", "fit_categories", "fit_linear"]
 
 Score = Callable[[FloatArray], FloatArray]
 
 
-def identity(outputs: FloatArray) -> FloatArray:
+def first_column(outputs: FloatArray) -> FloatArray:
     """The first column, for outputs that are a score already."""
     return np.asarray(outputs.reshape(len(outputs), -1)[:, 0], dtype=np.float64)
 

@@ -1,1 +1,31 @@
-"""Attacks through public calls: each makes an adversary whose success bounds a promise from below."""
+"""The attacks: what an outsider does with what a policy, a device or a curator lets out.
+
+- `membership.attack_reward`: one person's reward from what any policy predicts.
+- `kharkovskii2020`: the rows of a table from what PO-GP-UCB published of it (`recover_rows`), which table it
+  was (`distinguish_by_column_space`), and the strongest test against noise on rows (`likelihood_attack`).
+- `own_bin_noise.read_bins`: a person's bin from reports that carry noise in their own bin only.
+- `low_bits.off_grid`: what noise was added to, from the lowest bits of floating-point noise.
+
+Each goes through calls that anyone can make, and the three that guess between two worlds say how often they
+were right as `Guesses`.
+"""
+
+from dpbandits.audit.attacks.guesses import Guesses
+from dpbandits.audit.attacks.kharkovskii2020 import (
+    distinguish_by_column_space,
+    likelihood_attack,
+    recover_rows,
+)
+from dpbandits.audit.attacks.low_bits import off_grid
+from dpbandits.audit.attacks.membership import attack_reward
+from dpbandits.audit.attacks.own_bin_noise import read_bins
+
+__all__ = [
+    "Guesses",
+    "attack_reward",
+    "distinguish_by_column_space",
+    "likelihood_attack",
+    "off_grid",
+    "read_bins",
+    "recover_rows",
+]

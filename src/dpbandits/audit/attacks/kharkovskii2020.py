@@ -9,18 +9,15 @@
   rows. By the Neyman-Pearson lemma no other test is better, so its success rate is what epsilon must bound.
 """
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
+from dpbandits.audit.attacks.guesses import Guesses
 from dpbandits.errors import InvalidData
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows import RowMechanism
 
 __all__ = [
-    "AttackResult",
     "distinguish_by_column_space",
     "likelihood_attack",
     "recover_rows",
@@ -65,31 +62,9 @@ def distinguish_by_column_space(
     return bool(np.linalg.norm(outside) < tolerance * np.linalg.norm(released))
 
 
-@dataclass(frozen=True)
-class AttackResult:
-    """Success of a guess between two equally likely neighbours.
-
-    Attributes:
-        success: share of right guesses.
-        standard_error: of that share.
-        bound: what the guarantee allows at most.
-        epsilon_lower_bound: privacy loss that the measured success proves, at six standard errors.
-    """
-
-    success: float
-    standard_error: float
-    bound: float
-
-    @property
-    def epsilon_lower_bound(self) -> float:
-        """log odds of the success rate, six standard errors down; 0 where that is no better than chance."""
-        rate = self.success - 6.0 * self.standard_error
-        return max(0.0, math.log(rate / (1.0 - rate))) if 0.5 < rate < 1.0 else 0.0
-
-
 def likelihood_attack(
     mechanism: RowMechanism, first: FloatArray, second: FloatArray, *, noise: NoiseSource, trials: int
-) -> AttackResult:
+) -> Guesses:
     """Guess which of two positions a row has, from its release, by the larger likelihood.
 
     Args:
@@ -99,19 +74,14 @@ def likelihood_attack(
         noise: source of the releases; each trial is one row.
         trials: releases of each position.
     """
-    half = [np.tile(np.asarray(point, dtype=np.float64), (trials, 1)) for point in (first, second)]
-    released = mechanism.privatise(np.concatenate(half), noise)
-    images = [_image(mechanism, np.asarray(point, dtype=np.float64)) for point in (first, second)]
+    points = np.array([first, second], dtype=np.float64)
+    released = mechanism.privatise(np.repeat(points, trials, axis=0), noise)
+    images = [_image(mechanism, point) for point in points]
     scores = mechanism.law.log_density(released - images[0]) - mechanism.law.log_density(released - images[1])
     ties = np.where(scores == 0.0, 0.5, scores > 0.0)
-    right = np.concatenate([ties[:trials], 1.0 - ties[trials:]])
-    success = float(right.mean())
-    distance = float(np.linalg.norm(np.asarray(first) - np.asarray(second)))
-    return AttackResult(
-        success=success,
-        standard_error=math.sqrt(max(success * (1.0 - success), 1.0 / len(right)) / len(right)),
-        bound=mechanism.certificate_at(distance).membership_bound(),
-    )
+    correct = float(ties[:trials].sum() + (1.0 - ties[trials:]).sum())
+    bound = mechanism.certificate_at(float(np.linalg.norm(points[0] - points[1]))).membership_bound()
+    return Guesses(trials=2 * trials, correct=correct, bound=bound)
 
 
 def _image(mechanism: RowMechanism, point: FloatArray) -> FloatArray:

@@ -7,18 +7,18 @@ by luck; a guarantee bounds how much more often it can be right.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits.audit.attacks.guesses import Guesses
 from dpbandits.domains import RewardRange
 from dpbandits.errors import InvalidParameter
 from dpbandits.policy import Policy
 from dpbandits.policy.coins import PublicCoins
 
-__all__ = ["MembershipAttack", "People", "attack_reward"]
+__all__ = ["People", "attack_reward"]
 
 
 class People(Protocol):
@@ -43,31 +43,6 @@ class People(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class MembershipAttack:
-    """How often the attacker named the target's reward.
-
-    Attributes:
-        trials: guesses made, on runs that the attacker had not trained on.
-        correct: guesses that were right.
-        bound: the largest success rate that the policy's guarantee allows; 1 without a guarantee.
-    """
-
-    trials: int
-    correct: int
-    bound: float
-
-    @property
-    def success(self) -> float:
-        """Share of right guesses; 0.5 is luck."""
-        return self.correct / self.trials
-
-    @property
-    def standard_error(self) -> float:
-        """Of `success`, binomial."""
-        return float(np.sqrt(self.success * (1.0 - self.success) / self.trials))
-
-
 def attack_reward(
     make_policy: Callable[[int], Policy],
     environment: People,
@@ -76,7 +51,7 @@ def attack_reward(
     target: int = 0,
     trials: int = 500,
     seed: Seed = 0,
-) -> MembershipAttack:
+) -> Guesses:
     """Guess one person's reward from a policy's predictions.
 
     Every trial runs a fresh policy on the same people: `rounds` are asked and told, the target's reward
@@ -99,10 +74,7 @@ def attack_reward(
     secrets = PublicCoins(seed).uniform("attack/target", 0, 2 * trials, 1)[:, 0] < 0.5
     rewards = np.where(secrets, environment.reward_range.high, environment.reward_range.low)
     views = np.array(
-        [
-            _view(make_policy(trial), environment, rounds, target, reward)
-            for trial, reward in enumerate(rewards)
-        ]
+        [_view(make_policy(k), environment, rounds, target, reward) for k, reward in enumerate(rewards)]
     )
     known, guessed = secrets[:trials], secrets[trials:]
     high, low = views[:trials][known], views[:trials][~known]
@@ -111,7 +83,7 @@ def attack_reward(
     threshold = 0.5 * (high.mean() + low.mean())
     guesses = views[trials:] > threshold  # a higher reward can only raise the prediction at its action
     bound = make_policy(0).guarantee.membership_bound()
-    return MembershipAttack(trials=trials, correct=int((guesses == guessed).sum()), bound=bound)
+    return Guesses(trials=trials, correct=int((guesses == guessed).sum()), bound=bound)
 
 
 def _view(policy: Policy, environment: People, rounds: int, target: int, reward: float) -> float:

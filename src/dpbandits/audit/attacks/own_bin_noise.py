@@ -12,46 +12,15 @@ share e^epsilon/(1 + e^epsilon) is named right, whatever the attacker does.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from dpbandits._typing import FloatArray
+from dpbandits.audit.attacks.guesses import Guesses
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.reports import ReportMechanism, Words, system_words
 
-__all__ = ["BinsRead", "estimates_of", "own_bin_noise", "read_bins"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BinsRead:
-    """How often the attacker named the right one of two bins.
-
-    Attributes:
-        trials: reports looked at.
-        correct: bins named right.
-        epsilon: what the report claims.
-    """
-
-    trials: int
-    correct: int
-    epsilon: float
-
-    @property
-    def success(self) -> float:
-        """Share of bins named right; 0.5 is luck."""
-        return self.correct / self.trials
-
-    @property
-    def bound(self) -> float:
-        """The largest share that the claim allows."""
-        return 1.0 / (1.0 + math.exp(-self.epsilon))
-
-    @property
-    def excess(self) -> float:
-        """Standard errors by which the success exceeds the bound; far above zero, the claim is false."""
-        error = math.sqrt(self.bound * (1.0 - self.bound) / self.trials)
-        return (self.success - self.bound) / error
+__all__ = ["estimates_of", "own_bin_noise", "read_bins"]
 
 
 def own_bin_noise(cell: int, *, n_cells: int, epsilon: float, rng: np.random.Generator) -> FloatArray:
@@ -71,7 +40,7 @@ def estimates_of(
 
 def read_bins(
     draw: Callable[[int], FloatArray], *, epsilon: float, trials: int = 4000, seed: int = 0
-) -> BinsRead:
+) -> Guesses:
     """Read the bin off reports of users of bin 0 or bin 1.
 
     Args:
@@ -87,7 +56,8 @@ def read_bins(
         raise InvalidParameter("trials: expected at least one")
     truth = np.random.default_rng(seed).integers(2, size=trials)
     named = [_named(draw(int(bin_))) for bin_ in truth]
-    return BinsRead(trials=trials, correct=int((np.array(named) == truth).sum()), epsilon=epsilon)
+    bound = 1.0 / (1.0 + math.exp(-epsilon))
+    return Guesses(trials=trials, correct=int((np.array(named) == truth).sum()), bound=bound)
 
 
 def _named(report: FloatArray) -> int:

@@ -5,23 +5,23 @@
 | `reports` | local mechanisms, enumerated |
 | `selection` | private choice |
 | `noise` | noise on numbers, rows and answers; the last bits |
-| `central`, `usca`, `local`, `outsourced` | whole policies, through their own calls |
+| `central`, `local`, `outsourced` | whole policies, through their own calls |
 | `broken` | claims that are known to be false |
 """
 
 from difflib import get_close_matches
 
 from dpbandits._typing import Seed
-from dpbandits.audit.catalogue import broken, central, local, noise, outsourced, reports, selection, usca
-from dpbandits.audit.catalogue._shared import Entry
+from dpbandits.audit.catalogue import broken, central, local, noise, outsourced, reports, selection
+from dpbandits.audit.catalogue.parts import Entries
 from dpbandits.audit.claims import Audit
 from dpbandits.errors import InvalidParameter
 
 __all__ = ["NAMES", "build"]
 
-_MODULES = (reports, selection, noise, central, usca, local, outsourced, broken)
-
-_ENTRIES: dict[str, Entry] = {entry[0]: entry for module in _MODULES for entry in module.ENTRIES}
+_ENTRIES: Entries = {}
+for _module in (reports, selection, noise, central, local, outsourced, broken):
+    _ENTRIES |= _module.ENTRIES
 
 NAMES: tuple[str, ...] = tuple(_ENTRIES)
 """All audits, single mechanisms first, broken claims last."""
@@ -46,4 +46,4 @@ def build(name: str, *, epsilon: float = 1.0, seed: Seed = 0) -> Audit:
         near = get_close_matches(name, NAMES, n=3, cutoff=0.4)
         hint = f", perhaps {' or '.join(near)}" if near else ""
         raise InvalidParameter(f"there is no audit of this name{hint}: `dpbandits audit` lists all")
-    return _ENTRIES[name][1](epsilon, seed)
+    return _ENTRIES[name](epsilon, seed)

@@ -1,30 +1,52 @@
-"""Central policies end to end: what other users see after one user's whole contribution is replaced."""
+"""Central policies end to end: what others see after one user's contribution is replaced.
 
-from typing import Literal
+`GPBandit` and `Dubey2021` by actions, releases and predictions; `ExploreThenCommit`, and `USCA` as printed,
+by the law of an answer and by its sampler, by the published function, and in phases.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
-from dpbandits._typing import FloatArray
-from dpbandits.audit.catalogue._shared import DELTA, Entry, LineFeatures, PreparedNoise, rows_of
-from dpbandits.audit.claims import Audit, GaussianAudit, SampledAudit
-from dpbandits.audit.scores import fit_linear, identity
-from dpbandits.central import GPBandit
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, PreparedNoise, listed, lives
+from dpbandits.audit.claims import Draw, ExactAudit, GaussianAudit, Law, SampledAudit
+from dpbandits.audit.scores import first_column, fit_categories, fit_linear
+from dpbandits.central import ExploreThenCommit, GPBandit, PhasedExploreThenCommit
+from dpbandits.central.explore_then_commit.policy import NothingToLearn
 from dpbandits.central.published import Dubey2021
+from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.domains import Box
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
+from dpbandits.privacy.selection import permute_and_flip_law
 
 __all__ = ["ENTRIES"]
 
-_TURNED = "one user's decision set turned around, reward 1"
+ENTRIES: Entries = {}
+
+Pairs = Callable[[], Iterator[tuple[Law, Law]]]
+
+_policy = partial(listed, ENTRIES, scope="policy")
+
+# -- policies over a box: the user is offered (1) or (-1), and reports the highest reward -------------
+
+_turned = partial(
+    _policy, delta=DELTA, neighbours="one user's decision set turned around, reward 1", share=0.1
+)
 _DOMAIN = Box(low=[-1.0], high=[1.0])
 _AGAINST = np.array([[-1.0], [1.0]])
 _WATCHERS = 64
 """Other users whose actions the attacker collects."""
 
 
-def _block_policy(
+def _gp_bandit(
     epsilon: float,
     seed: int,
     noise: PreparedNoise,
@@ -50,65 +72,42 @@ def _block_policy(
 
 
 def _first_user(policy: BasePolicy, world: int) -> None:
-    """The user who is replaced: offered (1) or (-1), and reports the highest reward."""
+    """The user who is replaced."""
     decision = policy.ask(np.array([[1.0 - 2.0 * world]]))
     policy.tell(decision.id, 1.0)
 
 
-def _block_actions(epsilon: float, seed: int) -> Audit:
+@_turned(
+    "block-gp-ucb-actions", SampledAudit, sees=f"the actions of {_WATCHERS} other users", score=first_column
+)
+def _block_actions(epsilon: float, seed: int) -> Draw:
     noise = PreparedNoise()
     sets = np.tile(_AGAINST, (_WATCHERS, 1, 1))
 
-    def run(world: int) -> FloatArray:
-        policy = _block_policy(epsilon, seed, noise, 1 + _WATCHERS, [1])
+    def run(world: int) -> float:
+        policy = _gp_bandit(epsilon, seed, noise, 1 + _WATCHERS, [1])
         _first_user(policy, world)
-        chosen = policy.ask_batch(sets).indices
-        return np.array([float((1 - chosen).sum())])
+        return float((1 - policy.ask_batch(sets).indices).sum())
 
-    def draw(world: int, n: int) -> FloatArray:
-        return rows_of(lambda: run(world), n)
-
-    return SampledAudit(
-        name="block-gp-ucb-actions",
-        epsilon=epsilon,
-        delta=DELTA,
-        scope="policy",
-        sees=f"the actions of {_WATCHERS} other users",
-        neighbours=_TURNED,
-        draw=draw,
-        score=identity,
-        share=0.1,
-    )
+    return lives(run)
 
 
-def _block_released(epsilon: float, seed: int) -> Audit:
+@_turned("block-gp-ucb-released", GaussianAudit, sees="all released statistics of two blocks", score=None)
+def _block_released(epsilon: float, seed: int) -> Draw:
     noise = PreparedNoise()
 
     def run(world: int) -> FloatArray:
         # what is released does not depend on the regression; this one is quicker
-        policy = _block_policy(epsilon, seed, noise, 3, [1, 2], "prefix")
+        policy = _gp_bandit(epsilon, seed, noise, 3, [1, 2], "prefix")
         _first_user(policy, world)
         for _ in range(2):  # nobody else reports, and each ask lets a block be released
             policy.ask(_AGAINST)
-        return np.asarray(policy.released, dtype=np.float64).ravel()
+        return np.asarray(policy.released, dtype=np.float64)
 
-    def draw(world: int, n: int) -> FloatArray:
-        return rows_of(lambda: run(world), n)
-
-    return GaussianAudit(
-        name="block-gp-ucb-released",
-        epsilon=epsilon,
-        delta=DELTA,
-        scope="policy",
-        sees="all released statistics of two blocks",
-        neighbours=_TURNED,
-        draw=draw,
-        score=None,
-        share=0.1,
-    )
+    return lives(run)
 
 
-def _tree_policy(epsilon: float, seed: int, noise: PreparedNoise, horizon: int) -> Dubey2021:
+def _dubey(epsilon: float, seed: int, noise: PreparedNoise, horizon: int) -> Dubey2021:
     return Dubey2021(
         features=LineFeatures(),
         domain=_DOMAIN,
@@ -121,64 +120,212 @@ def _tree_policy(epsilon: float, seed: int, noise: PreparedNoise, horizon: int) 
     )
 
 
-def _tree_actions(epsilon: float, seed: int) -> Audit:
+@_turned("dubey2021-actions", SampledAudit, sees="the action of the next user", score=first_column)
+def _tree_actions(epsilon: float, seed: int) -> Draw:
     """Two rounds: with more, the tree has more levels, and the next user's action shows less."""
     noise = PreparedNoise()
 
-    def run(world: int) -> FloatArray:
-        policy = _tree_policy(epsilon, seed, noise, 2)
+    def run(world: int) -> float:
+        policy = _dubey(epsilon, seed, noise, 2)
         _first_user(policy, world)
-        return np.array([float(1 - policy.ask(_AGAINST).index)])
+        return float(1 - policy.ask(_AGAINST).index)
 
-    def draw(world: int, n: int) -> FloatArray:
-        return rows_of(lambda: run(world), n)
-
-    return SampledAudit(
-        name="dubey2021-actions",
-        epsilon=epsilon,
-        delta=DELTA,
-        scope="policy",
-        sees="the action of the next user",
-        neighbours=_TURNED,
-        draw=draw,
-        score=identity,
-        share=0.1,
-    )
+    return lives(run)
 
 
-def _tree_predictions(epsilon: float, seed: int) -> Audit:
+@_turned("dubey2021-predictions", SampledAudit, sees="all predictions, after each node", fit=fit_linear)
+def _tree_predictions(epsilon: float, seed: int) -> Draw:
     noise = PreparedNoise()
-    point = np.array([[1.0]])
 
     def run(world: int) -> FloatArray:
-        policy = _tree_policy(epsilon, seed, noise, 3)
+        policy = _dubey(epsilon, seed, noise, 3)
         _first_user(policy, world)
         seen = []
         for _ in range(2):  # the user enters the node of round 1 and that of rounds 1 and 2
             policy.ask(np.array([[0.0]]))
-            mean, radius = policy.predict(point)
+            mean, radius = policy.predict(np.array([[1.0]]))
             seen += [mean, mean / radius**2]
         return np.concatenate(seen)
 
-    def draw(world: int, n: int) -> FloatArray:
-        return rows_of(lambda: run(world), n)
+    return lives(run)
 
-    return SampledAudit(
-        name="dubey2021-predictions",
-        epsilon=epsilon,
-        delta=DELTA,
-        scope="policy",
-        sees="all predictions, after each node",
-        neighbours=_TURNED,
-        draw=draw,
-        fit=fit_linear,
-        share=0.1,
+
+# -- explore, then commit: the user's reward goes from lowest to highest ------------------------------
+
+_rewarded = partial(_policy, neighbours="one row's reward from lowest to highest")
+_KERNEL = SquaredExponential(lengthscale=0.3)
+_CONTEXT = [0.1]
+_BOTH = np.array([_CONTEXT, _CONTEXT])
+_ROWS = 1000
+"""People in the exact audit of an answer."""
+
+
+def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
+    arguments: dict[str, Any] = {
+        "kernel": _KERNEL,
+        "actions": CellMeasure.finite([0.0, 1.0]),
+        "contexts": CellMeasure.uniform(low=0.0, high=1.0, cells=3),
+        "reward_range": (-1.0, 1.0),
+        "horizon": 2,
+        "privacy": JointDP(epsilon=epsilon),
+        "ridge": 10.0,
+        "release_ridge": 10.0,
+        "unit_ids": False,
+        "seed": seed,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingToLearn)  # two rows are for attacking, not for learning
+        return ExploreThenCommit(**(arguments | changes))
+
+
+@_rewarded("usca-answers", SampledAudit, sees="one answer at a context", fit=fit_categories, share=0.5)
+def _answers(epsilon: float, seed: int) -> Draw:
+    """Two rows in the cell that counts most: the second makes a tie or a lead of the whole range."""
+
+    def draw(world: int, n: int) -> FloatArray:
+        # n answers on a budget of n epsilon: each is drawn anew, and the claim is about each
+        usca = _etc(epsilon, seed, privacy=JointDP(epsilon=(n + 1) * epsilon), answer_epsilon=epsilon)
+        usca.learn(_BOTH, np.array([0, 0]), np.array([1.0, 2.0 * world - 1.0]))
+        return np.array([usca.answer(_CONTEXT).index for _ in range(n)], dtype=np.float64)
+
+    return draw
+
+
+@_policy(
+    "usca-answer-law",
+    ExactAudit,
+    sees="one answer at a context",
+    neighbours=f"one row's reward from lowest to highest, beside {_ROWS - 1} others",
+)
+def _answer_law(epsilon: float, seed: int) -> Pairs:
+    """Every context, the cells that move gaps most, and others' rows that push one action ahead by steps."""
+    usca = _etc(
+        epsilon,
+        seed,
+        actions=CellMeasure.uniform(low=0.0, high=1.0, cells=9),
+        contexts=CellMeasure.uniform(low=0.0, high=1.0, cells=8),
+        horizon=_ROWS,
+        ridge=None,
     )
 
+    def law(plan: Any, context: int, sums: IntArray) -> FloatArray:
+        scores, span = usca.uses.scores(plan, context, sums)
+        return permute_and_flip_law(scores.astype(np.float64), sensitivity=float(span), epsilon=epsilon)
 
-ENTRIES: tuple[Entry, ...] = (
-    ("block-gp-ucb-actions", _block_actions),
-    ("block-gp-ucb-released", _block_released),
-    ("dubey2021-actions", _tree_actions),
-    ("dubey2021-predictions", _tree_predictions),
+    def pairs() -> Iterator[tuple[Law, Law]]:
+        plan = usca.uses.answers
+        if plan is None:
+            return
+        caps = usca.uses.caps[0]
+        for context in range(8):
+            weights = plan.estimator.influence(context)
+            spread = caps * (weights.max(axis=0) - weights.min(axis=0))
+            for cell in np.argsort(-spread)[:2]:
+                high, low = int(weights[:, cell].argmax()), int(weights[:, cell].argmin())
+                gain = weights[high] - weights[low]
+                helpful = np.argsort(-caps * np.abs(gain))[:9]
+                for pushed in (0.0, 0.3, 1.0):
+                    base = np.zeros(len(caps), dtype=np.int64)
+                    each = int(pushed * (_ROWS - 1)) // len(helpful)
+                    base[helpful] = each * np.sign(gain[helpful]).astype(np.int64) * caps[helpful]
+                    worlds = [base.copy(), base.copy()]
+                    worlds[0][cell] -= caps[cell]
+                    worlds[1][cell] += caps[cell]
+                    yield law(plan, context, worlds[0]), law(plan, context, worlds[1])
+
+    return pairs
+
+
+@_rewarded("published-usca-answer", ExactAudit, sees="one answer at a context, Pavlovic2025 as printed")
+def _published_answer(epsilon: float, seed: int) -> Pairs:
+    """Pavlovic2025 as printed: the exponential mechanism at 2 B sup sigma-bar^2."""
+    cells = CellMeasure.uniform(low=0.0, high=1.0, cells=4)
+
+    def law(rewards: FloatArray) -> FloatArray:
+        policy = USCA(
+            kernel=_KERNEL,
+            actions=cells,
+            contexts=cells,
+            reward_range=(-1.0, 1.0),
+            horizon=8,
+            privacy=JointDP(epsilon=epsilon),
+            seed=seed,
+        )
+        policy.learn(np.tile(cells.points[:1], (len(rewards), 1)), np.zeros(len(rewards), np.int64), rewards)
+        return policy.unsafe_law(0)
+
+    def pairs() -> Iterator[tuple[Law, Law]]:
+        for others in range(8):
+            rewards = np.ones(others + 1)
+            for sign in (1.0, -1.0):
+                one, two = sign * rewards, sign * rewards
+                two[-1] = -sign
+                yield law(one), law(two)
+
+    return pairs
+
+
+@_rewarded("usca-release", GaussianAudit, delta=DELTA, sees="the released function", score=None, share=0.06)
+def _published_function(epsilon: float, seed: int) -> Draw:
+    noise = PreparedNoise(certificate="near_gaussian")
+
+    def run(world: int) -> FloatArray:
+        usca = _etc(epsilon, seed, privacy=JointDP(epsilon=epsilon, delta=DELTA), horizon=1, noise=noise)
+        usca.learn(_BOTH[:1], np.array([0]), np.array([2.0 * world - 1.0]))
+        return np.asarray(usca.release().mean)
+
+    return lives(run)
+
+
+_phases = partial(
+    _policy, delta=DELTA, neighbours="the first user's reward from lowest to highest", share=0.03
 )
+
+
+def _after_one(
+    epsilon: float, seed: int, noise: PreparedNoise, horizon: int, world: int
+) -> PhasedExploreThenCommit:
+    """A policy that published after its first user, once somebody asks."""
+    policy = PhasedExploreThenCommit(
+        kernel=_KERNEL,
+        actions=CellMeasure.finite([0.0, 1.0]),
+        contexts=CellMeasure.uniform(low=0.0, high=1.0, cells=2),
+        reward_range=(-1.0, 1.0),
+        horizon=horizon,
+        privacy=JointDP(epsilon=epsilon, delta=DELTA),
+        phases=[1],
+        exploration=[1.0],
+        user_ids=False,
+        seed=seed,
+        noise=noise,
+    )
+    policy.tell(policy.ask(_CONTEXT).id, 2.0 * world - 1.0)
+    return policy
+
+
+@_phases("phased-usca-policy", GaussianAudit, sees="the policy published after the first phase", score=None)
+def _phased_policy(epsilon: float, seed: int) -> Draw:
+    noise = PreparedNoise(certificate="near_gaussian")
+
+    def run(world: int) -> FloatArray:
+        policy = _after_one(epsilon, seed, noise, 2, world)
+        policy.ask(_CONTEXT)
+        published = policy.public_policy
+        return np.zeros(1) if published is None else np.asarray(published.mean)
+
+    return lives(run)
+
+
+@_phases(
+    "phased-usca-actions",
+    SampledAudit,
+    sees="the actions of two other users after the first phase",
+    fit=fit_categories,
+)
+def _phased_actions(epsilon: float, seed: int) -> Draw:
+    noise = PreparedNoise(certificate="near_gaussian")
+
+    def run(world: int) -> IntArray:
+        return _after_one(epsilon, seed, noise, 3, world).ask_batch(np.array([[0.1], [0.9]])).indices
+
+    return lives(run)

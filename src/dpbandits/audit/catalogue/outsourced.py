@@ -5,21 +5,27 @@ what is released of one row there. One more row elsewhere keeps the column from 
 """
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.audit.catalogue._shared import DELTA, Entry
-from dpbandits.audit.claims import Audit, GaussianAudit, SampledAudit
+from dpbandits.audit.catalogue.parts import DELTA, Entries, listed
+from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
 from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.tables import Range, Schema
 
 __all__ = ["ENTRIES"]
 
+ENTRIES: Entries = {}
+
 _WIDTH = 50.0
 """Width of the public cube in one dimension."""
+
+_policy = partial(listed, ENTRIES, scope="policy")
+_row = partial(_policy, sees="one row of the release directory", neighbours="the row at the stated distance")
 
 
 def _curator(
@@ -50,61 +56,35 @@ def _ramp(outputs: FloatArray) -> FloatArray:
     return np.asarray(np.clip(outputs, 0.0, 1.0))
 
 
-def _laplace(epsilon: float, seed: int) -> Audit:
-    def draw(world: int, n: int) -> FloatArray:
-        return _published(_curator(world, n, RowDP(epsilon=epsilon, distance=1.0), "l2_laplace"))
-
-    return SampledAudit(
-        name="curator-release",
-        epsilon=epsilon,
-        scope="policy",
-        sees="one row of the release directory",
-        neighbours="the row at the stated distance",
-        draw=draw,
-        score=lambda outputs: _ramp(outputs[:, 0]),
-    )
+@_row("curator-release", SampledAudit, score=lambda outputs: _ramp(outputs[:, 0]))
+def _laplace(epsilon: float, seed: int) -> Draw:
+    privacy = RowDP(epsilon=epsilon, distance=1.0)
+    return lambda world, n: _published(_curator(world, n, privacy, "l2_laplace"))
 
 
-def _gaussian(epsilon: float, seed: int) -> Audit:
-    def draw(world: int, n: int) -> FloatArray:
-        privacy = RowDP(epsilon=epsilon, delta=DELTA, distance=1.0)
-        return _published(_curator(world, n, privacy, "gaussian"))
-
-    return GaussianAudit(
-        name="curator-release-gaussian",
-        epsilon=epsilon,
-        delta=DELTA,
-        scope="policy",
-        sees="one row of the release directory",
-        neighbours="the row at the stated distance",
-        draw=draw,
-    )
+@_row("curator-release-gaussian", GaussianAudit, delta=DELTA)
+def _gaussian(epsilon: float, seed: int) -> Draw:
+    privacy = RowDP(epsilon=epsilon, delta=DELTA, distance=1.0)
+    return lambda world, n: _published(_curator(world, n, privacy, "gaussian"))
 
 
-def _answers(epsilon: float, seed: int) -> Audit:
+@_policy(
+    "curator-release-and-answers",
+    SampledAudit,
+    sees="one row of the release directory, and its answer",
+    neighbours="position and answer at their stated distances",
+    score=lambda outputs: _ramp(outputs).sum(axis=1),
+    share=0.2,
+)
+def _answers(epsilon: float, seed: int) -> Draw:
     """Half of epsilon for the position, half for the answer."""
     noise = AnswerLaplace(epsilon=0.5 * epsilon, distance=1.0, low=-8.0, high=8.0)
+    privacy = RowDP(epsilon=0.5 * epsilon, distance=1.0)
 
     def draw(world: int, n: int) -> FloatArray:
-        curator = _curator(world, n, RowDP(epsilon=0.5 * epsilon, distance=1.0), "l2_laplace", noise)
+        curator = _curator(world, n, privacy, "l2_laplace", noise)
         rows = _published(curator)
         answers = np.array([curator.answer(row) for row in range(n)])
         return np.column_stack([rows[:n, 0], answers])
 
-    return SampledAudit(
-        name="curator-release-and-answers",
-        epsilon=epsilon,
-        scope="policy",
-        sees="one row of the release directory, and its answer",
-        neighbours="position and answer at their stated distances",
-        draw=draw,
-        score=lambda outputs: _ramp(outputs).sum(axis=1),
-        share=0.2,
-    )
-
-
-ENTRIES: tuple[Entry, ...] = (
-    ("curator-release", _laplace),
-    ("curator-release-gaussian", _gaussian),
-    ("curator-release-and-answers", _answers),
-)
+    return draw

@@ -1,16 +1,18 @@
 """Local reports: every mechanism's law, enumerated over all payloads with its rational probabilities."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import combinations, product
 
 import numpy as np
 
-from dpbandits.audit.catalogue._shared import Entry
-from dpbandits.audit.claims import Audit, ExactAudit
+from dpbandits.audit.catalogue.parts import Entries, listed
+from dpbandits.audit.claims import ExactAudit, Law
 from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
 
 __all__ = ["ENTRIES", "laws", "payloads"]
+
+ENTRIES: Entries = {}
 
 _WINDOW = 2
 """Noise entries enumerated on either side; the ratio of two Laplace laws is the same further out."""
@@ -37,27 +39,18 @@ def laws(report: ReportMechanism) -> list[list[Fraction]]:
     ]
 
 
-def _pairs(report: ReportMechanism) -> Iterable[tuple[list[Fraction], list[Fraction]]]:
-    return combinations(laws(report), 2)
-
-
-def _entry(name: str) -> Entry:
-    def build(epsilon: float, seed: int) -> Audit:
+def _enumerated(name: str) -> None:
+    @listed(
+        ENTRIES,
+        f"report-{name}",
+        ExactAudit,
+        sees="the payload of one report",
+        neighbours="any two inputs (cell, sign)",
+    )
+    def pairs(epsilon: float, seed: int) -> Callable[[], Iterator[tuple[Law, Law]]]:
         report = mechanism(name, n_cells=2 if "laplace" in name else 3, epsilon=epsilon)
-        return ExactAudit(
-            name=f"report-{name}",
-            epsilon=epsilon,
-            sees="the payload of one report",
-            neighbours="any two inputs (cell, sign)",
-            pairs=lambda: _pairs(report),
-        )
-
-    return f"report-{name}", build
+        return lambda: combinations(laws(report), 2)
 
 
-def _entries() -> Iterator[Entry]:
-    for name in sorted(MECHANISMS):
-        yield _entry(name)
-
-
-ENTRIES: tuple[Entry, ...] = tuple(_entries())
+for _name in sorted(MECHANISMS):
+    _enumerated(_name)

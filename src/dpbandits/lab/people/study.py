@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import Literal, Protocol
 
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.audit.attacks.membership import MembershipAttack, attack_reward
+from dpbandits.audit import Guesses, attack_reward
 from dpbandits.central import GPBandit, default_blocks
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import ConstantArm, FeatureGPUCB, Uniform
@@ -172,7 +172,7 @@ class TableStudyResult:
     ceiling: Estimate
     shares: dict[str, Share]
     private_shares: dict[float, Share]
-    attacks: dict[str, MembershipAttack]
+    attacks: dict[str, Guesses]
     guarantee: Guarantee
 
 
@@ -254,7 +254,7 @@ class TableStudy:
             _private, privacy=JointDP(epsilon=epsilon, delta=self.delta), secure=self.noise == "secure"
         )
 
-    def _attack(self, maker: "_Maker", environment: TableBandit) -> MembershipAttack:
+    def _attack(self, maker: "_Maker", environment: TableBandit) -> Guesses:
         """The first person is the target; the attacker looks after the first release.
 
         Public coins are the same in every trial, as the attacker knows them; noise is fresh in each.

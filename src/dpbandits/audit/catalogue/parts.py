@@ -1,18 +1,18 @@
-"""Small things that several audits of the catalogue need."""
+"""What audits of the catalogue are made of: how one is listed, a small feature map, noise drawn ahead."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.audit.claims import Audit
+from dpbandits.audit.claims import Audit, Draw, ExactAudit
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.noise import SecureNoise
 
-__all__ = ["DELTA", "Entry", "LineFeatures", "PreparedNoise", "rows_of"]
+__all__ = ["DELTA", "Entries", "LineFeatures", "PreparedNoise", "listed", "lives"]
 
 DELTA = 1e-6
 """Of claims that need one."""
@@ -20,8 +20,39 @@ DELTA = 1e-6
 _AHEAD = 20_000
 """Draws made ahead: a draw alone costs ten times one of many."""
 
-Entry = tuple[str, Callable[[float, int], Audit]]
-"""A name, and (epsilon, public seed) -> the audit."""
+Entries = dict[str, Callable[[float, int], Audit]]
+"""Name -> (epsilon, public seed) -> the audit."""
+
+Builder = TypeVar("Builder", bound=Callable[[float, int], Any])
+
+
+def listed(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Callable[[Builder], Builder]:
+    """Decorates a function (epsilon, public seed) -> what is compared, and puts its audit into `entries`.
+
+    Args:
+        entries: of the module.
+        name: of the audit.
+        kind: `ExactAudit`: the function gives () -> pairs of laws; any other: (world, n) -> outputs.
+        **facts: further arguments of the audit; an `epsilon` among them is a printed claim, which stays.
+    """
+
+    def put(builder: Builder) -> Builder:
+        compared = "pairs" if kind is ExactAudit else "draw"
+        entries[name] = lambda epsilon, seed: kind(
+            **{"name": name, "epsilon": epsilon, compared: builder(epsilon, seed)} | facts
+        )
+        return builder
+
+    return put
+
+
+def lives(run: Callable[[int], ArrayLike]) -> Draw:
+    """(world, n) -> (n, k) outputs of n fresh runs, one after another: each is a life of its own."""
+
+    def draw(world: int, n: int) -> FloatArray:
+        return np.array([np.ravel(np.asarray(run(world), dtype=np.float64)) for _ in range(n)])
+
+    return draw
 
 
 @dataclass(frozen=True)
@@ -82,13 +113,3 @@ class PreparedNoise(SecureNoise):
             self.prepare(sigma, self._waiting[sigma])
         self._waiting[sigma] -= size
         return super().integer_gaussian(sigma, size)
-
-
-def rows_of(make: Callable[[], ArrayLike], n: int) -> FloatArray:
-    """(n, k) outputs of n fresh runs, one after another: each is a life of its own."""
-    first = np.atleast_1d(np.asarray(make(), dtype=np.float64))
-    outputs = np.empty((n, first.size))
-    outputs[0] = first.ravel()
-    for run in range(1, n):
-        outputs[run] = np.ravel(np.asarray(make()))
-    return outputs
