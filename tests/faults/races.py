@@ -1,12 +1,9 @@
 """Several processes, or threads, on one state at the same time."""
 
 import functools
-import json
 import os
 import shutil
-import signal
 import threading
-import traceback
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +11,7 @@ from pathlib import Path
 from dpbandits.errors import BudgetExceeded, DPBanditsError, ForkedState
 from dpbandits.state import MemoryLedger, SQLiteLedger
 from dpbandits.state.ledger import Ledger
+from faults.children import Child
 from faults.subjects import SUBJECTS, Act, Subject, contradictions, digest
 
 __all__ = ["RACES"]
@@ -25,30 +23,13 @@ RACERS = 3
 def raced(tasks: list[Callable[[Callable[[], None]], object]]) -> list[object]:
     """What the tasks say, each in a process of its own; they wait at the call they are given."""
     gate, opener = os.pipe()
-    children = []
-    for task in tasks:
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                signal.alarm(120)
-                os.close(opener)
-                said: object = task(lambda: os.read(gate, 1) and None)
-            except BaseException:  # noqa: BLE001 - told to the parent
-                said = f"ended by {traceback.format_exc()[-800:]}"
-            os.write(writing, json.dumps(said).encode())
-            os._exit(0)
-        os.close(writing)
-        children.append((child, reading))
+    racers = [
+        Child(functools.partial(task, lambda: os.read(gate, 1) and None), closing=(opener,)) for task in tasks
+    ]
     os.close(opener)  # everybody runs
-    said = []
-    for child, reading in children:
-        with os.fdopen(reading) as pipe:
-            text = pipe.read()
-        os.waitpid(child, 0)
-        said.append(json.loads(text) if text else "ended without a word")
+    said = [racer.result() for racer in racers]
     os.close(gate)
-    return said
+    return [text if code == 0 else f"ended by {text}" for code, text in said]
 
 
 def on_one_state(subject: Subject) -> Race:

@@ -5,7 +5,6 @@ of them and each kind of fault, copy the folder, fork a process that works until
 look at what is left from a third process. Violations are listed; there are none when all is well.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -13,7 +12,6 @@ import signal
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,15 +19,16 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
+from faults.children import in_child  # noqa: E402
 from faults.damage import DAMAGES  # noqa: E402
 from faults.failpoints import KILLING, MODES, Failpoint, limit_files  # noqa: E402
 from faults.races import RACES  # noqa: E402
 from faults.subjects import EXPECTED, SUBJECTS, Act, Subject, contradictions, digest  # noqa: E402
+from results import DOCUMENTED, publish, results_parser  # noqa: E402
 
 __all__ = ["MODES", "RESULTS", "SAYS", "Bench", "contradictions", "digest", "points"]
 
-RESULTS = REPOSITORY / "docs" / "_results" / "faults.json"
-PATIENCE = 120
+RESULTS = DOCUMENTED / "faults.json"
 
 
 def tell(text: str) -> None:
@@ -53,28 +52,6 @@ class Journal:
     def read(path: Path) -> list[Act]:
         lines = path.read_text().splitlines() if path.exists() else []
         return [(what, content) for what, content in map(json.loads, lines)]
-
-
-def in_child(task: Callable[[], Any]) -> tuple[int, Any]:
-    """Exit status (negative: signal) and JSON-able result of a task in a forked process."""
-    reading, writing = os.pipe()
-    write = os.write
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            signal.alarm(PATIENCE)
-            write(writing, json.dumps(task()).encode())
-            code = 0
-        except BaseException:  # noqa: BLE001 - told to the parent
-            write(writing, json.dumps(traceback.format_exc()[-1500:]).encode())
-        finally:
-            os._exit(code)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        said = pipe.read()
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), json.loads(said) if said else None
 
 
 class Bench:
@@ -278,12 +255,10 @@ SAYS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = results_parser(__doc__)
     parser.add_argument("--fast", action="store_true", help="a few of each")
     parser.add_argument("--most", type=int, help="faults of a kind for one object; default: every operation")
     parser.add_argument("--only", action="append", help="name of an object; may be repeated")
-    parser.add_argument("--json", action="store_true", help="print the table as JSON")
-    parser.add_argument("--out", type=Path, help=f"write the table there, such as {RESULTS.name}")
     arguments = parser.parse_args()
     import_everything()
     chosen = [subject for subject in SUBJECTS if not arguments.only or subject.name in arguments.only]
@@ -294,13 +269,7 @@ def main() -> int:
         "violations": sum(row["violations"] for row in table.rows),
         "rows": table.rows,
     }
-    text = json.dumps(results, indent=1) + "\n"
-    if arguments.out is not None:
-        arguments.out.write_text(text)
-    if arguments.json:
-        sys.stdout.write(text)
-    else:
-        sys.stdout.write(f"{results['injected']} faults, {results['violations']} violations\n")
+    publish(results, arguments, f"{results['injected']} faults, {results['violations']} violations")
     return 1 if results["violations"] else 0
 
 

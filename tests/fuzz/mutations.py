@@ -4,33 +4,18 @@ import json
 import random
 from typing import Any
 
+from hostile.values import FLOATS, INTEGERS
+
 __all__ = ["mutate_bytes", "mutate_json"]
 
 WICKED: tuple[Any, ...] = (
     None,
     True,
     False,
-    0,
-    -1,
-    1,
-    2,
+    *INTEGERS,
     255,
-    1 << 31,
     1 << 62,
-    1 << 63,
-    -(1 << 63),
-    10**30,
-    10**400,
-    0.0,
-    -0.0,
-    0.5,
-    -1.5,
-    5e-324,
-    1e-300,
-    1e308,
-    float("nan"),
-    float("inf"),
-    float("-inf"),
+    *FLOATS,
     "",
     "a",
     "\u0000",

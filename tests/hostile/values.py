@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["HOSTILE", "hostile_numbers", "is_number", "is_sequence"]
+__all__ = ["FLOATS", "HOSTILE", "INTEGERS", "is_number", "is_sequence"]
 
-_INTEGERS = (0, -1, 1, 2, 2**31, 2**63, -(2**63), 10**30, 10**400)
-_FLOATS = (0.0, -0.0, -1.0, 0.5, 1.5, 5e-324, 1e-308, 1e-12, 1e16, 1e308, math.nan, math.inf, -math.inf)
+INTEGERS = (0, -1, 1, 2, 2**31, 2**63, -(2**63), 10**30, 10**400)
+FLOATS = (0.0, -0.0, -1.0, 0.5, 1.5, 5e-324, 1e-308, 1e-12, 1e16, 1e308, math.nan, math.inf, -math.inf)
 _SCALARS = (
     True,
     False,
@@ -72,13 +72,8 @@ _OTHERS: tuple[Any, ...] = (
     range(3),
 )
 
-HOSTILE: tuple[Any, ...] = (*_INTEGERS, *_FLOATS, *_SCALARS, *_ARRAYS, *_OTHERS)
+HOSTILE: tuple[Any, ...] = (*INTEGERS, *FLOATS, *_SCALARS, *_ARRAYS, *_OTHERS)
 """All of them."""
-
-
-def hostile_numbers() -> tuple[Any, ...]:
-    """The numbers among them."""
-    return tuple(value for value in HOSTILE if is_number(value))
 
 
 def is_number(value: object) -> bool:

@@ -4,8 +4,6 @@ A bug is caught when a test fails: not when nothing can be imported or collected
 a fixture. The copy without bugs must pass the same tests first. The tree itself is never changed.
 """
 
-import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -20,8 +18,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from mutations.catalogue import MUTATIONS, Mutation  # noqa: E402
+from results import DOCUMENTED, publish, results_parser  # noqa: E402
 
-RESULTS = REPOSITORY / "docs" / "_results" / "mutations.json"
+RESULTS = DOCUMENTED / "mutations.json"
 
 # Says so where the tests would run against another package than the copy.
 _GUARD = """
@@ -149,12 +148,10 @@ def run(chosen: list[Mutation], *, full: bool, timeout: float) -> tuple[Verdict,
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = results_parser(__doc__)
     parser.add_argument("--only", action="append", help="name of a mutation; may be repeated")
     parser.add_argument("--full", action="store_true", help="run the whole fast suite for each")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for one mutation's tests")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
-    parser.add_argument("--out", type=Path, help=f"write the results there, such as {RESULTS.name}")
     arguments = parser.parse_args()
     known = {mutation.name: mutation for mutation in MUTATIONS}
     if unknown := set(arguments.only or ()) - set(known):
@@ -176,13 +173,7 @@ def main() -> int:
         "seeded": len(rows),
         "rows": rows,
     }
-    text = json.dumps(results, indent=1) + "\n"
-    if arguments.out is not None:
-        arguments.out.write_text(text)
-    if arguments.json:
-        sys.stdout.write(text)
-    else:
-        sys.stdout.write(f"{results['caught']} of {results['seeded']} caught by {results['suite']}\n")
+    publish(results, arguments, f"{results['caught']} of {results['seeded']} caught by {results['suite']}")
     return 0 if results["caught"] == results["seeded"] else 1
 
 
