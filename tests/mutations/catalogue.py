@@ -331,13 +331,13 @@ MUTATIONS = (
         "USCA draws and keeps an answer before the ledger agrees",
         (
             "central/explore_then_commit/policy.py",
-            '        self._durable.charge(f"answer:{number}", epsilon=budget.answer_epsilon)\n',
+            '        self._holder.charge(f"answer:{number}", epsilon=budget.answer_epsilon)\n',
             "",
         ),
         (
             "central/explore_then_commit/policy.py",
             "        return Answer(index, self.actions.points[index], number)\n",
-            '        self._durable.charge(f"answer:{number}", epsilon=budget.answer_epsilon)\n'
+            '        self._holder.charge(f"answer:{number}", epsilon=budget.answer_epsilon)\n'
             "        return Answer(index, self.actions.points[index], number)\n",
         ),
         tests="tests/central/test_usca.py",
@@ -347,7 +347,7 @@ MUTATIONS = (
         "an answer leaves before its number is on disk, and is drawn again after a crash",
         (
             "central/explore_then_commit/policy.py",
-            "        self._answered = number\n        self._durable.commit()\n",
+            "        self._answered = number\n        self._holder.commit()\n",
             "        self._answered = number\n",
         ),
         tests="tests/central/test_usca.py",
