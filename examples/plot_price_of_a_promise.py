@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dpbandits.privacy import calibration as accounting
-from dpbandits.privacy.certificates import ZeroConcentratedDP
 from dpbandits.privacy import membership_bound
+from dpbandits.privacy.certificates import ZeroConcentratedDP
 
 epsilons = np.geomspace(0.1, 10, 25)
 delta = 1e-6
