@@ -19,18 +19,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.models.kernels.base import BLOCK_ELEMENTS, Kernel, RowEvaluator, ScaledKernel
+from dpbandits.models.kernels.base import BLOCK_ELEMENTS, KERNELS, Kernel, RowEvaluator, ScaledKernel
 
 __all__ = ["FeatureKernel", "RowKernel", "SquaredExponentialMixture", "expected_kernel", "strip_scale"]
 
 
+@KERNELS.add("SquaredExponentialMixture")
 @dataclass(frozen=True, kw_only=True)
 class SquaredExponentialMixture(Kernel):
     """sum_m variances[m] exp(-sum_j (x_j - y_j)^2 / (2 squares[m][j])).
@@ -64,17 +64,6 @@ class SquaredExponentialMixture(Kernel):
         """The variance of a single point."""
         return math.fsum(self.variances)
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {
-            "type": "SquaredExponentialMixture",
-            "variances": list(self.variances),
-            "squares": [list(row) for row in self.squares],
-        }
-
-    def _diagonal(self, X: FloatArray) -> FloatArray:
-        return np.full(X.shape[0], self.max_variance)
-
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         others = np.ascontiguousarray(Y.T)
         if not all(len(row) in (1, len(others)) for row in self.squares):
@@ -100,6 +89,7 @@ class SquaredExponentialMixture(Kernel):
         return fill
 
 
+@KERNELS.add("FeatureKernel")
 @dataclass(frozen=True, kw_only=True)
 class FeatureKernel(Kernel):
     """k(x, y) = x . y: the points are feature vectors already, such as posterior means of features."""
@@ -110,10 +100,6 @@ class FeatureKernel(Kernel):
     def max_variance(self) -> float:
         """A bound on the squared norm of a point, given by whoever made the features."""
         return self.bound
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "FeatureKernel", "bound": self.bound}
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
         squares: FloatArray = np.einsum("ij,ij->i", X, X)
@@ -126,6 +112,7 @@ class FeatureKernel(Kernel):
         return fill
 
 
+@KERNELS.add("RowKernel", smooth=KERNELS.read)
 @dataclass(frozen=True, kw_only=True)
 class RowKernel(Kernel):
     """`smooth` between different rows, and a row's own nugget on top for a row with itself.
@@ -141,10 +128,6 @@ class RowKernel(Kernel):
     def max_variance(self) -> float:
         """Variance of one row, smooth part and nugget together."""
         return self.variance
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "RowKernel", "smooth": self.smooth.to_config(), "variance": self.variance}
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
         return self.smooth.diagonal(X[:, 1:]) + X[:, 0]

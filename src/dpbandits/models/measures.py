@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc
 
 from dpbandits._checks import as_numbers
+from dpbandits._config import Configured
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
@@ -30,7 +31,7 @@ _CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
-class IntervalAxis:
+class IntervalAxis(Configured):
     """One column cut at `edges` (k + 1,); a cell's point is its middle.
 
     Args:
@@ -67,13 +68,9 @@ class IntervalAxis:
         cells = np.searchsorted(self.edges, column, side="right") - 1
         return np.minimum(cells, len(self.edges) - 2).astype(np.int64)
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"edges": self.edges.tolist()}
-
 
 @dataclass(frozen=True, eq=False)
-class FiniteAxis:
+class FiniteAxis(Configured):
     """A list of distinct points (k, d); values must be one of them exactly."""
 
     points: FloatArray
@@ -104,16 +101,12 @@ class FiniteAxis:
             cells[start : start + len(rows)] = same.argmax(axis=1)
         return cells
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"points": self.points.tolist()}
-
 
 Axis = IntervalAxis | FiniteAxis
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CellMeasure:
+class CellMeasure(Configured):
     """A public probability law on finitely many cells.
 
     Args:
@@ -246,10 +239,6 @@ class CellMeasure:
         last = int(np.flatnonzero(self.weights)[-1])  # cumulative weights may round to below 1
         return np.minimum(cells, last).astype(np.int64)
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"axes": [axis.to_config() for axis in self.axes], "weights": self.weights.tolist()}
-
     @classmethod
     @reading("the configuration of a measure")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -258,12 +247,7 @@ class CellMeasure:
         Raises:
             InvalidParameter: not the configuration of a measure.
         """
-        axes = tuple(
-            IntervalAxis(np.asarray(axis["edges"]))
-            if "edges" in axis
-            else FiniteAxis(np.asarray(axis["points"]))
-            for axis in config["axes"]
-        )
+        axes = tuple((IntervalAxis if "edges" in axis else FiniteAxis)(**axis) for axis in config["axes"])
         weights = np.asarray(config["weights"], dtype=np.float64)
         measure = cls(axes, weights)
         object.__setattr__(measure, "weights", weights)  # not divided by their rounded sum again

@@ -29,7 +29,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._reading import reading
+from dpbandits._config import Configured, Registry
 from dpbandits._typing import IntArray, Seed
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.calibration import gaussian_mu, near_gaussian_sigma, zcdp_rho
@@ -86,7 +86,11 @@ class NoiseSource(Protocol):
         """JSON-ready description of the kind of source, never of drawn or pending noise."""
 
 
-class SecureNoise:
+_SOURCES: Registry[NoiseSource] = Registry("a noise source", label="kind")
+
+
+@_SOURCES.add("SecureNoise")
+class SecureNoise(Configured):
     """Discrete Gaussian noise by OpenDP's exact sampler on operating-system randomness.
 
     P(k) is proportional to exp(-k^2/(2 sigma^2)) on the integers. Added to an integer statistic whose
@@ -113,9 +117,9 @@ class SecureNoise:
 
     def __init__(self, *, certificate: Literal["concentrated", "near_gaussian"] = "concentrated") -> None:
         _checks.one_of(certificate, ("concentrated", "near_gaussian"), name="certificate")
-        self._certificate = certificate
+        self.certificate = certificate
         self._start_empty()
-        _SOURCES[id(self)] = self
+        _LIVING[id(self)] = self
 
     @property
     def status(self) -> Literal["enforced", "simulated"]:
@@ -134,7 +138,7 @@ class SecureNoise:
         rho = zcdp_rho(epsilon, delta)
         distance = _checks.number(sensitivity, name="sensitivity")
         sigma = _rounded_up(distance / math.sqrt(2.0 * rho))
-        if self._certificate == "near_gaussian" and draws is not None:
+        if self.certificate == "near_gaussian" and draws is not None:
             nearer = _rounded_up(near_gaussian_sigma(epsilon, delta, distance, draws))
             if nearer < sigma:
                 apart = draws * rounding_distance(nearer)
@@ -168,10 +172,6 @@ class SecureNoise:
         with self._lock:
             self._prepared.setdefault(scale, []).append(block)
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description; holds no noise."""
-        return {"kind": "SecureNoise", "certificate": self._certificate}
-
     def _start_empty(self) -> None:
         """No prepared noise, and a lock that nobody holds."""
         self._lock = threading.Lock()
@@ -187,14 +187,14 @@ class SecureNoise:
             self._start_empty()
 
     def __repr__(self) -> str:
-        chosen = "" if self._certificate == "concentrated" else f"certificate={self._certificate!r}"
+        chosen = "" if self.certificate == "concentrated" else f"certificate={self.certificate!r}"
         return f"SecureNoise({chosen})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SecureNoise) and self._certificate == other._certificate
+        return isinstance(other, SecureNoise) and self.certificate == other.certificate
 
     def __hash__(self) -> int:
-        return hash((SecureNoise, self._certificate))
+        return hash((SecureNoise, self.certificate))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and transfers to other processes start without prepared noise."""
@@ -202,19 +202,20 @@ class SecureNoise:
 
 
 # By identity: equal sources are not the same source.
-_SOURCES: "weakref.WeakValueDictionary[int, SecureNoise]" = weakref.WeakValueDictionary()
+_LIVING: "weakref.WeakValueDictionary[int, SecureNoise]" = weakref.WeakValueDictionary()
 
 
 def _after_fork_in_child() -> None:
     """The parent will use the noise that it prepared, and a thread that is not here may hold its lock."""
-    for source in list(_SOURCES.values()):
+    for source in list(_LIVING.values()):
         source._start_empty()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class SimulatedNoise:
+@_SOURCES.add("SimulatedNoise")
+class SimulatedNoise(Configured):
     """Repeatable noise for studies and tests: a rounded normal draw. It protects nobody.
 
     Draw number i comes from a generator keyed by (seed, i) alone, so a run restored at `position`
@@ -233,6 +234,8 @@ class SimulatedNoise:
         >>> bool(np.all(noise.at(1).integer_gaussian(100.0, 2) == second))
         True
     """
+
+    config_omits = frozenset({"position"})  # state, not configuration
 
     def __init__(self, seed: Seed, *, position: int = 0) -> None:
         self._seed = _checks.integer(seed, name="seed", minimum=0)
@@ -281,10 +284,6 @@ class SimulatedNoise:
         self._position += 1
         return np.rint(scale * normals).astype(np.int64)
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description: the seed, not the position, which is state."""
-        return {"kind": "SimulatedNoise", "seed": self._seed}
-
     def __repr__(self) -> str:
         return f"SimulatedNoise({self._seed})"
 
@@ -295,19 +294,13 @@ class SimulatedNoise:
         return hash((SimulatedNoise, self._seed))
 
 
-@reading("the configuration of a noise source")
 def from_config(config: Mapping[str, Any]) -> NoiseSource:
     """A fresh source of the kind that `to_config()` described.
 
     Raises:
         InvalidParameter: not the configuration of a noise source.
     """
-    kind = config.get("kind")
-    if kind == "SecureNoise" and set(config) == {"kind", "certificate"}:
-        return SecureNoise(certificate=config["certificate"])
-    if kind == "SimulatedNoise" and set(config) == {"kind", "seed"}:
-        return SimulatedNoise(config["seed"])
-    raise InvalidParameter("expected the configuration of a SecureNoise or a SimulatedNoise")
+    return _SOURCES.read(config)
 
 
 def _discrete_gaussian(sigma: float, size: int) -> IntArray:

@@ -5,13 +5,7 @@
   `BoxFeatures`; `eigen`: `EigenFeatures` under a public law on cells.
 """
 
-from dpbandits.models.features.mercer import (
-    ArmFeatures,
-    Features,
-    MercerFeatures,
-    Supports,
-    from_config,
-    mercer_or_given,
-)
+from dpbandits.models.features.base import Features, Supports, from_config
+from dpbandits.models.features.mercer import ArmFeatures, MercerFeatures, mercer_or_given
 
 __all__ = ["ArmFeatures", "Features", "MercerFeatures", "Supports", "from_config", "mercer_or_given"]

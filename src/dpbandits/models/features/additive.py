@@ -5,7 +5,7 @@ side by side. With p features a coordinate m = d p grows linearly in d, where a 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,19 @@ from numpy.typing import ArrayLike
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import Box
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models.features import mercer as feature_models
-from dpbandits.models.features.mercer import Features, MercerFeatures, Supports
+from dpbandits.models.features.base import FEATURES, FeatureMap, Features
+from dpbandits.models.features.mercer import MercerFeatures
 from dpbandits.models.kernels import Kernel, SquaredExponential
 
 __all__ = ["AdditiveFeatures", "additive_features", "additive_kernel"]
 
 
-class AdditiveFeatures:
+def _read_parts(parts: Any) -> list[tuple[Sequence[int], Features]]:
+    return [(columns, FEATURES.read(part)) for columns, part in parts]
+
+
+@FEATURES.add("AdditiveFeatures", parts=_read_parts)
+class AdditiveFeatures(FeatureMap):
     """Features of several groups of columns side by side, each divided by sqrt(number of groups).
 
     phi(x) . phi(y) is the mean of the groups' kernels, and ||phi(x)|| <= 1.
@@ -46,7 +51,7 @@ class AdditiveFeatures:
         if any(not columns or min(columns) < 0 for columns, _ in self.parts):
             raise InvalidParameter("every part has at least one column, counted from 0")
         self.n_features = sum(part.n_features for _, part in self.parts)
-        self.supports: Supports = ((0, self.n_features),)
+        self.supports = ((0, self.n_features),)
         self._least = 1 + max(max(columns) for columns, _ in self.parts)
         self._alike = _alike(self.parts)
 
@@ -60,27 +65,6 @@ class AdditiveFeatures:
             phi[..., places] = part(points[..., columns])
         phi /= np.sqrt(len(self.parts))
         return phi
-
-    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k)."""
-        matrix = np.asarray(weights, dtype=np.float64)
-        if matrix.ndim != 2 or len(matrix) != self.n_features:
-            raise InvalidData(f"weights have shape {matrix.shape}: expected ({self.n_features}, k)")
-        return np.asarray(self(X) @ matrix)
-
-    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
-        phi, matrix = self(X), np.asarray(weights, dtype=np.float64)
-        if phi.ndim != 3 or matrix.shape != (len(phi), self.n_features):
-            raise InvalidData("expected decision sets (B, n, d) and weights (B, m)")
-        return np.asarray(np.matmul(phi, matrix[:, :, None])[:, :, 0])
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {
-            "type": "AdditiveFeatures",
-            "parts": [[list(columns), part.to_config()] for columns, part in self.parts],
-        }
 
     def __repr__(self) -> str:
         return f"AdditiveFeatures(n_parts={len(self.parts)}, n_features={self.n_features})"
@@ -131,9 +115,3 @@ def additive_kernel(domain: Box, *, lengthscale: float) -> Kernel:
     if total is None:
         raise InvalidParameter("a box without columns has no kernel")
     return total
-
-
-def from_config(config: Mapping[str, Any]) -> AdditiveFeatures:
-    """The features that `to_config` described."""
-    parts = [(columns, feature_models.from_config(part)) for columns, part in config["parts"]]
-    return AdditiveFeatures(parts=parts)

@@ -21,11 +21,12 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from dpbandits._config import Configured
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.models import kernels
@@ -52,7 +53,7 @@ CANDIDATES = 320
 DEFAULT_TOLERANCE = 1e-6
 
 
-class EigenFeatures:
+class EigenFeatures(Configured):
     """Eigenpairs of `kernel` under the product of `measures`, on the cells of all of them.
 
     Cells are numbered row-major over the measures, as in `CellMeasure.product`.
@@ -81,6 +82,12 @@ class EigenFeatures:
         >>> bool(abs(gram - np.eye(features.n_features)).max() < 1e-10), features.missing_variance < 1e-6
         (True, True)
     """
+
+    # for what may differ from features that were computed elsewhere, see `in_basis`
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        "kernel": kernels.from_config,
+        "measures": lambda measures: [CellMeasure.from_config(measure) for measure in measures],
+    }
 
     def __init__(
         self,
@@ -167,25 +174,6 @@ class EigenFeatures:
         other.__dict__.pop("squares", None)
         other.eigenvalues, other.psi = eigenvalues.copy(), np.ascontiguousarray(psi)
         return other
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {
-            "kernel": self.kernel.to_config(),
-            "measures": [measure.to_config() for measure in self.measures],
-            "tolerance": self.tolerance,
-            "largest": self.largest,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "EigenFeatures":
-        """Compute them anew from `to_config()`; for what may differ, see `in_basis`."""
-        return cls(
-            kernel=kernels.from_config(config["kernel"]),
-            measures=[CellMeasure.from_config(measure) for measure in config["measures"]],
-            tolerance=config["tolerance"],
-            largest=config["largest"],
-        )
 
     def __repr__(self) -> str:
         return f"EigenFeatures(n_cells={self.n_cells}, n_features={self.n_features})"

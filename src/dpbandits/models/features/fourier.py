@@ -12,16 +12,15 @@ phi(x) . phi(y) = sum_j p_j cos(w_j . (x - y)).
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._checks import integer
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.errors import InvalidParameter
 from dpbandits.models import kernels
-from dpbandits.models.features.mercer import NORM_BOUND, Supports
+from dpbandits.models.features.base import FEATURES, NORM_BOUND, FeatureMap, checked_points
 from dpbandits.models.kernels import SquaredExponential
 
 __all__ = ["QuadratureFourierFeatures", "RandomFourierFeatures", "quadrature_error_bound"]
@@ -36,7 +35,7 @@ MOST_DIMENSIONS = 512
 """Columns of a point."""
 
 
-class _Fourier:
+class _Fourier(FeatureMap):
     """Cosines and sines at given frequencies, (J, d), with weights (J,) that sum to one."""
 
     def __init__(self, frequencies: FloatArray, weights: FloatArray) -> None:
@@ -45,40 +44,20 @@ class _Fourier:
         # The zero frequency has no sine.
         self._with_sine = np.flatnonzero(frequencies.any(axis=1))
         self.n_features = len(frequencies) + len(self._with_sine)
-        self.supports: Supports = ((0, self.n_features),)
+        self.supports = ((0, self.n_features),)
         self._scale = np.sqrt(weights) * NORM_BOUND
 
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Feature vectors (..., m) of points (..., d), each of norm one, less one rounding margin."""
-        points = np.asarray(X, dtype=np.float64)
-        if points.ndim == 0 or points.shape[-1] != self.frequencies.shape[1]:
-            raise InvalidData(
-                f"points have shape {points.shape}: these features take (..., {self.frequencies.shape[1]})"
-            )
-        if not np.isfinite(points).all():
-            raise InvalidData(
-                "points contain NaN or infinite entries: validate them against the domain first"
-            )
-        angles = points @ self.frequencies.T
+        points, lead = checked_points(X, self.frequencies.shape[1])
+        # batch by batch: a matrix product rounds by its shape
+        angles = points.reshape(*lead, self.frequencies.shape[1]) @ self.frequencies.T
         cosines = np.cos(angles) * self._scale
         sines = np.sin(angles[..., self._with_sine]) * self._scale[self._with_sine]
         return np.concatenate([cosines, sines], axis=-1)
 
-    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k)."""
-        matrix = np.asarray(weights, dtype=np.float64)
-        if matrix.ndim != 2 or len(matrix) != self.n_features:
-            raise InvalidData(f"weights have shape {matrix.shape}: expected ({self.n_features}, k)")
-        return np.asarray(self(X) @ matrix)
 
-    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
-        phi, matrix = self(X), np.asarray(weights, dtype=np.float64)
-        if phi.ndim != 3 or matrix.shape != (len(phi), self.n_features):
-            raise InvalidData("expected decision sets (B, n, d) and weights (B, m)")
-        return np.asarray(np.matmul(phi, matrix[:, :, None])[:, :, 0])
-
-
+@FEATURES.add("QuadratureFourierFeatures", kernel=kernels.from_config)
 class QuadratureFourierFeatures(_Fourier):
     """Fourier features at the nodes of a tensor Gauss-Hermite rule.
 
@@ -123,19 +102,11 @@ class QuadratureFourierFeatures(_Fourier):
         frequencies = math.sqrt(2.0) * grid[kept] / lengthscales * centre
         super().__init__(frequencies, mass / mass.sum())
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {
-            "type": "QuadratureFourierFeatures",
-            "kernel": self.kernel.to_config(),
-            "dim": self.dim,
-            "nodes": self.nodes,
-        }
-
     def __repr__(self) -> str:
         return f"QuadratureFourierFeatures(nodes={self.nodes}, dim={self.dim}, kernel={self.kernel!r})"
 
 
+@FEATURES.add("RandomFourierFeatures", kernel=kernels.from_config)
 class RandomFourierFeatures(_Fourier):
     """Fourier features at frequencies drawn from the kernel's spectral law.
 
@@ -159,16 +130,6 @@ class RandomFourierFeatures(_Fourier):
         rng = np.random.Generator(np.random.Philox(seed))
         frequencies = rng.standard_normal((n_frequencies, dim)) / lengthscales
         super().__init__(frequencies, np.full(n_frequencies, 1.0 / n_frequencies))
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {
-            "type": "RandomFourierFeatures",
-            "kernel": self.kernel.to_config(),
-            "dim": self.dim,
-            "n_frequencies": self.n_frequencies,
-            "seed": self.seed,
-        }
 
     def __repr__(self) -> str:
         return f"RandomFourierFeatures(n_frequencies={self.n_frequencies}, kernel={self.kernel!r})"
@@ -203,15 +164,3 @@ def _lengthscales(kernel: SquaredExponential, dim: int) -> FloatArray:
     if lengthscale.ndim == 1 and len(lengthscale) != dim:
         raise InvalidParameter(f"{len(lengthscale)} lengthscales for {dim} dimensions")
     return np.broadcast_to(lengthscale, (dim,))
-
-
-def from_config(config: dict[str, Any]) -> QuadratureFourierFeatures | RandomFourierFeatures:
-    """The features that `to_config` described."""
-    kernel = kernels.from_config(config["kernel"])
-    if not isinstance(kernel, SquaredExponential):
-        raise InvalidParameter("Fourier features are of a SquaredExponential kernel")
-    if config["type"] == "QuadratureFourierFeatures":
-        return QuadratureFourierFeatures(kernel=kernel, dim=config["dim"], nodes=config["nodes"])
-    return RandomFourierFeatures(
-        kernel=kernel, dim=config["dim"], n_frequencies=config["n_frequencies"], seed=config["seed"]
-    )

@@ -1,40 +1,35 @@
-"""Finite feature maps of a kernel, phi(x) . phi(y) ~ k(x, y), with Euclidean norm at most one.
+"""Features from the leading eigenfunctions of a kernel, phi(x) . phi(y) ~ k(x, y), and features of arms.
 
 - `MercerFeatures`: the leading eigenfunctions of the kernel on a public domain, by the Nystrom
   method. For smooth kernels a few dozen of them do what hundreds of random features would.
 - `ArmFeatures`: a block of features for every arm, nothing shared between arms.
-- `Features`: the protocol that both follow; `from_config` rebuilds either.
-
-A feature map is a public object: it is made from the domain, the kernel and a seed, never from data.
-The bound on the norm is what the sensitivity of a private release of features rests on; it is enforced
-here by scaling, and again, in integers, by the mechanism that releases.
 """
 
-import math
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import domains
 from dpbandits._checks import integer
-from dpbandits._reading import config_type, reading
+from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, IntArray, Seed
-from dpbandits.domains import Domain
+from dpbandits.domains import Arms, Ball, Box, Domain, Finite, Product
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models import kernels
-from dpbandits.models.features.landmarks import landmarks
+from dpbandits.models.features.base import (
+    FEATURES,
+    NORM_BOUND,
+    Features,
+    Supports,
+    checked_points,
+    checked_rows_of_weights,
+    checked_weights,
+)
 from dpbandits.models.kernels.base import BLOCK_ELEMENTS, Kernel
 
-__all__ = ["ArmFeatures", "Features", "MercerFeatures", "Supports", "from_config", "mercer_or_given"]
-
-Supports = tuple[tuple[int, int], ...]
-"""Half-open index ranges that split the features; every feature vector is nonzero inside one."""
-
-NORM_BOUND = 1.0 - 2.0**-40
-"""Longest feature vector let through: below one by more than any summation order can round."""
+__all__ = ["ArmFeatures", "MercerFeatures", "mercer_or_given"]
 
 RELATIVE_EIGENVALUE_FLOOR = 1e-10
 """Eigenpairs below this share of the largest are rounding noise, and are dropped."""
@@ -42,13 +37,6 @@ RELATIVE_EIGENVALUE_FLOOR = 1e-10
 SYMMETRY_BREAK = 0.01
 """Landmarks are weighted by 1 up to this much more: on a regular grid many eigenvalues coincide, and
 their eigenvectors would otherwise be whatever the linear algebra library of the day returns."""
-
-_ELSEWHERE = {
-    "QuadratureFourierFeatures": "fourier",
-    "RandomFourierFeatures": "fourier",
-    "AdditiveFeatures": "additive",
-}
-"""Feature maps that live in modules of their own, imported when a configuration names them."""
 
 MOST_ARM_FEATURES = 1 << 16
 """Features of all arms together."""
@@ -60,36 +48,8 @@ PRODUCT_ELEMENTS = 1 << 19
 """Kernel entries held at a time when they are multiplied by a wide matrix (4 MiB)."""
 
 
-@runtime_checkable
-class Features(Protocol):
-    """A map from points to feature vectors of norm at most one, finite on the whole domain.
-
-    A map that fails on a point of its domain fails when that point's block is released, in somebody else's
-    ask: whether it does so would tell about the one who brought the point.
-    """
-
-    @property
-    def n_features(self) -> int:
-        """Length m of a feature vector."""
-
-    @property
-    def supports(self) -> Supports:
-        """Ranges of which every feature vector uses one; ((0, m),) without such structure."""
-
-    def __call__(self, X: ArrayLike) -> FloatArray:
-        """Feature vectors (..., m) of points (..., d)."""
-
-    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """phi(X) @ weights, (..., k), for weights (m, k), without forming phi(X)."""
-
-    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """Scores (B, n) of decision sets (B, n, d), each under its own row of weights (B, m)."""
-
-    def to_config(self) -> dict[str, Any]:
-        """A JSON-ready description that `from_config` turns back into the same features."""
-
-
-class MercerFeatures:
+@FEATURES.add("MercerFeatures", kernel=kernels.from_config, domain=domains.from_config)
+class MercerFeatures(Configured):
     """Leading eigenfunctions of a kernel over a public domain (Nystrom method).
 
     With landmarks Z and K(Z, Z) = U diag(g) U^T, phi(x) = diag(g)^(-1/2) U^T k(Z, x) over the leading
@@ -149,10 +109,11 @@ class MercerFeatures:
         self.kernel = kernel
         self.domain = domain
         self.seed = seed
-        self._requested = (n_features, n_landmarks)
+        self.n_landmarks = n_landmarks
+        self._requested = n_features
 
         rng = np.random.Generator(np.random.Philox(seed))
-        self.landmarks = landmarks(domain, size, rng)
+        self.landmarks = _landmarks(domain, size, rng)
         weights = 1.0 + SYMMETRY_BREAK * rng.random(len(self.landmarks))
         values, vectors = _leading_eigenpairs(kernel(self.landmarks), np.sqrt(weights), n_features)
         self.n_features = len(values)
@@ -182,7 +143,7 @@ class MercerFeatures:
         projection exceeds it by rounding only, so this differs from multiplying phi(X) by no more.
         """
         points, lead = self._points(X)
-        through = self.projection @ _as_weights(weights, self.n_features)
+        through = self.projection @ checked_weights(weights, self.n_features)
         out = np.empty((len(points), through.shape[1]))
         block = max(BLOCK_ELEMENTS, min(PRODUCT_ELEMENTS, BLOCK_ELEMENTS * through.shape[1]))
         self._each_block(points, block, lambda rows, at: np.matmul(rows, through, out=out[at]))
@@ -191,7 +152,7 @@ class MercerFeatures:
     def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
         """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
         points, lead = self._points(X)
-        matrix = _as_rows_of_weights(weights, lead, self.n_features)
+        matrix = checked_rows_of_weights(weights, lead, self.n_features)
         n_sets, n = lead
         out = np.empty((n_sets, n))
         n_landmarks = len(self.landmarks)
@@ -208,22 +169,14 @@ class MercerFeatures:
         return out
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        n_features, n_landmarks = self._requested
-        return {
-            "type": "MercerFeatures",
-            "kernel": self.kernel.to_config(),
-            "domain": self.domain.to_config(),
-            "n_features": n_features,
-            "n_landmarks": n_landmarks,
-            "seed": self.seed,
-        }
+        """JSON-ready description: sizes as they were asked for."""
+        return super().to_config() | {"n_features": self._requested}
 
     def __repr__(self) -> str:
         return f"MercerFeatures(n_features={self.n_features}, kernel={self.kernel!r}, domain={self.domain!r})"
 
     def _points(self, X: ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
-        return _as_points(X, self.landmarks.shape[1])
+        return checked_points(X, self.landmarks.shape[1])
 
     def _fill_rows(self, points: FloatArray, out: FloatArray) -> None:
         step = max(1, BLOCK_ELEMENTS // out.shape[1])
@@ -244,7 +197,8 @@ class MercerFeatures:
             use(rows, slice(start, start + len(block)))
 
 
-class ArmFeatures:
+@FEATURES.add("ArmFeatures", base=FEATURES.read)
+class ArmFeatures(Configured):
     """Separate features for every arm: phi(x) = e_arm (x) base.phi(other columns).
 
     Arms share nothing, so Gram matrices are block diagonal and `supports` has one range an arm.
@@ -286,7 +240,7 @@ class ArmFeatures:
     def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
         """phi(X) @ weights, (..., k), for points (..., d) and weights (n_arms * m, k)."""
         arms, others, lead = self._split(X)
-        matrix = _as_weights(weights, self.n_features)
+        matrix = checked_weights(weights, self.n_features)
         per_arm = matrix.reshape(self.n_arms, self.base.n_features, matrix.shape[1])
         out = np.empty((len(arms), matrix.shape[1]))
         for arm in range(self.n_arms):
@@ -298,21 +252,12 @@ class ArmFeatures:
     def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
         """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, n_arms * m)."""
         arms, others, lead = self._split(X)
-        matrix = _as_rows_of_weights(weights, lead, self.n_features)
+        matrix = checked_rows_of_weights(weights, lead, self.n_features)
         per_arm = matrix.reshape(len(matrix), self.n_arms, self.base.n_features)
         # Every row stays in its place: grouped by arm, the last bit of one set's scores would depend on
         # how many rows of other people's sets name the same arm.
         own = per_arm[np.arange(len(arms)) // lead[1], arms]
         return self.base.project_each(others[:, None, :], own)[:, 0].reshape(lead)
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {
-            "type": "ArmFeatures",
-            "base": self.base.to_config(),
-            "arm_column": self.arm_column,
-            "n_arms": self.n_arms,
-        }
 
     def __repr__(self) -> str:
         return f"ArmFeatures(n_arms={self.n_arms}, arm_column={self.arm_column}, base={self.base!r})"
@@ -321,7 +266,7 @@ class ArmFeatures:
         array = np.asarray(X, dtype=np.float64)
         if array.ndim == 0 or array.shape[-1] <= self.arm_column:
             raise InvalidData(f"points have shape {array.shape} and the arm is in column {self.arm_column}")
-        points, lead = _as_points(array, array.shape[-1])
+        points, lead = checked_points(array, array.shape[-1])
         codes = points[:, self.arm_column]
         if not np.all((codes >= 0) & (codes < self.n_arms) & (codes == np.floor(codes))):
             raise InvalidData(
@@ -345,34 +290,6 @@ def mercer_or_given(
     raise InvalidParameter("pass either a kernel (with n_features) or features")
 
 
-@reading("the configuration of features")
-def from_config(config: Mapping[str, Any]) -> Features:
-    """The features that `to_config` described, rebuilt from kernel, domain, sizes and seed.
-
-    Raises:
-        InvalidParameter: unknown type, or a field is missing.
-    """
-    kind = config_type(config)
-    if kind in _ELSEWHERE:
-        module = import_module(f"dpbandits.models.features.{_ELSEWHERE[kind]}")
-        elsewhere: Features = module.from_config(config)
-        return elsewhere
-    if kind == "MercerFeatures":
-        return MercerFeatures(
-            kernel=kernels.from_config(config["kernel"]),
-            domain=domains.from_config(config["domain"]),
-            n_features=config["n_features"],
-            n_landmarks=config["n_landmarks"],
-            seed=config["seed"],
-        )
-    if kind == "ArmFeatures":
-        return ArmFeatures(
-            base=from_config(config["base"]), arm_column=config["arm_column"], n_arms=config["n_arms"]
-        )
-    known = ", ".join(("MercerFeatures", "ArmFeatures", *_ELSEWHERE))
-    raise InvalidParameter(f"features type {kind!r} is unknown: expected one of {known}")
-
-
 def _leading_eigenpairs(K: FloatArray, root_weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """Leading eigenvalues g of R K R (R = diag(root_weights)), decreasing, and R U, signs fixed."""
     values, vectors = np.linalg.eigh(root_weights[:, None] * K * root_weights)
@@ -391,28 +308,62 @@ def _enforce_norm(phi: FloatArray) -> None:
     phi[long] *= (NORM_BOUND / norms[long])[:, None]
 
 
-def _as_points(X: ArrayLike, dim: int) -> tuple[FloatArray, tuple[int, ...]]:
-    array = np.asarray(X, dtype=np.float64)
-    if array.ndim == 0 or array.shape[-1] != dim:
-        raise InvalidData(f"points have shape {array.shape}: these features take (..., {dim})")
-    if not np.isfinite(array).all():
-        raise InvalidData("points contain NaN or infinite entries: validate them against the domain first")
-    lead = array.shape[:-1]
-    return array.reshape(math.prod(lead), dim), lead
+# -- landmarks: where eigenfunctions are computed from -------------------------------------------
+
+MAX_SPREAD_DIMENSION = 10
+"""Above this many coordinates a low-discrepancy sequence is no better than random points."""
+
+MOST_REJECTED_DIMENSION = 6
+"""A ball fills 8% of its box in six dimensions: above, points are drawn from it directly."""
 
 
-def _as_weights(weights: ArrayLike, n_features: int) -> FloatArray:
-    matrix = np.asarray(weights, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != n_features:
-        raise InvalidData(f"weights have shape {matrix.shape}: expected ({n_features}, k)")
-    return matrix
+def _landmarks(domain: Domain, size: int, rng: np.random.Generator) -> FloatArray:
+    """About evenly spread points (L, d) of a public domain, L = size (fewer on a small finite one)."""
+    if isinstance(domain, Finite):
+        if domain.n_points <= size:
+            return np.array(domain.points)
+        return domain.points[np.sort(rng.choice(domain.n_points, size=size, replace=False))]
+    if isinstance(domain, Ball) and domain.dim <= MOST_REJECTED_DIMENSION:
+        return _in_ball(domain, size, rng)
+    parts = domain.parts if isinstance(domain, Product) else (domain,)
+    widths = [part.dim if isinstance(part, Box) else 1 for part in parts]
+    spreadable = all(isinstance(part, Box | Arms | Finite) for part in parts)
+    if not spreadable or sum(widths) > MAX_SPREAD_DIMENSION:
+        return domain.sample(size, rng)
+    unit = _spread(size, sum(widths), rng)
+    columns = np.split(unit, np.cumsum(widths)[:-1], axis=1)
+    return np.concatenate([_from_unit(part, u) for part, u in zip(parts, columns, strict=True)], axis=1)
 
 
-def _as_rows_of_weights(weights: ArrayLike, lead: tuple[int, ...], n_features: int) -> FloatArray:
-    matrix = np.asarray(weights, dtype=np.float64)
-    if len(lead) != 2 or matrix.shape != (lead[0], n_features):
-        raise InvalidData(
-            f"{len(lead) + 1} axes of points and weights of shape {matrix.shape}: expected decision sets "
-            f"(B, n, d) and weights (B, {n_features})"
-        )
-    return matrix
+def _in_ball(ball: Ball, size: int, rng: np.random.Generator) -> FloatArray:
+    """The first `size` points of a low-discrepancy sequence in the box around the ball that lie in it."""
+    count = 2 * size
+    state = rng.bit_generator.state
+    while True:
+        rng.bit_generator.state = state  # the same shift, a longer sequence
+        points = ball.bounding_box.from_unit(_spread(count, ball.dim, rng))
+        inside = points[ball.contains(points)]
+        if len(inside) >= size:
+            return inside[:size]
+        count *= 2
+
+
+def _from_unit(part: Domain, unit: FloatArray) -> FloatArray:
+    if isinstance(part, Box):
+        return part.from_unit(unit)
+    if isinstance(part, Arms | Finite):
+        return np.asarray(part.points[(unit[:, 0] * len(part.points)).astype(np.int64)])
+    raise InvalidParameter(f"landmarks of a {type(part).__name__} are drawn with its own sample()")
+
+
+def _spread(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
+    """(n, dim) points of a randomly shifted additive recurrence on [0, 1)^dim.
+
+    x_i = frac(shift + i alpha), alpha_j = g^-j with g the root of g^(dim + 1) = g + 1 (Roberts 2018,
+    the generalised golden ratio): a lattice that stays even at every n.
+    """
+    ratio = 2.0
+    for _ in range(64):  # a contraction: 64 steps reach machine precision for every dim
+        ratio = (1.0 + ratio) ** (1.0 / (dim + 1))
+    steps = np.arange(1, n + 1)[:, None] * ratio ** -np.arange(1.0, dim + 1.0)
+    return np.asarray((rng.random(dim) + steps) % 1.0)

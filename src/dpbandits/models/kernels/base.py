@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._config import Configured, Registry
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
-__all__ = ["BLOCK_ELEMENTS", "Kernel", "ProductKernel", "RowEvaluator", "ScaledKernel", "SumKernel"]
+__all__ = [
+    "BLOCK_ELEMENTS",
+    "KERNELS",
+    "Kernel",
+    "ProductKernel",
+    "RowEvaluator",
+    "ScaledKernel",
+    "SumKernel",
+]
 
 RowEvaluator = Callable[[FloatArray, FloatArray], None]
 """`fill(X, out)`: write k(X, Y) of shape (n, m) into `out` for the Y it was made for."""
@@ -23,27 +32,34 @@ BLOCK_ELEMENTS = 1 << 15
 """Kernel entries computed at a time: small enough that a block and its scratch stay in cache."""
 
 
-class Kernel(ABC):
+_NOISY = "dpbandits.models.expected_kernel"
+
+KERNELS: Registry[Kernel] = Registry(
+    "a kernel",
+    elsewhere={"SquaredExponentialMixture": _NOISY, "FeatureKernel": _NOISY, "RowKernel": _NOISY},
+)
+"""Add a kernel of your own with `@KERNELS.add("its type")`, and configurations that name it are read."""
+
+
+class Kernel(Configured, ABC):
     """A positive semi-definite function of two points, evaluated on whole arrays.
 
-    Subclasses give `_evaluator`, `_diagonal`, `max_variance` and `to_config`; everything else
-    follows. Kernels combine with `*` and `+`, and with positive numbers: `0.5 * kernel`.
+    Subclasses give `_evaluator`, and `_diagonal` and `max_variance` where not every point has variance
+    one; everything else follows. Kernels combine with `*` and `+`, and with positive numbers:
+    `0.5 * kernel`.
     """
 
     @property
-    @abstractmethod
     def max_variance(self) -> float:
         """An upper bound on k(x, x) over all x; tight for the kernels of this module."""
-
-    @abstractmethod
-    def to_config(self) -> dict[str, Any]:
-        """A JSON-ready description that `from_config` turns back into an equal kernel."""
+        return 1.0
 
     @abstractmethod
     def _evaluator(self, Y: FloatArray) -> RowEvaluator: ...
 
-    @abstractmethod
-    def _diagonal(self, X: FloatArray) -> FloatArray: ...
+    def _diagonal(self, X: FloatArray) -> FloatArray:
+        """k(x, x) of the rows of X (n, d); constant unless a kernel says otherwise."""
+        return np.full(X.shape[0], self.max_variance)
 
     def rows_against(self, Y: FloatArray) -> RowEvaluator:
         """Prepare for many evaluations against the same (m, d) points `Y`.
@@ -93,63 +109,68 @@ class Kernel(ABC):
 
 
 @dataclass(frozen=True)
-class ProductKernel(Kernel):
-    """The product of kernels, written `a * b`: similar when similar in every part."""
+class _Combination(Kernel):
+    """Several kernels on the same points, their values combined by one operation."""
 
     parts: tuple[Kernel, ...]
 
+    _operation: ClassVar[np.ufunc]
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _as_parts(self.parts))
+        parts = tuple(self.parts)
+        if not parts or not all(isinstance(part, Kernel) for part in parts):
+            raise InvalidParameter("a product or sum of kernels needs at least one part, and only kernels")
+        object.__setattr__(self, "parts", parts)
+
+    def _diagonal(self, X: FloatArray) -> FloatArray:
+        return np.asarray(self._operation.reduce([part.diagonal(X) for part in self.parts], axis=0))
+
+    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
+        first, *others = [part._evaluator(Y) for part in self.parts]
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            first(X, out)
+            scratch = np.empty_like(out)
+            for other in others:
+                other(X, scratch)
+                self._operation(out, scratch, out=out)
+
+        return fill
+
+
+@KERNELS.add("Product", parts=KERNELS.read_all)
+@dataclass(frozen=True)
+class ProductKernel(_Combination):
+    """The product of kernels, written `a * b`: similar when similar in every part."""
+
+    _operation = np.multiply
 
     @property
     def max_variance(self) -> float:
         """The bound from the parts' bounds."""
         return math.prod(part.max_variance for part in self.parts)
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "Product", "parts": [part.to_config() for part in self.parts]}
 
-    def _diagonal(self, X: FloatArray) -> FloatArray:
-        variances: FloatArray = np.prod([part.diagonal(X) for part in self.parts], axis=0)
-        return variances
-
-    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
-        return _combined(self.parts, Y, np.multiply)
-
-
+@KERNELS.add("Sum", parts=KERNELS.read_all)
 @dataclass(frozen=True)
-class SumKernel(Kernel):
+class SumKernel(_Combination):
     """The sum of kernels, written `a + b`: independent effects that add."""
 
-    parts: tuple[Kernel, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _as_parts(self.parts))
+    _operation = np.add
 
     @property
     def max_variance(self) -> float:
         """The bound from the parts' bounds."""
         return math.fsum(part.max_variance for part in self.parts)
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "Sum", "parts": [part.to_config() for part in self.parts]}
 
-    def _diagonal(self, X: FloatArray) -> FloatArray:
-        variances: FloatArray = np.sum([part.diagonal(X) for part in self.parts], axis=0)
-        return variances
-
-    def _evaluator(self, Y: FloatArray) -> RowEvaluator:
-        return _combined(self.parts, Y, np.add)
-
-
+@KERNELS.add("Scaled", kernel=KERNELS.read)
 @dataclass(frozen=True, kw_only=True)
 class ScaledKernel(Kernel):
     """A kernel times a positive number, written `variance * kernel`."""
 
-    kernel: Kernel
     variance: float
+    kernel: Kernel
 
     def __post_init__(self) -> None:
         _checks.number(self.variance, name="variance")
@@ -158,10 +179,6 @@ class ScaledKernel(Kernel):
     def max_variance(self) -> float:
         """The bound from the parts' bounds."""
         return self.variance * self.kernel.max_variance
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "Scaled", "variance": self.variance, "kernel": self.kernel.to_config()}
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
         scaled: FloatArray = self.variance * self.kernel.diagonal(X)
@@ -177,28 +194,8 @@ class ScaledKernel(Kernel):
         return fill
 
 
-def _combined(parts: tuple[Kernel, ...], Y: FloatArray, combine: np.ufunc) -> RowEvaluator:
-    first, *others = [part._evaluator(Y) for part in parts]
-
-    def fill(X: FloatArray, out: FloatArray) -> None:
-        first(X, out)
-        scratch = np.empty_like(out)
-        for other in others:
-            other(X, scratch)
-            combine(out, scratch, out=out)
-
-    return fill
-
-
 def _parts(kernel: Kernel, kind: type[ProductKernel] | type[SumKernel]) -> tuple[Kernel, ...]:
     return kernel.parts if isinstance(kernel, kind) else (kernel,)
-
-
-def _as_parts(parts: Sequence[Kernel]) -> tuple[Kernel, ...]:
-    checked = tuple(parts)
-    if not checked or not all(isinstance(part, Kernel) for part in checked):
-        raise InvalidParameter("a product or sum of kernels needs at least one part, and only kernels")
-    return checked
 
 
 def _as_points(points: FloatArray, name: str) -> FloatArray:

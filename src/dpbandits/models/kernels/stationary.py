@@ -18,29 +18,18 @@ this form is too coarse (nu = 1/2 near coinciding points) differences are taken 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models.kernels.base import Kernel, ProductKernel, RowEvaluator, ScaledKernel, SumKernel
+from dpbandits.models.kernels.base import KERNELS, Kernel, RowEvaluator
 
-__all__ = [
-    "Indicator",
-    "Kernel",
-    "Matern",
-    "ProductKernel",
-    "RowEvaluator",
-    "ScaledKernel",
-    "SquaredExponential",
-    "SumKernel",
-    "from_config",
-]
+__all__ = ["Indicator", "Matern", "SquaredExponential", "from_config"]
 
 
 class _Stationary(Kernel):
@@ -52,14 +41,6 @@ class _Stationary(Kernel):
     def _check(self) -> None:
         object.__setattr__(self, "columns", None if self.columns is None else _as_columns(self.columns))
         object.__setattr__(self, "lengthscale", _as_lengthscale(self.lengthscale, self.columns))
-
-    @property
-    def max_variance(self) -> float:
-        """The variance of a single point, 1."""
-        return 1.0
-
-    def _diagonal(self, X: FloatArray) -> FloatArray:
-        return np.ones(X.shape[0])
 
     def _scaled(self, points: FloatArray, factor: float) -> FloatArray:
         """The kernel's own columns times `factor` over the lengthscale: distances become `factor * r`."""
@@ -98,6 +79,7 @@ class _Stationary(Kernel):
         return fill
 
 
+@KERNELS.add("SquaredExponential")
 @dataclass(frozen=True, kw_only=True)
 class SquaredExponential(_Stationary):
     """k(x, y) = exp(-r^2 / 2): infinitely smooth functions.
@@ -118,10 +100,6 @@ class SquaredExponential(_Stationary):
     def __post_init__(self) -> None:
         self._check()
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "SquaredExponential", **_stationary_config(self)}
-
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         half_squares = self._squared_distances(Y, math.sqrt(0.5))
 
@@ -133,6 +111,7 @@ class SquaredExponential(_Stationary):
         return fill
 
 
+@KERNELS.add("Matern")
 @dataclass(frozen=True, kw_only=True)
 class Matern(_Stationary):
     """Matern kernel: functions that are nu - 1/2 times differentiable.
@@ -160,10 +139,6 @@ class Matern(_Stationary):
             raise InvalidParameter(f"Matern smoothness nu is {self.nu!r}: choose 0.5, 1.5 or 2.5")
         object.__setattr__(self, "nu", float(self.nu))
         self._check()
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "Matern", "nu": self.nu, **_stationary_config(self)}
 
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         if self.nu == 0.5:
@@ -204,6 +179,7 @@ class Matern(_Stationary):
         return fill
 
 
+@KERNELS.add("Indicator")
 @dataclass(frozen=True, kw_only=True)
 class Indicator(Kernel):
     """1 where all chosen columns agree exactly, `correlation` elsewhere: arms and categories.
@@ -217,26 +193,14 @@ class Indicator(Kernel):
     [[1.0, 0.25], [0.25, 1.0]]
     """
 
-    columns: tuple[int, ...]
     correlation: float = 0.0
+    columns: tuple[int, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _as_columns(self.columns))
         if _checks.number(self.correlation, name="correlation", exclusive=False) > 1.0:
             raise InvalidParameter(f"correlation is {self.correlation!r}: it lies between 0 and 1")
         object.__setattr__(self, "correlation", float(self.correlation))
-
-    @property
-    def max_variance(self) -> float:
-        """The variance of a single point, 1."""
-        return 1.0
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "Indicator", "correlation": self.correlation, "columns": list(self.columns)}
-
-    def _diagonal(self, X: FloatArray) -> FloatArray:
-        return np.ones(X.shape[0])
 
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         codes = np.ascontiguousarray(_take(Y, self.columns).T)
@@ -252,7 +216,6 @@ class Indicator(Kernel):
         return fill
 
 
-@reading("the configuration of a kernel")
 def from_config(config: Mapping[str, Any]) -> Kernel:
     """The kernel that `to_config` described.
 
@@ -263,27 +226,7 @@ def from_config(config: Mapping[str, Any]) -> Kernel:
     >>> from_config(kernel.to_config()) == kernel
     True
     """
-    parameters = dict(config)
-    kind = parameters.pop("type", None)
-    builders: dict[str, Callable[..., Kernel]] = {
-        "SquaredExponential": SquaredExponential,
-        "Matern": Matern,
-        "Indicator": Indicator,
-        "Product": lambda parts: ProductKernel(tuple(from_config(part) for part in parts)),
-        "Sum": lambda parts: SumKernel(tuple(from_config(part) for part in parts)),
-        "Scaled": lambda variance, kernel: ScaledKernel(kernel=from_config(kernel), variance=variance),
-    }
-    if kind not in builders:
-        raise InvalidParameter(f"kernel type {kind!r} is unknown: expected one of {sorted(builders)}")
-    return builders[kind](**parameters)
-
-
-def _stationary_config(kernel: _Stationary) -> dict[str, Any]:
-    lengthscale = kernel.lengthscale
-    return {
-        "lengthscale": list(lengthscale) if isinstance(lengthscale, tuple) else lengthscale,
-        "columns": None if kernel.columns is None else list(kernel.columns),
-    }
+    return KERNELS.read(config)
 
 
 def _as_columns(columns: int | Sequence[int]) -> tuple[int, ...]:

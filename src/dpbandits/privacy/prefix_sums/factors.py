@@ -9,14 +9,14 @@ The factor of `square_root_toeplitz` is the Toeplitz square root of the matrix o
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from dpbandits import _checks
+from dpbandits._config import Valued
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
@@ -31,7 +31,7 @@ OPTIMISER_STEPS = 400
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
+class Factor(Valued):
     """Lower-triangular mixing matrix R of the block sums.
 
     Args:
@@ -42,7 +42,7 @@ class Factor:
         InvalidParameter: anything else.
     """
 
-    matrix: FloatArray
+    matrix: FloatArray  # in configurations the matrix itself: no later formula can change a guarantee
 
     def __post_init__(self) -> None:
         with reading("a factor's matrix"):
@@ -96,24 +96,8 @@ class Factor:
         inverse = solve_triangular(self.matrix, np.eye(self.n_blocks), lower=True)
         return np.asarray((np.cumsum(inverse, axis=0) ** 2).sum(axis=1))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Factor) and np.array_equal(self.matrix, other.matrix)
-
-    def __hash__(self) -> int:
-        return hash(self.matrix.tobytes())
-
     def __repr__(self) -> str:
         return f"Factor(n_blocks={self.n_blocks})"
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description: the matrix itself, so that no later formula can change a guarantee."""
-        return {"matrix": self.matrix.tolist()}
-
-    @classmethod
-    @reading("the configuration of a factor")
-    def from_config(cls, config: Mapping[str, Any]) -> "Factor":
-        """Rebuild a factor from `to_config()`."""
-        return cls(np.array(config["matrix"]))
 
 
 def square_root_toeplitz(n_blocks: int) -> Factor:

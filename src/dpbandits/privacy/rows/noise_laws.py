@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits import _checks
-from dpbandits._reading import reading
+from dpbandits._config import Configured, Registry
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 
@@ -38,7 +38,10 @@ DEFAULT_NODES = 10
 """Quadrature nodes for a continuum of scales; see the tests for the error of the expected kernel."""
 
 
-class NoiseLaw(ABC):
+_LAWS: "Registry[NoiseLaw]" = Registry("a noise law")
+
+
+class NoiseLaw(Configured, ABC):
     """The distribution of a released row around the true one, in `dim` released coordinates."""
 
     dim: int
@@ -69,10 +72,6 @@ class NoiseLaw(ABC):
         prior = half_width**2 / 3.0
         return math.sqrt(prior * self.sd**2 / (prior + self.sd**2))
 
-    @abstractmethod
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-
 
 class IsotropicLaw(NoiseLaw):
     """A law whose density depends on the length of e alone."""
@@ -88,6 +87,7 @@ class IsotropicLaw(NoiseLaw):
         return self.radial_log_density(np.atleast_1d(squares)).reshape(squares.shape)
 
 
+@_LAWS.add("gaussian")
 @dataclass(frozen=True, kw_only=True)
 class GaussianLaw(IsotropicLaw):
     """e ~ N(0, deviation^2 I).
@@ -121,11 +121,8 @@ class GaussianLaw(IsotropicLaw):
         squares *= squares.dtype.type(-0.5 / self.deviation**2)
         return squares
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "gaussian", "dim": self.dim, "deviation": self.deviation}
 
-
+@_LAWS.add("l2_laplace")
 @dataclass(frozen=True, kw_only=True)
 class L2LaplaceLaw(IsotropicLaw):
     """Density proportional to exp(-|e| / scale): the radius is Gamma(dim, scale).
@@ -162,11 +159,8 @@ class L2LaplaceLaw(IsotropicLaw):
         squares *= squares.dtype.type(-1.0 / self.scale)
         return squares
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "l2_laplace", "dim": self.dim, "scale": self.scale}
 
-
+@_LAWS.add("cells")
 @dataclass(frozen=True, kw_only=True)
 class CellLaw(NoiseLaw):
     """k-ary randomised response: in the reported cell with probability `keep`, else in another one.
@@ -221,16 +215,6 @@ class CellLaw(NoiseLaw):
             outside = np.log(1.0 - self.keep) - math.log(rest)
         return np.where(inside, math.log(self.keep) - math.log(cell), outside)
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {
-            "type": "cells",
-            "dim": self.dim,
-            "keep": self.keep,
-            "width": self.width,
-            "half_width": self.half_width,
-        }
-
     def position_error(self, half_width: float) -> float:
         """From the correlation of a uniform row with the reported centre."""
         cells = (2.0 * self.half_width / self.width) ** self.dim
@@ -242,23 +226,13 @@ class CellLaw(NoiseLaw):
         return self.width**2 / 12.0, 2.0 * self.half_width**2 / 3.0
 
 
-@reading("the configuration of a noise law")
 def from_config(config: Mapping[str, Any]) -> NoiseLaw:
     """Rebuild a law from its `to_config()`.
 
     Raises:
         InvalidParameter: not the configuration of a noise law.
     """
-    arguments = dict(config)
-    laws: dict[object, type[GaussianLaw] | type[L2LaplaceLaw] | type[CellLaw]] = {
-        "gaussian": GaussianLaw,
-        "l2_laplace": L2LaplaceLaw,
-        "cells": CellLaw,
-    }
-    law = laws.get(arguments.pop("type", None))
-    if law is None:
-        raise InvalidParameter(f"expected a noise law of type {', '.join(str(name) for name in laws)}")
-    return law(**arguments)
+    return _LAWS.read(config)
 
 
 def _gamma_scales(shape: float, scale: float, nodes: int) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,139 @@
+"""What every feature map offers, and how one comes back from its configuration.
+
+A feature map is a public object: it is made from the domain, the kernel and a seed, never from data.
+The bound on the norm is what the sensitivity of a private release of features rests on; it is enforced
+here by scaling, and again, in integers, by the mechanism that releases.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._config import Configured, Registry
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidData
+
+__all__ = [
+    "FEATURES",
+    "NORM_BOUND",
+    "FeatureMap",
+    "Features",
+    "Supports",
+    "checked_points",
+    "checked_rows_of_weights",
+    "checked_weights",
+    "from_config",
+]
+
+Supports = tuple[tuple[int, int], ...]
+"""Half-open index ranges that split the features; every feature vector is nonzero inside one."""
+
+NORM_BOUND = 1.0 - 2.0**-40
+"""Longest feature vector let through: below one by more than any summation order can round."""
+
+
+@runtime_checkable
+class Features(Protocol):
+    """A map from points to feature vectors of norm at most one, finite on the whole domain.
+
+    A map that fails on a point of its domain fails when that point's block is released, in somebody else's
+    ask: whether it does so would tell about the one who brought the point.
+    """
+
+    @property
+    def n_features(self) -> int:
+        """Length m of a feature vector."""
+
+    @property
+    def supports(self) -> Supports:
+        """Ranges of which every feature vector uses one; ((0, m),) without such structure."""
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Feature vectors (..., m) of points (..., d)."""
+
+    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """phi(X) @ weights, (..., k), for weights (m, k), without forming phi(X)."""
+
+    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """Scores (B, n) of decision sets (B, n, d), each under its own row of weights (B, m)."""
+
+    def to_config(self) -> dict[str, Any]:
+        """A JSON-ready description that `from_config` turns back into the same features."""
+
+
+FEATURES: Registry[Features] = Registry(
+    "features",
+    elsewhere={
+        "QuadratureFourierFeatures": "dpbandits.models.features.fourier",
+        "RandomFourierFeatures": "dpbandits.models.features.fourier",
+        "AdditiveFeatures": "dpbandits.models.features.additive",
+    },
+)
+"""Add a map of your own with `@FEATURES.add("its type")`, and configurations that name it are read."""
+
+
+def from_config(config: Mapping[str, Any]) -> Features:
+    """The features that `to_config` described, rebuilt from kernel, domain, sizes and seed.
+
+    Raises:
+        InvalidParameter: unknown type, or a field is missing.
+    """
+    return FEATURES.read(config)
+
+
+class FeatureMap(Configured, ABC):
+    """A map whose projections go through its feature vectors.
+
+    Subclasses set `n_features` and `supports` and give `__call__`.
+    """
+
+    n_features: int
+    supports: Supports
+
+    @abstractmethod
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Feature vectors (..., m) of points (..., d)."""
+
+    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k)."""
+        return np.asarray(self(X) @ checked_weights(weights, self.n_features))
+
+    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
+        phi = self(X)
+        matrix = checked_rows_of_weights(weights, phi.shape[:-1], self.n_features)
+        return np.asarray(np.matmul(phi, matrix[:, :, None])[:, :, 0])
+
+
+def checked_points(X: ArrayLike, dim: int) -> tuple[FloatArray, tuple[int, ...]]:
+    """Points (..., dim) as (n, dim), and the leading shape; InvalidData where they do not fit."""
+    array = np.asarray(X, dtype=np.float64)
+    if array.ndim == 0 or array.shape[-1] != dim:
+        raise InvalidData(f"points have shape {array.shape}: these features take (..., {dim})")
+    if not np.isfinite(array).all():
+        raise InvalidData("points contain NaN or infinite entries: validate them against the domain first")
+    lead = array.shape[:-1]
+    return array.reshape(math.prod(lead), dim), lead
+
+
+def checked_weights(weights: ArrayLike, n_features: int) -> FloatArray:
+    """Weights (m, k); InvalidData where they do not fit."""
+    matrix = np.asarray(weights, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != n_features:
+        raise InvalidData(f"weights have shape {matrix.shape}: expected ({n_features}, k)")
+    return matrix
+
+
+def checked_rows_of_weights(weights: ArrayLike, lead: tuple[int, ...], n_features: int) -> FloatArray:
+    """Weights (B, m) for decision sets of shape `lead` = (B, n); InvalidData where they do not fit."""
+    matrix = np.asarray(weights, dtype=np.float64)
+    if len(lead) != 2 or matrix.shape != (lead[0], n_features):
+        raise InvalidData(
+            f"{len(lead) + 1} axes of points and weights of shape {matrix.shape}: expected decision sets "
+            f"(B, n, d) and weights (B, {n_features})"
+        )
+    return matrix
