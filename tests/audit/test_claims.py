@@ -11,7 +11,8 @@ from dpbandits.audit import ExactAudit, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import fit_categories, fit_linear
 from dpbandits.privacy import SecureNoise
 from dpbandits.privacy.calibration import gaussian_sigma
-from dpbandits.privacy.samplers import lattice_laplace, secure_words
+from dpbandits.privacy.samplers import lattice_laplace
+from dpbandits.privacy.words import secure_words
 
 SURE = 1.0 - 1e-9
 COMMON = {"sees": "one number", "neighbours": "0 and 1"}

@@ -13,6 +13,7 @@ import pytest
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import samplers as es
+from dpbandits.privacy.words import SimulatedWords, secure_words
 
 
 def chi_square_z(observed, expected):
@@ -28,7 +29,7 @@ def chi_square_z(observed, expected):
 )
 def test_l2_laplace_has_the_law_it_states(rate, dim, radius):
     size = 200_000
-    drawn = es.lattice_l2_laplace(rate, size, dim, es.SimulatedWords(3, stream=dim))
+    drawn = es.lattice_l2_laplace(rate, size, dim, SimulatedWords(3, stream=dim))
     axis = np.arange(-radius, radius + 1)
     grid = np.stack(np.meshgrid(*[axis] * dim), axis=-1).reshape(-1, dim)
     law = np.exp(-rate * np.linalg.norm(grid, axis=1))
@@ -40,7 +41,7 @@ def test_l2_laplace_has_the_law_it_states(rate, dim, radius):
 
 def test_l2_laplace_on_a_fine_lattice_has_gamma_radii():
     size, dim, rate = 100_000, 3, 2.0**-18
-    drawn = es.lattice_l2_laplace(rate, size, dim, es.SimulatedWords(5))
+    drawn = es.lattice_l2_laplace(rate, size, dim, SimulatedWords(5))
     radii = rate * np.linalg.norm(drawn, axis=1)
     assert abs(radii.mean() - dim) < 6 * math.sqrt(dim / size)
     assert abs((radii**2).mean() - dim * (dim + 1)) < 6 * math.sqrt(
@@ -52,19 +53,19 @@ def test_l2_laplace_on_a_fine_lattice_has_gamma_radii():
 
 def test_geometric_is_geometric_also_above_the_digits():
     size, rate = 200_000, 0.3
-    drawn = es.geometric(rate, size, es.SimulatedWords(11))
+    drawn = es.geometric(rate, size, SimulatedWords(11))
     law = np.exp(-rate * np.arange(80)) * (1 - math.exp(-rate))
     observed = np.bincount(drawn, minlength=80)[:80]
     assert abs(chi_square_z(observed, law * size)) < 6
     # With a huge rate there are no digits below the top part: everything comes from the tail.
-    tail = es.geometric(65.0, 50, es.SimulatedWords(12))
+    tail = es.geometric(65.0, 50, SimulatedWords(12))
     assert (tail == 0).all()
 
 
 def test_bernoulli_exp_matches_its_probability():
     size = 400_000
     for exponent in (0.0, 1e-9, 0.5, 3.0):
-        share = es.bernoulli_exp(np.full(size, exponent), es.SimulatedWords(2)).mean()
+        share = es.bernoulli_exp(np.full(size, exponent), SimulatedWords(2)).mean()
         chance = math.exp(-exponent)
         assert abs(share - chance) <= 6 * math.sqrt(chance * (1 - chance) / size) + 1e-9 * (exponent > 0) * 10
 
@@ -92,22 +93,22 @@ def test_doubtful_words_are_decided_exactly():
 
 def test_the_fast_path_agrees_with_decimal_arithmetic(monkeypatch):
     """Sending every proposal through the exact path changes no draw."""
-    fast = es.lattice_l2_laplace(0.05, 300, 3, es.SimulatedWords(8))
+    fast = es.lattice_l2_laplace(0.05, 300, 3, SimulatedWords(8))
     monkeypatch.setattr(es, "_RELATIVE_ERROR", 4.0)
-    exact = es.lattice_l2_laplace(0.05, 300, 3, es.SimulatedWords(8))
+    exact = es.lattice_l2_laplace(0.05, 300, 3, SimulatedWords(8))
     np.testing.assert_array_equal(fast, exact)
 
 
 def test_large_exponents_never_use_float_differences(monkeypatch):
-    fast = es.lattice_l2_laplace(0.05, 200, 2, es.SimulatedWords(8))
+    fast = es.lattice_l2_laplace(0.05, 200, 2, SimulatedWords(8))
     monkeypatch.setattr(es, "_LARGE", 1e-6)
-    exact = es.lattice_l2_laplace(0.05, 200, 2, es.SimulatedWords(8))
+    exact = es.lattice_l2_laplace(0.05, 200, 2, SimulatedWords(8))
     np.testing.assert_array_equal(fast, exact)
 
 
 def test_uniform_below_is_uniform_and_redraws_the_remainder():
     size, n = 120_000, 6
-    counts = np.bincount(es.uniform_below(n, size, es.SimulatedWords(1)), minlength=n)
+    counts = np.bincount(es.uniform_below(n, size, SimulatedWords(1)), minlength=n)
     assert abs(chi_square_z(counts, np.full(n, size / n))) < 6
     words = iter([2**64 - 1, 5])
     assert (
@@ -116,25 +117,25 @@ def test_uniform_below_is_uniform_and_redraws_the_remainder():
 
 
 def test_bad_parameters_are_refused():
-    words = es.SimulatedWords(0)
+    words = SimulatedWords(0)
     for call in (
         lambda: es.geometric(0.0, 1, words),
         lambda: es.geometric(2.0**-60, 1, words),
         lambda: es.lattice_l2_laplace(100.0, 1, 1, words),
         lambda: es.uniform_below(0, 1, words),
-        lambda: es.SimulatedWords(-1),
+        lambda: SimulatedWords(-1),
     ):
         with pytest.raises(InvalidParameter):
             call()
 
 
 def test_secure_words_differ_and_fill_the_word():
-    first, second = es.secure_words(1000), es.secure_words(1000)
+    first, second = secure_words(1000), secure_words(1000)
     assert (first != second).any()
     ones = np.unpackbits(first.view(np.uint8)).mean()
     assert abs(ones - 0.5) < 6 * 0.5 / math.sqrt(64_000)
 
 
 def test_streams_of_one_seed_are_different():
-    draws = [es.SimulatedWords(4, stream=stream)(8).tolist() for stream in range(5)]
+    draws = [SimulatedWords(4, stream=stream)(8).tolist() for stream in range(5)]
     assert all(a != b for a, b in itertools.combinations(draws, 2))

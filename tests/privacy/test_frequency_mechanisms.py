@@ -11,9 +11,10 @@ import pytest
 from scipy import stats
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy import reports as frequency
 from dpbandits.privacy.reports import MECHANISMS, FloatingLaplace, mechanism
-from dpbandits.privacy.reports.lattice import log_upper, uniform_below
+from dpbandits.privacy.reports.lattice import log_upper
+from dpbandits.privacy.samplers import uniform_below
+from dpbandits.privacy.words import secure_words
 
 FINITE = ("signed", "oue", "hadamard", "krr")
 EPSILONS = (0.1, 1.0, 4.0, 16.0)
@@ -255,6 +256,6 @@ def test_laplace_noise_that_sixteen_bits_would_clip_is_refused(name, least):
 
 def test_helpers_are_exact():
     assert log_upper(Fraction(3, 2)) >= math.log(1.5)
-    counts = np.bincount([uniform_below(5, seeded_words(k)) for k in range(3000)], minlength=5)
+    counts = np.bincount([int(uniform_below(5, 1, seeded_words(k))[0]) for k in range(3000)], minlength=5)
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
-    assert frequency.system_words(3).dtype == np.uint64
+    assert secure_words(3).dtype == np.uint64

@@ -4,13 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.samplers import SimulatedWords
 from dpbandits.privacy.selection import (
     exponential_law,
     largest_log_ratio,
     permute_and_flip,
     permute_and_flip_law,
 )
+from dpbandits.privacy.words import SimulatedWords
 
 
 def enumerated_law(scores, rate):

@@ -40,8 +40,9 @@ from dpbandits.privacy.certificates import (
     ZeroConcentratedDP,
     rounding_distance,
 )
+from dpbandits.privacy.words import SimulatedWords, Words, secure_words
 
-__all__ = ["NoiseSource", "SecureNoise", "SimulatedNoise", "from_config"]
+__all__ = ["NoiseSource", "SecureNoise", "SimulatedNoise", "from_config", "words_of"]
 
 LARGEST_SIGMA = 2.0**52
 """Scales stay below this, so that neither a draw nor its sum with a statistic can leave int64."""
@@ -301,6 +302,15 @@ def from_config(config: Mapping[str, Any]) -> NoiseSource:
         InvalidParameter: not the configuration of a noise source.
     """
     return _SOURCES.read(config)
+
+
+def words_of(noise: NoiseSource, *, stream: int) -> Words:
+    """Random words of a noise source: the operating system's, or a keyed stream for studies."""
+    if noise.status == "enforced":
+        return secure_words
+    if isinstance(noise, SimulatedNoise):
+        return SimulatedWords(noise.seed, stream=stream)
+    raise InvalidParameter("random words need SecureNoise() or SimulatedNoise(seed)")
 
 
 def _discrete_gaussian(sigma: float, size: int) -> IntArray:

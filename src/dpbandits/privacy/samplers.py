@@ -23,37 +23,26 @@ g = rate |k|_2 - b sum_i floor(|k_i| / 2^w), which is at most one because b <= r
 and |k|_1 <= sqrt(d) |k|_2. So an accepted k has exactly the law above, for the rate as the rational
 number that its float64 is. The share accepted is about d! V_d / (2 sqrt(d))^d with V_d the volume of
 the unit ball: 1, .79, .60 in one, two and three dimensions and .07 in eleven.
-
-**Words.** `secure_words` reads the operating system's generator; `SimulatedWords(seed)` is a keyed
-counter for studies. Both feed the same code.
 """
 
 import math
-import os
 from collections.abc import Callable
 from decimal import Context, Decimal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.words import Words
 
 __all__ = [
-    "SimulatedWords",
-    "Words",
     "bernoulli_exp",
     "check_rate",
     "geometric",
     "lattice_l2_laplace",
     "lattice_laplace",
-    "secure_words",
     "uniform_below",
 ]
-
-WordArray = NDArray[np.uint64]
-Words = Callable[[int], WordArray]
-"""n -> (n,) independent uniform 64-bit words."""
 
 _WORD = 2.0**64
 _RELATIVE_ERROR = 2.0**-36
@@ -63,31 +52,6 @@ _LARGE = 600.0
 """Above this, exponents go to decimal arithmetic at once."""
 _CHUNK = 1 << 18
 """Proposals a pass: bounds memory (about 10 MB a dimension) whatever the table's size."""
-
-
-def secure_words(n: int) -> WordArray:
-    """(n,) words of the operating system's generator."""
-    return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
-
-
-class SimulatedWords:
-    """A keyed stream of words for studies: same (seed, stream), same words.
-
-    Args:
-        seed: non-negative integer.
-        stream: what the words are for, so that two uses of one seed do not share words.
-    """
-
-    __slots__ = ("_bits",)
-
-    def __init__(self, seed: int, *, stream: int = 0) -> None:
-        if seed < 0 or stream < 0:
-            raise InvalidParameter("the seed and the stream of simulated words are non-negative integers")
-        self._bits = np.random.Philox(np.random.SeedSequence([seed, stream]))
-
-    def __call__(self, n: int) -> WordArray:
-        """The next (n,) words."""
-        return np.asarray(self._bits.random_raw(n), dtype=np.uint64)
 
 
 def bernoulli_exp(exponents: FloatArray, words: Words) -> BoolArray:

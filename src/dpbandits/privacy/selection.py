@@ -28,7 +28,8 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData
-from dpbandits.privacy.samplers import Words, secure_words, uniform_below
+from dpbandits.privacy.samplers import uniform_below
+from dpbandits.privacy.words import Words, secure_words
 
 __all__ = [
     "exponential_law",

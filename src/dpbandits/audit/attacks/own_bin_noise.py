@@ -18,7 +18,8 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.audit.attacks.guesses import Guesses
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.reports import ReportMechanism, Words, system_words
+from dpbandits.privacy.reports import ReportMechanism
+from dpbandits.privacy.words import Words, secure_words
 
 __all__ = ["estimates_of", "own_bin_noise", "read_bins"]
 
@@ -31,7 +32,7 @@ def own_bin_noise(cell: int, *, n_cells: int, epsilon: float, rng: np.random.Gen
 
 
 def estimates_of(
-    report: ReportMechanism, cell: int, *, positive: bool, words: Words = system_words
+    report: ReportMechanism, cell: int, *, positive: bool, words: Words = secure_words
 ) -> FloatArray:
     """(n_cells, 2) signed sum and count that the server estimates from one real report."""
     payload = np.frombuffer(report.encode(cell, positive=positive, words=words), np.uint8)[None]

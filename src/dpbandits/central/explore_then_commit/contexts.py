@@ -21,8 +21,7 @@ from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import ContributionExceeded, InvalidData, InvalidParameter
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.bookkeeping import user_digest
-from dpbandits.privacy.noise import NoiseSource, SecureNoise
-from dpbandits.privacy.rows.base import words_of
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
 from dpbandits.privacy.samplers import lattice_laplace
 
 __all__ = ["ContextLaw"]

@@ -49,8 +49,7 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy import definitions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
-from dpbandits.privacy.rows.base import words_of
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, words_of
 from dpbandits.privacy.selection import permute_and_flip
 from dpbandits.state import State, StateKey
 from dpbandits.state.holder import Held, Holder, in_turn, saved_state

@@ -38,8 +38,7 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer
-from dpbandits.privacy.noise import NoiseSource, SecureNoise
-from dpbandits.privacy.rows.base import words_of
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
 from dpbandits.privacy.selection import exponential_law
 
 __all__ = ["USCA", "ApproximatingSet", "CovarianceEstimator"]

@@ -16,7 +16,8 @@ from dpbandits.local.contract.reports import NONCE_BYTES, PublishedArms, pack
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.device.outbox import MemoryOutbox, Outbox
 from dpbandits.models.trees.partition import DyadicPartition
-from dpbandits.privacy.reports import ReportMechanism, system_words
+from dpbandits.privacy.reports import ReportMechanism
+from dpbandits.privacy.words import secure_words
 from dpbandits.state.ledger import Amount, Ledger, MemoryLedger
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Client:
         if policy.arms is not None:
             arm = int(policy.arms[leaf])
         elif policy.weights is not None:
-            share = (int(system_words(1)[0]) >> 11) * 2.0**-53
+            share = (int(secure_words(1)[0]) >> 11) * 2.0**-53
             arm = int(np.searchsorted(policy.weights[leaf].cumsum(), share, side="right"))
             arm = min(arm, self.spec.n_arms - 1)
         else:
@@ -217,4 +218,4 @@ class Client:
             raise InvalidData("reward is not finite")
         bounds = self.spec.reward_range
         share = min(1.0, max(0.0, (float(reward) - bounds.low) / (bounds.high - bounds.low)))
-        return int(system_words(1)[0]) < share * _TWO_64
+        return int(secure_words(1)[0]) < share * _TWO_64

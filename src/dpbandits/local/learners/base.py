@@ -42,15 +42,6 @@ class CellSums:
     n: int
     moments: Moments
 
-    def signed_variance(self, share: FloatArray) -> FloatArray:
-        """Variance per report of the signed sum of cells holding `share` of the users."""
-        return np.asarray(share * self.moments.signed_own + (1.0 - share) * self.moments.signed_other)
-
-    def count_variance(self, share: FloatArray) -> FloatArray:
-        """Variance per report of the count of cells holding `share` of the users."""
-        m = self.moments
-        return np.asarray(share * m.count_own + (1.0 - share) * m.count_other + share * (1.0 - share))
-
 
 class LearningRule(Protocol):
     """A rule that turns noisy sums into published arms."""

@@ -84,15 +84,15 @@ class EliminationRule:
             at = (leaves, sums.arms)
             self._signed[at] += sums.signed
             self._reach[at] += n
-            self._variance[at] += n * sums.signed_variance(mass)
-            count, spread = sums.count, sums.count_variance(mass)
+            self._variance[at] += n * sums.moments.signed_variance(mass)
+            count, spread = sums.count, sums.moments.count_variance(mass)
         else:
             weights = sums.weights if sums.weights is not None else np.ones((len(leaves), 1))
             share = mass[:, None] * weights
             self._signed[leaves] += sums.signed
             self._reach[leaves] += n * weights
-            self._variance[leaves] += n * sums.signed_variance(share)
-            count, spread = sums.count.sum(axis=1), sums.count_variance(share).sum(axis=1)
+            self._variance[leaves] += n * sums.moments.signed_variance(share)
+            count, spread = sums.count.sum(axis=1), sums.moments.count_variance(share).sum(axis=1)
         self._count[leaves] += np.stack([count, n * spread, np.full(len(leaves), n)], axis=1)
         self._n += n
         if self._n - self._mass_n > 0.02 * self._mass_n:

@@ -30,16 +30,16 @@ class NodeData:
         """Add a version's sums, its leaves having `mass` (L,); nodes split since only inform the masses."""
         leaves, n = sums.leaves, sums.n
         if sums.arms is not None:
-            variance = sums.signed_variance(mass)
+            variance = sums.moments.signed_variance(mass)
             self.information[leaves, sums.arms] += n / variance
             self.evidence[leaves, sums.arms] += sums.signed / variance
-            count, spread = sums.count, n * sums.count_variance(mass)
+            count, spread = sums.count, n * sums.moments.count_variance(mass)
         elif sums.weights is not None:
             share = mass[:, None] * sums.weights
-            variance = sums.signed_variance(share)
+            variance = sums.moments.signed_variance(share)
             self.information[leaves] += n * sums.weights**2 / variance
             self.evidence[leaves] += sums.weights * sums.signed / variance
-            count, spread = sums.count.sum(axis=1), n * sums.count_variance(share).sum(axis=1)
+            count, spread = sums.count.sum(axis=1), n * sums.moments.count_variance(share).sum(axis=1)
         else:
             return
         self.count[leaves] += np.stack([count, spread, np.full(len(leaves), n)], axis=1)

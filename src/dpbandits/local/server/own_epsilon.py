@@ -39,7 +39,7 @@ def class_weights(mechanisms: Sequence[ReportMechanism], reports: Sequence[int])
     """
     n = np.asarray(reports, dtype=np.float64)
     precision = np.array(
-        [1.0 / float(one.signed_variance(np.array(1.0 / one.n_cells))) for one in mechanisms]
+        [1.0 / float(one.moments.signed_variance(np.array(1.0 / one.n_cells))) for one in mechanisms]
     )
     if n.sum() <= 0.0:
         raise InvalidParameter("reports: expected at least one")

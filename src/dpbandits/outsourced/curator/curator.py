@@ -48,10 +48,9 @@ from dpbandits.outsourced.curator.turns import Turns
 from dpbandits.outsourced.publish import PublishedRows, check_target
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SecureNoise
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
 from dpbandits.privacy.noise import from_config as noise_from_config
 from dpbandits.privacy.rows import AnswerLaplace
-from dpbandits.privacy.rows.base import words_of
 from dpbandits.state import Ledger, State, StateKey, StateStore
 from dpbandits.state.files import locked
 from dpbandits.tables import Schema

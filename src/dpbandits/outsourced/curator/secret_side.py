@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, ProtocolError
-from dpbandits.privacy.samplers import Words
+from dpbandits.privacy.words import Words
 from dpbandits.tables.frames import read_table
 
 __all__ = ["objective_column", "own_ids", "permutation", "secret_directory"]

@@ -21,7 +21,7 @@ Only NumPy and the standard library are imported: this runs on devices.
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.reports.hadamard import HadamardResponse
 from dpbandits.privacy.reports.laplace import FloatingLaplace, OneHotLaplace, PaperLaplace
-from dpbandits.privacy.reports.lattice import MAX_EPSILON, Words, system_words
+from dpbandits.privacy.reports.lattice import MAX_EPSILON
 from dpbandits.privacy.reports.mechanism import Moments, ReportMechanism
 from dpbandits.privacy.reports.randomised_response import RandomisedResponse
 from dpbandits.privacy.reports.signed import SignedTernary
@@ -39,9 +39,7 @@ __all__ = [
     "RandomisedResponse",
     "ReportMechanism",
     "SignedTernary",
-    "Words",
     "mechanism",
-    "system_words",
 ]
 
 MECHANISMS: dict[str, type[ReportMechanism]] = {

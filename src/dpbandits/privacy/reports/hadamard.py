@@ -12,9 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.privacy.reports.lattice import Words, log_upper, on_lattice, probability, system_words
+from dpbandits.privacy.reports.lattice import log_upper, on_lattice, probability
 from dpbandits.privacy.reports.mechanism import Moments, Payloads, ReportMechanism
 from dpbandits.privacy.reports.randomised_response import bytes_to_codes
+from dpbandits.privacy.words import Words, secure_words
 
 __all__ = ["HadamardResponse"]
 
@@ -60,7 +61,7 @@ class HadamardResponse(ReportMechanism):
         """log2 of the order of the matrix."""
         return math.log2(self._order)
 
-    def encode(self, cell: int, *, positive: bool, words: Words = system_words) -> bytes:
+    def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user."""
         row = _FIRST_ROW + 2 * self._check_cell(cell) + (0 if positive else 1)
         side, index = words(2).tolist()

@@ -14,15 +14,9 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.reports.lattice import (
-    LATTICE,
-    Words,
-    log_upper,
-    on_lattice,
-    probability,
-    system_words,
-)
+from dpbandits.privacy.reports.lattice import LATTICE, log_upper, on_lattice, probability
 from dpbandits.privacy.reports.mechanism import Moments, Payloads, ReportMechanism
+from dpbandits.privacy.words import Words, secure_words
 
 __all__ = ["FloatingLaplace", "OneHotLaplace", "PaperLaplace"]
 
@@ -84,7 +78,7 @@ class _CellLaplace(ReportMechanism):
         """Two 16-bit entries a cell."""
         return 32.0 * self.n_cells
 
-    def encode(self, cell: int, *, positive: bool, words: Words = system_words) -> bytes:
+    def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user."""
         cell = self._check_cell(cell)
         noise = self._geometric(4 * self.n_cells, words).reshape(2, 2 * self.n_cells)

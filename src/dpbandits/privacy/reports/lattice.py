@@ -1,12 +1,7 @@
-"""Exact coins from operating-system words, and logarithms that never round a promise down."""
+"""Probabilities as integers over 2^64, and logarithms that never round a promise down."""
 
 import math
-import os
-from collections.abc import Callable
 from fractions import Fraction
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dpbandits._checks import number
 from dpbandits.errors import InvalidParameter
@@ -14,19 +9,11 @@ from dpbandits.errors import InvalidParameter
 __all__ = [
     "LATTICE",
     "MAX_EPSILON",
-    "WordArray",
-    "Words",
     "calibration_epsilon",
     "log_upper",
     "on_lattice",
     "probability",
-    "system_words",
-    "uniform_below",
 ]
-
-WordArray = NDArray[np.uint64]
-Words = Callable[[int], WordArray]
-"""A source of independent uniform 64-bit words: n -> (n,)."""
 
 LATTICE = 1 << 64
 """Every probability on a device is an integer over this."""
@@ -36,11 +23,6 @@ MAX_EPSILON = 16.0
 
 # Rounding a probability to the lattice moves a likelihood ratio by less than this relative share of epsilon.
 _SLACK = 1e-9
-
-
-def system_words(n: int) -> WordArray:
-    """n words from the operating system's generator, the only source a device uses."""
-    return np.frombuffer(os.urandom(8 * n), dtype=np.dtype("<u8")).astype(np.uint64, copy=False)
 
 
 def calibration_epsilon(epsilon: float) -> float:
@@ -82,12 +64,3 @@ def log_upper(ratio: Fraction) -> float:
     for _ in range(4):
         value = math.nextafter(value, math.inf)
     return value
-
-
-def uniform_below(bound: int, words: Words) -> int:
-    """An exactly uniform integer in [0, bound), by rejection."""
-    mask = (1 << (bound - 1).bit_length()) - 1
-    while True:
-        for word in words(4).tolist():
-            if word & mask < bound:
-                return int(word & mask)

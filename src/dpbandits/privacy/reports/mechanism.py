@@ -17,7 +17,8 @@ import numpy as np
 from dpbandits._checks import integer
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.reports.lattice import Words, calibration_epsilon, system_words
+from dpbandits.privacy.reports.lattice import calibration_epsilon
+from dpbandits.privacy.words import Words, secure_words
 
 __all__ = ["Moments", "Payloads", "ReportMechanism"]
 
@@ -44,6 +45,18 @@ class Moments:
     signed_other: float
     count_own: float
     count_other: float
+
+    def signed_variance(self, share: FloatArray) -> FloatArray:
+        """Variance per report of the signed estimate of cells that hold `share` of the users.
+
+        Exact for a mean reward of 1/2; otherwise above the truth by (share (2 mean - 1))^2.
+        """
+        return np.asarray(share * self.signed_own + (1.0 - share) * self.signed_other)
+
+    def count_variance(self, share: FloatArray) -> FloatArray:
+        """Exact variance per report of the count of cells that hold `share` of the users."""
+        own, other = share * self.count_own, (1.0 - share) * self.count_other
+        return np.asarray(own + other + share * (1.0 - share))
 
 
 class ReportMechanism(ABC):
@@ -104,7 +117,7 @@ class ReportMechanism(ABC):
         """Bits of information one payload can carry (the payload rounds up to bytes)."""
 
     @abstractmethod
-    def encode(self, cell: int, *, positive: bool, words: Words = system_words) -> bytes:
+    def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user, on the device. `words` is replaced in tests only."""
 
     @abstractmethod
@@ -138,19 +151,6 @@ class ReportMechanism(ABC):
     ) -> tuple[FloatArray, FloatArray]:
         """`estimate` of a simulated crowd."""
         return self.estimate(self.simulate(positive, negative, rng), int(positive.sum() + negative.sum()))
-
-    def signed_variance(self, share: FloatArray) -> FloatArray:
-        """Variance per report of the signed estimate of cells that hold `share` of the users.
-
-        Exact for a mean reward of 1/2; otherwise above the truth by (share (2 mean - 1))^2.
-        """
-        m = self.moments
-        return np.asarray(share * m.signed_own + (1.0 - share) * m.signed_other)
-
-    def count_variance(self, share: FloatArray) -> FloatArray:
-        """Exact variance per report of the count of cells that hold `share` of the users."""
-        m = self.moments
-        return np.asarray(share * m.count_own + (1.0 - share) * m.count_other + share * (1.0 - share))
 
     def _check_cell(self, cell: int) -> int:
         index = operator.index(cell)

@@ -11,15 +11,10 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.privacy.reports.lattice import (
-    Words,
-    log_upper,
-    on_lattice,
-    probability,
-    system_words,
-    uniform_below,
-)
+from dpbandits.privacy.reports.lattice import log_upper, on_lattice, probability
 from dpbandits.privacy.reports.mechanism import Moments, Payloads, ReportMechanism
+from dpbandits.privacy.samplers import uniform_below
+from dpbandits.privacy.words import Words, secure_words
 
 __all__ = ["RandomisedResponse", "bytes_to_codes", "codes_to_bytes"]
 
@@ -71,11 +66,11 @@ class RandomisedResponse(ReportMechanism):
         """log2 of the number of categories."""
         return math.log2(self._n)
 
-    def encode(self, cell: int, *, positive: bool, words: Words = system_words) -> bytes:
+    def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user."""
         code = 2 * self._check_cell(cell) + (0 if positive else 1)
         if int(words(1)[0]) >= self._keep:
-            other = uniform_below(self._n - 1, words)
+            other = int(uniform_below(self._n - 1, 1, words)[0])
             code = other + (other >= code)
         return code.to_bytes(self.report_bytes, "little")
 

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.privacy.reports.lattice import Words, log_upper, on_lattice, probability, system_words
+from dpbandits.privacy.reports.lattice import log_upper, on_lattice, probability
 from dpbandits.privacy.reports.mechanism import (
     Moments,
     Payloads,
@@ -26,6 +26,7 @@ from dpbandits.privacy.reports.mechanism import (
     padding_is_zero,
     unpack_bits,
 )
+from dpbandits.privacy.words import Words, secure_words
 
 __all__ = ["SignedTernary"]
 
@@ -99,7 +100,7 @@ class SignedTernary(ReportMechanism):
         """log2(3) a cell."""
         return self.n_cells * math.log2(3.0)
 
-    def encode(self, cell: int, *, positive: bool, words: Words = system_words) -> bytes:
+    def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user."""
         cell = self._check_cell(cell)
         draws = words(self.n_cells)

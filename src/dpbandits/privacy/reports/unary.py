@@ -10,14 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.privacy.reports.lattice import (
-    LATTICE,
-    Words,
-    log_upper,
-    on_lattice,
-    probability,
-    system_words,
-)
+from dpbandits.privacy.reports.lattice import LATTICE, log_upper, on_lattice, probability
 from dpbandits.privacy.reports.mechanism import (
     Moments,
     Payloads,
@@ -27,6 +20,7 @@ from dpbandits.privacy.reports.mechanism import (
     padding_is_zero,
     unpack_bits,
 )
+from dpbandits.privacy.words import Words, secure_words
 
 __all__ = ["OptimalUnary"]
 
@@ -77,7 +71,7 @@ class OptimalUnary(ReportMechanism):
         """One bit a category."""
         return float(self._n)
 
-    def encode(self, cell: int, *, positive: bool, words: Words = system_words) -> bytes:
+    def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user."""
         code = 2 * self._check_cell(cell) + (0 if positive else 1)
         draws = words(self._n)

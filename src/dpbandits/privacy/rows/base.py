@@ -1,4 +1,4 @@
-"""What the row mechanisms share: the base class, the lattice, and where random words come from."""
+"""What the row mechanisms share: the base class and the lattice."""
 
 import math
 from abc import ABC, abstractmethod
@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.errors import InvalidData
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.definitions import RowDP
-from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
+from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows.noise_laws import NoiseLaw
-from dpbandits.privacy.samplers import SimulatedWords, Words, secure_words
 
 __all__ = [
     "LARGEST_COORDINATE",
@@ -21,22 +20,12 @@ __all__ = [
     "from_lattice",
     "lattice_step",
     "to_lattice",
-    "words_of",
 ]
 
 _STEP_BITS = 16
 """The lattice step is about distance/(2^16 sqrt(d)): rounding then costs 1.5e-5 of epsilon."""
 LARGEST_COORDINATE = 2.0**50
 """Rows farther out than this many steps are refused: float64 no longer rounds them to the lattice exactly."""
-
-
-def words_of(noise: NoiseSource, *, stream: int) -> Words:
-    """Random words of a noise source: the operating system's, or a keyed stream for studies."""
-    if noise.status == "enforced":
-        return secure_words
-    if isinstance(noise, SimulatedNoise):
-        return SimulatedWords(noise.seed, stream=stream)
-    raise InvalidParameter("row mechanisms need SecureNoise() or SimulatedNoise(seed)")
 
 
 class RowMechanism(ABC):

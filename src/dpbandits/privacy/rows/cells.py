@@ -18,8 +18,8 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.certificates import Certificate, PureDP
 from dpbandits.privacy.definitions import RowDP
-from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.rows.base import RowMechanism, as_rows, words_of
+from dpbandits.privacy.noise import NoiseSource, words_of
+from dpbandits.privacy.rows.base import RowMechanism, as_rows
 from dpbandits.privacy.rows.noise_laws import CellLaw, NoiseLaw
 from dpbandits.privacy.samplers import uniform_below
 

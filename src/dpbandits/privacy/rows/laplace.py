@@ -19,14 +19,13 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.certificates import Certificate, PureDP
 from dpbandits.privacy.definitions import RowDP
-from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.noise import NoiseSource, words_of
 from dpbandits.privacy.rows.base import (
     LARGEST_COORDINATE,
     RowMechanism,
     from_lattice,
     lattice_step,
     to_lattice,
-    words_of,
 )
 from dpbandits.privacy.rows.noise_laws import L2LaplaceLaw, NoiseLaw
 from dpbandits.privacy.samplers import check_rate, lattice_l2_laplace, lattice_laplace
