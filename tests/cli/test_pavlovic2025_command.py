@@ -3,16 +3,16 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from dpbandits.cli.study import app
+from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.pavlovic2025.cells import METHODS
+from dpbandits.lab.papers.pavlovic2025.errors import METHODS
 
 NAME = "SE .5 in 1+1"
 SMALL = ("--rounds", "400", "--epsilon", "1", "--reps", "2", "--seed", "1500000")
 
 
 def run(*arguments):
-    done = CliRunner().invoke(app, ["pavlovic2025", *map(str, arguments)])
+    done = CliRunner().invoke(app, ["study", "pavlovic2025", *map(str, arguments)])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -24,16 +24,16 @@ def rows(*arguments):
 
 
 def test_errors_are_those_of_the_study_and_settings_are_kept(tmp_path):
-    first = rows("errors", "--setting", NAME, *SMALL, "--out", tmp_path)
+    first = rows("errors", "--world", NAME, *SMALL, "--out", tmp_path)
     assert {row["method"] for row in first} == set(METHODS)
     assert {(row["worlds"], row["first seed"]) for row in first} == {(2, 1_500_000)}
-    second = rows("errors", "--setting", "SE .2 in 1+1", *SMALL, "--out", tmp_path)
+    second = rows("errors", "--world", "SE .2 in 1+1", *SMALL, "--out", tmp_path)
     held = json.loads((tmp_path / "pavlovic2025-errors.json").read_text())
     assert held == first + second
-    again = rows("errors", "--setting", NAME, *SMALL, "--out", tmp_path)
+    again = rows("errors", "--world", NAME, *SMALL, "--out", tmp_path)
     assert again == first
     assert len(json.loads((tmp_path / "pavlovic2025-errors.json").read_text())) == len(held)
-    assert "not a private" in run("errors", "--setting", NAME, *SMALL)
+    assert "not a private" in run("errors", "--world", NAME, *SMALL)
 
 
 def test_lemmas_and_phases_have_standard_errors():
@@ -47,10 +47,7 @@ def test_lemmas_and_phases_have_standard_errors():
 def test_ratios_stay_below_one_and_come_close(monkeypatch):
     from dpbandits.lab.papers.pavlovic2025 import ratios as pavlovic2025_ratios
 
-    whole = pavlovic2025_ratios.ratio_table
-    monkeypatch.setattr(
-        pavlovic2025_ratios, "ratio_table", lambda epsilons: whole(cells=9, epsilons=epsilons)
-    )
+    monkeypatch.setattr(pavlovic2025_ratios, "CELLS", 9)
     found = rows("ratios", "--epsilon", "1")
     assert {row["kernel"] for row in found} == set(pavlovic2025_ratios.KERNELS)
     assert all(0.9 <= row["ratio"] <= 1.0 + 1e-9 for row in found)
@@ -58,4 +55,4 @@ def test_ratios_stay_below_one_and_come_close(monkeypatch):
 
 def test_unknown_settings_are_refused():
     with pytest.raises(InvalidParameter):
-        run("errors", "--setting", "SE .1 in 9+9")
+        run("errors", "--world", "SE .1 in 9+9")

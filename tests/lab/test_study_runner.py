@@ -1,37 +1,51 @@
-"""Tasks of a study: order, resuming, torn files, other settings, progress."""
+"""Cells of a study: order, resuming, torn files, other settings, progress."""
 
 import json
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.dubey2021.cells import RANDOM, Cell
-from dpbandits.lab.study import Task, run_tasks
+from dpbandits.lab import papers
+from dpbandits.lab.papers.dubey2021.items import RANDOM, PolicyCell
+from dpbandits.lab.study import Cell, Choice, Item, Study, run_cells
 
 RAN = []
 
 
-def square(seed):
-    RAN.append(seed)
-    return {"value": seed**2}
+@dataclass(frozen=True, kw_only=True)
+class Square(Cell):
+    size: int = 1
+    name: ClassVar = "c"
+
+    @property
+    def settings(self):
+        return {"size": self.size}
+
+    def simulate(self, seed):
+        RAN.append(seed)
+        return {"value": seed**2}
 
 
-def tasks(seeds, **settings):
-    return [Task(cell="c", seed=seed, settings=settings, run=square) for seed in seeds]
+def run(seeds, *, path=None, jobs=1, progress=None, size=1):
+    """Records of one cell."""
+    (found,) = run_cells([Square(size=size)], seeds=seeds, path=path, jobs=jobs, progress=progress)
+    return found.records
 
 
 def test_results_come_in_order_and_progress_is_told():
     seen = []
-    records = run_tasks(tasks([3, 1, 2]), progress=lambda done, total: seen.append((done, total)))
+    records = run([3, 1, 2], progress=lambda done, total: seen.append((done, total)))
     assert [record["value"] for record in records] == [9, 1, 4]
     assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
 def test_resumes_and_runs_only_what_is_missing(tmp_path):
     path = tmp_path / "out" / "study.jsonl"
-    run_tasks(tasks([1, 2]), path=path)
+    run([1, 2], path=path)
     RAN.clear()
-    records = run_tasks(tasks([1, 2, 3]), path=path)
+    records = run([1, 2, 3], path=path)
     assert RAN == [3]
     assert [record["value"] for record in records] == [1, 4, 9]
     assert len(path.read_text().splitlines()) == 3
@@ -39,31 +53,78 @@ def test_resumes_and_runs_only_what_is_missing(tmp_path):
 
 def test_other_settings_are_other_tasks(tmp_path):
     path = tmp_path / "study.jsonl"
-    run_tasks(tasks([1], size=1), path=path)
+    run([1], path=path, size=1)
     RAN.clear()
-    run_tasks(tasks([1], size=2), path=path)
+    run([1], path=path, size=2)
     assert RAN == [1]
 
 
 def test_a_torn_line_is_run_again(tmp_path):
     path = tmp_path / "study.jsonl"
-    run_tasks(tasks([1, 2]), path=path)
+    run([1, 2], path=path)
     path.write_text(path.read_text()[:-9])
     RAN.clear()
-    assert [record["value"] for record in run_tasks(tasks([1, 2]), path=path)] == [1, 4]
+    assert [record["value"] for record in run([1, 2], path=path)] == [1, 4]
     assert RAN == [2]
     assert json.loads(path.read_text().splitlines()[-1])["value"] == 4
 
 
 def test_other_processes_give_the_same():
-    cell = Cell(column=RANDOM, world="figure1")
-    wanted = [Task(cell=cell.name, seed=seed, settings={}, run=cell.simulate) for seed in (4, 5, 6)]
-    values = [[record["regret"] for record in run_tasks(wanted, jobs=jobs)] for jobs in (1, 2)]
+    cell = PolicyCell(column=RANDOM, world="figure1")
+    values = [
+        [record["regret"] for record in run_cells([cell], seeds=(4, 5, 6), jobs=jobs)[0].records]
+        for jobs in (1, 2)
+    ]
     assert values[0] == values[1]
 
 
 def test_refuses_what_it_cannot_run():
     with pytest.raises(InvalidParameter):
-        run_tasks(tasks([1, 1]))
+        run([1, 1])
     with pytest.raises(InvalidParameter):
-        run_tasks(tasks([1]), jobs=0)
+        run([1], jobs=0)
+
+
+def test_every_paper_has_a_study_whose_cells_are_told_apart():
+    for name in papers.PAPERS:
+        study = papers.study(name)
+        assert study.name == name
+        for item, what in study.items.items():
+            cells = study.cells(item)
+            told = {json.dumps([cell.name, cell.settings]) for cell in cells}
+            assert len(told) == len(cells) > 0
+            assert what.about
+            assert what.key
+            assert what.shown
+
+
+def test_unknown_names_are_answered_by_those_that_are_known():
+    with pytest.raises(InvalidParameter, match="dubey2021, kharkovskii2020, ma2025, pavlovic2025"):
+        papers.study("smith1999")
+    study = papers.study("dubey2021")
+    with pytest.raises(InvalidParameter, match="figure1, figure2, table1"):
+        study.item("figure9")
+    with pytest.raises(InvalidParameter, match=r"'random'.*'figure1'"):
+        study.cells("figure1", Choice(columns=["nothing"]))
+
+
+def test_a_part_replaces_its_own_rows_and_leaves_the_others(tmp_path):
+    @dataclass(frozen=True, kw_only=True)
+    class Product(Cell):
+        world: str
+        column: str
+
+        def simulate(self, seed):
+            return {"value": float(seed)}
+
+    cells = [Product(world=world, column=column) for world in "ab" for column in "xy"]
+    item = Item(about="a test", cells=cells, key=("world", "column"), shown={}, reps=2)
+    study = Study(name="made-up", title="Made up", measured="nothing", items={"table": item})
+    study.run("table", choice=Choice(worlds=["b"]), out=tmp_path)
+    study.run("table", choice=Choice(columns=["x"]), reps=3, out=tmp_path)
+    rows = json.loads((tmp_path / "made-up-table.json").read_text())
+    assert [(row["world"], row["column"], row["reps"]) for row in rows] == [
+        ("a", "x", 3),
+        ("b", "x", 3),
+        ("b", "y", 2),
+    ]

@@ -1,15 +1,103 @@
-"""`dpbandits lab`: what experimenters run; nobody is protected."""
+"""`dpbandits lab`: where nobody is protected. `lab study PAPER ITEM`: the experiments of the papers."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from dpbandits.cli import study
+from dpbandits.cli.console import console, progress_bar
+from dpbandits.lab import papers
+from dpbandits.lab.evaluation import BANNER
+from dpbandits.lab.study import Choice, Item, Row
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Experiments: the papers, and what came of them.", no_args_is_help=True)
-app.add_typer(study.app, name="study")
+app = typer.Typer(help="Experiments, where nobody is protected.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Keeps `study` a subcommand while it is the only one."""
+    """Keeps `study` a subcommand."""
+
+
+@app.command()
+def study(
+    *,
+    paper: Annotated[
+        str | None, typer.Argument(help=f"{', '.join(papers.PAPERS)}; without one, a list.")
+    ] = None,
+    item: Annotated[
+        str | None, typer.Argument(help="Which figure or table of it; without one, a list.")
+    ] = None,
+    reps: Annotated[
+        int | None, typer.Option("--reps", min=2, help="Repetitions of every cell; by default the item's.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="First seed; report seeds start at 1,000,000.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", help="Processes; -1 for all cores.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for results (resumed from there) and pictures.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", help="Only this policy, method or case; repeat.")
+    ] = None,
+    worlds: Annotated[
+        list[str] | None, typer.Option("--world", help="Only this world, table or setting; repeat.")
+    ] = None,
+    epsilons: Annotated[
+        list[float] | None, typer.Option("--epsilon", help="Only this one; repeat the option.")
+    ] = None,
+    rounds: Annotated[
+        list[int] | None, typer.Option("--rounds", min=1, help="Only this T or n; repeat the option.")
+    ] = None,
+) -> None:
+    """Run a figure or table of a paper, its own numbers beside ours where they measure the same.
+
+    Started again with the same --out, it runs only what is missing; of an item that is run in parts
+    (--column, --world, ...) other rows stay as they are there.
+    """
+    if paper is None or item is None:
+        _print_items(paper)
+        return
+    experiments = papers.study(paper)
+    what = experiments.item(item)
+    with progress_bar() as bar:
+        running = bar.add_task(f"{paper} {item}", total=None)
+        rows, whole = experiments.run(
+            item,
+            choice=Choice(columns=columns, worlds=worlds, epsilons=epsilons, rounds=rounds),
+            reps=reps,
+            seed=seed,
+            jobs=jobs,
+            out=out,
+            progress=lambda done, total: bar.update(running, completed=done, total=total),
+        )
+    if as_json:
+        typer.echo(json.dumps(whole))
+        return
+    console().print(_table(f"{experiments.title}, {item}: {experiments.measured}", what, rows))
+
+
+def _table(title: str, item: Item, rows: list[Row]) -> Table:
+    counts: Any = {"repetitions": rows[0].get("reps"), "seeds from": rows[0].get("first_seed")}
+    known = [f"{name} {value}" for name, value in counts.items() if value is not None]
+    table = Table(title=", ".join([title, *known]), caption=BANNER)
+    for name, form in item.shown.items():
+        table.add_column(
+            name.replace("_", " "), justify="right" if form and isinstance(form, str) else "left"
+        )
+    for row in rows:
+        table.add_row(*item.text_of(row))
+    return table
+
+
+def _print_items(paper: str | None) -> None:
+    table = Table("paper", "item", "what", title="dpbandits lab study PAPER ITEM")
+    for name in papers.PAPERS if paper is None else (paper,):
+        for item, what in papers.study(name).items.items():
+            table.add_row(name, item, what.about)
+    console().print(table)

@@ -7,13 +7,25 @@ import base64
 import io
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from dpbandits.errors import MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PALETTE", "add_legend", "label_axes", "new_figure", "to_data_uri", "to_png"]
+__all__ = [
+    "PALETTE",
+    "add_legend",
+    "draw_band",
+    "draw_points",
+    "label_axes",
+    "new_figure",
+    "to_data_uri",
+    "to_png",
+]
 
 PALETTE = {
     "blue": "#0072B2",
@@ -57,6 +69,30 @@ def new_figure(*, width: float = 7.2, height: float = 3.6, columns: int = 1) -> 
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, columns, squeeze=False)[0]
     return figure, list(axes)
+
+
+def draw_band(
+    axes: "Axes",
+    x: ArrayLike,
+    mean: ArrayLike,
+    error: ArrayLike,
+    *,
+    colour: str,
+    errors: float = 2.0,
+    **line: Any,
+) -> None:
+    """A curve and a band of `errors` standard errors around it; `line` goes to matplotlib."""
+    middle, half = np.asarray(mean, dtype=np.float64), errors * np.asarray(error, dtype=np.float64)
+    axes.plot(x, middle, color=PALETTE[colour], **line)
+    axes.fill_between(x, middle - half, middle + half, color=PALETTE[colour], alpha=0.15, linewidth=0)
+
+
+def draw_points(
+    axes: "Axes", x: ArrayLike, mean: ArrayLike, error: ArrayLike, *, colour: str, **line: Any
+) -> None:
+    """Points, joined, with bars of two standard errors; `line` goes to matplotlib."""
+    bars = 2.0 * np.asarray(error, dtype=np.float64)
+    axes.errorbar(x, mean, bars, color=PALETTE[colour], **{"marker": "o", "capsize": 3, **line})
 
 
 def label_axes(axes: "Axes", *, title: str, x: str, y: str = "") -> None:

@@ -1,81 +1,377 @@
-"""Run the many repetitions of a study: in parallel, with progress, and resumable.
+"""One way to run an experiment: a study has items, an item has cells, a cell is run once a seed.
 
-A `Task` is one repetition of one cell. Its result, a flat JSON record, is appended to a file as soon as
-it is there; a study started again with the same file runs only what is missing. A record carries the
-fingerprint of its task, so that results of other settings are never mixed in.
+| word | what | example |
+|---|---|---|
+| `Study` | the experiments of one paper | `dubey2021` |
+| `Item` | a figure or table: its cells, how it is printed and drawn | `figure1` |
+| `Cell` | one method in one world under one promise | block release at (1, 1e-5) |
+| record | one repetition of one cell, flat JSON | `{"regret": 104.2, ...}` |
+| row | a cell's records summed up, flat JSON: what tables, pictures and files are made of | |
+
+`Study.run` runs an item's cells in parallel and resumes: every record is appended to a file as soon as it
+is there, under the fingerprint of cell, settings and seed, so that results of other settings are never
+mixed in; a study started again runs only what is missing. A new paper writes cells and items, no more.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from dpbandits._typing import Seed
+import numpy as np
+
+from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter, MissingExtra
+from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 
-__all__ = ["Task", "run_tasks"]
+__all__ = ["Cell", "Choice", "Item", "Record", "Row", "Runs", "Single", "Study", "run_cells"]
 
 Record = dict[str, Any]
+Row = dict[str, Any]
+Progress = Callable[[int, int], None]
+"""Called with (done, total) after every repetition."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """One repetition of one cell.
+class Cell:
+    """One method in one world under one promise. A study's own cells are frozen dataclasses of this class.
 
-    Args:
-        cell: name of the cell.
-        seed: of the repetition.
-        settings: JSON-ready; everything that the result depends on beside the seed.
-        run: seed -> flat JSON-ready record; picklable, so that other processes can run it.
+    Their fields say what tells cells apart, are JSON-ready (or dataclasses), and begin a cell's rows. They
+    say how to `simulate` one repetition, and name the rest:
+
+    Attributes:
+        fields: which field each option of the command line chooses by, where that has another name.
+        counts: what rows call the number of repetitions and the first seed.
+        measures: name in a record -> names in a row of its mean and standard error; for curves: of the last.
     """
 
-    cell: str
-    seed: Seed
-    settings: dict[str, Any]
-    run: Callable[[Seed], Record]
+    fields: ClassVar[Mapping[str, str]] = {}
+    counts: ClassVar[tuple[str, str]] = ("reps", "first_seed")
+    measures: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     @property
-    def key(self) -> str:
-        """Fingerprint of cell, settings and seed."""
-        text = json.dumps([self.cell, self.settings, self.seed], sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    def label(self) -> Row:
+        """What the cell is: its fields."""
+        return asdict(self)
 
-    def record(self) -> Record:
-        """Run it."""
-        return {"key": self.key, "cell": self.cell, "seed": self.seed, **self.run(self.seed)}
+    @property
+    def name(self) -> str:
+        """What records call it."""
+        return f"{type(self).__name__} {json.dumps(self.label)}"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """JSON-ready: everything that a record depends on beside name and seed."""
+        return {}
+
+    def option(self, name: str) -> Any:
+        """What an option of the command line chooses by: column, world, epsilon or rounds."""
+        return getattr(self, self.fields.get(name, name), None)
+
+    def simulate(self, seed: Seed) -> Record:
+        """One repetition; picklable, so that other processes can run it."""
+        raise NotImplementedError
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """Its lines, from one record a seed: mostly one, of what it is, how often it ran, and means."""
+        row = self.label | dict(zip(self.counts, (len(records), records[0]["seed"]), strict=True))
+        for name, (mean, error) in self.measures.items():
+            row[mean], row[error] = mean_and_error(values_of(records, name))
+        return [row]
 
 
-def run_tasks(
-    tasks: Sequence[Task],
-    *,
-    path: Path | None = None,
-    jobs: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[Record]:
-    """Records of all tasks, in their order; those that `path` already holds are not run again.
+@dataclass(frozen=True, kw_only=True)
+class Single(Cell):
+    """A cell that is run once, whose record is its row: nothing random is averaged.
 
     Args:
-        tasks: distinct.
+        column, world: what options choose by.
+        what: JSON-ready, what the row begins with.
+        measure: () -> the rest of the row; picklable.
+    """
+
+    column: str
+    what: Row
+    measure: Callable[[], Record]
+    world: str = ""
+
+    @property
+    def label(self) -> Row:
+        """What the row begins with."""
+        return self.what
+
+    def simulate(self, seed: Seed) -> Record:
+        """Measure; there is no seed."""
+        del seed
+        return {"measured": self.measure()}
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """What it is and what was measured."""
+        return [self.what | records[0]["measured"]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """A cell and what came of it, one record a seed."""
+
+    cell: Any
+    records: Sequence[Record]
+
+    @property
+    def rows(self) -> list[Row]:
+        """See `Cell.rows`."""
+        rows: list[Row] = self.cell.rows(self.records)
+        return rows
+
+    def values(self, name: str) -> FloatArray:
+        """(R,) or (R, T) what every record says of `name`."""
+        return values_of(self.records, name)
+
+
+def values_of(records: Sequence[Record], name: str) -> FloatArray:
+    """(R,) numbers or (R, T) curves of that name in all records."""
+    return np.array([record[name] for record in records], dtype=np.float64)
+
+
+def mean_and_error(values: FloatArray) -> tuple[Any, Any]:
+    """Means over the first axis and their standard errors (NaN for one run): numbers, or lists for curves."""
+    runs = len(values)
+    error = values.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(values.shape[1:], np.nan)
+    return values.mean(axis=0).tolist(), np.asarray(error).tolist()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which cells of an item are run; None: all that it has.
+
+    Attributes:
+        columns, worlds: only these.
+        epsilons, rounds: only these, or, where an item is a grid over them, these instead of its own.
+    """
+
+    columns: Sequence[str] | None = None
+    worlds: Sequence[str] | None = None
+    epsilons: Sequence[float] | None = None
+    rounds: Sequence[int] | None = None
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is left out."""
+        return self == Choice()
+
+    def keeps(self, cell: Cell) -> bool:
+        """Whether a cell is run; a method without epsilon belongs to every epsilon."""
+        epsilon = cell.option("epsilon")
+        return (
+            (self.columns is None or cell.option("column") in self.columns)
+            and (self.worlds is None or cell.option("world") in self.worlds)
+            and (self.epsilons is None or not isinstance(epsilon, float) or epsilon in self.epsilons)
+            and (self.rounds is None or cell.option("rounds") in self.rounds)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A figure or table.
+
+    Args:
+        about: one line for lists.
+        cells: all of them, or what makes them for a choice.
+        key: names in a row that tell rows apart: a run replaces the rows that it has anew, others stay.
+        shown: what the printed table has: heading, mostly a name in a row -> format of its numbers, or
+            what makes the text of a row.
+        picture: rows -> PNG.
+        compare: what is said of all cells together, beside the rows. Such a file is never put together
+            from parts: a part goes to a file called -part.
+        file: stem of the result file, where it is not PAPER-ITEM.
+        reps: by default.
+        tuning: the seeds are tuning seeds, the numbers choose constants and are reported as such.
+        seeded: False where nothing is random: cells are run once.
+    """
+
+    about: str
+    cells: Sequence[Cell] | Callable[[Choice], Sequence[Cell]]
+    key: tuple[str, ...]
+    shown: Mapping[str, str | Callable[[Row], str]]
+    picture: Callable[[Sequence[Row]], bytes] | None = None
+    compare: Callable[[Sequence[Runs]], dict[str, Any]] | None = None
+    file: str | None = None
+    reps: int = 20
+    tuning: bool = False
+    seeded: bool = True
+
+    def chosen(self, choice: Choice) -> tuple[Cell, ...]:
+        """The cells of a choice.
+
+        Raises:
+            InvalidParameter: nothing is left.
+        """
+        made = self.cells(choice) if callable(self.cells) else self.cells
+        found = tuple(cell for cell in made if choice.keeps(cell))
+        if not found:
+            every = self.cells(Choice()) if callable(self.cells) else self.cells
+            columns, worlds = (
+                ", ".join(dict.fromkeys(repr(cell.option(name)) for cell in every))
+                for name in ("column", "world")
+            )
+            raise InvalidParameter(f"no such cell: the columns are {columns}; the worlds are {worlds}")
+        return found
+
+    def text_of(self, row: Row) -> list[str]:
+        """A row of the printed table; what is not there is left blank."""
+        texts = []
+        for name, form in self.shown.items():
+            value = None if callable(form) else row.get(name)
+            if callable(form):
+                texts.append(form(row))
+            elif value is None or isinstance(value, str):
+                texts.append(value or "")
+            else:
+                texts.append(format(value, form))
+        return texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """The experiments of one paper.
+
+    Args:
+        name: of the command line and of result files.
+        title: of tables.
+        measured: what the numbers are.
+        items: by name.
+        first_seed: of reports.
+    """
+
+    name: str
+    title: str
+    measured: str
+    items: Mapping[str, Item]
+    first_seed: Seed = FIRST_REPORT_SEED
+
+    def item(self, name: str) -> Item:
+        """An item by name.
+
+        Raises:
+            InvalidParameter: there is none of that name.
+        """
+        if name not in self.items:
+            raise InvalidParameter(f"item {name!r} of {self.name}: expected one of {', '.join(self.items)}")
+        return self.items[name]
+
+    def cells(self, item: str, choice: Choice | None = None) -> tuple[Any, ...]:
+        """The cells of an item."""
+        return self.item(item).chosen(choice or Choice())
+
+    def run(
+        self,
+        item: str,
+        *,
+        choice: Choice | None = None,
+        reps: int | None = None,
+        seed: Seed | None = None,
+        jobs: int = 1,
+        out: Path | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[list[Row], Any]:
+        """Run an item and write what came of it.
+
+        Args:
+            item: its name.
+            choice: which of its cells.
+            reps: seeds of every cell, by default the item's.
+            seed: the first of them, by default the study's.
+            jobs: processes; -1 for all cores.
+            out: folder of records (resumed from NAME.jsonl, which items share), results and pictures.
+            progress: see `Progress`.
+
+        Returns:
+            The rows of the cells that were chosen, and the same as result files have it: the rows, or
+            the rows with what `compare` says.
+
+        Raises:
+            InvalidParameter: an unknown item, nothing to run, or tuning seeds where reports are made.
+            DataUnavailable: a real table is not there; a choice of worlds can leave it out.
+        """
+        what, choice = self.item(item), choice or Choice()
+        first = (0 if what.tuning else self.first_seed) if seed is None else seed
+        seeds = report_seeds(first, reps or what.reps, tuning=what.tuning) if what.seeded else (0,)
+        path = None if out is None else out / f"{self.name}.jsonl"
+        runs = run_cells(what.chosen(choice), seeds=seeds, path=path, jobs=jobs, progress=progress)
+        rows = [row for run in runs for row in run.rows]
+        if choice.columns is not None:  # of a cell with several methods
+            rows = [row for row in rows if row.get("method") is None or row["method"] in choice.columns]
+        whole: Any = rows if what.compare is None else what.compare(runs)
+        if out is not None:
+            self._write(item, rows, whole, out, part=not choice.everything)
+        return rows, whole
+
+    def _write(self, item: str, rows: Sequence[Row], whole: Any, out: Path, *, part: bool) -> None:
+        what = self.items[item]
+        stem = what.file or f"{self.name}-{item}"
+        if what.compare is None:
+            whole = rows = _merged(out / f"{stem}.json", rows, what)
+        elif part:
+            stem += "-part"
+        out.mkdir(parents=True, exist_ok=True)
+        (out / f"{stem}.json").write_text(json.dumps(whole, indent=1) + "\n")
+        if what.picture is not None:
+            (out / f"{stem}.png").write_bytes(what.picture(rows))
+
+
+def _merged(path: Path, rows: Sequence[Row], item: Item) -> list[Row]:
+    """The rows of a file with new ones in their places, in the order of the item's cells."""
+
+    def key(row: Row) -> str:
+        return json.dumps([row.get(name) for name in item.key])
+
+    def is_of(row: Row, cell: Cell) -> bool:
+        """Whether they agree in what both have."""
+        own = {name: value for name, value in cell.label.items() if name in item.key}
+        return json.dumps([row.get(name) for name in own]) == json.dumps([*own.values()])
+
+    def place(row: Row) -> int:
+        return next((n for n, cell in enumerate(cells) if is_of(row, cell)), len(cells))
+
+    held: list[Row] = json.loads(path.read_text()) if path.exists() else []
+    found = {key(row): row for row in held} | {key(row): row for row in rows}
+    cells = item.cells(Choice()) if callable(item.cells) else item.cells
+    return sorted(found.values(), key=place)
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    *,
+    seeds: Sequence[Seed],
+    path: Path | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> list[Runs]:
+    """Records of all cells at all seeds, in their order; those that `path` already holds are not run again.
+
+    Args:
+        cells: of different names or settings.
+        seeds: different.
         path: JSON lines, appended to; None keeps nothing.
         jobs: processes, through joblib; -1 for all cores. A joblib backend chosen around this call, such
             as a Dask cluster, is used.
-        progress: called with (done, total) after every task.
+        progress: called with (done, total) after every repetition.
 
     Raises:
-        InvalidParameter: a task stands twice, or jobs is 0.
+        InvalidParameter: a repetition stands twice, or jobs is 0.
         MissingExtra: jobs is not 1 and joblib is not installed.
     """
     if jobs == 0:
         raise InvalidParameter("jobs is 0, expected a number of processes, or -1 for all cores")
-    keys = [task.key for task in tasks]
-    if len(set(keys)) != len(keys):
-        raise InvalidParameter("a task stands twice: its result would be counted as independent")
+    tasks = {key: (cell, seed) for cell in cells for key, seed in _keys(cell, seeds)}
+    if len(tasks) != len(cells) * len(seeds):
+        raise InvalidParameter("a repetition stands twice: its result would be counted as independent")
     known = _read(path) if path is not None else {}
-    found = {key: known[key] for key in keys if key in known}
-    missing = [task for task in tasks if task.key not in found]
+    found = {key: known[key] for key in tasks if key in known}
+    missing = [(key, *task) for key, task in tasks.items() if key not in found]
     if progress is not None:
         progress(len(found), len(tasks))
     for record in _records(missing, jobs):
@@ -84,18 +380,34 @@ def run_tasks(
             _append(path, record)
         if progress is not None:
             progress(len(found), len(tasks))
-    return [found[key] for key in keys]
+    records = [found[key] for key in tasks]
+    n = len(seeds)
+    return [Runs(cell=cell, records=records[n * k : n * (k + 1)]) for k, cell in enumerate(cells)]
 
 
-def _records(tasks: Sequence[Task], jobs: int) -> Any:
-    if jobs == 1 or len(tasks) < 2:
-        return (task.record() for task in tasks)
+def _keys(cell: Cell, seeds: Sequence[Seed]) -> list[tuple[str, Seed]]:
+    """Fingerprints of cell, settings and seed."""
+    settings = cell.settings
+    texts = [json.dumps([cell.name, settings, seed], sort_keys=True).encode() for seed in seeds]
+    return [
+        (hashlib.blake2b(text, digest_size=12).hexdigest(), seed)
+        for text, seed in zip(texts, seeds, strict=True)
+    ]
+
+
+def _record(key: str, cell: Cell, seed: Seed) -> Record:
+    return {"key": key, "cell": cell.name, "seed": seed, **cell.simulate(seed)}
+
+
+def _records(missing: Sequence[tuple[str, Cell, Seed]], jobs: int) -> Any:
+    if jobs == 1 or len(missing) < 2:
+        return (_record(*one) for one in missing)
     try:
         from joblib import Parallel, delayed
     except ImportError as error:
         raise MissingExtra("jobs other than 1 need joblib: install dpbandits[report]") from error
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-    return parallel(delayed(task.record)() for task in tasks)
+    return parallel(delayed(_record)(*one) for one in missing)
 
 
 def _read(path: Path) -> dict[str, Record]:

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines.abse import ABSE
-from dpbandits.lab.baselines.bin_ucb import BinUCB
-from dpbandits.lab.baselines.contextual import play
+from dpbandits.lab.baselines.crowds import ABSE, BinUCB, play
 from dpbandits.lab.worlds.contextual import world
 
 

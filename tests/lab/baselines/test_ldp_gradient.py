@@ -6,9 +6,13 @@ from scipy.special import expit
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import ldp_vectors
-from dpbandits.lab.baselines.contextual import play
-from dpbandits.lab.baselines.ldp_gradient import GradientConstants, LDPGradientBandit
-from dpbandits.lab.baselines.ldp_models import LogisticModel, NeuralModel
+from dpbandits.lab.baselines.crowds import play
+from dpbandits.lab.baselines.ldp_gradient import (
+    GradientConstants,
+    LDPGradientBandit,
+    LogisticModel,
+    NeuralModel,
+)
 from dpbandits.lab.worlds.contextual import World
 
 SLOPES, OFFSETS = np.array([[0.5, 0.1], [-0.5, 0.0], [0.0, -0.3]]), np.array([0.25, 0.75, 0.55])

@@ -7,30 +7,28 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpbandits.cli.study import app
+from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.papers.dubey2021 import worlds as dubey2021_worlds
-from dpbandits.lab.papers.dubey2021.cells import (
+from dpbandits.lab.papers.dubey2021.items import (
     AIMS,
     BLOCKS,
     COLUMNS,
     FIGURE_COLUMNS,
-    ITEMS,
     LOCAL,
     LOCAL_PUBLISHED,
     OPEN,
     PUBLIC,
     RANDOM,
     ROBUSTNESS_COLUMNS,
+    STUDY,
     TREE,
-    Cell,
-    CellResult,
-    cells,
-    run_item,
+    PolicyCell,
+    picture,
 )
 from dpbandits.lab.papers.dubey2021.local import local_spec, simulate_published_local
-from dpbandits.lab.papers.dubey2021.report import picture, rows_of, verdict, write_results
+from dpbandits.lab.study import Choice, run_cells
 from dpbandits.lab.worlds import dubey2021_figure1
 from dpbandits.local.published.dubey2021_local import Dubey2021LocalServer
 from dpbandits.policy import PublicCoins
@@ -50,9 +48,9 @@ def short(monkeypatch):
     monkeypatch.setitem(dubey2021_worlds.WORLDS, "figure1", small)
 
 
-@pytest.mark.parametrize("item", ITEMS)
+@pytest.mark.parametrize("item", STUDY.items)
 def test_every_item_has_every_column(item):
-    found = cells(item)
+    found = STUDY.cells(item)
     columns = {
         "figure1": FIGURE_COLUMNS,
         "figure2": FIGURE_COLUMNS,
@@ -65,22 +63,22 @@ def test_every_item_has_every_column(item):
 
 
 def test_figure_in_miniature(short, tmp_path):
-    results = run_item("figure1", reps=2, out=tmp_path)
-    assert len(results) == len(cells("figure1"))
-    again = run_item("figure1", reps=2, out=tmp_path)
-    assert [r.regret for r in again] == [r.regret for r in results]
-    by_column = {(r.cell.column, r.cell.epsilon): r.regret for r in results}
+    results, _ = STUDY.run("figure1", reps=2, out=tmp_path)
+    assert len(results) == len(STUDY.cells("figure1"))
+    again, _ = STUDY.run("figure1", reps=2, out=tmp_path)
+    assert [r["regret"] for r in again] == [r["regret"] for r in results]
+    by_column = {(r["column"], r["epsilon"]): r["regret"] for r in results}
     assert by_column[OPEN, None] < by_column[RANDOM, None]
-    assert all(np.isfinite(r.regret) and r.standard_error >= 0 for r in results)
-    assert {verdict(r) for r in results} == {
+    assert all(np.isfinite(r["regret"]) and r["standard_error"] >= 0 for r in results)
+    assert {r["verdict"] for r in results} == {
         "not in the paper",
         "cannot be compared: curves, functions not given",
     }
-    assert picture("figure1", results).startswith(b"\x89PNG")
+    assert picture(results).startswith(b"\x89PNG")
 
 
 def test_command(short, tmp_path):
-    arguments = ["dubey2021", "figure2", "--reps", "2", "--column", RANDOM, "--column", LOCAL]
+    arguments = ["study", "dubey2021", "figure2", "--reps", "2", "--column", RANDOM, "--column", LOCAL]
     ran = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path), "--json"])
     assert ran.exit_code == 0, ran.output
     assert '"column": "local"' in ran.output
@@ -94,7 +92,7 @@ def test_columns_run_one_after_the_other_stand_side_by_side(short, tmp_path):
     """A run with --column must not throw away what the file holds of other columns."""
 
     def rows(*columns):
-        arguments = ["dubey2021", "figure2", "--reps", "2", "--out", str(tmp_path)]
+        arguments = ["study", "dubey2021", "figure2", "--reps", "2", "--out", str(tmp_path)]
         for column in columns:
             arguments += ["--column", column]
         ran = CliRunner().invoke(app, arguments)
@@ -110,12 +108,12 @@ def test_columns_run_one_after_the_other_stand_side_by_side(short, tmp_path):
 
 
 def test_targets_are_a_command_and_name_their_aims(short, tmp_path):
-    found = [cell for cell in cells("targets") if cell.world == "figure1" and cell.column == BLOCKS]
-    results = run_item("targets", reps=2, of=found)
-    assert [row["aim"] for row in rows_of("targets", results)] == [112.0, 50.0, 37.0]
-    assert set(cells("targets")) == set(AIMS)
-    write_results("targets", results, tmp_path)
-    assert [CellResult.from_json(row) for row in rows_of("targets", results)] == list(results)
+    chosen = Choice(worlds=["figure1"], columns=[BLOCKS])
+    rows, _ = STUDY.run("targets", reps=2, choice=chosen, out=tmp_path)
+    assert [row["aim"] for row in rows] == [112.0, 50.0, 37.0]
+    assert set(STUDY.cells("targets")) == set(AIMS)
+    assert json.loads((tmp_path / "dubey2021-targets.json").read_text()) == rows
+    assert (tmp_path / "dubey2021-targets.png").read_bytes() == picture(rows)
 
 
 def test_local_as_published_matches_devices_and_server_report_by_report(monkeypatch):
@@ -148,25 +146,25 @@ def test_local_as_published_matches_devices_and_server_report_by_report(monkeypa
 
 def test_tuning_seeds_are_refused(short):
     with pytest.raises(InvalidParameter):
-        run_item("figure1", reps=2, seed=200)
+        STUDY.run("figure1", reps=2, seed=200)
 
 
 def test_worlds_can_be_chosen(short):
-    results = run_item("targets", reps=2, columns=[LOCAL], worlds=["figure1"])
-    assert [result.cell.world for result in results] == ["figure1"]
+    results, _ = STUDY.run("targets", reps=2, choice=Choice(columns=[LOCAL], worlds=["figure1"]))
+    assert [result["world"] for result in results] == ["figure1"]
     with pytest.raises(InvalidParameter, match="no such"):
-        run_item("targets", reps=2, worlds=["nowhere"])
+        STUDY.run("targets", reps=2, choice=Choice(worlds=["nowhere"]))
 
 
 def test_unknown_names_are_refused():
     with pytest.raises(InvalidParameter):
-        cells("figure9")
+        STUDY.cells("figure9")
     with pytest.raises(InvalidParameter):
         dubey2021_worlds.world("nowhere", 0)
     with pytest.raises(InvalidParameter):
-        Cell(column="nothing", world="figure1", epsilon=1.0, delta=1e-5).simulate(FIRST)
+        PolicyCell(column="nothing", world="figure1", epsilon=1.0, delta=1e-5).simulate(FIRST)
     with pytest.raises(InvalidParameter):
-        Cell(column=TREE, world="figure1").simulate(FIRST)
+        PolicyCell(column=TREE, world="figure1").simulate(FIRST)
 
 
 @pytest.mark.parametrize("name", ["styblinski-tang-20", "michalewicz-10", "camelback"])
@@ -181,8 +179,9 @@ def test_table_worlds_have_features_for_everybody(name):
 @pytest.mark.slow
 def test_block_release_learns_where_the_paper_does_not():
     """20 seeds: the means are 10 standard errors apart."""
-    wanted = [Cell(column=c, world="figure1", epsilon=1.0, delta=0.1) for c in (BLOCKS, PUBLIC, TREE)]
-    blocks, public, tree = run_item("figure1", reps=20, of=wanted)
-    assert blocks.regret < 80
-    assert public.regret < 80
-    assert tree.regret > 250
+    wanted = [PolicyCell(column=c, world="figure1", epsilon=1.0, delta=0.1) for c in (BLOCKS, PUBLIC, TREE)]
+    runs = run_cells(wanted, seeds=range(FIRST, FIRST + 20))
+    blocks, public, tree = (run.values("regret").mean() for run in runs)
+    assert blocks < 80
+    assert public < 80
+    assert tree > 250

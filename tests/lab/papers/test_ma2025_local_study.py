@@ -3,16 +3,19 @@
 import json
 
 import pytest
+from typer.testing import CliRunner
 
+from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
+from dpbandits.lab.papers.ma2025.items import STUDY
 from dpbandits.lab.papers.ma2025.local import (
     CASES,
-    main,
     outcomes,
     public_code_ratios,
     reference_regrets,
     report_speed,
 )
+from dpbandits.lab.study import Choice
 
 
 @pytest.mark.parametrize("case", sorted(CASES))
@@ -23,31 +26,24 @@ def test_every_case_runs(case):
     assert abs(runs.sum(axis=1) - 0.887).max() < 0.02
 
 
-def test_tables_resume_and_refuse_tuning_seeds(tmp_path, capsys):
-    out = tmp_path / "rows.json"
-    arguments = [
-        "table",
-        "--worlds",
-        "ma",
-        "--epsilons",
-        "2",
-        "--users",
-        "500",
-        "--reps",
-        "2",
-        "--out",
-        str(out),
-    ]
-    main(arguments)
-    first = capsys.readouterr().out
-    main(arguments)
-    assert capsys.readouterr().out == first
-    row = json.loads(first)
-    assert json.loads(out.read_text()) == [row]
+def test_tables_resume_and_refuse_tuning_seeds(tmp_path):
+    arguments = ["study", "ma2025", "local", "--column", "smooth-auto", "--world", "ma", "--epsilon", "2"]
+    arguments += ["--rounds", "500", "--reps", "2", "--out", str(tmp_path), "--json"]
+    first = CliRunner().invoke(app, arguments)
+    assert first.exit_code == 0, first.output
+    assert CliRunner().invoke(app, arguments).output == first.output
+    (row,) = json.loads(first.output)
+    assert json.loads((tmp_path / "local-worlds.json").read_text()) == [row]
     assert row["first_seed"] >= 1_000_000
     assert 0 < row["average_regret"] < 0.5
     with pytest.raises(InvalidParameter, match="report seeds"):
-        main([*arguments, "--first-seed", "5"])
+        STUDY.run("local", seed=5)
+
+
+def test_public_code_is_an_item():
+    rows, _ = STUDY.run("public-code", choice=Choice(columns=["public code"]))
+    assert [row["depth"] for row in rows] == [3, 5, 6, 7]
+    assert all(row["variance"] > row["depth"] for row in rows)
 
 
 def test_public_code_understates_noise_by_the_number_of_bins():

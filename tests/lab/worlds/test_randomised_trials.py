@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.lab.papers.pavlovic2025.logged_trials import one_split, report
+from dpbandits.lab.papers.pavlovic2025 import trials
+from dpbandits.lab.study import run_cells
 from dpbandits.lab.worlds import datasets
 from dpbandits.lab.worlds.randomised_trials import RAND_SHARES, STAR_SHARES, LoggedTrial, rand_hie, star
 from dpbandits.models.kernels import Indicator
@@ -81,13 +82,14 @@ def test_unknown_outcomes_are_refused():
         rand_hie(outcome="happiness")
 
 
-def test_a_split_values_all_policies_on_held_out_people(trial):
-    found = one_split(trial, 1_000_000, epsilon=20.0, delta=1e-6, reference=0.6)
+def test_a_split_values_all_policies_on_held_out_people(trial, monkeypatch):
+    found = trials.one_split(trial, 1_000_000, epsilon=20.0, delta=1e-6, reference=0.6)
     assert set(found.values) == {"private", "without noise", "best constant arm", "uniform"}
     assert found.values["private"].estimate > found.values["uniform"].low
     assert found.gain.low <= found.gain.high
-    text = report([(trial, 0.6)], seeds=[1_000_000, 1_000_001], epsilons=[20.0], delta=1e-6)
-    assert text.count("\n") == 6
+    monkeypatch.setattr(trials, "trial_of", lambda _: trial)
+    (run,) = run_cells([trials.TrialCell(trial="STAR", epsilon=20.0)], seeds=[1_000_000, 1_000_001])
+    assert trials.as_text(run.rows).count("\n") == 6
 
 
 def test_loaders_name_their_columns():

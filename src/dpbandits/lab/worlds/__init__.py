@@ -29,8 +29,11 @@ Public cells of actions and contexts, for `central.ExploreThenCommit`:
 True
 """
 
-from dpbandits.lab.worlds.classification import ClassificationTable
-from dpbandits.lab.worlds.classification_tables import CLASSIFICATION_TABLES, classification_table
+from dpbandits.lab.worlds.classification import (
+    CLASSIFICATION_TABLES,
+    ClassificationTable,
+    classification_table,
+)
 from dpbandits.lab.worlds.datasets import available, cps_income, load
 from dpbandits.lab.worlds.dose_finding import DoseFinding
 from dpbandits.lab.worlds.functions import (

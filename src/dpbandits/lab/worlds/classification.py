@@ -5,23 +5,49 @@ public column parts the target's people from the auxiliary ones, whose arms a kn
 chose. Nobody appears twice: the order of people is a random permutation, drawn with the crowd's seed.
 
 For constants to be chosen on people who are not reported on, the table falls into two fixed halves.
+
+Real tables (`classification_table`), and what is arm, context and public column in each:
+
+| name | arms | context | auxiliary people, by a column that counts as public |
+|---|---|---|---|
+| `adult` | income up to or above 50,000 US dollars | age, education, hours, married | no private employer |
+| `cps-income` | four brackets of hourly earnings | age, education, gender | Northeast or West |
+| `credit-cards` | late in September or not | late in April, bill of April | 40 years and older |
+| `taxi` | tip or no tip | distance, hour, local trip | January and February |
+
+Where `adult` names no employer, the person counts as auxiliary.
+
+Ma2025 reports on Adult, Jobs and Taxi, and its public code names Jester too. Its Jobs table could not be had;
+`cps-income`, also people and their pay, stands in for it. `credit-cards` is added. Bounds below are public
+constants written by hand, none is computed from a table.
+
+`adult` is read from files (UCI Census Income: adult.data.gz, adult.test.gz, CC BY 4.0) in a folder that the
+user names, by argument or by DPBANDITS_DATA, or fetched from OpenML where the user asks for it.
 """
 
-from collections.abc import Sequence
+import csv
+import gzip
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
+from dpbandits.lab.worlds import datasets
 from dpbandits.lab.worlds.contextual import PeopleWorld
+from dpbandits.lab.worlds.synthetic import INCOME_ARMS, INCOME_CUTS
+from dpbandits.lab.worlds.tables import codes_from_cuts
 from dpbandits.lab.worlds.transfer import PeopleSource
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.tables import Categories, Schema
+from dpbandits.tables import Categories, Range, Schema
 
-__all__ = ["ClassificationTable", "Half"]
+__all__ = ["CLASSIFICATION_TABLES", "ClassificationTable", "Half", "classification_table"]
 
 Half = Literal["tuning", "report"]
 
@@ -164,3 +190,187 @@ class ClassificationTable:
             labels=self.labels[rows],
             auxiliary=self.auxiliary[rows],
         )
+
+
+_ADULT_FILES = ("adult.data.gz", "adult.test.gz")
+_ADULT_COLUMNS = ("age", "education-num", "marital-status", "hours-per-week", "workclass", "classification")
+_ADULT_CONTEXT: dict[str, Range | Categories] = {
+    "age": Range(17, 90),
+    "education-num": Range(1, 16),
+    "hours-per-week": Range(1, 99),
+    "married": Categories(["no", "yes"]),
+}
+_ADULT_SCHEMA = Schema(**_ADULT_CONTEXT)
+
+
+def classification_table(
+    name: str, *, path: str | os.PathLike[str] | None = None, fetch: bool = False
+) -> ClassificationTable:
+    """A real table by name.
+
+    Args:
+        name: one of `CLASSIFICATION_TABLES`.
+        path: folder of `adult`'s files; by default the environment variable DPBANDITS_DATA.
+        fetch: ask OpenML for `adult` over the network instead (scikit-learn's `fetch_openml`).
+
+    Raises:
+        InvalidParameter: an unknown name.
+        DataUnavailable: no files of `adult`, or a table of another form.
+        MissingExtra: the package that holds the table is not installed.
+    """
+    if name not in CLASSIFICATION_TABLES:
+        raise InvalidParameter(f"no table is called {name!r}: expected one of {CLASSIFICATION_TABLES}")
+    try:
+        if name == "adult":
+            if fetch:
+                return _adult(_fetched())
+            folder = path if path is not None else os.environ.get("DPBANDITS_DATA")
+            if folder is None:
+                raise DataUnavailable(
+                    f"adult: pass the folder of {' and '.join(_ADULT_FILES)}, set DPBANDITS_DATA, "
+                    "or pass fetch=True to ask OpenML"
+                )
+            return _adult_from(str(folder))
+        return packaged_table(name)
+    except (InvalidData, KeyError) as error:
+        raise DataUnavailable(f"the table {name!r} does not have the form that is written here") from error
+
+
+@lru_cache(maxsize=1)
+def _adult_from(folder: str) -> ClassificationTable:
+    rows: list[list[str]] = []
+    for file in _ADULT_FILES:
+        try:
+            with gzip.open(Path(folder) / file, "rt", encoding="utf-8", newline="") as lines:
+                reader = csv.reader(lines, skipinitialspace=True)
+                header = [cell.strip() for cell in next(reader, [])]
+                places = [header.index(column) for column in _ADULT_COLUMNS]
+                rows += [[row[place].strip() for place in places] for row in reader if row]
+        except OSError as error:
+            raise DataUnavailable(f"adult: {file} cannot be read in the folder given") from error
+        except (ValueError, IndexError) as error:
+            raise InvalidData(f"{file} lacks a column") from error
+    cells = np.array(rows, dtype=np.str_)
+    return _adult(dict(zip(_ADULT_COLUMNS, cells.T, strict=True)))
+
+
+def _fetched() -> dict[str, NDArray[Any]]:
+    try:
+        from sklearn.datasets import fetch_openml
+    except ImportError as error:
+        raise MissingExtra("fetch needs scikit-learn: install dpbandits[report]") from error
+    frame = fetch_openml("adult", version=2, as_frame=True, parser="auto").frame
+    return {
+        column: frame["class" if column == "classification" else column].to_numpy(dtype=object)
+        for column in _ADULT_COLUMNS
+    }
+
+
+def _adult(table: dict[str, NDArray[Any]]) -> ClassificationTable:
+    married = [
+        str(cell).startswith("Married") and "absent" not in str(cell) for cell in table["marital-status"]
+    ]
+    try:
+        numbers = {name: table[name].astype(np.float64) for name in _ADULT_SCHEMA.names if name in table}
+    except ValueError:
+        raise InvalidData("adult has numbers of another form") from None
+    return ClassificationTable.from_frame(
+        {**numbers, "married": np.where(married, "yes", "no")},
+        schema=_ADULT_SCHEMA,
+        # the test file writes a full stop behind the class
+        labels=_codes([str(cell).rstrip(".") for cell in table["classification"]], ("<=50K", ">50K")),
+        arms=("up to 50,000", "above 50,000"),
+        auxiliary=[str(cell) != "Private" for cell in table["workclass"]],
+        name="adult",
+        split="no private employer",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Packaged:
+    """How a table of a package becomes people.
+
+    Attributes:
+        read: () -> its columns.
+        schema: of the contexts.
+        label: column of the class, which `cuts` or the list of `classes` makes a code of.
+        arms: names of the classes.
+        auxiliary: columns -> who belongs to the source.
+        split: the same in words.
+    """
+
+    read: Callable[[], dict[str, NDArray[Any]]]
+    schema: Schema
+    label: str
+    arms: tuple[str, ...]
+    auxiliary: Callable[[dict[str, NDArray[Any]]], ArrayLike]
+    split: str
+    cuts: tuple[float, ...] = ()
+    classes: tuple[Any, ...] = ()
+
+
+def _among(column: str, *values: str) -> Callable[[dict[str, NDArray[Any]]], ArrayLike]:
+    return lambda frame: [str(cell) in values for cell in frame[column]]
+
+
+_PACKAGED = {
+    "cps-income": _Packaged(
+        read=datasets.cps_earnings,
+        schema=Schema(age=Range(16, 64), education=Range(6, 20), gender=Categories(["female", "male"])),
+        label="earnings",
+        cuts=INCOME_CUTS,
+        arms=INCOME_ARMS,
+        auxiliary=_among("region", "Northeast", "West"),
+        split="Northeast or West",
+    ),
+    "credit-cards": _Packaged(
+        read=datasets.credit_card_bills,
+        schema=Schema(LateApril=Categories([False, True]), BillApril=Range(0, 200, clip=True)),
+        label="LateSept",
+        classes=(False, True),
+        arms=("in time", "late"),
+        auxiliary=lambda frame: frame["AGE"] >= 40,
+        split="40 years and older",
+    ),
+    "taxi": _Packaged(
+        read=datasets.taxi_trips,
+        schema=Schema(distance=Range(0, 25, clip=True), hour=Range(0, 23), local=Categories(["no", "yes"])),
+        label="tip",
+        classes=("no", "yes"),
+        arms=("no tip", "tip"),
+        auxiliary=_among("month", "Jan", "Feb"),
+        split="January and February",
+    ),
+}
+CLASSIFICATION_TABLES = ("adult", *_PACKAGED)
+"""Names that `classification_table` knows."""
+
+
+@lru_cache(maxsize=len(_PACKAGED))
+def packaged_table(name: str) -> ClassificationTable:
+    """A table of a package; see `classification_table`."""
+    table = _PACKAGED[name]
+    frame = table.read()
+    cells = frame[table.label]
+    return ClassificationTable.from_frame(
+        frame,
+        schema=table.schema,
+        labels=(
+            codes_from_cuts(cells, table.cuts, name=table.label)
+            if table.cuts
+            else _codes(cells.tolist(), table.classes)
+        ),
+        arms=table.arms,
+        auxiliary=table.auxiliary(frame),
+        name=name,
+        split=table.split,
+    )
+
+
+def _codes(cells: list[Any], classes: tuple[Any, ...]) -> IntArray:
+    """Places in `classes`; the message shows no cell."""
+    places = {value: place for place, value in enumerate(classes)}
+    codes = np.array([places.get(cell, -1) for cell in cells], dtype=np.int64)
+    if (codes < 0).any():
+        raise InvalidData("the class column holds other values than those written here")
+    return codes

@@ -1,34 +1,25 @@
 """Ma2025 and what beats it at equal epsilon: the tables of the page on local results.
 
-    python -m dpbandits.lab.papers.ma2025.local table --cases smooth-auto smooth-laplace --out local.json
-    python -m dpbandits.lab.papers.ma2025.local public-code
-    python -m dpbandits.lab.papers.ma2025.local speed
-
-`table` runs on report seeds (from 1,000,000); what a file of results already holds is not run again.
-Constants come from `dpbandits.lab.papers.ma2025.local_tuning`. Everything here is an evaluation with
-simulated noise.
+Items `local` (regret and reward of every case in every world), `references` (random arms, the best constant
+arm), `public-code` (how far the authors' code understates noise) and `speed`. Constants come from
+`dpbandits.lab.papers.ma2025.local_tuning`. Everything here is an evaluation with simulated noise.
 """
 
-import argparse
-import json
 import math
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, Seed
 from dpbandits.domains import Box
-from dpbandits.lab.baselines.abse import ABSE
-from dpbandits.lab.baselines.bin_ucb import BinUCB
-from dpbandits.lab.baselines.contextual import play
+from dpbandits.lab.baselines.crowds import ABSE, BinUCB, play
 from dpbandits.lab.evaluation.crowds import simulate
-from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
-from dpbandits.lab.evaluation.summary import Estimate
+from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
+from dpbandits.lab.study import Cell, Choice, Item, Record, Row, Single, values_of
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
 from dpbandits.local.contract.spec import ArmChoice, PolicyName, Spec
 from dpbandits.local.device.client import Client
@@ -36,16 +27,17 @@ from dpbandits.local.server.server import Server
 
 __all__ = [
     "CASES",
+    "ITEMS",
     "TARGETS",
     "TUNED_CASES",
     "TUNING_GRID",
     "Case",
+    "LocalCell",
     "outcomes",
     "public_code_ratios",
     "reference_regrets",
     "report_speed",
     "spec_for",
-    "write_rows",
 ]
 
 
@@ -134,7 +126,7 @@ TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
         {"prior_sd": 0.2},
     ),
 }
-"""Candidates of `dpbandits.lab.papers.ma2025.tuning` for the tree that sources start."""
+"""Candidates of item `tuning` for the tree that sources start."""
 
 
 def spec_for(case: Case, name: str, *, epsilon: float, n_users: int, reports: int = 100) -> Spec:
@@ -160,8 +152,7 @@ def outcomes(
     """(len(seeds), 2) average regret and average reward of each run."""
     one = world(name)
     if not case.mechanism:
-        learners: dict[str, Any] = {"abse": ABSE, "bin-ucb": BinUCB}
-        kind = learners[case.policy]
+        kind = {"abse": ABSE, "bin-ucb": BinUCB}[case.policy]
         runs = []
         for seed in seeds:
             totals = play(
@@ -215,121 +206,6 @@ def public_code_ratios(
     }
 
 
-def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows as JSON, one a line; whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".part")
-    beside.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
-    beside.replace(path)
-
-
-def _emit(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
-def _known(path: Path | None) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Rows of a results file by what they are about."""
-    if path is None or not path.exists():
-        return {}
-    return {_key(row): row for row in json.loads(path.read_text())}
-
-
-def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(
-        row[name] for name in ("case", "world", "epsilon", "n_users", "reports", "reps", "first_seed")
-    )
-
-
-def _table(options: argparse.Namespace) -> None:
-    seeds = report_seeds(options.first_seed, options.reps)
-    known = _known(options.out)
-    for case in options.cases:
-        for name in options.worlds:
-            for epsilon in options.epsilons if CASES[case].mechanism else [math.inf]:
-                row: dict[str, Any] = {
-                    "case": case,
-                    "world": name,
-                    "epsilon": epsilon if math.isfinite(epsilon) else "none",
-                    "n_users": options.users,
-                    "reports": options.reports,
-                    "reps": options.reps,
-                    "first_seed": options.first_seed,
-                }
-                if _key(row) in known:
-                    row = known[_key(row)]
-                else:
-                    started = time.process_time()
-                    runs = outcomes(
-                        CASES[case],
-                        name,
-                        epsilon=epsilon,
-                        n_users=options.users,
-                        seeds=seeds,
-                        reports=options.reports,
-                    )
-                    regret, reward = Estimate.of(runs[:, 0]), Estimate.of(runs[:, 1])
-                    row["average_regret"], row["stderr"] = regret.mean, regret.standard_error
-                    row["average_reward"], row["reward_stderr"] = reward.mean, reward.standard_error
-                    row["cpu_seconds_per_run"] = (time.process_time() - started) / options.reps
-                    known[_key(row)] = row
-                    if options.out is not None:
-                        write_rows(options.out, list(known.values()))
-                _emit(json.dumps(row))
-
-
-def _references(options: argparse.Namespace) -> None:
-    """What random arms and the best constant arm cost in every world."""
-    rows = []
-    for name in options.worlds:
-        random, constant = reference_regrets(name)
-        rows.append({"world": name, "random": random, "best_constant": constant})
-        _emit(json.dumps(rows[-1]))
-    if options.out is not None:
-        write_rows(options.out, rows)
-
-
-def _public_code(options: argparse.Namespace) -> None:
-    rows = []
-    for depth in options.depths:
-        ratios = public_code_ratios(
-            epsilon=1.0,
-            n_users=40_000,
-            depth=depth,
-            n_batches=options.batches,
-            runs=4000,
-            seed=FIRST_REPORT_SEED,
-        )
-        rows.append({"depth": depth, "batches": options.batches} | ratios)
-        _emit(json.dumps(rows[-1]))
-    if options.out is not None:
-        write_rows(options.out, rows)
-
-
-def _speed(options: argparse.Namespace) -> None:
-    """CPU seconds of single runs and of real reports."""
-    rows: list[dict[str, Any]] = []
-    for name, case, epsilon, n_users in _TIMED:
-        started = time.process_time()
-        outcomes(CASES[case], name, epsilon=epsilon, n_users=n_users, seeds=[options.seed])
-        seconds = time.process_time() - started
-        rows.append({"case": case, "world": name, "epsilon": epsilon, "n_users": n_users, "cpu": seconds})
-        _emit(json.dumps(rows[-1]))
-    for mechanism in ("auto", "signed", "oue", "hadamard", "krr", "laplace"):
-        rows.append(report_speed(mechanism, n_bins=16, n_reports=100_000))
-        _emit(json.dumps(rows[-1]))
-    if options.out is not None:
-        write_rows(options.out, rows)
-
-
-# (world, case, epsilon, users) of the timed runs.
-_TIMED = (
-    *(("ma", "eliminate-auto", epsilon, 160_000) for epsilon in (1.0, 8.0)),
-    *(("ma", "smooth-auto", epsilon, 160_000) for epsilon in (0.25, 1.0, 4.0, 8.0, 16.0)),
-    *(("radial-3d", "smooth-auto", epsilon, 600_000) for epsilon in (1.0, 4.0)),
-)
-
-
 def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, Any]:
     """CPU cost of real reports: milliseconds on a device, reports a second and memory of the server.
 
@@ -369,36 +245,174 @@ def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, An
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse and run one command."""
-    parser = argparse.ArgumentParser(prog="dpbandits.lab.papers.ma2025.local", description=__doc__)
-    commands = parser.add_subparsers(required=True)
-    table = commands.add_parser("table", help="average regret on report seeds")
-    table.add_argument("--cases", nargs="+", choices=sorted(CASES), default=["smooth-auto"])
-    table.add_argument("--worlds", nargs="+", default=list(REPORT_WORLDS))
-    table.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 2.0, 4.0])
-    table.add_argument("--users", type=int, default=40_000)
-    table.add_argument("--reports", type=int, default=100, help="reports a version takes")
-    table.add_argument("--reps", type=int, default=100)
-    table.add_argument("--first-seed", type=int, default=FIRST_REPORT_SEED)
-    table.add_argument("--out", type=Path, default=None, help="JSON of rows; those it holds are kept")
-    table.set_defaults(run=_table)
-    references = commands.add_parser("references", help="regret of random arms and of the best constant arm")
-    references.add_argument("--worlds", nargs="+", default=list(REPORT_WORLDS))
-    references.add_argument("--out", type=Path, default=None)
-    references.set_defaults(run=_references)
-    public = commands.add_parser("public-code", help="variance and radius of the authors' code")
-    public.add_argument("--depths", nargs="+", type=int, default=[3, 5, 6, 7])
-    public.add_argument("--batches", type=int, default=200)
-    public.add_argument("--out", type=Path, default=None)
-    public.set_defaults(run=_public_code)
-    speed = commands.add_parser("speed", help="CPU seconds of single runs")
-    speed.add_argument("--seed", type=int, default=FIRST_REPORT_SEED)
-    speed.add_argument("--out", type=Path, default=None)
-    speed.set_defaults(run=_speed)
-    options = parser.parse_args(arguments)
-    options.run(options)
+@dataclass(frozen=True, kw_only=True)
+class LocalCell(Cell):
+    """One case in one world.
+
+    Attributes:
+        case: one of `CASES`.
+        world: by name.
+        epsilon: "none" for comparators without privacy.
+        n_users: how many.
+        reports: that a version takes.
+    """
+
+    case: str
+    world: str
+    epsilon: float | str
+    n_users: int
+    reports: int = 100
+
+    fields: ClassVar = {"column": "case", "rounds": "n_users"}
+    measures: ClassVar = {
+        "regret": ("average_regret", "stderr"),
+        "reward": ("average_reward", "reward_stderr"),
+    }
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The case in full."""
+        return asdict(CASES[self.case])
+
+    def simulate(self, seed: Seed) -> Record:
+        """Average regret and reward of one crowd, and the CPU seconds that it took."""
+        started = time.process_time()
+        epsilon = math.inf if isinstance(self.epsilon, str) else self.epsilon
+        own: dict[str, Any] = {"epsilon": epsilon, "n_users": self.n_users, "reports": self.reports}
+        ((regret, reward),) = outcomes(CASES[self.case], self.world, seeds=[seed], **own)
+        seconds = time.process_time() - started
+        return {"regret": float(regret), "reward": float(reward), "seconds": seconds}
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """The means, and the CPU seconds of a run."""
+        return [
+            super().rows(records)[0] | {"cpu_seconds_per_run": float(values_of(records, "seconds").mean())}
+        ]
 
 
-if __name__ == "__main__":
-    main()
+def _local_cells(choice: Choice) -> list[LocalCell]:
+    return [
+        LocalCell(case=case, world=name, epsilon=epsilon, n_users=n_users)
+        for case in CASES
+        for name in choice.worlds or REPORT_WORLDS
+        for epsilon in ((choice.epsilons or (1.0, 2.0, 4.0)) if CASES[case].mechanism else ("none",))
+        for n_users in choice.rounds or (40_000,)
+    ]
+
+
+def _references(name: str) -> Record:
+    random, constant = reference_regrets(name)
+    return {"random": random, "best_constant": constant}
+
+
+def _reference_cells(choice: Choice) -> list[Single]:
+    return [
+        Single(column="references", world=name, what={"world": name}, measure=partial(_references, name))
+        for name in choice.worlds or REPORT_WORLDS
+    ]
+
+
+_PUBLIC_CODE = [
+    Single(
+        column="public code",
+        what={"depth": depth, "batches": 200},
+        measure=partial(
+            public_code_ratios,
+            epsilon=1.0,
+            n_users=40_000,
+            depth=depth,
+            n_batches=200,
+            runs=4000,
+            seed=FIRST_REPORT_SEED,
+        ),
+    )
+    for depth in (3, 5, 6, 7)
+]
+
+
+def _seconds(case: str, name: str, epsilon: float, n_users: int) -> Record:
+    started = time.process_time()
+    outcomes(CASES[case], name, epsilon=epsilon, n_users=n_users, seeds=[FIRST_REPORT_SEED])
+    return {"cpu": time.process_time() - started}
+
+
+# (world, case, epsilon, users) of the timed runs.
+_TIMED = (
+    *(("ma", "eliminate-auto", epsilon, 160_000) for epsilon in (1.0, 8.0)),
+    *(("ma", "smooth-auto", epsilon, 160_000) for epsilon in (0.25, 1.0, 4.0, 8.0, 16.0)),
+    *(("radial-3d", "smooth-auto", epsilon, 600_000) for epsilon in (1.0, 4.0)),
+)
+
+_SPEED = [
+    *(
+        Single(
+            column=case,
+            world=name,
+            what={"case": case, "world": name, "epsilon": epsilon, "n_users": n_users},
+            measure=partial(_seconds, case, name, epsilon, n_users),
+        )
+        for name, case, epsilon, n_users in _TIMED
+    ),
+    *(
+        Single(
+            column=mechanism,
+            what={"mechanism": mechanism},
+            measure=partial(report_speed, mechanism, n_bins=16, n_reports=100_000),
+        )
+        for mechanism in ("auto", "signed", "oue", "hadamard", "krr", "laplace")
+    ),
+]
+
+ITEMS = {
+    "local": Item(
+        about="every way to learn from local reports, in every world",
+        cells=_local_cells,
+        key=("case", "world", "epsilon", "n_users", "reports", "reps", "first_seed"),
+        shown={
+            "case": "",
+            "world": "",
+            "epsilon": "g",
+            "n_users": ",",
+            "average_regret": ".4f",
+            "stderr": ".4f",
+            "average_reward": ".4f",
+            "reward_stderr": ".4f",
+        },
+        file="local-worlds",
+        reps=100,
+    ),
+    "references": Item(
+        about="regret of random arms and of the best constant arm",
+        cells=_reference_cells,
+        key=("world",),
+        shown={"world": "", "random": ".4f", "best_constant": ".4f"},
+        file="local-references",
+        seeded=False,
+    ),
+    "public-code": Item(
+        about="how far the authors' public code understates noise and radius",
+        cells=_PUBLIC_CODE,
+        key=("depth", "batches"),
+        shown={"depth": "", "batches": "", "variance": ".2f", "radius": ".2f"},
+        file="local-public-code",
+        seeded=False,
+    ),
+    "speed": Item(
+        about="CPU seconds of single runs and of real reports",
+        cells=_SPEED,
+        key=("case", "world", "epsilon", "n_users", "mechanism"),
+        shown={
+            "case": "",
+            "world": "",
+            "epsilon": "g",
+            "n_users": ",",
+            "cpu": ".3f",
+            "mechanism": "",
+            "device_ms": ".3f",
+            "absorbed_per_second": ",.0f",
+            "server_bytes_per_report": ".1f",
+        },
+        file="local-speed",
+        seeded=False,
+    ),
+}

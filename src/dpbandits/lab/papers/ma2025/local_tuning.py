@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._typing import Seed
 from dpbandits.lab.evaluation.seeds import report_seeds
 from dpbandits.lab.papers.ma2025.local import CASES, TUNED_CASES, outcomes, reference_regrets
-from dpbandits.lab.study import Record, Task, run_tasks
+from dpbandits.lab.study import Cell, Record, run_cells
 from dpbandits.lab.worlds.contextual import TUNING_WORLDS
 
 __all__ = ["RANGES", "RUNGS", "candidates", "tuned"]
@@ -72,8 +73,8 @@ def candidates(policy: str, n: int) -> list[dict[str, float]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Run:
-    """One crowd under one candidate, as a record; picklable."""
+class Candidate(Cell):
+    """Crowds under one candidate, in one world at one epsilon: a cell."""
 
     case: str
     constants: tuple[tuple[str, float], ...]
@@ -81,12 +82,21 @@ class _Run:
     epsilon: float
     n_users: int
 
-    def __call__(self, seed: int) -> Record:
+    @property
+    def name(self) -> str:
+        """What records call it."""
+        return f"{self.case} {self.world} {self.epsilon:g}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Number of users and constants."""
+        return {"users": self.n_users} | dict(self.constants)
+
+    def simulate(self, seed: Seed) -> Record:
+        """One crowd."""
         one = replace(CASES[self.case], constants=dict(self.constants))
-        runs = outcomes(
-            one, self.world, epsilon=self.epsilon, n_users=self.n_users, seeds=[seed], reports=REPORTS
-        )
-        return {"regret": float(runs[0, 0])}
+        own: dict[str, Any] = {"epsilon": self.epsilon, "n_users": self.n_users, "reports": REPORTS}
+        return {"regret": float(outcomes(one, self.world, seeds=[seed], **own)[0, 0])}
 
 
 def tuned(
@@ -124,26 +134,20 @@ class _Scores:
 
     def __call__(self, constants: dict[str, float], crowds: int) -> dict[str, Any]:
         """Mean and standard error over the first `crowds` tuning seeds."""
-        cells = [(name, epsilon) for name in TUNING_WORLDS for epsilon in EPSILONS]
-        tasks = [
-            Task(
-                cell=f"{self.case} {name} {epsilon:g}",
-                seed=seed,
-                settings={"users": self.n_users} | constants,
-                run=_Run(
-                    case=self.case,
-                    constants=tuple(constants.items()),
-                    world=name,
-                    epsilon=epsilon,
-                    n_users=self.n_users,
-                ),
+        cells = [
+            Candidate(
+                case=self.case,
+                constants=tuple(constants.items()),
+                world=name,
+                epsilon=epsilon,
+                n_users=self.n_users,
             )
-            for name, epsilon in cells
-            for seed in report_seeds(FIRST_SEED, crowds, tuning=True)
+            for name in TUNING_WORLDS
+            for epsilon in EPSILONS
         ]
-        regret = [record["regret"] for record in run_tasks(tasks, path=self.path, jobs=self.jobs)]
-        share = np.reshape(regret, (len(cells), crowds))
-        share = share / np.array([_random_regret(name) for name, _ in cells])[:, None]
+        seeds = report_seeds(FIRST_SEED, crowds, tuning=True)
+        runs = run_cells(cells, seeds=seeds, path=self.path, jobs=self.jobs)
+        share = np.array([run.values("regret") / _random_regret(run.cell.world) for run in runs])
         error = None
         if crowds > 1:
             error = math.sqrt(share.var(axis=1, ddof=1).sum() / crowds) / len(cells)

@@ -23,14 +23,22 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines.abse import ABSE
-from dpbandits.lab.baselines.contextual import play
-from dpbandits.lab.baselines.ldp_gradient import GradientConstants, GradientModel, LDPGradientBandit
-from dpbandits.lab.baselines.ldp_models import LogisticModel, NeuralModel
+from dpbandits.lab.baselines.crowds import ABSE, play
+from dpbandits.lab.baselines.ldp_gradient import (
+    GradientConstants,
+    GradientModel,
+    LDPGradientBandit,
+    LogisticModel,
+    NeuralModel,
+)
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
-from dpbandits.lab.worlds.classification import ClassificationTable, Half
-from dpbandits.lab.worlds.classification_tables import CLASSIFICATION_TABLES, classification_table
+from dpbandits.lab.worlds.classification import (
+    CLASSIFICATION_TABLES,
+    ClassificationTable,
+    Half,
+    classification_table,
+)
 from dpbandits.lab.worlds.contextual import PeopleWorld, World, world
 from dpbandits.lab.worlds.transfer import Behaviour, PeopleSource, SourceWorld
 from dpbandits.local.contract.spec import PolicyName, Spec
@@ -89,7 +97,7 @@ class Source:
 
 
 @lru_cache(maxsize=8)
-def _table(name: str, half: Half, data: str | None) -> ClassificationTable:
+def table_half(name: str, half: Half, data: str | None) -> ClassificationTable:
     return classification_table(name, path=data).half(half)
 
 
@@ -115,7 +123,7 @@ def world_and_sources(
                 raise InvalidParameter("n_users: a source of a synthetic world needs a number")
             made.append((people, source.n_users, source.epsilon))
         return one, made
-    table = _table(name, half, data)
+    table = table_half(name, half, data)
     if len(sources) > 1:
         raise InvalidParameter(f"the table {name!r} has one source")
     auxiliary = table.source()
@@ -163,14 +171,14 @@ def curve(
     if method == "abse":
         kind = ABSE(dim=one.dim, n_arms=one.n_arms, n_users=n_users, **given)
         totals = play(one, lambda: kind, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
-        return _at_marks(totals, _BATCH, n_users)
+        return at_marks(totals, _BATCH, n_users)
     if epsilon is None:
         raise InvalidParameter(f"method {method!r} needs an epsilon")
     if method in ("linear", "neural"):
         learner = _gradient_learner(method, one, epsilon, n_users, seed, given)
         _report_sources(learner, auxiliary, seed)
         totals = play(one, lambda: learner, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
-        return _at_marks(totals, _BATCH, n_users)
+        return at_marks(totals, _BATCH, n_users)
     spec = _spec(method, one, epsilon, n_users, given)
     floating = method not in _POLICIES
     if auxiliary:
@@ -180,7 +188,7 @@ def curve(
         )
     else:
         result = simulate(spec, one, n_users=n_users, seed=seed, floating=floating)
-    return _at_marks(result.regret, spec.reports_per_version, n_users)
+    return at_marks(result.regret, spec.reports_per_version, n_users)
 
 
 def table_references(name: str, *, data: str | None = None) -> dict[str, float]:
@@ -255,7 +263,7 @@ def _report_sources(
         learner.learn_source(contexts, arms, rewards, epsilon=epsilon)
 
 
-def _at_marks(totals: FloatArray, step: int, n_users: int) -> FloatArray:
+def at_marks(totals: FloatArray, step: int, n_users: int) -> FloatArray:
     """Average regret at the marks, linear between versions."""
     seen = np.minimum(step * np.arange(len(totals) + 1), n_users)
     sums = np.concatenate([[0.0], totals.cumsum()])

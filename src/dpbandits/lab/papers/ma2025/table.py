@@ -5,7 +5,6 @@ methods differ on **these tables**, over orders of the people, noise and coins; 
 table would show.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +12,13 @@ import numpy as np
 
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.ma2025.cells import PAIRS, CellResult
+from dpbandits.lab.papers.ma2025.methods import table_references
+from dpbandits.lab.study import Runs, mean_and_error
 
-__all__ = ["OURS", "table2"]
+__all__ = ["OURS", "PAIRS", "compare", "table2"]
+
+PAIRS = ((1.0, 2.0), (1.0, 8.0), (4.0, 2.0), (4.0, 8.0))
+"""(epsilon, epsilon of the source) of Table 2."""
 
 OURS = ("tree", "smooth", "tree with sources")
 """This library's rows: each is tested against every other row of its kind."""
@@ -23,7 +26,23 @@ OURS = ("tree", "smooth", "tree with sources")
 _MOMENTS = ("n/4", "n")
 
 
-def table2(results: Sequence[CellResult]) -> dict[str, list[dict[str, Any]]]:
+def compare(runs: Sequence[Runs]) -> dict[str, Any]:
+    """The table with its cells, and what random and constant arms would have cost these people.
+
+    Without runs of ABSE, which everything is a ratio to, the cells alone.
+    """
+    cells = [
+        {name: value for name, value in row.items() if not name.startswith("curve")}
+        for run in runs
+        for row in run.rows
+    ]
+    if all(run.cell.method != "abse" for run in runs):
+        return {"cells": cells}
+    tables = dict.fromkeys(run.cell.world for run in runs)
+    return {"cells": cells, "references": {name: table_references(name) for name in tables}, **table2(runs)}
+
+
+def table2(runs: Sequence[Runs]) -> dict[str, list[dict[str, Any]]]:
     """The table.
 
     Returns:
@@ -38,27 +57,25 @@ def table2(results: Sequence[CellResult]) -> dict[str, list[dict[str, Any]]]:
     """
     from scipy.stats import rankdata, wilcoxon
 
-    tables = list(dict.fromkeys(result.cell.world for result in results))
+    tables = list(dict.fromkeys(run.cell.world for run in runs))
     ratios: list[dict[str, Any]] = []
     tests: list[dict[str, Any]] = []
     ranks: dict[tuple[Any, ...], float] = {}
     tested: set[tuple[Any, ...]] = set()
     for table in tables:
-        own = [result for result in results if result.cell.world == table]
-        base = next((result for result in own if result.cell.method == "abse"), None)
+        own = [run for run in runs if run.cell.world == table]
+        base = next((run for run in own if run.cell.method == "abse"), None)
         if base is None:
             raise InvalidParameter(f"no runs of abse on {table!r}: the table is a ratio to them")
         for pair in PAIRS:
-            rows = {result.cell.label: result for result in own if _belongs(result, pair)}
+            rows = {run.cell.row_name: run for run in own if _belongs(run, pair)}
             for moment in _MOMENTS:
                 values = {label: _values(row, moment) / _values(base, moment) for label, row in rows.items()}
                 where = {"table": table, "epsilon": pair[0], "source_epsilon": pair[1], "moment": moment}
                 order = rankdata([found.mean() for found in values.values()])
                 for label, found, rank in zip(values, values.values(), order, strict=True):
-                    error = float(found.std(ddof=1) / math.sqrt(len(found)))
-                    ratios.append(
-                        {**where, "row": label, "ratio": float(found.mean()), "standard_error": error}
-                    )
+                    mean, error = mean_and_error(found)
+                    ratios.append({**where, "row": label, "ratio": mean, "standard_error": error})
                     key = (pair[0], pair[1], moment, label)
                     ranks[key] = ranks.get(key, 0.0) + float(rank)
                 for ours in OURS:
@@ -82,15 +99,15 @@ def table2(results: Sequence[CellResult]) -> dict[str, list[dict[str, Any]]]:
     return {"ratios": ratios, "tests": tests, "rank_sums": sums}
 
 
-def _belongs(result: CellResult, pair: tuple[float, float]) -> bool:
+def _belongs(run: Runs, pair: tuple[float, float]) -> bool:
     """Whether a row is part of a pair's column; rows without sources are part of both of theirs."""
-    if result.cell.epsilon != pair[0]:
-        return False
-    return not result.cell.sources or result.cell.sources[0].epsilon == pair[1]
+    sources = run.cell.sources
+    return run.cell.epsilon == pair[0] and (not sources or sources[0].epsilon == pair[1])
 
 
-def _values(result: CellResult, moment: str) -> FloatArray:
-    return result.regrets if moment == "n" else result.quarters
+def _values(run: Runs, moment: str) -> FloatArray:
+    curves = run.values("curve")
+    return np.asarray(curves[:, -1 if moment == "n" else curves.shape[1] // 4 - 1])
 
 
 def _holm(p: FloatArray) -> FloatArray:

@@ -1,33 +1,26 @@
-"""What sources are worth to a locally private target: the table of the page on transfer.
+"""What sources are worth to a locally private target: the table of the page on transfer (item `transfer`).
 
-    python -m dpbandits.lab.papers.ma2025.transfer --out docs/_results/transfer.json
-    python -m dpbandits.lab.papers.ma2025.transfer --cases good --worlds ma --reps 5
-
-Report seeds only (from 5,000,000); constants were chosen on tuning worlds and seeds. What the file already
-holds is not run again. Everything here is an evaluation with simulated noise.
+Report seeds only (from 5,000,000); constants were chosen on tuning worlds and seeds. Everything here is an
+evaluation with simulated noise.
 """
 
-import argparse
-import json
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from dpbandits._typing import Seed
 from dpbandits.domains import Box
-from dpbandits.lab.evaluation.seeds import report_seeds
-from dpbandits.lab.evaluation.summary import Estimate
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_tasks, simulate_transfer
+from dpbandits.lab.study import Cell, Choice, Item, Record, Row, values_of
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
 from dpbandits.lab.worlds.transfer import Behaviour, SourceWorld
 from dpbandits.local.contract.sources import SourceArms
 from dpbandits.local.contract.spec import PolicyName, Spec
 
-__all__ = ["CASES", "Case", "regrets"]
+__all__ = ["CASES", "ITEMS", "Case", "TransferCell", "regret"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +87,8 @@ CASES = {
 """Rows by name. Targets have 10,000 users at epsilon = 1."""
 
 
-def regrets(case: Case, name: str, *, n_users: int, epsilon: float, seeds: Sequence[int]) -> list[float]:
-    """Average regret of the target's users, one a seed."""
+def regret(case: Case, name: str, *, n_users: int, epsilon: float, seed: Seed) -> float:
+    """Average regret of the target's users."""
     one, published = world(name), case.policy == "ma2025"
     spec = Spec(
         domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
@@ -107,13 +100,9 @@ def regrets(case: Case, name: str, *, n_users: int, epsilon: float, seeds: Seque
         n_users=n_users,
     )
     if case.targets > 1:
-        runs = (
-            simulate_tasks(
-                [spec] * case.targets, [one] * case.targets, n_users=[n_users] * case.targets, seed=s
-            )
-            for s in seeds
-        )
-        return [float(np.mean([result.average_regret for result in run])) for run in runs]
+        n = case.targets
+        tasks = simulate_tasks([spec] * n, [one] * n, n_users=[n_users] * n, seed=seed)
+        return float(np.mean([result.average_regret for result in tasks]))
     sources = []
     if case.n_users:
         people = SourceWorld(
@@ -123,62 +112,76 @@ def regrets(case: Case, name: str, *, n_users: int, epsilon: float, seeds: Seque
             behaviour=case.behaviour,
             shifted=case.shifted,
         )
-        sources.append(
-            SimulatedSource(
-                people=people, n_users=case.n_users, epsilon=case.epsilon, arms=case.arms, span=case.span
-            )
-        )
+        own: dict[str, Any] = {
+            "n_users": case.n_users,
+            "epsilon": case.epsilon,
+            "arms": case.arms,
+            "span": case.span,
+        }
+        sources.append(SimulatedSource(people=people, **own))
+    return simulate_transfer(
+        spec, one, sources=sources, n_users=n_users, seed=seed, floating=case.floating
+    ).average_regret
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferCell(Cell):
+    """One case in one world.
+
+    Attributes:
+        case: one of `CASES`.
+        world: by name.
+        users: of the target.
+        epsilon: of the target.
+    """
+
+    case: str
+    world: str
+    users: int
+    epsilon: float
+
+    fields: ClassVar = {"column": "case", "rounds": "users"}
+    measures: ClassVar = {"regret": ("average_regret", "stderr")}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The case in full."""
+        return asdict(CASES[self.case])
+
+    def simulate(self, seed: Seed) -> Record:
+        """Average regret of the target's users, and the CPU seconds that one run took."""
+        started = time.process_time()
+        found = regret(CASES[self.case], self.world, n_users=self.users, epsilon=self.epsilon, seed=seed)
+        return {"regret": found, "seconds": time.process_time() - started}
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """The mean, and the CPU seconds of a run."""
+        return [super().rows(records)[0] | {"cpu_per_run": float(values_of(records, "seconds").mean())}]
+
+
+def _cells(choice: Choice) -> list[TransferCell]:
     return [
-        simulate_transfer(
-            spec, one, sources=sources, n_users=n_users, seed=s, floating=case.floating
-        ).average_regret
-        for s in seeds
+        TransferCell(case=case, world=name, users=users, epsilon=epsilon)
+        for name in choice.worlds or REPORT_WORLDS
+        for case in CASES
+        for epsilon in choice.epsilons or (1.0,)
+        for users in choice.rounds or (10_000,)
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the rows that the file lacks."""
-    parser = argparse.ArgumentParser(prog="dpbandits.lab.papers.ma2025.transfer", description=__doc__)
-    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--worlds", nargs="+", default=list(REPORT_WORLDS))
-    parser.add_argument("--users", type=int, default=10_000)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--reps", type=int, default=20)
-    parser.add_argument("--first-seed", type=int, default=5_000_000)
-    parser.add_argument("--out", type=Path, default=None, help="JSON, continued where it stops")
-    options = parser.parse_args(arguments)
-    seeds = report_seeds(options.first_seed, options.reps)
-    rows: list[dict[str, Any]] = []
-    if options.out is not None and options.out.exists():
-        rows = json.loads(options.out.read_text())
-    for name in options.worlds:
-        for case in options.cases:
-            key = {
-                "case": case,
-                "world": name,
-                "users": options.users,
-                "epsilon": options.epsilon,
-                "reps": options.reps,
-                "first_seed": options.first_seed,
-            }
-            if any(row.items() >= key.items() for row in rows):
-                continue
-            started = time.process_time()
-            values = Estimate.of(
-                regrets(CASES[case], name, n_users=options.users, epsilon=options.epsilon, seeds=seeds)
-            )
-            seconds = (time.process_time() - started) / options.reps
-            row = key | {
-                "average_regret": values.mean,
-                "stderr": values.standard_error,
-                "cpu_per_run": seconds,
-            }
-            rows.append(row)
-            sys.stdout.write(json.dumps(row) + "\n")
-            sys.stdout.flush()
-            if options.out is not None:
-                options.out.write_text(json.dumps(rows, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+ITEMS = {
+    "transfer": Item(
+        about="what sources are worth to this library's own tree",
+        cells=_cells,
+        key=("case", "world", "users", "epsilon", "reps", "first_seed"),
+        shown={
+            "case": "",
+            "world": "",
+            "users": ",",
+            "epsilon": "g",
+            "average_regret": ".4f",
+            "stderr": ".4f",
+        },
+        file="transfer",
+    )
+}

@@ -1,11 +1,7 @@
-"""How the constants of `ma2025_methods.CHOSEN` were chosen: on people who are not reported on.
+"""How the constants of `methods.CHOSEN` were chosen: on people who are not reported on.
 
-Nine candidates a method; where ours is not concerned, nine more around the best.
-
-    python -m dpbandits.lab.papers.ma2025.tuning constants --out docs/_results/ma2025-tuning.json
-    python -m dpbandits.lab.papers.ma2025.tuning constants --fine --reps 4 --out
-    docs/_results/ma2025-tuning.json
-    python -m dpbandits.lab.papers.ma2025.tuning mechanisms
+Items `tuning` (nine candidates a method), `tuning-fine` (where ours is not concerned, nine more around the
+best) and `mechanisms` (the vector mechanisms of the gradient learners, everything else at its default).
 
 Candidates run on the tuning halves of the real tables, whose people are never reported on, with tuning
 seeds, at two pairs (epsilon, epsilon of the source). A candidate's score is its regret over that of a random
@@ -14,22 +10,21 @@ nine coarse candidates is tried again with eight around it. One set of constants
 and pairs, one without and one with sources. `adult` is read from the folder that DPBANDITS_DATA names.
 """
 
-import argparse
-import json
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dpbandits.lab.evaluation.seeds import report_seeds
+from dpbandits._typing import Seed
 from dpbandits.lab.papers.ma2025.local import TUNING_GRID
 from dpbandits.lab.papers.ma2025.methods import Source, curve, world_and_sources
-from dpbandits.lab.study import Record, Task, run_tasks
-from dpbandits.lab.worlds.classification_tables import CLASSIFICATION_TABLES
+from dpbandits.lab.study import Cell, Choice, Item, Record, Row, values_of
+from dpbandits.lab.worlds.classification import CLASSIFICATION_TABLES
 
-__all__ = ["GRIDS", "score"]
+__all__ = ["FINE", "GRIDS", "ITEMS", "TuningCell", "score"]
 
 PAIRS = ((1.0, 8.0), (4.0, 2.0))
 """(epsilon, epsilon of the source) at which candidates run; methods without sources see the first of each."""
@@ -109,90 +104,96 @@ def score(
     return float(found[-1] / (1.0 - 1.0 / one.n_arms))
 
 
-def _scores(
-    candidates: Sequence[tuple[str, dict[str, Any]]], options: argparse.Namespace
-) -> list[dict[str, Any]]:
-    seeds = report_seeds(0, options.reps, tuning=True)
-    rows = []
-    for entry, constants in candidates:
-        cells = [(table, pair) for table in options.tables for pair in PAIRS]
-        tasks = [
-            Task(
-                cell=f"{entry} {table} {pair}",
-                seed=seed,
-                settings=constants,
-                run=_Run(entry, constants, table, pair),
-            )
-            for table, pair in cells
-            for seed in seeds
+@dataclass(frozen=True, kw_only=True)
+class TuningCell(Cell):
+    """A candidate on tables.
+
+    Attributes:
+        entry: method, `+` behind it where it has sources.
+        constants: of the candidate.
+        tables: names.
+        stage: coarse or fine.
+    """
+
+    entry: str
+    constants: Mapping[str, Any]
+    tables: tuple[str, ...]
+    stage: str
+
+    fields: ClassVar = {"column": "entry"}
+
+    @property
+    def world(self) -> str:
+        """The first table: a choice of worlds has chosen the tables already."""
+        return self.tables[0]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The pairs."""
+        return {"pairs": PAIRS}
+
+    def simulate(self, seed: Seed) -> Record:
+        """Scores of one crowd on every table at every pair."""
+        cells = product(self.tables, PAIRS)
+        return {
+            "scores": [score(self.entry, dict(self.constants), table=t, pair=p, seed=seed) for t, p in cells]
+        }
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """The mean over tables, pairs and seeds; its error is that of crowds on these tables."""
+        scores = values_of(records, "scores")
+        error = np.sqrt((scores.var(axis=0, ddof=1) / len(scores)).sum()) / scores.shape[1]
+        return [
+            {
+                "entry": self.entry,
+                "constants": dict(self.constants),
+                "score": float(scores.mean()),
+                "stderr": float(error),
+                "stage": self.stage,
+                "reps": len(records),
+            }
         ]
-        values = np.array([record["score"] for record in run_tasks(tasks, jobs=options.jobs)])
-        by_cell = values.reshape(len(cells), len(seeds))
-        error = np.sqrt((by_cell.var(axis=1, ddof=1) / len(seeds)).sum()) / len(cells)
-        row = {"entry": entry, "constants": constants, "score": float(values.mean()), "stderr": float(error)}
-        rows.append(row)
-        sys.stdout.write(json.dumps(row) + "\n")
-        sys.stdout.flush()
-    return rows
 
 
-class _Run:
-    """`score` as a record; picklable."""
-
-    def __init__(self, entry: str, constants: dict[str, Any], table: str, pair: tuple[float, float]) -> None:
-        self.entry, self.constants, self.table, self.pair = entry, constants, table, pair
-
-    def __call__(self, seed: int) -> Record:
-        found = score(self.entry, self.constants, table=self.table, pair=self.pair, seed=seed)
-        return {"score": found}
-
-
-def _constants(options: argparse.Namespace) -> None:
-    grids, stage = (FINE, "fine") if options.fine else (GRIDS, "coarse")
-    options.entries = [entry for entry in options.entries if entry in grids]
-    rows = _scores([(entry, one) for entry in options.entries for one in grids[entry]], options)
-    for row in rows:
-        row |= {"stage": stage, "reps": options.reps}
-    if options.out is not None:
-        kept = json.loads(options.out.read_text()) if options.out.exists() else []
-        done = {(row["entry"], row["stage"]) for row in rows}
-        rows = [row for row in kept if (row["entry"], row["stage"]) not in done] + rows
-        options.out.write_text(json.dumps(rows, indent=1) + "\n")
-    for entry in options.entries:
-        own = [row for row in rows if row["entry"] == entry and row["stage"] == stage]
-        best = min(own, key=lambda row: row["score"])
-        sys.stdout.write(f'"{entry}": {best["constants"]},\n')
-
-
-def _mechanisms(options: argparse.Namespace) -> None:
-    """The vector mechanisms of the gradient learners, everything else at its default."""
-    candidates = [
-        (entry, {"mechanism": mechanism})
-        for entry in ("linear", "neural")
-        for mechanism in ("cap", "laplace", "coordinate")
+def _cells(
+    choice: Choice, *, grids: Mapping[str, Sequence[Mapping[str, Any]]], stage: str
+) -> list[TuningCell]:
+    chosen = choice.worlds or CLASSIFICATION_TABLES
+    tables = tuple(table for table in CLASSIFICATION_TABLES if table in chosen)
+    return [
+        TuningCell(entry=entry, constants=constants, tables=tables, stage=stage)
+        for entry, grid in grids.items()
+        for constants in grid
+        if tables
     ]
-    _scores(candidates, options)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse and run one command."""
-    parser = argparse.ArgumentParser(prog="dpbandits.lab.papers.ma2025.tuning", description=__doc__)
-    commands = parser.add_subparsers(required=True)
-    for name, run in (("constants", _constants), ("mechanisms", _mechanisms)):
-        command = commands.add_parser(name)
-        command.add_argument(
-            "--tables", nargs="+", choices=CLASSIFICATION_TABLES, default=CLASSIFICATION_TABLES
-        )
-        command.add_argument("--reps", type=int, default=12)
-        command.add_argument("--jobs", type=int, default=1)
-        command.set_defaults(run=run)
-        if run is _constants:
-            command.add_argument("--entries", nargs="+", choices=sorted(GRIDS), default=list(GRIDS))
-            command.add_argument("--fine", action="store_true", help="the fine candidates")
-            command.add_argument("--out", type=Path, default=None, help="JSON of all scores")
-    options = parser.parse_args(arguments)
-    options.run(options)
+MECHANISMS = {
+    entry: [{"mechanism": mechanism} for mechanism in ("cap", "laplace", "coordinate")]
+    for entry in ("linear", "neural")
+}
+"""The vector mechanisms that the gradient learners were tried with."""
 
 
-if __name__ == "__main__":
-    main()
+def _item(about: str, grids: Mapping[str, Any], stage: str, *, file: str | None, reps: int) -> Item:
+    return Item(
+        about=about,
+        cells=partial(_cells, grids=grids, stage=stage),
+        key=("entry", "constants", "stage"),
+        shown={"entry": "", "constants": _constants_text, "score": ".4f", "stderr": ".4f"},
+        file=file,
+        reps=reps,
+        tuning=True,
+    )
+
+
+def _constants_text(row: Row) -> str:
+    """As Python that can be written into `CHOSEN`."""
+    return str(row["constants"])
+
+
+ITEMS = {
+    "tuning": _item("nine candidates a method", GRIDS, "coarse", file="ma2025-tuning", reps=12),
+    "tuning-fine": _item("nine more around the best", FINE, "fine", file="ma2025-tuning", reps=4),
+    "mechanisms": _item("how gradients are reported", MECHANISMS, "mechanisms", file=None, reps=4),
+}

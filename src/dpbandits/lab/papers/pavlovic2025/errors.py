@@ -1,0 +1,300 @@
+"""What error at what epsilon, on fresh functions, and how it falls with T (item `errors`).
+
+Mean errors over worlds and the law of contexts of five ways to choose; the ridge of each comes from the rule
+that is fixed before data. The column "USCA answer, ridge in hindsight" adds the best ridge and caps in
+hindsight, as a bound. Errors of answers are exact expectations over their law, not draws.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpbandits._typing import IntArray, Seed
+from dpbandits.central.explore_then_commit.calibration import (
+    ANSWER_SPREAD,
+    RIDGES,
+    Plan,
+    plan_answers,
+    plan_release,
+)
+from dpbandits.central.explore_then_commit.estimator import (
+    NOISE_VARIANCE,
+    CoefficientPosterior,
+    PopulationEstimator,
+    prior_variances,
+)
+from dpbandits.central.explore_then_commit.publish import FunctionRelease
+from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, CellSums, integer_caps, integer_weights
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.study import Cell, Choice, Item, Record, Row, mean_and_error
+from dpbandits.lab.worlds.rkhs import BOUND, SETTINGS, RKHSSetting, RKHSWorld, rkhs_setting
+from dpbandits.models.features.eigen import EigenFeatures
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy.calibration import gaussian_mu
+from dpbandits.privacy.noise import SimulatedNoise
+from dpbandits.privacy.selection import exponential_law, permute_and_flip_law
+
+__all__ = ["HINDSIGHT", "ITEM", "METHODS", "ErrorCell", "features_of", "slopes"]
+
+METHODS = ("published calibration", "USCA answer", "USCA release", "non-private", "random")
+HINDSIGHT = "USCA answer, ridge in hindsight"
+DELTA = 1e-6
+_CONTEXTS = 12
+_MOST_CELLS = 4096
+_CHUNK = 1 << 18
+
+
+def features_of(setting: RKHSSetting) -> EigenFeatures:
+    """Eigenfeatures of a setting."""
+    return EigenFeatures(kernel=setting.kernel, measures=(setting.actions, setting.contexts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Plans:
+    """What is fixed before data in a setting at T: estimators and mechanisms of every epsilon.
+
+    Attributes:
+        answers: epsilon -> plans of USCA's answer, the rule's first, candidates in hindsight after it.
+        releases: epsilon -> plan of USCA's release.
+        published: epsilon -> estimator of the published calibration.
+        caps: (k, n) integer caps: none, then those of all answers, then of all releases.
+    """
+
+    features: EigenFeatures
+    answers: dict[float, list[Plan]]
+    releases: dict[float, Plan]
+    published: dict[float, PopulationEstimator]
+    caps: IntArray
+
+
+@lru_cache(maxsize=2)
+def _plans(setting: str, rounds: int, epsilons: tuple[float, ...], *, hindsight: bool) -> _Plans:
+    features = features_of(rkhs_setting(setting))
+    common: dict[str, Any] = {"n_actions": rkhs_setting(setting).actions.size, "rounds": rounds}
+    ridges = (None, *(_near(RIDGES) if hindsight else ()))
+    answers = {
+        epsilon: [plan_answers(features, **common, epsilon=epsilon, ridge=ridge) for ridge in ridges]
+        for epsilon in epsilons
+    }
+    releases = {
+        epsilon: plan_release(features, **common, noise_multiplier=1.0 / gaussian_mu(epsilon, DELTA))
+        for epsilon in epsilons
+    }
+    plans = [plan for group in answers.values() for plan in group] + list(releases.values())
+    return _Plans(
+        features=features,
+        answers=answers,
+        releases=releases,
+        published={epsilon: _paper_plan(features, **common, epsilon=epsilon) for epsilon in epsilons},
+        caps=np.stack(
+            [integer_caps(np.ones(features.n_cells)), *(integer_caps(plan.caps) for plan in plans)]
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorCell(Cell):
+    """All ways to choose, at all epsilons, on the same rounds of one world a seed.
+
+    Attributes:
+        setting: see `SETTINGS`.
+        rounds: T.
+        epsilons: of one answer, or of the release at delta = 1e-6.
+        hindsight: whether the best ridge in hindsight is looked for.
+        column: one of the methods that were chosen.
+    """
+
+    setting: str
+    rounds: int
+    epsilons: tuple[float, ...]
+    hindsight: bool = False
+    column: str = METHODS[0]
+
+    fields: ClassVar = {"world": "setting"}
+
+    def simulate(self, seed: Seed) -> Record:
+        """[method, epsilon, ridge, mean loss against the best action] of every way to choose."""
+        setting = rkhs_setting(self.setting)
+        world = setting.world(seed)
+        plans = _plans(self.setting, self.rounds, self.epsilons, hindsight=self.hindsight)
+        features, n_actions = plans.features, setting.actions.size
+        clean, *sums = _learned(world, setting, plans.caps, self.rounds)
+        held = iter(sums)
+        answered = {epsilon: [next(held) for _ in group] for epsilon, group in plans.answers.items()}
+        posterior = CoefficientPosterior.prior(features.eigenvalues).given(
+            features.psi.T @ (clean * REWARD_UNIT),
+            rounds=self.rounds,
+            noise_variance=np.zeros(features.n_features),
+        )
+        best = world.loss(posterior.tables(features, n_actions)[0].argmax(axis=0))
+        losses: list[list[Any]] = [
+            ["random", None, None, world.random_loss],
+            ["non-private", None, None, best],
+        ]
+        for epsilon in self.epsilons:
+            paper, plan = plans.published[epsilon], plans.releases[epsilon]
+            error = _paper_error(paper, world, clean, epsilon)
+            losses.append(["published calibration", epsilon, paper.ridge, error])
+            answers = [
+                [epsilon, one.estimator.ridge, _answer_error(one, world, own, epsilon)]
+                for one, own in zip(plans.answers[epsilon], answered[epsilon], strict=True)
+            ]
+            losses.append(["USCA answer", *answers[0]])
+            if self.hindsight:
+                losses += [[HINDSIGHT, *answer] for answer in answers]
+            error = _release_error(plan, world, next(held), epsilon)
+            losses.append(["USCA release", epsilon, plan.estimator.ridge, error])
+        return {"losses": losses}
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """One row a method and epsilon; of the ridges in hindsight the best over all worlds."""
+        lines: dict[tuple[str, float | None], list[tuple[float, float, float | None]]] = {}
+        for same in zip(*(record["losses"] for record in records), strict=True):
+            method, epsilon, ridge, _ = same[0]
+            mean, error = mean_and_error(np.array([loss for *_, loss in same]))
+            lines.setdefault((method, epsilon), []).append((mean, error, ridge))
+        rows = []
+        for (method, epsilon), candidates in lines.items():
+            mean, error, ridge = min(candidates, key=lambda one: one[0])
+            rows.append(
+                {
+                    "setting": self.setting,
+                    "method": method,
+                    "rounds": self.rounds,
+                    "epsilon": epsilon,
+                    "ridge": ridge,
+                    "error": mean,
+                    "standard_error": error,
+                    "worlds": len(records),
+                    "first seed": records[0]["seed"],
+                }
+            )
+        return rows
+
+
+def _near(ridges: Sequence[float]) -> Sequence[float]:
+    return [ridge for ridge in ridges if 3.0 <= ridge <= 3000.0]
+
+
+def _learned(world: RKHSWorld, setting: RKHSSetting, caps: IntArray, horizon: int) -> IntArray:
+    """(k, n) integer cell sums of a world's uniformly explored rounds."""
+    held = CellSums(caps)
+    for start in range(0, horizon, _CHUNK):
+        stop = min(start + _CHUNK, horizon)
+        uniforms = PublicCoins(world.seed).uniform("usca/explore", start, stop, 1)[:, 0]
+        actions = setting.actions.cells_at(uniforms)
+        cells = actions * setting.contexts.size + world.contexts(start, stop)
+        held = held.with_rows(cells, world.rewards(start, stop, actions) / BOUND)
+    return held.sums
+
+
+def _looked_at(estimator: PopulationEstimator) -> IntArray:
+    """Context cells over which answers are averaged: a regular part of them."""
+    count = _CONTEXTS if estimator.features.n_cells <= _MOST_CELLS else _CONTEXTS // 2
+    steps = (np.arange(count) + 0.5) / count * estimator.n_contexts
+    return np.unique(steps.astype(np.int64))
+
+
+def _answer_error(plan: Plan, world: RKHSWorld, sums: IntArray, epsilon: float) -> float:
+    """Expected loss of one answer; sums (n,)."""
+    caps = integer_caps(plan.caps)
+    losses = []
+    for context in _looked_at(plan.estimator):
+        influence = plan.estimator.influence(int(context))
+        weights, _ = integer_weights(influence - 0.5 * (influence.max(axis=0) + influence.min(axis=0)))
+        span = 2.0 * float((caps * (weights.max(axis=0) - weights.min(axis=0))).max())
+        scores = (weights @ sums.astype(np.float64))[None]
+        law = permute_and_flip_law(scores, sensitivity=span, epsilon=epsilon)[0]
+        losses.append(world.loss_of_law(law, int(context)))
+    return float(np.mean(losses))
+
+
+def _paper_plan(features: EigenFeatures, n_actions: int, rounds: int, epsilon: float) -> PopulationEstimator:
+    """The published calibration, its ridge by the same rule: noise 1.28 (2 Delta)/epsilon, no caps."""
+    prior = prior_variances(features.eigenvalues)
+    best: tuple[float, PopulationEstimator] | None = None
+    for ridge in RIDGES:
+        estimator = PopulationEstimator(features, n_actions, rounds, ridge)
+        shrinkage, slopes_ = estimator.shrinkage, rounds * estimator.shrinkage
+        noise = (ANSWER_SPREAD * 4.0 * float(estimator.deviation.max()) ** 2 / epsilon) ** 2
+        total = float(prior @ slopes_**2) + NOISE_VARIANCE * rounds * float(shrinkage @ shrinkage) + noise
+        value = float(prior @ slopes_) ** 2 / total
+        if best is None or value > best[0]:
+            best = (value, estimator)
+    if best is None:
+        raise InvalidParameter("no ridge to choose from")
+    return best[1]
+
+
+def _paper_error(estimator: PopulationEstimator, world: RKHSWorld, sums: IntArray, epsilon: float) -> float:
+    """Expected loss under the exponential mechanism at Delta = 2 B sup sigma-bar^2."""
+    span = 4.0 * float(estimator.deviation.max()) ** 2  # 2 Delta, rewards in units of B
+    contexts = _looked_at(estimator)
+    scores = estimator.estimate(np.asarray(sums * REWARD_UNIT, dtype=np.float64))[:, contexts].T
+    laws = exponential_law(scores, sensitivity=span, epsilon=epsilon)
+    return float(np.mean([world.loss_of_law(law, int(c)) for law, c in zip(laws, contexts, strict=True)]))
+
+
+def _release_error(plan: Plan, world: RKHSWorld, sums: IntArray, epsilon: float) -> float:
+    mechanism = FunctionRelease(plan, SimulatedNoise(world.seed), epsilon, DELTA)
+    features = plan.estimator.features
+    prior = CoefficientPosterior.prior(features.eigenvalues)
+    mean, _ = mechanism.update(prior, mechanism.release(sums)).tables(features, plan.estimator.n_actions)
+    return world.loss(mean.argmax(axis=0))
+
+
+def slopes(rows: Sequence[Row], features: EigenFeatures, method: str) -> dict[str, float]:
+    """Least-squares exponents of the error: against T, sqrt(gamma_T/T) and gamma_T/(T epsilon).
+
+    Theorem 4.1 promises an error of order sqrt(gamma_T/T) + gamma_T/(T epsilon), gamma_T at the row's ridge;
+    an exponent of 1 against a term means that the error follows it, above 1 that it falls faster.
+    """
+    chosen = [row for row in rows if row["method"] == method and row["epsilon"] and row["error"] > 0.0]
+    error = np.log([row["error"] for row in chosen])
+    gains = np.array([features.information_gain(row["rounds"], row["ridge"] or 1.0) for row in chosen])
+    counts = np.array([row["rounds"] for row in chosen], dtype=np.float64)
+    losses = np.array([row["epsilon"] for row in chosen], dtype=np.float64)
+    terms = {
+        "T": np.log(counts),
+        "sqrt(gamma/T)": 0.5 * np.log(gains / counts),
+        "gamma/(T epsilon)": np.log(gains / (counts * losses)),
+        "their sum": np.log(np.sqrt(gains / counts) + gains / (counts * losses)),
+    }
+    return {name: float(np.polyfit(term, error, 1)[0]) for name, term in terms.items()}
+
+
+def _cells(choice: Choice) -> list[ErrorCell]:
+    """A cell has all methods: it is run if one of them is chosen."""
+    columns = choice.columns or METHODS
+    wanted = [method for method in (*METHODS, HINDSIGHT) if method in columns]
+    return [
+        ErrorCell(
+            setting=setting,
+            rounds=rounds,
+            epsilons=tuple(choice.epsilons or (0.1, 0.5, 1.0, 5.0)),
+            hindsight=HINDSIGHT in wanted,
+            column=wanted[0],
+        )
+        for setting in choice.worlds or SETTINGS
+        for rounds in choice.rounds or (1000, 10_000, 100_000, 1_000_000)
+        if wanted
+    ]
+
+
+ITEM = Item(
+    about="error against T and epsilon",
+    cells=_cells,
+    key=("setting", "rounds", "method", "epsilon"),
+    shown={
+        "setting": "",
+        "rounds": ",",
+        "epsilon": "g",
+        "method": "",
+        "ridge": "g",
+        "error": ".5f",
+        "standard_error": ".5f",
+    },
+)
