@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published import Dubey2021
 from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
@@ -54,16 +54,16 @@ class Case:
 def _block(**changes: Any) -> GPBandit:
     arguments = {
         "kernel": KERNEL,
-        "n_features": 6,
         "domain": DOMAIN,
         "reward_range": REWARDS,
         "horizon": HORIZON,
-        "blocks": BLOCKS,
         "privacy": JointDP(epsilon=4.0, delta=1e-6),
         "noise": SimulatedNoise(3),
         "seed": 11,
     }
-    return GPBandit(**(arguments | changes))
+    tuning = {"n_features": 6, "blocks": BLOCKS}
+    tuning |= {name: changes.pop(name) for name in GPTuning.__dataclass_fields__ if name in changes}
+    return GPBandit(**(arguments | changes), tuning=GPTuning(**tuning))
 
 
 def _tree(**changes: Any) -> Dubey2021:

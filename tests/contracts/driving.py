@@ -26,7 +26,7 @@ def drive(policy: BasePolicy, start: int, stop: int) -> list[int]:
 def fingerprint(policy: BasePolicy) -> str:
     """Everything that a policy would save, hashed: equal before and after whatever must change nothing."""
     arrays = {**policy._book.state_arrays(), **policy._arrays()}
-    digest = hashlib.sha256(repr((policy._position, sorted(arrays))).encode())
+    digest = hashlib.sha256(repr((policy._holder.position, sorted(arrays))).encode())
     for name in sorted(arrays):
         digest.update(repr((name, arrays[name].shape, str(arrays[name].dtype))).encode())
         digest.update(np.ascontiguousarray(arrays[name]).tobytes())

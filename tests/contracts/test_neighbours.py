@@ -88,7 +88,7 @@ def test_one_user_moves_all_releases_by_at_most_the_sensitivity(case, change):
     whole, _ = forced(case)
     changed, _ = forced(case, **change)
     moved = np.linalg.norm((whole._released - changed._released).astype(float))
-    assert 0.0 < moved <= whole._release.sensitivity
+    assert 0.0 < moved <= whole._mechanism.sensitivity
 
 
 @releasing_in_blocks
@@ -102,7 +102,7 @@ def test_a_reward_moves_its_own_contribution_and_no_one_elses(case):
     features = low.features(decision_set(TARGET)[:1])
 
     def own(reward):
-        return low._release.mechanism.encode(features, low.reward_range.to_centred(np.array([reward])))
+        return low._mechanism.mechanism.encode(features, low.reward_range.to_centred(np.array([reward])))
 
     for one, other, contribution in (
         (high, low, own(1.0) - own(0.0)),

@@ -91,7 +91,8 @@ def test_a_torn_state_is_refused(case, tmp_path):
 @private
 def test_of_two_copies_one_goes_on(case, tmp_path):
     ledger = MemoryLedger()
-    first = case.make(ledger=ledger)
+    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    first = case.make(ledger=ledger, account="people")
     drive(first, 0, 5)
     first.save(tmp_path / "policy.state")
     second = type(first).load(tmp_path / "policy.state", ledger=ledger)
@@ -140,20 +141,21 @@ def test_a_failed_save_is_tried_again_with_the_same_noise(case, tmp_path, monkey
     policy = case.make()
     policy.save(tmp_path / "policy.state")
     drive(policy, 0, 8)
-    commit = policy._store.commit
+    store = policy._holder._store
+    commit = store.commit
     failed = []
 
     def full_disk(state):
         failed.append(state.arrays["released"].copy())
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(policy._store, "commit", full_disk)
+    monkeypatch.setattr(store, "commit", full_disk)
     for _ in range(2):
         with pytest.raises(OSError, match="no space"):
             ask(policy, 8)
         assert policy._posterior is None
         assert len(policy.released) == 0
-    monkeypatch.setattr(policy._store, "commit", commit)
+    monkeypatch.setattr(store, "commit", commit)
     ask(policy, 8)
     np.testing.assert_array_equal(policy.released, failed[0])
     np.testing.assert_array_equal(failed[0], failed[1])
@@ -224,7 +226,7 @@ def test_a_forked_child_cannot_go_on_nor_waits_for_a_lock(case, monkeypatch, tmp
     holding, release = threading.Event(), threading.Event()
 
     def hold():  # as a thread of the parent may at the fork, which is not there in the child
-        with policy._turn:
+        with policy._holder.turn():
             holding.set()
             release.wait(20)
 

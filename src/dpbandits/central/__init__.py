@@ -14,7 +14,7 @@ from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit
 from dpbandits.central.explore_then_commit.policy import Answer, ExploreThenCommit, NothingToLearn
 from dpbandits.central.explore_then_commit.rows import Shard
-from dpbandits.central.gp_bandit import GPBandit
+from dpbandits.central.gp_bandit import GPBandit, GPTuning
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.central.schedule import default_blocks, growing_blocks
 from dpbandits.models.decision_sets import uniform_decision_sets
@@ -25,6 +25,7 @@ __all__ = [
     "ExpectedError",
     "ExploreThenCommit",
     "GPBandit",
+    "GPTuning",
     "NothingToLearn",
     "PhasedExploreThenCommit",
     "PublishedFunction",

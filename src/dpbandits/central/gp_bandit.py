@@ -13,37 +13,40 @@ positive-definite shift), and departs from it in every part:
 
 Privacy: (epsilon, delta)-joint DP; the unit is one user's whole contribution, decision sets and rewards
 of at most `rounds_per_user` rounds. A round belongs to the block of its ask, whatever becomes of its
-reward. Raw data meets noise in one place, `_release_block`.
+reward. Raw data meets noise in one place, `GPBandit._release`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from dpbandits import _checks, domains
+from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
-from dpbandits.central.configuration import parsed
 from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
 from dpbandits.central.statement import block_release_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.models import features as feature_maps
 from dpbandits.models.decision_sets import PublicSets
 from dpbandits.models.features import Features, mercer_or_given
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
-from dpbandits.policy import BasePolicy, best_choice, uniform_choice
+from dpbandits.policy import BasePolicy, RoundPolicy, best_choice, uniform_choice
 from dpbandits.privacy import definitions
+from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import BlockRelease, Factor, factor_for
 from dpbandits.state.ledger import Ledger
+from dpbandits.state.migration import Migrations
 
-__all__ = ["GPBandit"]
+__all__ = ["GPBandit", "GPTuning"]
 
 THOMPSON_SCALE = 0.25
 """Posterior deviations are multiplied by this before drawing; chosen on tuning seeds."""
@@ -58,23 +61,15 @@ _CHUNK = 2048
 """Decision sets whose Thompson weights are held at a time."""
 
 
-class GPBandit(BasePolicy):
-    """Gaussian-process bandit that learns from a few noisy releases.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GPTuning(Configured):
+    """What of a `GPBandit` most people leave as it is; all of it is public and fixed before any data.
 
     Args:
-        domain: public set that every candidate lies in.
-        reward_range: public (low, high).
-        horizon: rounds in all; the noise is calibrated to the blocks they are cut into. None where it is
-            not known: every block then gets fresh noise by itself (parallel composition), which costs more.
-        privacy: epsilon, delta and `rounds_per_user`.
-        kernel: what the reward function looks like; a public choice.
-        n_features: size of the Mercer feature map of `kernel` over `domain`; more of them fit finer
+        n_features: size of the Mercer feature map of the kernel over the domain; more of them fit finer
             functions and carry more noise.
-        features: another feature map with norm at most 1, instead of `kernel` and `n_features`.
         blocks: round indices at which to release, strictly increasing; default `default_blocks`.
         reporting_delay: rounds that a block's release waits for its last rewards.
-        decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may
-            know what every user was offered; only rewards are protected and the Gram is exact).
         regression: "blocks" (least squares over blocks, shrunk Gram) or "prefix" (last prefix sum: worse
             with few features, and with several hundred the faster one, as its cost does not grow with the
             blocks; see `benchmarks/run.py`).
@@ -85,8 +80,78 @@ class GPBandit(BasePolicy):
             privacy.
         prior_variance: of a feature weight, in squared widths of the reward range.
         thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy.
-        user_ids, clip, seed, ledger, account: see `BasePolicy`.
+
+    Raises:
+        InvalidParameter: a number out of its range.
+    """
+
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        "factor": Factor.from_config,
+        "public_decision_sets": np.asarray,
+    }
+
+    n_features: int = 20
+    blocks: Sequence[int] | None = None
+    reporting_delay: int = 0
+    regression: Regression = "blocks"
+    factor: Factor | None = None
+    public_decision_sets: FloatArray | None = None
+    public_law_spread: float | Literal["likely"] = "likely"
+    prior_variance: float = PRIOR_VARIANCE
+    thompson_scale: float = THOMPSON_SCALE
+
+    def __post_init__(self) -> None:
+        _checks.one_of(self.regression, ("blocks", "prefix"), name="regression")
+        if not (isinstance(self.public_law_spread, str) and self.public_law_spread == "likely"):
+            _checks.number(self.public_law_spread, name="public_law_spread", exclusive=False)
+        _checks.number(self.prior_variance, name="prior_variance")
+        _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False)
+        _checks.integer(self.reporting_delay, name="reporting_delay", minimum=0)
+
+    def resolved(self, domain: domains.Domain, horizon: int | None) -> "GPTuning":
+        """The same with blocks, factor and public sets as a policy uses them."""
+        rounds = LONGEST_HORIZON if horizon is None else horizon
+        blocks = check_boundaries(self.blocks, rounds) if self.blocks is not None else None
+        if blocks is None:
+            blocks = open_ended_blocks(rounds) if horizon is None else default_blocks(rounds)
+        factor = factor_for(blocks, horizon=horizon) if self.factor is None else self.factor
+        if factor.n_blocks != len(blocks):
+            raise InvalidParameter(
+                f"factor mixes {factor.n_blocks} blocks and the schedule has {len(blocks)}"
+            )
+        sets = self.public_decision_sets
+        if sets is not None:
+            sets = domain.validate(sets, name="public sets")
+            if sets.ndim != 3:
+                raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
+        return replace(self, blocks=blocks, factor=factor, public_decision_sets=sets)
+
+
+_TUNED = frozenset(field.name for field in fields(GPTuning))
+
+
+def _tuned(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration of layout 1, whose tuning stood among its parameters, in the present layout."""
+    tuning = {name: value for name, value in config.items() if name in _TUNED}
+    return {**{name: config[name] for name in config if name not in _TUNED}, "tuning": tuning}
+
+
+class GPBandit(BasePolicy):
+    """Gaussian-process bandit that learns from a few noisy releases.
+
+    Args:
+        domain: public set that every candidate lies in.
+        reward_range: public (low, high).
+        horizon: rounds in all; the noise is calibrated to the blocks they are cut into. None where it is
+            not known: every block then gets fresh noise by itself (parallel composition), which costs more.
+        privacy: epsilon, delta and `rounds_per_user`.
+        kernel: what the reward function looks like; a public choice.
+        features: another feature map with norm at most 1, instead of `kernel`.
+        decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may
+            know what every user was offered; only rewards are protected and the Gram is exact).
+        user_ids, clip, seed, ledger, account: see `RoundPolicy`.
         noise: default `SecureNoise()`; `SimulatedNoise(seed)` for studies protects nobody.
+        tuning: see `GPTuning`.
 
     Raises:
         InvalidParameter: arguments that do not fit together.
@@ -100,13 +165,25 @@ class GPBandit(BasePolicy):
         >>> import dpbandits as dpb
         >>> policy = GPBandit(
         ...     kernel=dpb.kernels.SquaredExponential(lengthscale=0.3), domain=dpb.Box(low=[0], high=[1]),
-        ...     reward_range=(0, 1), horizon=100, privacy=JointDP(epsilon=1, delta=1e-6), n_features=5)
+        ...     reward_range=(0, 1), horizon=100, privacy=JointDP(epsilon=1, delta=1e-6))
         >>> decision = policy.ask(np.array([[0.1], [0.9]]), user="u-17")
         >>> policy.tell(decision.id, 1.0).value
         'counted'
     """
 
     kind = "central.BlockGPUCB"
+    state_version = 2
+    state_migrations: ClassVar[Migrations] = {
+        1: lambda state: replace(state, version=2, public={"config": _tuned(state.public["config"])})
+    }
+    config_omits = RoundPolicy.config_omits | {"kernel"}  # the features say it
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        **RoundPolicy.config_parsers,
+        "features": feature_maps.from_config,
+        "privacy": definitions.from_config,
+        "noise": noise_sources.from_config,
+        "tuning": GPTuning.from_config,
+    }
 
     def __init__(
         self,
@@ -116,23 +193,15 @@ class GPBandit(BasePolicy):
         horizon: int | None,
         privacy: JointDP,
         kernel: Kernel | None = None,
-        n_features: int = 20,
         features: Features | None = None,
-        blocks: Sequence[int] | None = None,
-        reporting_delay: int = 0,
         decision_sets: Literal["private", "public"] = "private",
-        regression: Regression = "blocks",
-        factor: Factor | None = None,
-        public_decision_sets: FloatArray | None = None,
-        public_law_spread: float | Literal["likely"] = "likely",
-        prior_variance: float = PRIOR_VARIANCE,
-        thompson_scale: float = THOMPSON_SCALE,
         user_ids: bool = True,
         clip: bool = False,
         seed: Seed = 0,
         noise: NoiseSource | None = None,
         ledger: Ledger | None = None,
         account: str | None = None,
+        tuning: GPTuning | None = None,
     ) -> None:
         rounds = LONGEST_HORIZON if horizon is None else horizon
         super().__init__(
@@ -147,60 +216,36 @@ class GPBandit(BasePolicy):
             account=account,
         )
         _checks.one_of(decision_sets, ("private", "public"), name="decision_sets")
-        _checks.one_of(regression, ("blocks", "prefix"), name="regression")
-        if not (isinstance(public_law_spread, str) and public_law_spread == "likely"):
-            _checks.number(public_law_spread, name="public_law_spread", exclusive=False)
-        _checks.number(prior_variance, name="prior_variance")
-        _checks.number(thompson_scale, name="thompson_scale", exclusive=False)
-        _checks.integer(reporting_delay, name="reporting_delay", minimum=0)
-        if _checks.integer(rounds, name="horizon") > LONGEST_HORIZON:
+        if rounds > LONGEST_HORIZON:
             raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
         if horizon is not None:
             definitions.warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
+        tuning = GPTuning() if tuning is None else tuning
         self.open_ended = horizon is None
         self.privacy = privacy
-        self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features)
-        if blocks is None:
-            self.blocks = open_ended_blocks(rounds) if horizon is None else default_blocks(horizon)
-        else:
-            self.blocks = check_boundaries(blocks, rounds)
-        self.reporting_delay = reporting_delay
+        self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=tuning.n_features)
         self.decision_sets = decision_sets
-        self.regression = regression
-        self.public_decision_sets = (
-            None
-            if public_decision_sets is None
-            else domain.validate(public_decision_sets, name="public sets")
-        )
-        if self.public_decision_sets is not None and self.public_decision_sets.ndim != 3:
-            raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
-        self.public_law_spread = public_law_spread
-        self.prior_variance = prior_variance
-        self.thompson_scale = thompson_scale
-        self._noise = SecureNoise() if noise is None else noise
-        self._release = BlockRelease(
-            factor=factor_for(self.blocks, horizon=horizon) if factor is None else factor,
+        self.tuning = tuning.resolved(domain, horizon)
+        self.blocks = tuple(self.tuning.blocks)
+        self.noise = SecureNoise() if noise is None else noise
+        self._mechanism = BlockRelease(
+            factor=self.tuning.factor,
             mechanism=GramVectorMechanism(
                 n_features=self.features.n_features,
                 supports=self.features.supports,
                 rounds_per_user=privacy.rounds_per_user,
                 vector_only=decision_sets == "public",
             ),
-            noise=self._noise,
+            noise=self.noise,
             epsilon=privacy.epsilon,
             delta=privacy.delta,
             max_rounds=rounds,
         )
-        if self._release.factor.n_blocks != len(self.blocks):
-            raise InvalidParameter(
-                f"factor mixes {self._release.factor.n_blocks} blocks and the schedule has {len(self.blocks)}"
-            )
         self.features(domain.sample(1, np.random.default_rng(0)))  # a map of another domain fails here
-        size = self._release.mechanism.size
+        size = self._mechanism.mechanism.size
         self._raw_sums = np.zeros((0, size), dtype=np.int64)  # secret
         self._released = np.zeros((0, size), dtype=np.int64)
         self._grams = np.zeros((0, self.features.n_features, self.features.n_features))
-        self._durable = True
         self._posterior: WeightPosterior | None = None
         self._public_data: tuple[FloatArray, FloatArray] | None = None
         self._public_sets: PublicSets | None = None
@@ -212,17 +257,17 @@ class GPBandit(BasePolicy):
         """(epsilon, delta)-joint DP; the same before, during and after the run."""
         return block_release_guarantee(
             self.privacy,
-            self._release,
-            status=self._noise.status,
+            self._mechanism,
+            status=self.noise.status,
             user_ids=self.user_ids,
-            witnessed=self._ledger is not None,
+            witnessed=self._holder.witnessed,
             public_decision_sets=self.decision_sets == "public",
         )
 
     @property
     def batch_boundaries(self) -> tuple[int, ...]:
         """Round indices at which released statistics can change: ask in batches between them."""
-        return tuple(end + self.reporting_delay for end in self.blocks)
+        return tuple(end + self.tuning.reporting_delay for end in self.blocks)
 
     @property
     def released(self) -> IntArray:
@@ -232,29 +277,21 @@ class GPBandit(BasePolicy):
     @property
     def _blocks_out(self) -> int:
         """Releases that are durable; one whose saving failed has not left and is not shown."""
-        return len(self._released) - (not self._durable)
+        return (0, *self.blocks).index(self._settled)
 
     # -- releasing ------------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
-        """Release every block whose time has come; each is durable before anything is made of it."""
-        if not self._durable:  # an earlier attempt to save failed: the same release, no new noise
-            self._make_durable()
-        while self._is_due(len(self._released)):
-            self._release_block(len(self._released))
-            self._make_durable()
+    @property
+    def _rounds_out(self) -> int:
+        return (0, *self.blocks)[len(self._released)]
 
-    def _is_due(self, block: int) -> bool:
-        return block < len(self.blocks) and self._book.asked >= self.blocks[block] + self.reporting_delay
+    def _is_due(self) -> bool:
+        block = len(self._released)
+        return block < len(self.blocks) and self._book.asked >= self.batch_boundaries[block]
 
-    def _make_durable(self) -> None:
-        self._book.close(self.blocks[len(self._released) - 1])
-        self._commit()
-        self._posterior = self._fit()
-        self._durable = True  # last: a fit that failed is tried again, not passed over
-
-    def _release_block(self, block: int) -> None:
+    def _release(self) -> None:
         """Where raw data meets noise: encode the block, mix it with the earlier ones, add noise."""
+        block = len(self._released)
         start, stop = (0, *self.blocks)[block], self.blocks[block]
         if self.decision_sets == "public":
             actions, rewards = self._book.answered(start, stop, missing=self.reward_range.middle)
@@ -264,17 +301,17 @@ class GPBandit(BasePolicy):
             actions, rewards = self._book.told(start, stop)
             features = self.features(actions)
             gram = (stop - start) * self._expected_gram(block)
-        sums = self._release.mechanism.encode(features, self.reward_range.to_centred(rewards))
+        sums = self._mechanism.mechanism.encode(features, self.reward_range.to_centred(rewards))
         raw_sums = np.vstack([self._raw_sums, sums])
-        released = np.vstack([self._released, self._release.release(block, raw_sums)])
+        released = np.vstack([self._released, self._mechanism.release(block, raw_sums)])
         grams = np.concatenate([self._grams, gram[None]])
-        self._raw_sums, self._released, self._grams, self._durable = raw_sums, released, grams, False
+        self._raw_sums, self._grams, self._released = raw_sums, grams, released
 
     def _expected_gram(self, block: int) -> FloatArray:
         """(m, m) mean of phi phi^T when people bring the public sets and the present posterior answers."""
         if self._public_sets is None:
             self._public_sets = PublicSets.of(
-                self.features, self.domain, self.public_decision_sets, seed=self.seed
+                self.features, self.domain, self.tuning.public_decision_sets, seed=self.seed
             )
         if self._posterior is None:
             return self._public_sets.mean_gram_uniform()
@@ -282,32 +319,30 @@ class GPBandit(BasePolicy):
             f"public sets/{block}", 0, len(self._public_sets), self.features.n_features
         )
         return self._public_sets.mean_gram_of_best(
-            self._posterior.sample_weights(normals, scale=self.thompson_scale)
+            self._posterior.sample_weights(normals, scale=self.tuning.thompson_scale)
         )
 
     # -- post-processing of releases ------------------------------------------------------------
 
-    def _fit(self) -> WeightPosterior | None:
+    def _fit(self) -> None:
         """Posterior of the feature weights (rewards centred, width 1) from releases and public data."""
-        posterior = self._fit_releases() if len(self._released) else None
-        if self._public_data is None:
-            return posterior
-        if posterior is None:
-            posterior = WeightPosterior.prior(self.prior_variance, self.features.supports)
-        return posterior.given(*self._public_data, reward_variance=REWARD_VARIANCE)
-
-    def _fit_releases(self) -> WeightPosterior:
-        k = len(self._released)
-        return posterior_from_releases(
-            self._release,
-            self._released,
-            self._grams,
-            block_sizes=np.diff((0.0, *self.blocks[:k])),
-            regression=self.regression,
-            spread=self.public_law_spread,
-            prior_variance=self.prior_variance,
-            supports=self.features.supports,
-        )
+        tuning, supports, k = self.tuning, self.features.supports, len(self._released)
+        posterior = None
+        if k:
+            posterior = posterior_from_releases(
+                self._mechanism,
+                self._released,
+                self._grams,
+                block_sizes=np.diff((0.0, *self.blocks[:k])),
+                regression=tuning.regression,
+                spread=tuning.public_law_spread,
+                prior_variance=tuning.prior_variance,
+                supports=supports,
+            )
+        if self._public_data is not None:
+            posterior = posterior or WeightPosterior.prior(tuning.prior_variance, supports)
+            posterior = posterior.given(*self._public_data, reward_variance=REWARD_VARIANCE)
+        self._posterior = posterior
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
@@ -320,7 +355,7 @@ class GPBandit(BasePolicy):
         for low in range(0, n_sets, _CHUNK):
             high = min(low + _CHUNK, n_sets)
             normals = self._coins.normal("thompson", start + low, start + high, self.features.n_features)
-            weights = self._posterior.sample_weights(normals, scale=self.thompson_scale)
+            weights = self._posterior.sample_weights(normals, scale=self.tuning.thompson_scale)
             scores[low:high] = self.features.project_each(candidates[low:high], weights)
         return best_choice(scores, ties, available), None
 
@@ -329,20 +364,20 @@ class GPBandit(BasePolicy):
         rows = self.domain.validate(points, name="points")
         phi = self.features(rows)
         if self._posterior is None:
-            spread = np.sqrt(self.prior_variance) * np.linalg.norm(phi, axis=-1)
+            spread = np.sqrt(self.tuning.prior_variance) * np.linalg.norm(phi, axis=-1)
             return np.full(len(rows), self.reward_range.middle), self.reward_range.width * spread
         mean, spread = self._posterior.predict(phi)
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers and released quantities."""
-        variances = self._release.factor.prefix_variance()
+        variances = self._mechanism.factor.prefix_variance()
         return {
             **super().diagnostics(),
             "blocks": list(self.blocks),
             "blocks_released": self._blocks_out,
-            "gram_noise_sd": self._release.gram_noise_sd,
-            "vector_noise_sd": self._release.vector_noise_sd,
+            "gram_noise_sd": self._mechanism.gram_noise_sd,
+            "vector_noise_sd": self._mechanism.vector_noise_sd,
             "prefix_noise_factor": [float(np.sqrt(value)) for value in variances],
         }
 
@@ -350,27 +385,12 @@ class GPBandit(BasePolicy):
 
     def to_config(self) -> dict[str, Any]:
         """Everything public that builds this policy anew."""
-        sets = self.public_decision_sets
-        return {
-            **self._base_config(),
-            "horizon": None if self.open_ended else self.horizon,
-            "privacy": self.privacy.to_config(),
-            "features": self.features.to_config(),
-            "blocks": list(self.blocks),
-            "factor": self._release.factor.to_config(),
-            "reporting_delay": self.reporting_delay,
-            "decision_sets": self.decision_sets,
-            "regression": self.regression,
-            "public_decision_sets": None if sets is None else sets.tolist(),
-            "public_law_spread": self.public_law_spread,
-            "prior_variance": self.prior_variance,
-            "thompson_scale": self.thompson_scale,
-            "noise": self._noise.to_config(),
-        }
+        return super().to_config() | ({"horizon": None} if self.open_ended else {})
 
     @classmethod
-    def _parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
-        return parsed(super()._parameters(config))
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Constructor arguments of a configuration, also of layout 1."""
+        return super().arguments(config if "tuning" in config else _tuned(config))
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         phi = self.features(points)
@@ -378,10 +398,10 @@ class GPBandit(BasePolicy):
         if self._public_data is not None:
             gram, vector = gram + self._public_data[0], vector + self._public_data[1]
         self._public_data = (gram, vector)
-        self._posterior = self._fit()
+        self._fit()
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        position = self._noise.position if isinstance(self._noise, SimulatedNoise) else 0
+        position = self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
         gram, vector = self._public_data or (np.zeros((0, 0)), np.zeros(0))
         return {
             "raw_sums": self._raw_sums,
@@ -399,7 +419,7 @@ class GPBandit(BasePolicy):
             position = int(arrays["noise_position"])
         except (KeyError, TypeError) as error:
             raise CorruptState("the saved releases are incomplete") from error
-        m, size = self.features.n_features, self._release.mechanism.size
+        m, size = self.features.n_features, self._mechanism.mechanism.size
         k = len(released)
         if (
             k > len(self.blocks)
@@ -413,7 +433,6 @@ class GPBandit(BasePolicy):
             raise CorruptState("the saved releases contradict the saved configuration")
         self._raw_sums, self._released, self._grams = raw_sums, released, grams
         self._public_data = (gram, vector) if vector.size else None
-        if isinstance(self._noise, SimulatedNoise):
-            self._noise = self._noise.at(position)
-            self._release = replace(self._release, noise=self._noise)
-        self._posterior = self._fit()
+        if isinstance(self.noise, SimulatedNoise):
+            self.noise = self.noise.at(position)
+            self._mechanism = replace(self._mechanism, noise=self.noise)

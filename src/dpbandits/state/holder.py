@@ -115,6 +115,9 @@ class Holder:
         self.lineage, self.position = saved.state.lineage, saved.state.position
         self._store, self._ledger, self._account = saved.store, saved.ledger, account
 
+    def __repr__(self) -> str:
+        return f"Holder(lineage={self.lineage[:8]!r})"
+
     def __reduce__(self) -> NoReturn:
         raise ProtocolError("a Holder cannot be copied or pickled: it stands for one object")
 

@@ -22,21 +22,22 @@ Privacy: (epsilon, delta)-joint DP; the unit is one user's decision sets and rew
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from dpbandits import _checks, domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
-from dpbandits.central.configuration import parsed
 from dpbandits.central.published.printed import Formula, printed_scale
 from dpbandits.central.statement import tree_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.models import features as feature_maps
 from dpbandits.models.features import Features
 from dpbandits.policy import BasePolicy, best_choice
 from dpbandits.privacy import definitions
+from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
@@ -66,7 +67,7 @@ class Dubey2021(BasePolicy):
         failure_probability: alpha of the confidence bounds.
         paper_constants: a printed noise formula instead of the right one.
         acknowledge_broken: must be True where `paper_constants` adds too little noise.
-        user_ids, clip, seed, ledger, account: see `BasePolicy`.
+        user_ids, clip, seed, ledger, account: see `RoundPolicy`.
         noise: default `SecureNoise()`.
 
     Raises:
@@ -77,6 +78,12 @@ class Dubey2021(BasePolicy):
     """
 
     kind = "central.published.Dubey2021"
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        **BasePolicy.config_parsers,
+        "features": feature_maps.from_config,
+        "privacy": definitions.from_config,
+        "noise": noise_sources.from_config,
+    }
 
     def __init__(
         self,
@@ -125,7 +132,7 @@ class Dubey2021(BasePolicy):
         self._mechanism = GramVectorMechanism(
             n_features=features.n_features, ratio=2.0, rounds_per_user=privacy.rounds_per_user
         )
-        self._noise = SecureNoise() if noise is None else noise
+        self.noise = SecureNoise() if noise is None else noise
         self._epoch_release = self._release_of(0)
         if self.guarantee.status == "broken" and not acknowledge_broken:
             raise InvalidParameter(
@@ -140,7 +147,6 @@ class Dubey2021(BasePolicy):
         self._carried = np.zeros(size, dtype=np.int64)  # released sums of finished epochs
         self._carried_variance = 0.0
         self._public = np.zeros((m + 1, m))  # Gram and vector of public data
-        self._durable = True
         self._fit()
 
     def _release_of(self, epoch: int) -> TreeRelease:
@@ -157,7 +163,7 @@ class Dubey2021(BasePolicy):
         return TreeRelease(
             tree=tree,
             mechanism=self._mechanism,
-            noise=self._noise,
+            noise=self.noise,
             epsilon=self.privacy.epsilon,
             delta=self.privacy.delta,
             sigma_override=override,
@@ -170,35 +176,26 @@ class Dubey2021(BasePolicy):
             self.privacy,
             # Printed formulas fall shortest of the right scale in the smallest tree: the first epoch's.
             self._epoch_release if self.paper_constants is None else self._release_of(0),
-            status=self._noise.status,
+            status=self.noise.status,
             user_ids=self.user_ids,
-            witnessed=self._ledger is not None,
+            witnessed=self._holder.witnessed,
             paper_constants=self.paper_constants,
             doubling=self.doubling,
         )
 
     # -- releasing: where raw data meets noise ------------------------------------------------------
 
-    def _prepare(self) -> None:
-        if not self._durable:
-            self._make_durable()
-        if self._rounds_out == self._book.asked:
-            return
-        self._durable = False
-        while self._rounds_out < self._book.asked:
-            self._release_round()
-        self._make_durable()
-
     @property
     def _rounds_out(self) -> int:
         """Rounds whose node has been released, over all epochs."""
         return int(self._clock[1] + self._clock[2])
 
-    def _make_durable(self) -> None:
-        self._book.close(self._rounds_out)
-        self._commit()
-        self._fit()
-        self._durable = True
+    def _is_due(self) -> bool:
+        return self._rounds_out < self._book.asked
+
+    def _release(self) -> None:
+        while self._is_due():
+            self._release_round()
 
     def _release_round(self) -> None:
         """Add one round to the open nodes, and release the node that it completes.
@@ -301,26 +298,10 @@ class Dubey2021(BasePolicy):
 
     def to_config(self) -> dict[str, Any]:
         """Everything public that builds this policy anew."""
-        config = {
-            **self._base_config(),
-            "privacy": self.privacy.to_config(),
-            "features": self.features.to_config(),
-            "norm_bound": self.norm_bound,
-            "failure_probability": self.failure_probability,
-            "paper_constants": self.paper_constants,
-            "acknowledge_broken": self.acknowledge_broken,
-            "noise": self._noise.to_config(),
-        }
-        if self.doubling:
-            config["horizon"] = None
-        return config
-
-    @classmethod
-    def _parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
-        return parsed(super()._parameters(config))
+        return super().to_config() | ({"horizon": None} if self.doubling else {})
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        position = self._noise.position if isinstance(self._noise, SimulatedNoise) else 0
+        position = self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
         return {
             "clock": self._clock,
             "open_nodes": self._open,
@@ -337,8 +318,8 @@ class Dubey2021(BasePolicy):
             opened, nodes = arrays["open_nodes"], arrays["released_nodes"]
             public = arrays["public"]
             variance, position = float(arrays["carried_variance"]), int(arrays["noise_position"])
-            if isinstance(self._noise, SimulatedNoise):
-                self._noise = self._noise.at(position)
+            if isinstance(self.noise, SimulatedNoise):
+                self.noise = self.noise.at(position)
             release = self._release_of(int(clock[0]))
         except (KeyError, TypeError, IndexError, InvalidParameter) as error:
             raise CorruptState("the saved tree is incomplete") from error
@@ -350,4 +331,3 @@ class Dubey2021(BasePolicy):
         self._epoch_release = release
         self._clock, self._carried, self._carried_variance = clock.copy(), carried.copy(), variance
         self._open, self._nodes, self._public = opened.copy(), nodes.copy(), public.copy()
-        self._fit()

@@ -1,6 +1,5 @@
 """Always the same arm: with the arm chosen in hindsight, the bar that using contexts must clear."""
 
-from typing import Any
 
 import numpy as np
 
@@ -70,10 +69,6 @@ class ConstantArm(BasePolicy):
         rows = self.domain.validate(candidates)
         self._check(len(rows), None)
         return self.arm
-
-    def to_config(self) -> dict[str, Any]:
-        """Everything public that builds this policy anew."""
-        return {**self._base_config(), "arm": self.arm}
 
     def _check(self, n_candidates: int, available: BoolArray | None) -> None:
         if self.arm >= n_candidates:

@@ -6,7 +6,7 @@ horizons and as the reference that features are held against.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,11 @@ class FeatureGPUCB(BasePolicy):
     """
 
     kind = "baselines.FeatureGPUCB"
+    config_omits = BasePolicy.config_omits | {"kernel", "n_features"}  # the features say it
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        **BasePolicy.config_parsers,
+        "features": feature_models.from_config,
+    }
 
     def __init__(
         self,
@@ -112,26 +117,6 @@ class FeatureGPUCB(BasePolicy):
         mean, spread = self._model.predict_from_features(self.features(rows))
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
 
-    def to_config(self) -> dict[str, Any]:
-        """Everything public that builds this policy anew."""
-        return {
-            **self._base_config(),
-            "features": self.features.to_config(),
-            "ucb_weight": self.ucb_weight,
-            "prior_variance": self.prior_variance,
-            "noise_variance": self.noise_variance,
-            "update_growth": self.update_growth,
-        }
-
-    @classmethod
-    def _parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
-        parameters = super()._parameters(config)
-        if "kernel" in parameters:
-            parameters["kernel"] = kernels.from_config(parameters["kernel"])
-        if "features" in parameters:
-            parameters["features"] = feature_models.from_config(parameters["features"])
-        return parameters
-
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
@@ -173,6 +158,10 @@ class ExactGPUCB(BasePolicy):
     """
 
     kind = "baselines.ExactGPUCB"
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        **BasePolicy.config_parsers,
+        "kernel": kernels.from_config,
+    }
 
     def __init__(
         self,
@@ -213,21 +202,6 @@ class ExactGPUCB(BasePolicy):
         rows = self.domain.validate(points, name="points")
         mean, spread = self._model.predict(rows)
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
-
-    def to_config(self) -> dict[str, Any]:
-        """Everything public that builds this policy anew."""
-        return {
-            **self._base_config(),
-            "kernel": self.kernel.to_config(),
-            "ucb_weight": self.ucb_weight,
-            "noise_sd": self.noise_sd,
-        }
-
-    @classmethod
-    def _parameters(cls, config: dict[str, Any]) -> dict[str, Any]:
-        parameters = super()._parameters(config)
-        parameters["kernel"] = kernels.from_config(parameters["kernel"])
-        return parameters
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int

@@ -1,6 +1,5 @@
 """Uniformly random choice: learns nothing, reveals nothing; the floor under every other policy."""
 
-from typing import Any
 
 import numpy as np
 
@@ -64,10 +63,6 @@ class Uniform(BasePolicy):
         rows = self.domain.validate(points, name="points")
         spread = self.reward_range.width / np.sqrt(12.0)
         return np.full(len(rows), self.reward_range.middle), np.full(len(rows), spread)
-
-    def to_config(self) -> dict[str, Any]:
-        """Everything public that builds this policy anew."""
-        return self._base_config()
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
