@@ -11,8 +11,13 @@
 
 from dpbandits.central.explore_then_commit.calibration import ExpectedError
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit
-from dpbandits.central.explore_then_commit.policy import Answer, ExploreThenCommit, NothingToLearn
+from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
+from dpbandits.central.explore_then_commit.policy import (
+    Answer,
+    ExploreThenCommit,
+    ExploreTuning,
+    NothingToLearn,
+)
 from dpbandits.central.explore_then_commit.rows import Shard
 from dpbandits.central.gp_bandit import GPBandit, GPTuning
 from dpbandits.central.published_function import PublishedFunction
@@ -24,10 +29,12 @@ __all__ = [
     "ContextLaw",
     "ExpectedError",
     "ExploreThenCommit",
+    "ExploreTuning",
     "GPBandit",
     "GPTuning",
     "NothingToLearn",
     "PhasedExploreThenCommit",
+    "PhasedTuning",
     "PublishedFunction",
     "Shard",
     "default_blocks",

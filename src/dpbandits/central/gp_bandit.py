@@ -17,7 +17,7 @@ reward. Raw data meets noise in one place, `GPBandit._release`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ import numpy as np
 from dpbandits import _checks, domains
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.central.layouts import FlatLayout
 from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
 from dpbandits.central.statement import block_release_guarantee
@@ -44,7 +45,6 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import BlockRelease, Factor, factor_for
 from dpbandits.state.ledger import Ledger
-from dpbandits.state.migration import Migrations
 
 __all__ = ["GPBandit", "GPTuning"]
 
@@ -127,13 +127,7 @@ class GPTuning(Configured):
         return replace(self, blocks=blocks, factor=factor, public_decision_sets=sets)
 
 
-_TUNED = frozenset(field.name for field in fields(GPTuning))
-
-
-def _tuned(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration of layout 1, whose tuning stood among its parameters, in the present layout."""
-    tuning = {name: value for name, value in config.items() if name in _TUNED}
-    return {**{name: config[name] for name in config if name not in _TUNED}, "tuning": tuning}
+_FLAT = FlatLayout(1, GPTuning, {})
 
 
 class GPBandit(BasePolicy):
@@ -173,9 +167,7 @@ class GPBandit(BasePolicy):
 
     kind = "central.BlockGPUCB"
     state_version = 2
-    state_migrations: ClassVar[Migrations] = {
-        1: lambda state: replace(state, version=2, public={"config": _tuned(state.public["config"])})
-    }
+    state_migrations = _FLAT.migrations
     config_omits = RoundPolicy.config_omits | {"kernel"}  # the features say it
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
@@ -390,7 +382,7 @@ class GPBandit(BasePolicy):
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
         """Constructor arguments of a configuration, also of layout 1."""
-        return super().arguments(config if "tuning" in config else _tuned(config))
+        return super().arguments(_FLAT.present(config))
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         phi = self.features(points)

@@ -1,4 +1,6 @@
-r"""What USCA fixes before any data: the ridge, the caps on rewards, and what error to expect.
+r"""What explore-then-commit fixes before any data: how its promise is divided, ridges, caps, noise scales.
+
+`calibrate` gives all of it as one value, a `Calibration`; phases call `calibrated_release` for each.
 
 **Caps.** Every reward is clipped to +-Y(w) at ingestion, w its cell, Y public. What one reward can do to an
 answer or a release is its cap times the influence of its cell; a few cells (corners, where data is
@@ -15,33 +17,49 @@ noise = (1.28 R/eps)^2 for an answer and (2S/mu)^2 sum h for a release (1/mu sta
 multiplier), clip = the mean square that clipping takes from a normal function. All of it is public.
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
+import math
+import warnings
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
-from scipy.special import ndtr
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.explore_then_commit.estimator import (
     NOISE_VARIANCE,
-    SIGNAL_VARIANCE,
+    Plan,
     PopulationEstimator,
+    clip_loss,
     prior_variances,
 )
-from dpbandits.errors import InvalidParameter
+from dpbandits.central.explore_then_commit.publish import FunctionRelease
+from dpbandits.central.explore_then_commit.sums import (
+    REWARD_UNIT,
+    exact_products,
+    integer_caps,
+    integer_weights,
+)
+from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
+from dpbandits.privacy.noise import NoiseSource
 
 __all__ = [
     "RIDGES",
     "SHARES",
+    "Budget",
+    "Calibration",
     "ExpectedError",
-    "Plan",
-    "clip_loss",
+    "NothingToLearn",
+    "calibrate",
+    "calibrated_release",
     "expected_error",
-    "plan_answers",
-    "plan_release",
+    "noise_multiplier",
+    "planned_answers",
+    "planned_release",
 ]
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 3e4, 1e5)
@@ -63,23 +81,17 @@ _MOST_CONTEXTS = 6
 _MOST_ACTIONS = 64
 _DRAWS = 24
 
+NOTHING_TO_LEARN = 0.7
+"""Expected error above this share of a random action's: learning is hardly worth the data."""
 
-@dataclass(frozen=True)
-class Plan:
-    """How one use of the data is calibrated, before data.
+_CRUMB = Decimal("1e-12")
 
-    Attributes:
-        estimator: with the chosen ridge.
-        caps: (n,) in (0, 1], in units of the reward bound.
-        share: of the largest influence.
-        noise_scale: expected noise: mean R/epsilon of answers (about, as R is looked at in each cell's own
-            context), or the standard deviation 2S/mu of a release.
-    """
+_PROBE = 2.0**38
+"""A sensitivity like a release's, to ask the noise source for its multiplier before there is a plan."""
 
-    estimator: PopulationEstimator
-    caps: FloatArray
-    share: float
-    noise_scale: float
+
+class NothingToLearn(DPBanditsWarning):
+    """So few rows at so small an epsilon that hardly anything will be learned."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +114,249 @@ class ExpectedError:
         return self.error / self.random if self.random > 0.0 else 1.0
 
 
-def plan_answers(
+@dataclass(frozen=True)
+class Budget:
+    """How a promise is divided: parts, as decimals, never add up to more than it.
+
+    Attributes:
+        publish_epsilon: of `publish()`; 0 for none.
+        answer_epsilon: of each answer.
+        answers: how many at most.
+    """
+
+    publish_epsilon: float
+    answer_epsilon: float
+    answers: int
+
+    @classmethod
+    def divided(
+        cls, privacy: JointDP, *, histogram: float, publish: float | None, answer: float | None
+    ) -> "Budget":
+        """Divide `privacy` after `histogram` was spent; None asks for the default.
+
+        Raises:
+            InvalidParameter: parts that do not fit.
+        """
+        left = Decimal(repr(privacy.epsilon)) - Decimal(repr(float(histogram)))
+        if left <= 0:
+            raise InvalidParameter("the context histogram has spent the whole epsilon: promise more than it")
+        if privacy.delta == 0.0 and publish:
+            raise InvalidParameter("publish() needs delta > 0: promise one, or keep epsilon for answers")
+        if publish is None and privacy.delta > 0.0 and answer is not None:
+            raise InvalidParameter("with delta > 0 and answer_epsilon, say what publish_epsilon is")
+        kept = Decimal(0)
+        if publish is not None:
+            kept = Decimal(repr(float(publish)))
+        elif privacy.delta > 0.0:
+            kept = left
+        if not (kept.is_finite() and 0 <= kept <= left):
+            raise InvalidParameter("publish_epsilon: expected a number from 0 to the epsilon that is left")
+        rest = left - kept
+        if answer is None:
+            # what rounding left over is not worth an answer
+            return (
+                cls(_at_most(kept), _at_most(rest), 1)
+                if rest > left * _CRUMB
+                else cls(_at_most(kept), 0.0, 0)
+            )
+        each = _checks.number(answer, name="answer_epsilon")
+        count = int(Fraction(rest) / Fraction(Decimal(repr(each))))
+        if count < 1:
+            raise InvalidParameter("answer_epsilon is larger than the epsilon that publish_epsilon leaves")
+        return cls(_at_most(kept), each, count)
+
+
+def _at_most(amount: Decimal) -> float:
+    """The largest float64 that prints as no more than `amount`."""
+    value = float(amount)
+    while Decimal(repr(value)) > amount:
+        value = math.nextafter(value, 0.0)
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Everything that is fixed before data.
+
+    Attributes:
+        privacy: the total promise.
+        budget: how it is divided.
+        answers: ridge and caps of answers, or None.
+        release: the mechanism that publishes the function, or None.
+        caps: (k, n) integer caps of the uses in this order.
+    """
+
+    privacy: JointDP
+    budget: Budget
+    answers: Plan | None
+    release: FunctionRelease | None
+    caps: IntArray
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """Plans by name of their use: "answers", "publish"."""
+        found = {} if self.answers is None else {"answers": self.answers}
+        if self.release is not None:
+            found["publish"] = self.release.plan
+        return found
+
+    def scores(self, plan: Plan, context: int, sums: IntArray) -> tuple[IntArray, int]:
+        """Exact integer scores (A,) of actions at a context cell, and what one user can spread them by.
+
+        Args:
+            plan: of answers.
+            context: a context cell.
+            sums: (n,) cell sums under the caps of answers.
+        """
+        influence = plan.estimator.influence(context)  # (A, n)
+        # a shift that all actions share moves no gap: centred, more bits are left for differences
+        centred = influence - 0.5 * (influence.max(axis=0) + influence.min(axis=0))
+        weights, _ = integer_weights(centred)
+        spread = (weights.max(axis=0) - weights.min(axis=0)).astype(np.int64)
+        span = 2 * self.privacy.rounds_per_user * int((self.caps[0] * spread).max())
+        return exact_products(weights, sums), max(1, span)  # 0 where the kernel tells no action apart here
+
+    def with_caps(self, caps: IntArray) -> "Calibration":
+        """The same with the caps (k, n) of an earlier process, which its sums were cut at.
+
+        Features are computed anew in every process, and their last bits differ between machines and numbers
+        of threads. Sensitivities are always those of the caps that rows were really cut at.
+
+        Raises:
+            CorruptState: caps that it cannot have had.
+        """
+        if np.array_equal(caps, self.caps):
+            return self
+        limit = int(1.0 / REWARD_UNIT)
+        if (
+            caps.shape != self.caps.shape
+            or caps.dtype != np.int64
+            or not ((caps >= 0) & (caps <= limit)).all()
+        ):
+            raise CorruptState("the saved caps contradict the saved configuration")
+        answers, release = self.answers, self.release
+        if answers is not None:
+            answers = replace(answers, caps=caps[0] * REWARD_UNIT)
+        if release is not None:
+            release = replace(release, plan=replace(release.plan, caps=caps[-1] * REWARD_UNIT))
+        return replace(self, answers=answers, release=release, caps=caps.copy())
+
+    def expected_errors(self, bound: float) -> dict[str, ExpectedError]:
+        """Expected loss of each use, in reward units; no data is used."""
+        found = {}
+        for use, plan in self.plans.items():
+            error = expected_error(plan, release=use == "publish")
+            found[use] = ExpectedError(
+                bound * error.error, bound * error.random, bound * error.standard_error
+            )
+        return found
+
+    def warn_of_nothing_to_learn(self, bound: float, *, rounds: int, stacklevel: int) -> None:
+        """NothingToLearn for every use whose expected error is close to a random action's."""
+        for use, expected in self.expected_errors(bound).items():
+            if expected.share > NOTHING_TO_LEARN:
+                warnings.warn(
+                    f"{use}: with {rounds} rows at this epsilon the expected error is "
+                    f"{expected.error:.3g}, a random action's is {expected.random:.3g} (for functions as the "
+                    "kernel expects them): more rows or a larger epsilon are needed before data is touched",
+                    NothingToLearn,
+                    stacklevel=stacklevel + 1,
+                )
+
+    def diagnostics(self) -> dict[str, float]:
+        """Public numbers of the plans."""
+        numbers = {}
+        for use, plan in self.plans.items():
+            estimator = plan.estimator
+            numbers[f"{use}_ridge"] = estimator.ridge
+            numbers[f"{use}_cap_share"] = plan.share
+            numbers[f"{use}_effective_dimension"] = estimator.features.effective_dimension(
+                estimator.rounds, estimator.ridge
+            )
+        return numbers
+
+
+def calibrate(
+    features: EigenFeatures,
+    privacy: JointDP,
+    horizon: int,
+    noise: NoiseSource,
+    budget: Budget,
+    *,
+    ridge: float | None = None,
+    publish_ridge: float | None = None,
+) -> Calibration:
+    """Ridges, caps and noise of all uses, by the rule.
+
+    Args:
+        features: over (actions, contexts).
+        privacy: the total promise.
+        horizon: rows, T.
+        noise: where noise comes from.
+        budget: how the promise is divided.
+        ridge, publish_ridge: tau of answers and of the release, instead of the rule's choice.
+
+    Raises:
+        InvalidParameter: the kernel tells no action from another; noise that leaves the lattice.
+    """
+    n_actions = features.measures[0].size
+    answers: Plan | None = None
+    release: FunctionRelease | None = None
+    caps = []
+    if budget.answers:
+        by_action = features.psi.reshape(n_actions, -1)
+        if np.array_equal(by_action, np.broadcast_to(by_action[:1], by_action.shape)):
+            raise InvalidParameter(
+                "the kernel tells no action from another, so there is nothing to answer: let it look at "
+                "the action columns, and pass at least two actions"
+            )
+        answers = planned_answers(
+            features,
+            n_actions=n_actions,
+            rounds=horizon,
+            rounds_per_user=privacy.rounds_per_user,
+            epsilon=budget.answer_epsilon,
+            ridge=ridge,
+        )
+        caps.append(integer_caps(answers.caps))
+    if budget.publish_epsilon > 0.0:
+        release = calibrated_release(
+            features, privacy, horizon, noise, epsilon=budget.publish_epsilon, ridge=publish_ridge
+        )
+        caps.append(integer_caps(release.plan.caps))
+    return Calibration(privacy, budget, answers, release, np.stack(caps))
+
+
+def calibrated_release(
+    features: EigenFeatures,
+    privacy: JointDP,
+    rounds: int,
+    noise: NoiseSource,
+    *,
+    epsilon: float | None = None,
+    ridge: float | None = None,
+    releases: int = 1,
+) -> FunctionRelease:
+    """A release of the function, one of `releases` that share `privacy`, or this much of its epsilon."""
+    epsilon = privacy.epsilon if epsilon is None else epsilon
+    draws = features.n_features * releases
+    plan = planned_release(
+        features,
+        n_actions=features.measures[0].size,
+        rounds=rounds,
+        rounds_per_user=privacy.rounds_per_user,
+        noise_multiplier=noise_multiplier(noise, epsilon, privacy.delta, draws),
+        ridge=ridge,
+    )
+    return FunctionRelease(plan, noise, epsilon, privacy.delta, privacy.rounds_per_user, draws)
+
+
+def noise_multiplier(noise: NoiseSource, epsilon: float, delta: float, draws: int) -> float:
+    """Noise per sensitivity where all releases together take so many draws."""
+    return noise.gaussian_scale(_PROBE, epsilon, delta, draws=draws)[0] / _PROBE
+
+
+def planned_answers(
     features: EigenFeatures,
     *,
     n_actions: int,
@@ -134,7 +388,7 @@ def plan_answers(
     return Plan(estimator, np.ascontiguousarray(caps.T).ravel(), share, typical / epsilon)
 
 
-def plan_release(
+def planned_release(
     features: EigenFeatures,
     *,
     n_actions: int,
@@ -224,21 +478,6 @@ def _objective(estimator: PopulationEstimator, extra: float) -> float:
 def _caps(influence: FloatArray, share: float) -> FloatArray:
     """min(1, share max/influence): no cell moves more than `share` of the largest influence."""
     return np.asarray(np.minimum(1.0, share * influence.max() / np.maximum(influence, 1e-300)))
-
-
-@lru_cache(maxsize=1)
-def _clip_table() -> tuple[FloatArray, FloatArray]:
-    """E (|f| - Y)_+^2 for f ~ N(0, SIGNAL_VARIANCE), on a grid of Y."""
-    grid = np.linspace(0.0, 1.0, 201)
-    z = grid / np.sqrt(SIGNAL_VARIANCE)
-    density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
-    return grid, 2.0 * SIGNAL_VARIANCE * ((1.0 + z**2) * ndtr(-z) - z * density)
-
-
-def clip_loss(caps: FloatArray) -> FloatArray:
-    """Mean square that clipping at caps takes from a normal function of the expected size."""
-    grid, losses = _clip_table()
-    return np.asarray(np.where(caps >= 1.0, 0.0, np.interp(caps, grid, losses)))
 
 
 def _context_weights(features: EigenFeatures, n_actions: int) -> FloatArray:

@@ -17,7 +17,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["ClippingBias", "clipping_bound", "unsafe_clipping_bias"]
 
-Use = Literal["answers", "release"]
+Use = Literal["answers", "publish"]
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,18 @@ class ClippingBias:
     absolute: float
 
 
-def clipping_bound(usca: ExploreThenCommit, propensities: ArrayLike, *, use: Use = "release") -> FloatArray:
+def clipping_bound(policy: ExploreThenCommit, propensities: ArrayLike, *, use: Use = "publish") -> FloatArray:
     """(A, C) largest bias that clipping can have at each cell, in reward units; public, before any data.
 
     Args:
-        usca: with its caps.
+        policy: with its caps.
         propensities: (A, C) the public design: chance of each action at each context cell.
         use: whose caps.
 
     Raises:
         InvalidData: a table of another shape, or chances outside (0, 1].
     """
-    rules, caps = usca.unsafe_rules, _caps(usca, use)
+    rules, caps = policy.unsafe_rules, _caps(policy, use)
     chances = np.asarray(propensities, dtype=np.float64)
     shape = (rules.actions.size, rules.contexts.size)
     if chances.shape != shape or not ((chances > 0.0) & (chances <= 1.0)).all():
@@ -59,16 +59,16 @@ def clipping_bound(usca: ExploreThenCommit, propensities: ArrayLike, *, use: Use
 
 
 def unsafe_clipping_bias(
-    usca: ExploreThenCommit,
+    policy: ExploreThenCommit,
     contexts: ArrayLike,
     actions: ArrayLike,
     rewards: ArrayLike,
     *,
     propensities: ArrayLike | None = None,
-    use: Use = "release",
+    use: Use = "publish",
 ) -> ClippingBias:
     """What clipping takes from a log of raw rows; see `ExploreThenCommit.learn` for the arguments."""
-    rules, caps = usca.unsafe_rules, _caps(usca, use)
+    rules, caps = policy.unsafe_rules, _caps(policy, use)
     action_cells = rules.action_cells(actions)
     cells = action_cells * rules.contexts.size + rules.contexts.locate(contexts, name="contexts")
     values = rules.centred(rewards, rules.weights(action_cells, propensities))
@@ -78,8 +78,8 @@ def unsafe_clipping_bias(
     )
 
 
-def _caps(usca: ExploreThenCommit, use: Use) -> FloatArray:
-    names = list(usca.uses.plans)
+def _caps(policy: ExploreThenCommit, use: Use) -> FloatArray:
+    names = list(policy.calibration.plans)
     if use not in names:
         raise InvalidParameter(f"use is {use!r}, expected one of {names}")
-    return np.asarray(usca.uses.caps[names.index(use)] * REWARD_UNIT)
+    return np.asarray(policy.calibration.caps[names.index(use)] * REWARD_UNIT)

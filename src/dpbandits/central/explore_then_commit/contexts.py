@@ -102,23 +102,22 @@ class ContextLaw:
         cells: CellMeasure,
         epsilon: float,
         rounds_per_user: int = 1,
-        units: Sequence[object] | None = None,
+        users: Sequence[object] | None = None,
         noise: NoiseSource | None = None,
     ) -> Self:
         """Counts of the protected people's contexts (n, d), with discrete Laplace noise on each cell.
 
         Replacing what one user brings in k rounds moves counts by at most 2 k in all: noise of rate
-        epsilon/(2 k) is epsilon-DP. Negative counts become zero, and every cell keeps a little mass. A
-        `ExploreThenCommit`
-        counts epsilon in its total, and refuses a histogram of fewer rows a user than it promises to cover; a
-        ledger is charged for it by the caller, as there is none here.
+        epsilon/(2 k) is epsilon-DP. Negative counts become zero, and every cell keeps a little mass. An
+        `ExploreThenCommit` counts epsilon in its total, and refuses a histogram of fewer rows a user than it
+        promises to cover; a ledger is charged for it by the caller, as there is none here.
 
         Args:
             contexts: (n, d) rows.
             cells: public cells.
             epsilon: to be spent.
             rounds_per_user: k.
-            units: (n,) whose rows these are; without them k is an unchecked assumption.
+            users: (n,) whose rows these are; without them k is an unchecked assumption.
             noise: default `SecureNoise()`.
 
         Raises:
@@ -129,13 +128,13 @@ class ContextLaw:
         rounds = _checks.integer(rounds_per_user, name="rounds_per_user")
         source = SecureNoise() if noise is None else noise
         located = cells.locate(contexts, name="contexts")
-        if units is not None:
-            if len(units) != len(located):
-                raise InvalidData("units: expected one id a row")
+        if users is not None:
+            if len(users) != len(located):
+                raise InvalidData("users: expected one id a row")
             salt = secrets.token_bytes(16)
-            if max(Counter(user_digest(unit, salt) for unit in units).values(), default=0) > rounds:
+            if max(Counter(user_digest(user, salt) for user in users).values(), default=0) > rounds:
                 raise ContributionExceeded(
-                    f"a unit has more than {rounds} row(s): keep {rounds} by a public rule, or raise "
+                    f"a user has more than {rounds} row(s): keep {rounds} by a public rule, or raise "
                     "rounds_per_user; nothing was counted"
                 )
         counts = np.bincount(located, minlength=cells.size).astype(np.int64)
@@ -143,7 +142,7 @@ class ContextLaw:
         drawn = lattice_laplace(rate, cells.size, words_of(source, stream=_HISTOGRAM_STREAM))
         noisy = np.maximum(counts + drawn, 0).astype(np.float64) + 0.5
         measure = cells.with_weights(noisy)
-        return cls(measure, "private histogram", loss, source.status, rounds, units is not None)
+        return cls(measure, "private histogram", loss, source.status, rounds, users is not None)
 
     def check_covers(self, rounds_per_user: int) -> None:
         """Refuse a private histogram whose noise covers fewer rows of a user than are promised to be."""

@@ -17,9 +17,10 @@ bound, so they lie in [-1, 1]. Nothing here is private or random; the arithmetic
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
+from scipy.special import ndtr
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.models.features.eigen import EigenFeatures
@@ -28,7 +29,9 @@ __all__ = [
     "NOISE_VARIANCE",
     "SIGNAL_VARIANCE",
     "CoefficientPosterior",
+    "Plan",
     "PopulationEstimator",
+    "clip_loss",
     "prior_variances",
 ]
 
@@ -111,6 +114,24 @@ class PopulationEstimator:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """How one use of the data is calibrated, before data.
+
+    Attributes:
+        estimator: with the chosen ridge.
+        caps: (n,) in (0, 1], in units of the reward bound.
+        share: of the largest influence.
+        noise_scale: expected noise: mean R/epsilon of answers (about, as R is looked at in each cell's own
+            context), or the standard deviation 2S/mu of a release.
+    """
+
+    estimator: PopulationEstimator
+    caps: FloatArray
+    share: float
+    noise_scale: float
+
+
+@dataclass(frozen=True)
 class CoefficientPosterior:
     """Independent normal beliefs about the coefficients of the eigenfunctions.
 
@@ -144,3 +165,18 @@ class CoefficientPosterior:
         mean = features.psi @ self.mean
         deviation = np.sqrt(features.squares @ self.variance)
         return mean.reshape(n_actions, -1), deviation.reshape(n_actions, -1)
+
+
+@lru_cache(maxsize=1)
+def _clip_table() -> tuple[FloatArray, FloatArray]:
+    """E (|f| - Y)_+^2 for f ~ N(0, SIGNAL_VARIANCE), on a grid of Y."""
+    grid = np.linspace(0.0, 1.0, 201)
+    z = grid / np.sqrt(SIGNAL_VARIANCE)
+    density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
+    return grid, 2.0 * SIGNAL_VARIANCE * ((1.0 + z**2) * ndtr(-z) - z * density)
+
+
+def clip_loss(caps: FloatArray) -> FloatArray:
+    """Mean square that clipping at caps takes from a normal function of the expected size."""
+    grid, losses = _clip_table()
+    return np.asarray(np.where(caps >= 1.0, 0.0, np.interp(caps, grid, losses)))

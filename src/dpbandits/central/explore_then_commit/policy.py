@@ -1,4 +1,4 @@
-r"""USCA: explore uniformly, then answer privately, or release the whole function once for everyone.
+r"""Explore uniformly, then answer privately, or publish the whole function once for everyone.
 
 Implements uniform sampling with covariance approximation (Pavlovic2025, Algorithm 1) in its population
 form. Departs from the paper, as printed in `dpbandits.central.published.pavlovic2025`, where
@@ -9,44 +9,47 @@ form. Departs from the paper, as printed in `dpbandits.central.published.pavlovi
   exactly, instead of 2 B sup sigma-bar^2, which is 2 to 5 times more;
 - answers are drawn by permute-and-flip instead of the exponential mechanism;
 - the ridge follows a rule that is fixed before data;
-- `release()` gives the whole function once, at (epsilon, delta), for any number of predictions.
+- `publish()` gives the whole function once, at (epsilon, delta), for any number of predictions.
 
 Privacy: joint DP; the unit is one user's whole contribution of at most `rounds_per_user` rows. Raw data meets
 noise in two places, `answer` and `FunctionRelease.release`.
 """
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
+from dpbandits._config import Configured
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray, Seed
-from dpbandits.central.explore_then_commit.calibration import ExpectedError
-from dpbandits.central.explore_then_commit.configuration import (
-    arguments_of,
-    check_cells,
-    one_row,
-    reference_of,
+from dpbandits.central.explore_then_commit.calibration import (
+    Budget,
+    ExpectedError,
+    NothingToLearn,
+    calibrate,
 )
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
-from dpbandits.central.explore_then_commit.rows import RowRules, Shard
+from dpbandits.central.explore_then_commit.rows import RowRules, Shard, check_cells, one_row, reference_of
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS
-from dpbandits.central.explore_then_commit.uses import Answer, Budget, NothingToLearn, Uses
+from dpbandits.central.layouts import FlatLayout
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.central.statement import explore_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
+from dpbandits.models import kernels
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy import definitions
+from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, words_of
@@ -55,35 +58,72 @@ from dpbandits.state import State, StateKey
 from dpbandits.state.holder import Held, Holder, in_turn, saved_state
 from dpbandits.state.ledger import Ledger
 
-__all__ = ["Answer", "ExploreThenCommit", "NothingToLearn"]
+__all__ = ["Answer", "ExploreThenCommit", "ExploreTuning", "NothingToLearn"]
 
 _ANSWER_STREAM = 7_000
-_STATE_VERSION = 2
+_STATE_VERSION = 3
 
 
-class ExploreThenCommit(Held):
-    """Pure-epsilon kernel bandit: explore by public coins, learn sums, answer or release.
+@dataclass(frozen=True)
+class Answer:
+    """The best action at a context, as the server privately sees it.
+
+    Attributes:
+        index: of the action's cell.
+        action: (d,) its point.
+        number: how many answers have been given, this one included.
+    """
+
+    index: int
+    action: FloatArray
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploreTuning(Configured):
+    """What of an `ExploreThenCommit` most people leave as it is; all of it is public.
 
     Args:
-        kernel: over (action, context) columns, actions first; a public choice.
-        actions: public actions and the law they are explored with.
-        contexts: the law of contexts; see `ContextLaw`. A measure counts as public knowledge.
-        reward_range: public (low, high).
-        horizon: number of rows, T. Fewer rows bias predictions towards the reference.
-        privacy: the total promise; `rounds_per_user` rows are one unit's.
-        release_epsilon: share of epsilon kept for `release()`, which uses all of delta. By default all that
-            is left of epsilon where delta > 0, else none.
-        answer_epsilon: of each answer; by default all that the release leaves, for one answer.
         reference: public guess of the mean reward, which predictions shrink to; default the middle.
         bound: rewards less the reference, times their weights, are cut at +-bound; default the largest
             distance a reward can have. With weights well above 1, a larger bound trades bias for noise.
-        ridge, release_ridge: tau, instead of the rule's choice.
-        unit_ids: whether rows name their unit.
-        clip: clip rewards into the range instead of refusing those outside.
+        ridge, publish_ridge: tau of answers and of `publish()`, instead of the rule's choice.
         tolerance: see `EigenFeatures`.
+    """
+
+    reference: float | None = None
+    bound: float | None = None
+    ridge: float | None = None
+    publish_ridge: float | None = None
+    tolerance: float = DEFAULT_TOLERANCE
+
+
+_FLAT = FlatLayout(
+    2,
+    ExploreTuning,
+    {"release_epsilon": "publish_epsilon", "release_ridge": "publish_ridge", "unit_ids": "user_ids"},
+)
+
+
+class ExploreThenCommit(Configured, Held):
+    """Pure-epsilon kernel bandit: explore by public coins, learn sums, answer or publish.
+
+    Args:
+        kernel: over (action, context) columns, actions first; a public choice.
+        contexts: the law of contexts; see `ContextLaw`. A measure counts as public knowledge.
+        actions: public actions and the law they are explored with.
+        reward_range: public (low, high).
+        horizon: number of rows, T. Fewer rows bias predictions towards the reference.
+        privacy: the total promise; `rounds_per_user` rows are one user's.
+        publish_epsilon: share of epsilon kept for `publish()`, which uses all of delta. By default all that
+            is left of epsilon where delta > 0, else none.
+        answer_epsilon: of each answer; by default all that publishing leaves, for one answer.
+        user_ids: whether rows name their user.
+        clip: clip rewards into the range instead of refusing those outside.
         seed: public randomness of exploration.
         noise: default `SecureNoise(certificate="near_gaussian")`.
         ledger, account: each answer and the release are charged there before they are drawn.
+        tuning: see `ExploreTuning`.
 
     Raises:
         InvalidParameter: arguments that do not fit together.
@@ -96,41 +136,49 @@ class ExploreThenCommit(Held):
 
     Example:
         >>> from dpbandits.models.kernels import SquaredExponential
-        >>> usca = ExploreThenCommit(
-        ...     kernel=SquaredExponential(lengthscale=0.3), actions=CellMeasure.finite([0.0, 0.5, 1.0]),
-        ...     contexts=CellMeasure.uniform(low=0, high=1, cells=16), reward_range=(0, 1), horizon=5000,
-        ...     privacy=JointDP(epsilon=1.0), unit_ids=False)
+        >>> policy = ExploreThenCommit(
+        ...     kernel=SquaredExponential(lengthscale=0.3),
+        ...     contexts=CellMeasure.uniform(low=0, high=1, cells=16),
+        ...     actions=CellMeasure.finite([0.0, 0.5, 1.0]), reward_range=(0, 1), horizon=5000,
+        ...     privacy=JointDP(epsilon=1.0), user_ids=False)
         >>> rng = np.random.default_rng(0)
-        >>> contexts, actions = rng.random(5000), usca.explore(0, 5000)
-        >>> usca.learn(contexts, actions, 1.0 - np.abs(0.5 * actions - contexts))
-        >>> usca.answer([0.1]).action.tolist()
+        >>> contexts, actions = rng.random(5000), policy.explore(0, 5000)
+        >>> policy.learn(contexts, actions, 1.0 - np.abs(0.5 * actions - contexts))
+        >>> policy.answer([0.1]).action.tolist()
         [0.0]
     """
 
-    kind = "central.USCA"
+    kind = config_type = "central.USCA"
+    config_label = "policy"
+    config_omits = frozenset({"ledger", "account"})
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        "kernel": kernels.from_config,
+        "contexts": ContextLaw.from_config,
+        "actions": CellMeasure.from_config,
+        "reward_range": RewardRange.from_config,
+        "privacy": definitions.from_config,
+        "noise": noise_sources.from_config,
+        "tuning": ExploreTuning.from_config,
+    }
 
     def __init__(
         self,
         *,
         kernel: Kernel,
-        actions: CellMeasure,
         contexts: ContextLaw | CellMeasure,
+        actions: CellMeasure,
         reward_range: RewardRange | tuple[float, float],
         horizon: int,
         privacy: JointDP,
-        release_epsilon: float | None = None,
+        publish_epsilon: float | None = None,
         answer_epsilon: float | None = None,
-        reference: float | None = None,
-        bound: float | None = None,
-        ridge: float | None = None,
-        release_ridge: float | None = None,
-        unit_ids: bool = True,
+        user_ids: bool = True,
         clip: bool = False,
-        tolerance: float = DEFAULT_TOLERANCE,
         seed: Seed = 0,
         noise: NoiseSource | None = None,
         ledger: Ledger | None = None,
         account: str | None = None,
+        tuning: ExploreTuning | None = None,
     ) -> None:
         rows = _checks.integer(horizon, name="horizon")
         if rows > MOST_ROUNDS:
@@ -138,48 +186,49 @@ class ExploreThenCommit(Held):
         self.contexts = ContextLaw.of(contexts)
         check_cells(actions, self.contexts.measure)
         self.contexts.check_covers(privacy.rounds_per_user)
-        self.kernel, self.actions, self.privacy, self.seed = kernel, actions, privacy, seed
-        self.horizon, self.tolerance = rows, tolerance
-        self._noise = SecureNoise(certificate="near_gaussian") if noise is None else noise
+        self.kernel, self.actions, self.privacy, self.horizon = kernel, actions, privacy, rows
+        self.user_ids, self.clip, self.seed = user_ids, clip, seed
+        self.reward_range = RewardRange.of(reward_range)
+        self.noise = SecureNoise(certificate="near_gaussian") if noise is None else noise
         definitions.warn_if_delta_large(privacy.delta, -(-rows // privacy.rounds_per_user))
+        tuning = ExploreTuning() if tuning is None else tuning
+        centre, widest = reference_of(tuning.reference, self.reward_range)
+        bound = widest if tuning.bound is None else _checks.number(tuning.bound, name="bound")
+        self.tuning = replace(tuning, reference=centre, bound=bound)
         self.features = EigenFeatures(
-            kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tolerance
+            kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tuning.tolerance
         )
-        self.ridge, self.release_ridge = ridge, release_ridge
-        self.uses = Uses.planned(
+        budget = Budget.divided(
+            privacy, histogram=self.contexts.epsilon, publish=publish_epsilon, answer=answer_epsilon
+        )
+        self.publish_epsilon = budget.publish_epsilon
+        self.answer_epsilon = budget.answer_epsilon if budget.answers else None
+        self.calibration = calibrate(
             self.features,
-            n_actions=actions.size,
-            rounds=rows,
-            privacy=privacy,
-            budget=Budget.divided(
-                privacy,
-                histogram=self.contexts.epsilon,
-                release=release_epsilon,
-                answer=answer_epsilon,
-            ),
-            noise=self._noise,
-            ridge=ridge,
-            release_ridge=release_ridge,
+            privacy,
+            rows,
+            self.noise,
+            budget,
+            ridge=tuning.ridge,
+            publish_ridge=tuning.publish_ridge,
         )
-        span = RewardRange.of(reward_range)
-        centre, widest = reference_of(reference, span)
         self._rules = RowRules(
-            actions=actions,
             contexts=self.contexts.measure,
-            reward_range=span,
+            actions=actions,
+            reward_range=self.reward_range,
             reference=centre,
-            bound=widest if bound is None else _checks.number(bound, name="bound"),
+            bound=bound,
             clip=clip,
             horizon=rows,
             rounds_per_user=privacy.rounds_per_user,
-            unit_ids=unit_ids,
-            caps=self.uses.caps,
+            user_ids=user_ids,
+            caps=self.calibration.caps,
         )
         self._holder = Holder(self._state, ledger=ledger, account=account)
         self._shard = Shard(self._rules, lineage=self._holder.lineage)
         self._answered = 0
         self._released: tuple[FloatArray, FloatArray] | None = None  # mean and sd, (A, C) in reward units
-        self.uses.warn_of_nothing_to_learn(self._rules.bound, rounds=rows, stacklevel=2)
+        self.calibration.warn_of_nothing_to_learn(bound, rounds=rows, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"ExploreThenCommit(lineage={self._holder.lineage[:8]!r}, answered={self._answered})"
@@ -189,22 +238,22 @@ class ExploreThenCommit(Held):
     @property
     def guarantee(self) -> Guarantee:
         """The total promise; the same before, during and after."""
-        budget, release = self.uses.budget, self.uses.release
+        budget, release = self.calibration.budget, self.calibration.release
         return explore_guarantee(
             self.privacy,
             contexts=self.contexts,
-            status=self._noise.status,
-            unit_ids=self._rules.unit_ids,
+            status=self.noise.status,
+            unit_ids=self.user_ids,
             witnessed=self._holder.witnessed,
             charged=self._holder.charged,
             answers=(budget.answers, budget.answer_epsilon) if budget.answers else None,
             release=None if release is None else release.record(),
-            release_epsilon=budget.release_epsilon,
+            release_epsilon=budget.publish_epsilon,
         )
 
     def expected_error(self) -> dict[str, ExpectedError]:
         """Expected loss against the best action, in reward units, by use; no data is used."""
-        return self.uses.expected_errors(self._rules.bound)
+        return self.calibration.expected_errors(self._rules.bound)
 
     @property
     def unsafe_rules(self) -> RowRules:
@@ -214,7 +263,7 @@ class ExploreThenCommit(Held):
     @property
     def remaining_answers(self) -> int:
         """How many answers the promise still covers."""
-        return self.uses.budget.answers - self._answered
+        return self.calibration.budget.answers - self._answered
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers."""
@@ -225,8 +274,8 @@ class ExploreThenCommit(Held):
             "missing_variance": self.features.missing_variance,
             "answers_given": self._answered,
             "answers_left": self.remaining_answers,
-            "released": self._released is not None,
-            **self.uses.diagnostics(),
+            "published": self._released is not None,
+            **self.calibration.diagnostics(),
         }
 
     # -- learning -----------------------------------------------------------------------------------
@@ -244,10 +293,10 @@ class ExploreThenCommit(Held):
         rewards: ArrayLike,
         *,
         propensities: ArrayLike | None = None,
-        units: Sequence[object] | None = None,
+        users: Sequence[object] | None = None,
     ) -> None:
         """Add rows; see `Shard.learn`. May be called any number of times."""
-        self._shard.learn(contexts, actions, rewards, propensities=propensities, units=units)
+        self._shard.learn(contexts, actions, rewards, propensities=propensities, users=users)
 
     def shard(self) -> Shard:
         """An empty shard: learn elsewhere, then `merge`."""
@@ -268,17 +317,17 @@ class ExploreThenCommit(Held):
             BudgetExceeded: no answers are left; nothing was drawn.
             InvalidData: the context is off the public range.
         """
-        plan, budget = self.uses.answers, self.uses.budget
+        plan, budget = self.calibration.answers, self.calibration.budget
         if plan is None or self._answered >= budget.answers:
             raise BudgetExceeded(
                 f"all {budget.answers} answers that the promise covers were given: nothing was drawn; "
-                "release() gives any number of predictions for one price"
+                "publish() gives any number of predictions for one price"
             )
         cell = int(self.contexts.measure.locate(one_row(context), name="context")[0])
         number = self._answered + 1
         self._holder.charge(f"answer:{number}", epsilon=budget.answer_epsilon)
-        scores, span = self.uses.scores(plan, cell, self._shard.cells.sums[0])
-        words = words_of(self._noise, stream=_ANSWER_STREAM + number)
+        scores, span = self.calibration.scores(plan, cell, self._shard.cells.sums[0])
+        words = words_of(self.noise, stream=_ANSWER_STREAM + number)
         index = permute_and_flip(
             scores.tolist(), sensitivity=span, epsilon=budget.answer_epsilon, words=words
         )
@@ -287,17 +336,17 @@ class ExploreThenCommit(Held):
         return Answer(index, self.actions.points[index], number)
 
     @in_turn
-    def release(self) -> PublishedFunction:
-        """The whole function, once; every call gives the same policy.
+    def publish(self) -> PublishedFunction:
+        """The whole function, once; every call gives the same one.
 
         Raises:
-            BudgetExceeded: no share of the promise was kept for a release.
+            BudgetExceeded: no share of the promise was kept for it.
         """
-        mechanism, budget = self.uses.release, self.uses.budget
+        mechanism, budget = self.calibration.release, self.calibration.budget
         if mechanism is None:
-            raise BudgetExceeded("no release was planned: build with delta > 0 and release_epsilon")
+            raise BudgetExceeded("no share was kept for publishing: build with delta > 0 and publish_epsilon")
         if self._released is None:
-            self._holder.charge("release", epsilon=budget.release_epsilon, delta=self.privacy.delta)
+            self._holder.charge("release", epsilon=budget.publish_epsilon, delta=self.privacy.delta)
             noisy = mechanism.release(self._shard.cells.sums[-1])
             posterior = mechanism.update(CoefficientPosterior.prior(self.features.eigenvalues), noisy)
             self._released = mechanism.tables(
@@ -315,34 +364,16 @@ class ExploreThenCommit(Held):
 
     # -- configuration and state ----------------------------------------------------------------------
 
-    def to_config(self) -> dict[str, Any]:
-        """Everything public that builds this object anew."""
-        rules = self._rules
-        return {
-            "policy": self.kind,
-            "kernel": self.kernel.to_config(),
-            "actions": self.actions.to_config(),
-            "contexts": self.contexts.to_config(),
-            "reward_range": rules.reward_range.to_config(),
-            "horizon": self.horizon,
-            "privacy": self.privacy.to_config(),
-            "release_epsilon": self.uses.budget.release_epsilon,
-            "answer_epsilon": self.uses.budget.answer_epsilon if self.uses.budget.answers else None,
-            "reference": rules.reference,
-            "bound": rules.bound,
-            "ridge": self.ridge,
-            "release_ridge": self.release_ridge,
-            "unit_ids": rules.unit_ids,
-            "clip": rules.clip,
-            "tolerance": self.tolerance,
-            "seed": self.seed,
-            "noise": self._noise.to_config(),
-        }
+    @classmethod
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Constructor arguments of a configuration, also of layout 2."""
+        return super().arguments(_FLAT.present(config))
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], **runtime: Any) -> "ExploreThenCommit":
+    def from_config(cls, config: Mapping[str, Any], **runtime: Any) -> Self:
         """Build what `to_config` described; `runtime` passes noise=, ledger=, account=."""
-        return cls(**{**arguments_of(config, cls), **runtime})
+        with reading(f"a configuration of {cls.kind}"):
+            return cls(**(cls.arguments(config) | runtime))
 
     @in_turn
     def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
@@ -353,7 +384,7 @@ class ExploreThenCommit(Held):
         self._holder.save(path, key=key)
 
     def _state(self, lineage: str, position: int) -> State:
-        noise, none = self._noise, np.zeros((0, 0))
+        noise, none = self.noise, np.zeros((0, 0))
         mean, sd = (none, none) if self._released is None else self._released
         return State(
             kind=self.kind,
@@ -379,35 +410,33 @@ class ExploreThenCommit(Held):
         ledger: Ledger | None = None,
         account: str | None = None,
         key: StateKey | None = None,
-    ) -> "ExploreThenCommit":
+    ) -> Self:
         """Take up a saved state where it stood: same caps, same answers counted, same release.
 
         Raises:
             ForkedState: the ledger has seen this lineage go further than this copy.
             CorruptState, IncompatibleState: the file is torn, or another object's.
         """
-        saved = saved_state(path, kind=cls.kind, version=_STATE_VERSION, ledger=ledger, key=key)
-        state = saved.state
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NothingToLearn)  # said when it was built
-                usca = cls.from_config(state.public["config"])
-            arrays = state.arrays
+        saved = saved_state(
+            path, kind=cls.kind, version=_STATE_VERSION, steps=_FLAT.migrations, ledger=ledger, key=key
+        )
+        arrays = saved.state.arrays
+        with reading("the saved state of an ExploreThenCommit", CorruptState), warnings.catch_warnings():
+            warnings.simplefilter("ignore", NothingToLearn)  # said when it was built
+            policy = cls.from_config(saved.state.public["config"])
             answered, caps = int(arrays["answered"]), arrays["caps"]
             released = arrays["released_mean"], arrays["released_sd"]
-            if isinstance(usca._noise, SimulatedNoise):
-                usca._noise = usca._noise.at(int(arrays["noise_position"]))
-        except (KeyError, TypeError, ValueError, InvalidParameter) as error:
-            raise CorruptState("the saved configuration cannot be read") from error
-        sizes = ((0, 0), (usca.actions.size, usca.contexts.measure.size))
+            if isinstance(policy.noise, SimulatedNoise):
+                policy.noise = policy.noise.at(int(arrays["noise_position"]))
+        sizes = ((0, 0), (policy.actions.size, policy.contexts.measure.size))
         fits = released[0].shape == released[1].shape in sizes and np.isfinite(released).all()
-        if not 0 <= answered <= usca.uses.budget.answers or not fits:
+        if not 0 <= answered <= policy.calibration.budget.answers or not fits:
             raise CorruptState("the saved answers and release contradict the saved configuration")
-        usca.uses = usca.uses.with_caps(caps)
-        usca._rules = replace(usca._rules, caps=usca.uses.caps)
-        usca._holder.take_up(saved, account=account)
-        usca._shard = Shard(usca._rules, lineage=state.lineage)
-        usca._shard.restore(arrays)
-        usca._answered = answered
-        usca._released = released if released[0].size else None
-        return usca
+        policy.calibration = policy.calibration.with_caps(caps)
+        policy._rules = replace(policy._rules, caps=policy.calibration.caps)
+        policy._holder.take_up(saved, account=account)
+        policy._shard = Shard(policy._rules, lineage=saved.state.lineage)
+        policy._shard.restore(arrays)
+        policy._answered = answered
+        policy._released = released if released[0].size else None
+        return policy

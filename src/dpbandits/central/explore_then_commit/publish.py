@@ -12,8 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.explore_then_commit.calibration import Plan, clip_loss
-from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
+from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior, Plan, clip_loss
 from dpbandits.central.explore_then_commit.sums import (
     REWARD_UNIT,
     exact_products,

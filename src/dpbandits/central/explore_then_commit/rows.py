@@ -1,8 +1,7 @@
 """One machine's part of the learning: checks rows, and adds them to integer cell sums.
 
 A shard holds raw statistics and no mechanism. Shards of one `ExploreThenCommit` are merged by adding
-integers, so that
-any split of the rows gives the same sums, bit for bit.
+integers, so that any split of the rows gives the same sums, bit for bit.
 """
 
 import secrets
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from dpbandits._checks import as_numbers
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.explore_then_commit.sums import CellSums
+from dpbandits.central.explore_then_commit.sums import MOST_CELLS, RewardSums
 from dpbandits.domains import RewardRange
 from dpbandits.errors import (
     ContributionExceeded,
@@ -25,16 +24,46 @@ from dpbandits.errors import (
     HorizonExceeded,
     IncompatibleState,
     InvalidData,
+    InvalidParameter,
 )
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.bookkeeping import user_digest
 from dpbandits.state import State, read_state, write_state
 
-__all__ = ["RowRules", "Shard"]
+__all__ = ["RowRules", "Shard", "check_cells", "one_row", "reference_of"]
 
-_KIND = "central.ExploreThenCommit.shard"
+_KIND = "central.USCA.shard"
 _DIGEST_BYTES = 16
 _PART_BYTES = 8
+
+
+def check_cells(actions: CellMeasure, contexts: CellMeasure) -> None:
+    """Refuse what is no measure, and more cells than integer sums are exact over."""
+    if not isinstance(actions, CellMeasure):
+        raise InvalidParameter(f"actions is a {type(actions).__name__}, expected a CellMeasure")
+    cells = actions.size * contexts.size
+    if cells > MOST_CELLS:
+        raise InvalidParameter(f"{cells} cells: integer sums are exact up to {MOST_CELLS}; use coarser bins")
+
+
+def reference_of(reference: float | None, span: RewardRange) -> tuple[float, float]:
+    """Where rewards are counted from, by default the middle, and how far from there they can lie."""
+    centre = span.middle if reference is None else float(reference)
+    if not span.low <= centre <= span.high:
+        raise InvalidParameter("reference: expected a reward inside the reward range")
+    return centre, max(span.high - centre, centre - span.low)
+
+
+def one_row(context: ArrayLike) -> FloatArray:
+    """(1, d) one context (d,), or a number; its columns are checked where it is located.
+
+    Raises:
+        InvalidData: several contexts.
+    """
+    rows = np.atleast_2d(as_numbers(context, name="context"))
+    if rows.ndim != 2 or len(rows) != 1:
+        raise InvalidData(f"context: expected one, of shape (d,), got shape {rows.shape}")
+    return rows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,26 +71,26 @@ class RowRules:
     """What every shard of one `ExploreThenCommit` knows: public cells, bounds and caps.
 
     Args:
-        actions, contexts: public cells and, for actions, the law they were drawn from.
+        contexts, actions: public cells and, for actions, the law they were drawn from.
         reward_range: public (low, high).
         reference: rewards are counted from here.
         bound: B, the largest weight times distance from the reference that is kept.
         clip: move rewards outside the range to it.
         horizon: rows in all.
-        rounds_per_user: rows one unit may have.
-        unit_ids: whether rows name their unit.
+        rounds_per_user: rows one user may have.
+        user_ids: whether rows name their user.
         caps: (k, n) integer caps.
     """
 
-    actions: CellMeasure
     contexts: CellMeasure
+    actions: CellMeasure
     reward_range: RewardRange
     reference: float
     bound: float
     clip: bool
     horizon: int
     rounds_per_user: int
-    unit_ids: bool
+    user_ids: bool
     caps: IntArray
 
     def action_cells(self, actions: ArrayLike) -> IntArray:
@@ -108,15 +137,15 @@ class Shard:
     Args:
         rules: shared by all shards.
         lineage: of the `ExploreThenCommit` it belongs to.
-        salt: secret key of the units' digests, shared by all shards.
+        salt: secret key of the users' digests, shared by all shards.
     """
 
     def __init__(self, rules: RowRules, *, lineage: str, salt: bytes | None = None) -> None:
         self.rules = rules
         self.lineage = lineage
-        self.cells = CellSums(rules.caps)
+        self.cells = RewardSums(rules.caps)
         self._salt = secrets.token_bytes(_DIGEST_BYTES) if salt is None else salt
-        self._units: Counter[bytes] = Counter()
+        self._users: Counter[bytes] = Counter()
         self._parts = {secrets.token_bytes(_PART_BYTES)}  # this shard, and all that were merged into it
 
     def __repr__(self) -> str:
@@ -133,7 +162,7 @@ class Shard:
         rewards: ArrayLike,
         *,
         propensities: ArrayLike | None = None,
-        units: Sequence[object] | None = None,
+        users: Sequence[object] | None = None,
     ) -> None:
         """Add rows: contexts (n, d), actions (n,) or (n, d), rewards (n,); all checked before any counts.
 
@@ -143,12 +172,12 @@ class Shard:
             rewards: inside the reward range, or clipped to it.
             propensities: (n,) chance each row's action had, by a public function of public strata; leave it
                 out where actions were drawn from the law of actions.
-            units: (n,) ids of the persons the rows belong to.
+            users: (n,) ids of the persons the rows belong to.
 
         Raises:
-            InvalidData: rows off the public ranges, propensities outside (0, 1], units missing.
+            InvalidData: rows off the public ranges, propensities outside (0, 1], users missing.
             HorizonExceeded: more rows than the noise is calibrated to.
-            ContributionExceeded: a unit has more rows than are covered.
+            ContributionExceeded: a user has more rows than are covered.
         """
         rules = self.rules
         action_cells = rules.action_cells(actions)
@@ -160,10 +189,10 @@ class Shard:
             )
         values = rules.centred(rewards, rules.weights(action_cells, propensities))
         self._check_horizon(len(values))
-        fresh = self._check_units(units, len(values))
+        fresh = self._check_users(users, len(values))
         grown = self.cells.with_rows(action_cells * rules.contexts.size + context_cells, values)
-        # units first: whatever interrupts this may lose rows, and never lets a unit have more of them
-        self._units.update(fresh)
+        # users first: whatever interrupts this may lose rows, and never lets a user have more of them
+        self._users.update(fresh)
         self.cells = grown
 
     def merge(self, other: "Shard") -> None:
@@ -172,20 +201,22 @@ class Shard:
         Raises:
             IncompatibleState: a shard of something else.
             HorizonExceeded: together they have too many rows.
-            ContributionExceeded: a unit has too many, or the shard, or a part of it, was merged before.
+            ContributionExceeded: a user has too many, or the shard, or a part of it, was merged before.
         """
         if other.lineage != self.lineage:
-            raise IncompatibleState("the shard belongs to another USCA: make it with fresh() of this one")
+            raise IncompatibleState(
+                "the shard belongs to another ExploreThenCommit: make it with fresh() of this one"
+            )
         if not self._parts.isdisjoint(other._parts):
             raise ContributionExceeded(
                 "this shard, or a part or copy of it, was merged before, and its rows would count twice: "
                 "give every part of the log a fresh() shard of its own, and merge it once, when it is done"
             )
         self._check_horizon(other.cells.rounds)
-        self._check_counts(other._units)
+        self._check_counts(other._users)
         grown = self.cells.merged(other.cells)
         self._parts |= other._parts
-        self._units.update(other._units)
+        self._users.update(other._users)
         self.cells = grown
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -202,34 +233,34 @@ class Shard:
         """
         state = read_state(path)
         if state.kind != _KIND or state.version != 1 or state.lineage != self.lineage:
-            raise IncompatibleState("the file is not a shard of this USCA")
+            raise IncompatibleState("the file is not a shard of this ExploreThenCommit")
         shard = self.fresh()
         shard.restore(state.arrays)
         return shard
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """What `restore` needs."""
-        digests, parts = b"".join(self._units), b"".join(sorted(self._parts))
+        digests, parts = b"".join(self._users), b"".join(sorted(self._parts))
         return {
             "caps": self.rules.caps.copy(),
             "sums": self.cells.sums.copy(),
             "rounds": np.array(self.cells.rounds),
             "unit_digests": np.frombuffer(digests, dtype=np.uint8).reshape(-1, _DIGEST_BYTES).copy(),
             "parts": np.frombuffer(parts, dtype=np.uint8).reshape(-1, _PART_BYTES).copy(),
-            "unit_rows": np.array(list(self._units.values()), dtype=np.int64),
+            "unit_rows": np.array(list(self._users.values()), dtype=np.int64),
             "salt": np.frombuffer(self._salt, dtype=np.uint8).copy(),
         }
 
     def restore(self, arrays: Any) -> None:
         """Take up saved arrays."""
         try:
-            self.cells = CellSums(self.rules.caps, arrays["sums"].copy(), int(arrays["rounds"]))
+            self.cells = RewardSums(self.rules.caps, arrays["sums"].copy(), int(arrays["rounds"]))
             digests, counts = arrays["unit_digests"], arrays["unit_rows"]
             pairs = zip(digests, counts, strict=True)
-            self._units = Counter({row.tobytes(): int(count) for row, count in pairs})
+            self._users = Counter({row.tobytes(): int(count) for row, count in pairs})
             self._parts = {row.tobytes() for row in arrays["parts"]}
             self._salt = arrays["salt"].tobytes()
-            lengths = {len(self._salt), *map(len, self._units)} | {2 * len(part) for part in self._parts}
+            lengths = {len(self._salt), *map(len, self._users)} | {2 * len(part) for part in self._parts}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptState("the saved sums are incomplete") from error
         if lengths != {_DIGEST_BYTES} or not np.array_equal(arrays["caps"], self.rules.caps):
@@ -242,24 +273,24 @@ class Shard:
                 "it with a longer horizon"
             )
 
-    def _check_units(self, units: Sequence[object] | None, count: int) -> Counter[bytes]:
-        if not self.rules.unit_ids:
-            if units is not None:
-                raise InvalidData("units were given to a policy built with unit_ids=False: leave them out")
+    def _check_users(self, users: Sequence[object] | None, count: int) -> Counter[bytes]:
+        if not self.rules.user_ids:
+            if users is not None:
+                raise InvalidData("users were given to a policy built with user_ids=False: leave them out")
             return Counter()
-        if units is None or len(units) != count:
+        if users is None or len(users) != count:
             raise InvalidData(
-                "every row needs its unit: pass units=, one id a row, or build with unit_ids=False, which "
-                "makes the bound on rows per unit an unchecked assumption"
+                "every row needs its user: pass users=, one id a row, or build with user_ids=False, which "
+                "makes the bound on rows per user an unchecked assumption"
             )
-        fresh = Counter(user_digest(unit, self._salt) for unit in units)
+        fresh = Counter(user_digest(user, self._salt) for user in users)
         self._check_counts(fresh)
         return fresh
 
     def _check_counts(self, fresh: Counter[bytes]) -> None:
         limit = self.rules.rounds_per_user
-        if any(self._units[digest] + rows > limit for digest, rows in fresh.items()):
+        if any(self._users[digest] + rows > limit for digest, rows in fresh.items()):
             raise ContributionExceeded(
-                f"a unit has more than {limit} row(s), which is what the noise covers; nothing was learned: "
-                f"keep {limit} row(s) a unit by a public rule, or raise rounds_per_user"
+                f"a user has more than {limit} row(s), which is what the noise covers; nothing was learned: "
+                f"keep {limit} row(s) a user by a public rule, or raise rounds_per_user"
             )

@@ -8,7 +8,7 @@ come. For each phase the rate with the least expected sum is taken, given that l
 from collections.abc import Sequence
 from itertools import pairwise
 
-from dpbandits.central.explore_then_commit.calibration import ExpectedError, expected_error, plan_release
+from dpbandits.central.explore_then_commit.calibration import ExpectedError, expected_error, planned_release
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 
@@ -48,7 +48,7 @@ class PhaseCosts:
     """Expected losses by number of explored rounds.
 
     Args:
-        features, n_actions, rounds_per_user: as in `plan_release`.
+        features, n_actions, rounds_per_user: as in `planned_release`.
         noise_multiplier: of every phase's release.
     """
 
@@ -64,7 +64,7 @@ class PhaseCosts:
     def error(self, rounds: int) -> ExpectedError:
         """What is still lost a round after exploring for so many rounds, in one release."""
         if rounds not in self._known:
-            plan = plan_release(
+            plan = planned_release(
                 self._features,
                 n_actions=self._n_actions,
                 rounds=rounds,

@@ -18,7 +18,7 @@ __all__ = [
     "MOST_ROUNDS",
     "REWARD_UNIT",
     "WEIGHT_BITS",
-    "CellSums",
+    "RewardSums",
     "exact_products",
     "integer_caps",
     "integer_weights",
@@ -83,7 +83,7 @@ def exact_products(weights: FloatArray, sums: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CellSums:
+class RewardSums:
     """Sums of clipped rewards per cell, for every cap in use. Raw statistics: they must not leave.
 
     Adding gives a new object: whatever interrupts it, no row is counted by half.
@@ -109,9 +109,9 @@ class CellSums:
             raise CorruptState("the saved sums contradict the saved configuration")
 
     def __repr__(self) -> str:
-        return f"CellSums(caps={self.caps.shape})"
+        return f"RewardSums(caps={self.caps.shape})"
 
-    def with_rows(self, cells: IntArray, rewards: FloatArray) -> "CellSums":
+    def with_rows(self, cells: IntArray, rewards: FloatArray) -> "RewardSums":
         """These sums and rewards (n,) in [-1, 1] (larger ones are clipped) at cells (n,).
 
         Raises:
@@ -129,12 +129,12 @@ class CellSums:
                 # float64 adds these integers exactly: a chunk's sums stay below 2^38
                 added = np.bincount(where, weights=np.clip(values, -limit, limit), minlength=size)
                 sums += added.astype(np.int64)
-        return CellSums(self.caps, grown, self.rounds + len(cells))
+        return RewardSums(self.caps, grown, self.rounds + len(cells))
 
-    def merged(self, other: "CellSums") -> "CellSums":
+    def merged(self, other: "RewardSums") -> "RewardSums":
         """These sums and another shard's."""
         if not np.array_equal(self.caps, other.caps):
             raise IncompatibleState(
                 "the other shard was set up with other caps: shards share one configuration"
             )
-        return CellSums(self.caps, self.sums + other.sums, self.rounds + other.rounds)
+        return RewardSums(self.caps, self.sums + other.sums, self.rounds + other.rounds)

@@ -1,11 +1,13 @@
 """Central trust, as published: for reproduction. What we recommend is one level up.
 
 - `Dubey2021`: GP-UCB on quadrature Fourier features with a binary tree of noisy sums (AISTATS 2021).
+- `USCA`: uniform sampling with covariance approximation, one answer (AISTATS 2025).
 - `printed_scale`, `correct_scale`, `real_epsilon`: its noise formulas, what is right, what they give;
   `printed_local_scale`, `correct_local_scale`: the same for the local algorithm.
 """
 
 from dpbandits.central.published.dubey2021 import Dubey2021
+from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.central.published.printed import (
     FORMULAS,
     correct_local_scale,
@@ -17,6 +19,7 @@ from dpbandits.central.published.printed import (
 
 __all__ = [
     "FORMULAS",
+    "USCA",
     "Dubey2021",
     "correct_local_scale",
     "correct_scale",
