@@ -106,7 +106,7 @@ def whole_run(
             reward_range=environment.reward_range,
             horizon=horizon,
             privacy=PRIVACY,
-            regression=regression,
+            tuning=dpb.central.GPTuning(regression=regression),
             noise=dpb.SecureNoise() if secure else dpb.SimulatedNoise(0),
         )
         return dpb.lab.evaluation.run(policy, environment, boundaries=None if batched else range(1, horizon))

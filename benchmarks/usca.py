@@ -43,14 +43,14 @@ def one(name: str, rounds: int) -> dict[str, float]:
 
     usca = ExploreThenCommit(
         kernel=setting.kernel,
-        actions=setting.actions,
         contexts=setting.contexts,
+        actions=setting.actions,
         reward_range=setting.reward_range,
         horizon=rounds,
         privacy=JointDP(epsilon=2.0, delta=1e-9),
-        release_epsilon=1.0,
+        publish_epsilon=1.0,
         answer_epsilon=1.0,
-        unit_ids=False,
+        user_ids=False,
         noise=SimulatedNoise(1),
     )
     mark()
@@ -58,21 +58,21 @@ def one(name: str, rounds: int) -> dict[str, float]:
     mark()
     usca.answer(np.full(setting.contexts.dim, 0.3))
     mark()
-    policy = usca.release()
+    policy = usca.publish()
     mark()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     asked = rng.random((PREDICTED, setting.contexts.dim))
     mark()
     policy.predict(asked)
     mark()
-    setup, learn, answer, release, _, predict = np.diff(marks)
+    setup, learn, answer, publish, _, predict = np.diff(marks)
     return {
         "cells": usca.features.n_cells,
         "features": usca.features.n_features,
         "setup": setup,
         "learn": learn,
         "answer": answer,
-        "release": release,
+        "publish": publish,
         "predicted per second": PREDICTED / predict,
         "actions": setting.actions.size,
         "peak GB": peak / 1e6,
@@ -90,7 +90,7 @@ def main() -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}, one thread\n")
     print(
-        "| setting | cells | features | T | setup s | learn s | answer s | release s "
+        "| setting | cells | features | T | setup s | learn s | answer s | publish s "
         "| contexts x actions predicted a second | peak GB | above idle GB |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
@@ -100,7 +100,7 @@ def main() -> None:
         v = json.loads(done.stdout)
         print(
             f"| {name} | {v['cells']:,} | {v['features']} | {rounds:,} | {v['setup']:.2f} | {v['learn']:.3f} "
-            f"| {v['answer']:.3f} | {v['release']:.3f} | {v['predicted per second']:,.0f} x {v['actions']} "
+            f"| {v['answer']:.3f} | {v['publish']:.3f} | {v['predicted per second']:,.0f} x {v['actions']} "
             f"| {v['peak GB']:.2f} | {v['above idle GB']:.2f} |"
         )
 

@@ -3,7 +3,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.audit import Guesses, attack_reward
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import FeatureGPUCB, Uniform
 from dpbandits.lab.worlds import dubey2021_figure1
@@ -20,10 +20,9 @@ def private(epsilon):
             domain=WORLD.domain,
             reward_range=WORLD.reward_range,
             horizon=40,
-            blocks=[10],
             privacy=dpb.JointDP(epsilon=epsilon, delta=1e-6),
             noise=dpb.SimulatedNoise(trial),
-            regression="prefix",
+            tuning=GPTuning(blocks=[10], regression="prefix"),
         )
 
     return make

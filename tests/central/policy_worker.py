@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 
 HORIZON = 800
 BLOCKS = tuple(range(4, HORIZON, 4))
@@ -22,16 +22,14 @@ BLOCKS = tuple(range(4, HORIZON, 4))
 def build(ledger):
     return GPBandit(
         kernel=dpb.kernels.SquaredExponential(lengthscale=0.5),
-        n_features=3,
         domain=dpb.Box(low=[0.0], high=[1.0]),
         reward_range=(0, 1),
         horizon=HORIZON,
-        blocks=BLOCKS,
-        regression="prefix",
         privacy=dpb.JointDP(epsilon=1.0, delta=1e-6),
         noise=dpb.SecureNoise(),
         ledger=ledger,
         account="people",
+        tuning=GPTuning(n_features=3, blocks=BLOCKS, regression="prefix"),
     )
 
 

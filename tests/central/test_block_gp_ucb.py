@@ -7,6 +7,7 @@ import dpbandits as dpb
 from dpbandits.central import GPBandit
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
+from tuning import built
 
 ARGUMENTS = {
     "kernel": dpb.kernels.SquaredExponential(lengthscale=0.4),
@@ -48,7 +49,7 @@ ARGUMENTS = {
 )
 def test_arguments_that_do_not_fit_are_refused_at_once(wrong):
     with pytest.raises(InvalidParameter):
-        GPBandit(**(ARGUMENTS | wrong))
+        built(GPBandit, ARGUMENTS | wrong)
 
 
 def test_features_of_another_domain_are_refused_at_once():
@@ -58,17 +59,17 @@ def test_features_of_another_domain_are_refused_at_once():
         n_features=4,
     )
     with pytest.raises(dpb.errors.DPBanditsError):
-        GPBandit(**(ARGUMENTS | {"kernel": None, "features": line}))
+        built(GPBandit, ARGUMENTS | {"kernel": None, "features": line})
 
 
 def test_noise_can_replace_the_configured_one():
-    config = GPBandit(**ARGUMENTS).to_config()
+    config = built(GPBandit, ARGUMENTS).to_config()
     assert GPBandit.from_config(config).guarantee.status == "simulated"
     assert GPBandit.from_config(config, noise=dpb.SecureNoise()).guarantee.status == "enforced"
 
 
 def test_a_state_saved_alone_can_be_given_a_ledger(tmp_path):
-    policy = GPBandit(**ARGUMENTS)
+    policy = built(GPBandit, ARGUMENTS)
     policy.save(tmp_path / "policy.state")
     ledger = dpb.MemoryLedger()
     with pytest.raises(dpb.errors.IncompatibleState):
@@ -81,7 +82,7 @@ def test_the_same_data_under_less_noise_is_known_better():
     points = np.random.default_rng(0).random((50, 2))
 
     def spread_after_learning(epsilon):
-        policy = GPBandit(**(ARGUMENTS | {"privacy": dpb.JointDP(epsilon=epsilon, delta=1e-6)}))
+        policy = built(GPBandit, ARGUMENTS | {"privacy": dpb.JointDP(epsilon=epsilon, delta=1e-6)})
         sets = np.random.default_rng(1).random((50, 4, 2))
         for start, stop in ((0, 8), (8, 20), (20, 40), (40, 41)):
             users = [f"u{t}" for t in range(start, stop)]
@@ -100,7 +101,7 @@ def answered(policy, count):
 
 def test_a_fit_that_failed_is_tried_again(monkeypatch):
     """It must not leave the policy answering from the release before for ever."""
-    policy = GPBandit(**ARGUMENTS)
+    policy = built(GPBandit, ARGUMENTS)
     answered(policy, 8)
     sets = np.random.default_rng(1).random((3, 2))
     monkeypatch.setattr(policy, "_fit", lambda: 1 / 0)
@@ -116,7 +117,7 @@ def test_a_fit_that_failed_is_tried_again(monkeypatch):
 
 def test_an_interrupt_after_the_release_still_closes_its_rounds(monkeypatch):
     """Otherwise a late reward would be taken, and its teller told that it counts."""
-    policy = GPBandit(**ARGUMENTS)
+    policy = built(GPBandit, ARGUMENTS)
     answered(policy, 7)
     late = policy.ask(np.full((1, 2), 0.5), user="late")
 
@@ -137,8 +138,8 @@ def test_delta_is_compared_with_the_number_of_users():
     arguments = ARGUMENTS | {"horizon": 64, "privacy": dpb.JointDP(epsilon=4, delta=9e-4, rounds_per_user=1)}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        GPBandit(**arguments)
+        built(GPBandit, arguments)
     arguments |= {"horizon": 2048, "privacy": dpb.JointDP(epsilon=4, delta=9e-4, rounds_per_user=2)}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        GPBandit(**arguments)  # 1,024 users: 9e-4 is below one over their number
+        built(GPBandit, arguments)  # 1,024 users: 9e-4 is below one over their number

@@ -18,6 +18,8 @@ from dpbandits.state import MemoryLedger
 
 
 def usca(ledger=None):
+    if ledger is not None:
+        ledger.open_account("people", epsilon=12.0)
     return ExploreThenCommit(
         kernel=SquaredExponential(lengthscale=0.4),
         actions=CellMeasure.uniform(low=0, high=1, cells=5),
@@ -26,9 +28,10 @@ def usca(ledger=None):
         horizon=4000,
         privacy=JointDP(epsilon=12.0),
         answer_epsilon=0.5,
-        unit_ids=False,
+        user_ids=False,
         noise=SecureNoise(),
         ledger=ledger,
+        account=None if ledger is None else "people",
     )
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
+from tuning import built
 
 
 def statement(**changes):
@@ -19,7 +20,7 @@ def statement(**changes):
         "horizon": 40,
         "privacy": JointDP(epsilon=1.0, delta=1e-6),
     }
-    guarantee = GPBandit(**(arguments | changes)).guarantee
+    guarantee = built(GPBandit, arguments | changes).guarantee
     return guarantee, re.sub(r"\s+", " ", guarantee.explain())
 
 
@@ -51,11 +52,11 @@ def test_a_refused_ask_takes_no_round_as_the_statement_says():
     assert not order.enforced
     policy = GPBandit(
         kernel=dpb.kernels.SquaredExponential(lengthscale=0.4),
-        n_features=4,
         domain=dpb.Box(low=[0.0], high=[1.0]),
         reward_range=(0.0, 1.0),
         horizon=40,
         privacy=JointDP(epsilon=1.0, delta=1e-6),
+        tuning=GPTuning(n_features=4),
     )
     with pytest.raises(dpb.errors.InvalidData):
         policy.ask(np.array([[2.0]]), user="one")

@@ -18,6 +18,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.state import MemoryLedger
+from tuning import built
 
 T = 3000
 
@@ -36,7 +37,7 @@ def build(**changes):
         "noise": SimulatedNoise(3),
         "seed": 5,
     }
-    return PhasedExploreThenCommit(**(arguments | changes))
+    return built(PhasedExploreThenCommit, arguments | changes)
 
 
 def drive(policy, start, stop, *, change=None):
@@ -135,7 +136,7 @@ def test_restored_runs_go_on_bit_for_bit(tmp_path):
     assert np.array_equal(np.concatenate([begun, drive(second, 700, 1500)]), expected)
     third = PhasedExploreThenCommit.load(tmp_path / "state")  # written at the second release
     assert np.array_equal(third._released, whole._released)
-    assert third.public_policy.mean.tobytes() == whole.public_policy.mean.tobytes()
+    assert third.published.mean.tobytes() == whole.published.mean.tobytes()
 
 
 def test_charged_once_and_forks_are_refused(tmp_path):

@@ -11,6 +11,7 @@ from dpbandits.errors import InvalidData
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.privacy.prefix_sums import identity
+from tuning import built
 
 SIZES = np.array([24.0, 40.0, 80.0, 160.0, 320.0])
 
@@ -58,13 +59,13 @@ def make(**changes):
         "noise": SimulatedNoise(0),
         "user_ids": False,
     }
-    return GPBandit(**{**arguments, **changes})
+    return built(GPBandit, {**arguments, **changes})
 
 
 def test_unknown_horizon_spends_fresh_noise_in_every_block():
     policy = make(horizon=None)
     assert policy.blocks == open_ended_blocks(1 << 22)
-    assert policy._release.factor == identity(len(policy.blocks))
+    assert policy.tuning.factor == identity(len(policy.blocks))
     assert policy.guarantee.epsilon == 2.0
     rng = np.random.default_rng(0)
     for _ in range(4):

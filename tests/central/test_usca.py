@@ -21,6 +21,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger
+from tuning import built
 
 T = 4000
 
@@ -33,12 +34,12 @@ def build(**changes):
         "reward_range": (0.0, 1.0),
         "horizon": T,
         "privacy": JointDP(epsilon=3.0, delta=1e-6),
-        "release_epsilon": 1.0,
+        "publish_epsilon": 1.0,
         "answer_epsilon": 0.5,
-        "unit_ids": False,
+        "user_ids": False,
         "noise": SimulatedNoise(3),
     }
-    return ExploreThenCommit(**(arguments | changes))
+    return built(ExploreThenCommit, arguments | changes)
 
 
 def rows(n=T, seed=0, usca=None):
@@ -53,7 +54,7 @@ def rows(n=T, seed=0, usca=None):
 def test_learns_answers_and_releases():
     usca = build()
     usca.learn(*rows())
-    policy = usca.release()
+    policy = usca.publish()
     grid = (np.arange(6) + 0.5) / 6
     chosen = (policy.choose(grid) + 0.5) / 7
     assert np.abs(chosen - grid).max() < 0.25
@@ -76,8 +77,8 @@ def test_answers_are_counted_and_refused_beyond_the_promise():
         assert float(ledger.balance("survey").spent_epsilon) == 0.5 * number
     with pytest.raises(BudgetExceeded):
         usca.answer([0.5])
-    usca.release()
-    usca.release()
+    usca.publish()
+    usca.publish()
     balance = ledger.balance("survey")
     assert (float(balance.spent_epsilon), float(balance.spent_delta)) == (3.0, 1e-6)
     assert usca.diagnostics()["answers_left"] == 0
@@ -86,10 +87,10 @@ def test_answers_are_counted_and_refused_beyond_the_promise():
 def test_an_account_that_cannot_pay_gives_nothing():
     ledger = MemoryLedger()
     ledger.open_account("survey", epsilon=0.6)
-    usca = build(ledger=ledger, account="survey", privacy=JointDP(epsilon=2.0), release_epsilon=None)
+    usca = build(ledger=ledger, account="survey", privacy=JointDP(epsilon=2.0), publish_epsilon=None)
     usca.learn(*rows(100))
     usca.answer([0.5])
-    for call in (lambda: usca.answer([0.5]), usca.release):
+    for call in (lambda: usca.answer([0.5]), usca.publish):
         with pytest.raises(BudgetExceeded):
             call()
     assert usca.diagnostics()["answers_given"] == 1
@@ -109,7 +110,7 @@ def test_any_split_into_shards_gives_the_same_bits(tmp_path):
     assert np.array_equal(whole._shard.cells.sums, split._shard.cells.sums)
     for context in (0.1, 0.6):
         assert whole.answer([context]).index == split.answer([context]).index
-    first, second = whole.release(), split.release()
+    first, second = whole.publish(), split.publish()
     assert first.mean.tobytes() == second.mean.tobytes()
     assert first.sd.tobytes() == second.sd.tobytes()
 
@@ -126,9 +127,9 @@ def test_a_restored_run_goes_on_as_an_uninterrupted_one(tmp_path):
     assert [whole.answer([0.3]).index for _ in range(3)] == [second.answer([0.3]).index for _ in range(3)]
     third = ExploreThenCommit.load(tmp_path / "state")  # written by the third answer
     assert third.remaining_answers == 1
-    assert third.release().mean.tobytes() == whole.release().mean.tobytes()
+    assert third.publish().mean.tobytes() == whole.publish().mean.tobytes()
     assert (
-        ExploreThenCommit.load(tmp_path / "state").release().mean.tobytes() == whole.release().mean.tobytes()
+        ExploreThenCommit.load(tmp_path / "state").publish().mean.tobytes() == whole.publish().mean.tobytes()
     )
 
 
@@ -136,9 +137,9 @@ def test_secure_release_is_drawn_once_and_survives_a_restart(tmp_path):
     usca = build(noise=SecureNoise(certificate="near_gaussian"))
     usca.learn(*rows(500))
     usca.save(tmp_path / "state")
-    released = usca.release().mean
-    assert np.array_equal(usca.release().mean, released)
-    assert np.array_equal(ExploreThenCommit.load(tmp_path / "state").release().mean, released)
+    released = usca.publish().mean
+    assert np.array_equal(usca.publish().mean, released)
+    assert np.array_equal(ExploreThenCommit.load(tmp_path / "state").publish().mean, released)
 
 
 def test_only_one_copy_goes_on(tmp_path):
@@ -154,27 +155,27 @@ def test_only_one_copy_goes_on(tmp_path):
 
 
 def test_units_are_counted_over_calls_and_shards():
-    usca = build(unit_ids=True, privacy=JointDP(epsilon=3.0, delta=1e-6, rounds_per_user=2))
+    usca = build(user_ids=True, privacy=JointDP(epsilon=3.0, delta=1e-6, rounds_per_user=2))
     contexts, actions, rewards = rows(6)
-    usca.learn(contexts[:2], actions[:2], rewards[:2], units=["ann", "bob"])
+    usca.learn(contexts[:2], actions[:2], rewards[:2], users=["ann", "bob"])
     shard = usca.shard()
-    shard.learn(contexts[2:4], actions[2:4], rewards[2:4], units=["ann", "cyd"])
+    shard.learn(contexts[2:4], actions[2:4], rewards[2:4], users=["ann", "cyd"])
     usca.merge(shard)
     before = usca._shard.cells.sums.copy()
     with pytest.raises(ContributionExceeded) as caught:
-        usca.learn(contexts[4:5], actions[4:5], rewards[4:5], units=["ann"])
+        usca.learn(contexts[4:5], actions[4:5], rewards[4:5], users=["ann"])
     assert "ann" not in str(caught.value)
     shard = usca.shard()
-    shard.learn(contexts[4:5], actions[4:5], rewards[4:5], units=["ann"])
+    shard.learn(contexts[4:5], actions[4:5], rewards[4:5], users=["ann"])
     with pytest.raises(ContributionExceeded):
         usca.merge(shard)
     with pytest.raises(ContributionExceeded):
-        usca.learn(contexts[:3], actions[:3], rewards[:3], units=["dan"] * 3)
+        usca.learn(contexts[:3], actions[:3], rewards[:3], users=["dan"] * 3)
     with pytest.raises(InvalidData):
         usca.learn(contexts[:1], actions[:1], rewards[:1])
     assert np.array_equal(usca._shard.cells.sums, before)
     with pytest.raises(InvalidData):
-        build().learn(contexts[:1], actions[:1], rewards[:1], units=["ann"])
+        build().learn(contexts[:1], actions[:1], rewards[:1], users=["ann"])
 
 
 def test_logged_rows_are_weighted_by_public_propensities():
@@ -187,7 +188,7 @@ def test_logged_rows_are_weighted_by_public_propensities():
     actions = (design[strata].cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1)
     rewards = np.clip(0.5 + 0.3 * ((actions + 0.5) / 7 - 0.5) * (1 - 2 * contexts), 0, 1)
     chances = design[strata, actions]
-    options = {"horizon": n, "privacy": JointDP(epsilon=50.0, delta=1e-6), "release_epsilon": 50.0}
+    options = {"horizon": n, "privacy": JointDP(epsilon=50.0, delta=1e-6), "publish_epsilon": 50.0}
     usca = build(**(options | {"answer_epsilon": None, "bound": 2.0}))
     table = design[((np.arange(6) + 0.5) / 6 > 0.5).astype(int)].T
     assert clipping_bound(usca, table).max() == 0.0
@@ -197,7 +198,7 @@ def test_logged_rows_are_weighted_by_public_propensities():
     cut = unsafe_clipping_bias(narrow, contexts, actions, extremes, propensities=chances)
     assert 0.0 < cut.absolute <= clipping_bound(narrow, table).max() * 2.0
     usca.learn(contexts, actions, rewards, propensities=chances)
-    mean, _ = usca.release().predict((np.arange(6) + 0.5) / 6)
+    mean, _ = usca.publish().predict((np.arange(6) + 0.5) / 6)
     truth = 0.5 + 0.3 * ((np.arange(7) + 0.5) / 7 - 0.5) * (1 - 2 * (np.arange(6)[:, None] + 0.5) / 6)
     assert np.abs(mean - truth).max() < 0.06
 
@@ -244,9 +245,9 @@ def test_more_rows_than_the_horizon_are_refused():
     [
         {"horizon": 0},
         {"horizon": 2**25},
-        {"release_epsilon": 3.5},
-        {"release_epsilon": -1.0},
-        {"release_epsilon": None},
+        {"publish_epsilon": 3.5},
+        {"publish_epsilon": -1.0},
+        {"publish_epsilon": None},
         {"answer_epsilon": 2.5},
         {"answer_epsilon": 0.0},
         {"reference": 2.0},
@@ -265,7 +266,7 @@ def test_bad_parameters_are_refused(change):
 
 def test_too_little_data_is_said_before_any_is_touched():
     with pytest.warns(NothingToLearn, match=r"expected error .* random"):
-        build(horizon=20, privacy=JointDP(epsilon=0.05), release_epsilon=None, answer_epsilon=None)
+        build(horizon=20, privacy=JointDP(epsilon=0.05), publish_epsilon=None, answer_epsilon=None)
 
 
 def test_the_guarantee_names_everything_and_comes_back():
@@ -281,7 +282,7 @@ def test_the_guarantee_names_everything_and_comes_back():
     assert guarantee.status == "simulated"
     assert guarantee.certificate.delta_at(3.0) <= 1e-6
     assert Guarantee.from_json(guarantee.to_json()) == guarantee
-    pure = build(privacy=JointDP(epsilon=1.0), release_epsilon=None, noise=SecureNoise())
+    pure = build(privacy=JointDP(epsilon=1.0), publish_epsilon=None, noise=SecureNoise())
     assert pure.guarantee.certificate.epsilon == 1.0
     assert pure.guarantee.status == "enforced"
     assert "declared as public knowledge" in pure.guarantee.explain().replace("\n", " ")
@@ -300,10 +301,10 @@ def test_context_laws_say_where_they_come_from():
         ContextLaw(cells, "known", epsilon=1.0)
 
 
-def test_public_policy_is_a_file_that_anyone_can_use(tmp_path):
+def test_published_is_a_file_that_anyone_can_use(tmp_path):
     usca = build()
     usca.learn(*rows(500))
-    policy = usca.release()
+    policy = usca.publish()
     policy.save(tmp_path / "policy")
     again = PublishedFunction.load(tmp_path / "policy")
     assert again.mean.tobytes() == policy.mean.tobytes()
@@ -345,7 +346,7 @@ def test_configuration_builds_the_same_object():
     usca = build()
     again = ExploreThenCommit.from_config(usca.to_config())
     assert again.to_config() == usca.to_config()
-    assert np.array_equal(again.uses.caps, usca.uses.caps)
+    assert np.array_equal(again.calibration.caps, usca.calibration.caps)
     with pytest.raises(InvalidParameter):
         ExploreThenCommit.from_config({"policy": "other"})
 
@@ -355,9 +356,9 @@ def test_clipping_needs_a_planned_use_and_a_full_table():
     with pytest.raises(InvalidData):
         clipping_bound(usca, np.full((7, 5), 1 / 7))
     with pytest.raises(InvalidParameter):
-        clipping_bound(build(answer_epsilon=None, release_epsilon=3.0), np.full((7, 6), 1 / 7), use="answers")
+        clipping_bound(build(answer_epsilon=None, publish_epsilon=3.0), np.full((7, 6), 1 / 7), use="answers")
     bound = clipping_bound(usca, np.full((7, 6), 1 / 7), use="answers")
-    caps = usca.uses.answers.caps.reshape(7, 6)
+    caps = usca.calibration.answers.caps.reshape(7, 6)
     np.testing.assert_allclose(bound, 0.5 * (1.0 - caps), atol=2e-6)
 
 
@@ -373,12 +374,12 @@ def test_a_release_that_could_not_be_saved_does_not_leave_and_is_not_drawn_again
     with monkeypatch.context() as broken:
         broken.setattr("dpbandits.state.holder.StateStore.commit", full_disk)
         with pytest.raises(OSError, match="no space"):
-            usca.release()
+            usca.publish()
     drawn = usca._released[0].copy()
-    policy = usca.release()
+    policy = usca.publish()
     assert np.array_equal(usca._released[0], drawn)
     assert np.array_equal(policy.mean, drawn)
-    assert np.array_equal(ExploreThenCommit.load(tmp_path / "state").release().mean, policy.mean)
+    assert np.array_equal(ExploreThenCommit.load(tmp_path / "state").publish().mean, policy.mean)
 
 
 def test_an_answer_that_could_not_be_saved_does_not_leave_and_is_spent(tmp_path, monkeypatch):

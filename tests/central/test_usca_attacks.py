@@ -7,14 +7,14 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from dpbandits.central.explore_then_commit import calibration as usca_uses
 from dpbandits.central.explore_then_commit import phased as phased_usca
-from dpbandits.central.explore_then_commit import uses as usca_uses
+from dpbandits.central.explore_then_commit.calibration import Budget
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
 from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
-from dpbandits.central.explore_then_commit.sums import CellSums, exact_products
-from dpbandits.central.explore_then_commit.uses import Budget
+from dpbandits.central.explore_then_commit.sums import RewardSums, exact_products
 from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.errors import (
     ContributionExceeded,
@@ -30,6 +30,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger, store
+from tuning import built
 
 CONTEXTS = CellMeasure.uniform(low=0, high=1, cells=6)
 ACTIONS = CellMeasure.uniform(low=0, high=1, cells=7)
@@ -43,12 +44,12 @@ def build(**changes):
         "reward_range": (0.0, 1.0),
         "horizon": 3000,
         "privacy": JointDP(epsilon=3.0, delta=1e-6),
-        "release_epsilon": 1.0,
+        "publish_epsilon": 1.0,
         "answer_epsilon": 0.5,
-        "unit_ids": False,
+        "user_ids": False,
         "noise": SimulatedNoise(3),
     }
-    return ExploreThenCommit(**(arguments | changes))
+    return built(ExploreThenCommit, arguments | changes)
 
 
 def build_phased(**changes):
@@ -65,7 +66,7 @@ def build_phased(**changes):
         "noise": SimulatedNoise(3),
         "seed": 5,
     }
-    return PhasedExploreThenCommit(**(arguments | changes))
+    return built(PhasedExploreThenCommit, arguments | changes)
 
 
 def rows(n, seed=0):
@@ -84,7 +85,7 @@ def test_no_propensity_moves_a_cell_beyond_its_cap(reward, chance):
     usca = build()
     usca.learn([0.1], [3], [reward], propensities=[chance])
     sums = usca._shard.cells.sums
-    assert (np.abs(sums) <= usca.uses.caps).all()
+    assert (np.abs(sums) <= usca.calibration.caps).all()
     assert (sums.min() >= 0) == (reward >= 0.5)
     nobody = build(bound=1e-320, actions=ACTIONS.with_weights([0, 1, 1, 1, 1, 1, 1]))
     nobody.learn([0.1], [0], [reward], propensities=[chance])
@@ -92,20 +93,20 @@ def test_no_propensity_moves_a_cell_beyond_its_cap(reward, chance):
 
 
 def test_sums_refuse_what_is_no_number_and_what_is_too_large():
-    empty = CellSums(np.array([[5, 5]]))
+    empty = RewardSums(np.array([[5, 5]]))
     with pytest.raises(InvalidData):
         empty.with_rows(np.array([0]), np.array([np.nan]))
     for least in (-(2**63), -(2**47), 2**47):
         with pytest.raises(InvalidData):
             exact_products(np.array([[1.0]]), np.array([least]))
     with pytest.raises(CorruptState):
-        CellSums(empty.caps, np.array([[6, 0]]), 1)
+        RewardSums(empty.caps, np.array([[6, 0]]), 1)
 
 
 def test_an_interrupted_learn_counts_nothing(monkeypatch):
     contexts, actions, rewards = rows(600)
     units = [f"u{i}" for i in range(600)]
-    usca, calls = build(unit_ids=True), []
+    usca, calls = build(user_ids=True), []
     real = np.bincount
 
     def interrupted(*arguments, **options):
@@ -117,12 +118,12 @@ def test_an_interrupted_learn_counts_nothing(monkeypatch):
     monkeypatch.setattr("dpbandits.central.explore_then_commit.sums._CHUNK", 256)
     monkeypatch.setattr("dpbandits.central.explore_then_commit.sums.np.bincount", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        usca.learn(contexts, actions, rewards, units=units)
+        usca.learn(contexts, actions, rewards, users=units)
     monkeypatch.undo()
     assert not usca._shard.cells.sums.any()
-    usca.learn(contexts, actions, rewards, units=units)
-    whole = build(unit_ids=True)
-    whole.learn(contexts, actions, rewards, units=units)
+    usca.learn(contexts, actions, rewards, users=units)
+    whole = build(user_ids=True)
+    whole.learn(contexts, actions, rewards, users=units)
     assert np.array_equal(usca._shard.cells.sums, whole._shard.cells.sums)
 
 
@@ -137,12 +138,12 @@ def test_an_interrupted_learn_counts_nothing(monkeypatch):
     ],
 )
 def test_equal_ids_are_one_unit_whatever_their_type(one, other):
-    usca = build(unit_ids=True)
-    usca.learn([0.1], [3], [1.0], units=one)
+    usca = build(user_ids=True)
+    usca.learn([0.1], [3], [1.0], users=one)
     with pytest.raises(ContributionExceeded):
-        usca.learn([0.1], [3], [1.0], units=other)
+        usca.learn([0.1], [3], [1.0], users=other)
     shard = usca.shard()
-    shard.learn([0.1], [3], [1.0], units=other)
+    shard.learn([0.1], [3], [1.0], users=other)
     with pytest.raises(ContributionExceeded):
         usca.merge(shard)
 
@@ -150,7 +151,7 @@ def test_equal_ids_are_one_unit_whatever_their_type(one, other):
 @pytest.mark.parametrize("unit", [5.0, np.float64(5), None, True, object(), ("ann", 1), float("nan")])
 def test_ids_that_could_be_written_in_two_ways_are_refused(unit):
     with pytest.raises(InvalidData) as caught:
-        build(unit_ids=True).learn([0.1], [3], [1.0], units=[unit])
+        build(user_ids=True).learn([0.1], [3], [1.0], users=[unit])
     assert "ann" not in str(caught.value)
 
 
@@ -208,11 +209,11 @@ def test_a_histogram_says_whether_it_counted_units():
         return found[0].enforced
 
     assert not sentence(histogram())
-    assert sentence(histogram(units=[f"u{i}" for i in range(50)]))
+    assert sentence(histogram(users=[f"u{i}" for i in range(50)]))
     with pytest.raises(ContributionExceeded):
-        histogram(units=["ann", np.str_("ann"), *(f"u{i}" for i in range(48))])
+        histogram(users=["ann", np.str_("ann"), *(f"u{i}" for i in range(48))])
     with pytest.raises(InvalidData):
-        histogram(units=["ann"])
+        histogram(users=["ann"])
 
 
 def test_a_generous_histogram_is_drawn():
@@ -231,14 +232,14 @@ def test_parts_never_add_up_to_more_than_the_promise_and_are_always_accepted_aga
         spent = 0.2 * epsilon
         for delta in (0.0, 1e-6):
             promise = JointDP(epsilon=epsilon, delta=delta)
-            budget = Budget.divided(promise, histogram=spent, release=None, answer=None)
-            parts = [spent, budget.release_epsilon, *[budget.answer_epsilon] * budget.answers]
+            budget = Budget.divided(promise, histogram=spent, publish=None, answer=None)
+            parts = [spent, budget.publish_epsilon, *[budget.answer_epsilon] * budget.answers]
             assert sum(Decimal(repr(part)) for part in parts) <= Decimal(repr(epsilon))
             assert sum(parts) >= epsilon * (1.0 - 1e-12)
             again = Budget.divided(
                 promise,
                 histogram=spent,
-                release=budget.release_epsilon,
+                publish=budget.publish_epsilon,
                 answer=budget.answer_epsilon if budget.answers else None,
             )
             assert again == budget
@@ -252,11 +253,11 @@ def test_an_account_with_exactly_the_promise_pays_for_all_of_it(tmp_path):
         np.full(50, 0.2), cells=CONTEXTS, epsilon=0.3 - 0.2, noise=SimulatedNoise(1)
     )
     promise = JointDP(epsilon=0.5, delta=1e-6)
-    options = {"release_epsilon": None, "answer_epsilon": None}
+    options = {"publish_epsilon": None, "answer_epsilon": None}
     usca = build(contexts=law, privacy=promise, ledger=ledger, account="town", **options)
     usca.save(tmp_path / "state")
-    usca.release()
-    ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town").release()
+    usca.publish()
+    ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town").publish()
 
 
 # -- copies, places and machines ---------------------------------------------------------------------------
@@ -277,12 +278,12 @@ def test_a_release_is_the_same_after_a_restart_on_another_machine(tmp_path, monk
     usca = build()
     usca.learn(*rows(2000))
     usca.save(tmp_path / "state")
-    policy = usca.release()
+    policy = usca.publish()
     other_machine(monkeypatch)
     restored = ExploreThenCommit.load(tmp_path / "state")
     assert not np.array_equal(restored.features.psi, usca.features.psi)
-    assert restored.release().mean.tobytes() == policy.mean.tobytes()
-    assert restored.release().sd.tobytes() == policy.sd.tobytes()
+    assert restored.publish().mean.tobytes() == policy.mean.tobytes()
+    assert restored.publish().sd.tobytes() == policy.sd.tobytes()
 
 
 def test_phases_go_on_with_the_same_function_on_another_machine(tmp_path, monkeypatch):
@@ -295,32 +296,36 @@ def test_phases_go_on_with_the_same_function_on_another_machine(tmp_path, monkey
     other_machine(monkeypatch)
     (tmp_path / "there").write_bytes((tmp_path / "state").read_bytes())
     restored = PhasedExploreThenCommit.load(tmp_path / "there")
-    assert restored.public_policy.mean.tobytes() == whole.public_policy.mean.tobytes()
+    assert restored.published.mean.tobytes() == whole.published.mean.tobytes()
     for policy in (whole, restored):
         contexts, _, _ = rows(500, 700)
         batch = policy.ask_batch(contexts)
         policy.tell_batch(batch.ids, 1.0 - (batch.actions[:, 0] - contexts) ** 2)
         policy.ask([0.5])
     assert np.array_equal(restored._released, whole._released)
-    assert restored.public_policy.mean.tobytes() == whole.public_policy.mean.tobytes()
+    assert restored.published.mean.tobytes() == whole.published.mean.tobytes()
 
 
 def test_sensitivities_after_a_restart_are_those_of_the_caps_that_rows_were_cut_at(tmp_path, monkeypatch):
-    usca = build(release_ridge=100.0, ridge=100.0)
+    usca = build(publish_ridge=100.0, ridge=100.0)
     monkeypatch.setattr("dpbandits.central.explore_then_commit.calibration.SHARES", (1.0,))
-    wide = build(release_ridge=100.0, ridge=100.0)
-    assert (wide.uses.caps > usca.uses.caps).any()  # another share wins there
+    wide = build(publish_ridge=100.0, ridge=100.0)
+    assert (wide.calibration.caps > usca.calibration.caps).any()  # another share wins there
     wide.learn(*rows(1000))
     wide.save(tmp_path / "state")
     monkeypatch.undo()
     restored = ExploreThenCommit.load(tmp_path / "state")
-    assert np.array_equal(restored.uses.caps, wide.uses.caps)
-    assert np.array_equal(restored._rules.caps, wide.uses.caps)
-    assert restored.uses.release.sensitivity == wide.uses.release.sensitivity > usca.uses.release.sensitivity
+    assert np.array_equal(restored.calibration.caps, wide.calibration.caps)
+    assert np.array_equal(restored._rules.caps, wide.calibration.caps)
+    assert (
+        restored.calibration.release.sensitivity
+        == wide.calibration.release.sensitivity
+        > usca.calibration.release.sensitivity
+    )
     sums = restored._shard.cells.sums[0]
     assert (
-        restored.uses.scores(restored.uses.answers, 2, sums)[1]
-        == (wide.uses.scores(wide.uses.answers, 2, sums)[1])
+        restored.calibration.scores(restored.calibration.answers, 2, sums)[1]
+        == (wide.calibration.scores(wide.calibration.answers, 2, sums)[1])
     )
     shard = restored.shard()
     shard.learn(*rows(10))
@@ -381,11 +386,11 @@ def test_what_could_never_be_answered_is_refused_before_it_is_charged(change):
 
 def test_a_context_where_all_actions_are_alike_is_answered_at_random():
     usca = build()
-    estimator = usca.uses.answers.estimator
+    estimator = usca.calibration.answers.estimator
     flat = type(estimator)(estimator.features, 7, 3000, estimator.ridge)
     flat.__dict__["scaled"] = np.ones((42, 3))
-    plan = usca_uses.replace(usca.uses.answers, estimator=flat)
-    scores, span = usca.uses.scores(plan, 0, usca._shard.cells.sums[0])
+    plan = usca_uses.replace(usca.calibration.answers, estimator=flat)
+    scores, span = usca.calibration.scores(plan, 0, usca._shard.cells.sums[0])
     assert (scores == 0).all()
     assert span == 1
 
@@ -469,7 +474,7 @@ def test_whoever_dies_while_committing_has_spent_what_left_and_releases_once(
         with monkeypatch.context() as fatal:
             fatal.setattr(store, step, dying)
             with pytest.raises(Died):
-                usca.answer([0.5]) if spend == "answer" else usca.release()
+                usca.answer([0.5]) if spend == "answer" else usca.publish()
         dead, usca = usca, ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town")
         if usca._released is not None:  # witnessed: this one and no other
             assert np.array_equal(usca._released, dead._released)
@@ -478,8 +483,8 @@ def test_whoever_dies_while_committing_has_spent_what_left_and_releases_once(
         assert float(ledger.balance("town").spent_epsilon) >= max(spent, 0.5 * number)
         usca = ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town")
         assert usca.remaining_answers == 4 - number
-    first = usca.release()
-    again = ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town").release()
+    first = usca.publish()
+    again = ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town").publish()
     assert again.mean.tobytes() == first.mean.tobytes()
     assert float(ledger.balance("town").spent_epsilon) <= 3.0
 
@@ -504,7 +509,7 @@ def test_an_interrupted_phase_never_reaches_the_posterior_twice(monkeypatch, whe
             broken.setattr(policy._book, "close", interrupted)
         with pytest.raises(KeyboardInterrupt):
             policy.ask([0.5])
-    assert policy.public_policy is None
+    assert policy.published is None
     policy.ask([0.5])
     mechanism = policy._releases[0]
     once = mechanism.update(CoefficientPosterior(np.zeros_like(prior), prior), policy._released[0])
@@ -516,6 +521,6 @@ def test_an_interrupted_phase_never_reaches_the_posterior_twice(monkeypatch, whe
 @pytest.mark.parametrize("make", [build, build_phased])
 def test_noise_that_leaves_the_lattice_is_refused_before_any_data(make):
     promise = JointDP(epsilon=0.001, delta=1e-6, rounds_per_user=100)
-    options = {"release_epsilon": None, "answer_epsilon": None} if make is build else {}
+    options = {"publish_epsilon": None, "answer_epsilon": None} if make is build else {}
     with pytest.raises(InvalidParameter, match="epsilon is too small"):
         make(privacy=promise, **options)

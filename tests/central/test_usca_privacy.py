@@ -7,12 +7,18 @@ import pytest
 
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
-from dpbandits.central.explore_then_commit.sums import CellSums, exact_products, integer_caps, integer_weights
+from dpbandits.central.explore_then_commit.sums import (
+    RewardSums,
+    exact_products,
+    integer_caps,
+    integer_weights,
+)
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.privacy.selection import largest_log_ratio, permute_and_flip_law
+from tuning import built
 
 KERNELS = {
     "squared exponential": SquaredExponential(lengthscale=0.2),
@@ -32,15 +38,15 @@ def build(kernel, *, epsilon=1.0, delta=0.0, rounds=1, horizon=T, **changes):
         "reward_range": (-1.2, 1.2),
         "horizon": horizon,
         "privacy": JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds),
-        "unit_ids": False,
+        "user_ids": False,
         "noise": SimulatedNoise(3),
     }
-    return ExploreThenCommit(**(arguments | changes))
+    return built(ExploreThenCommit, arguments | changes)
 
 
 def integer_influence(usca, context):
     """The public integers that scores are made of, recomputed here."""
-    influence = usca.uses.answers.estimator.influence(context)
+    influence = usca.calibration.answers.estimator.influence(context)
     centred = influence - 0.5 * (influence.max(axis=0) + influence.min(axis=0))
     return integer_weights(centred)[0]
 
@@ -55,7 +61,7 @@ def law(scores, span, epsilon):
 def test_exact_log_ratio_over_adversarial_neighbours_is_below_epsilon_and_close_to_it(name, epsilon):
     """T = 1000 rows that push one action far ahead, then the rows that move gaps most are replaced."""
     usca = build(KERNELS[name], epsilon=epsilon)
-    caps, worst = usca.uses.caps[0], 0.0
+    caps, worst = usca.calibration.caps[0], 0.0
     for context in (0, 3, 7):
         weights = integer_influence(usca, context)
         spread = caps * (weights.max(axis=0) - weights.min(axis=0))
@@ -73,7 +79,7 @@ def test_exact_log_ratio_over_adversarial_neighbours_is_below_epsilon_and_close_
                 other[cell] += caps[cell]
                 laws = []
                 for sums in (one, other):
-                    scores, span = usca.uses.scores(usca.uses.answers, context, sums)
+                    scores, span = usca.calibration.scores(usca.calibration.answers, context, sums)
                     laws.append(law(scores, span, epsilon))
                 ratio = largest_log_ratio(*laws)
                 assert ratio <= epsilon * (1.0 + 1e-9)
@@ -85,10 +91,10 @@ def test_exact_log_ratio_over_adversarial_neighbours_is_below_epsilon_and_close_
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_no_pair_of_rows_moves_scores_by_more_than_the_range(rounds):
     usca = build(KERNELS["squared exponential"], rounds=rounds)
-    caps = usca.uses.caps[0]
+    caps = usca.calibration.caps[0]
     for context in range(8):
         weights = integer_influence(usca, context)
-        _, span = usca.uses.scores(usca.uses.answers, context, np.zeros_like(caps))
+        _, span = usca.calibration.scores(usca.calibration.answers, context, np.zeros_like(caps))
         extremes = np.concatenate([weights * caps, -weights * caps], axis=1)  # (A, 2 n) one row's moves
         change = extremes[:, :, None] - extremes[:, None, :]
         widest = (change.max(axis=0) - change.min(axis=0)).max()
@@ -98,22 +104,22 @@ def test_no_pair_of_rows_moves_scores_by_more_than_the_range(rounds):
 
 def test_release_moves_by_at_most_its_sensitivity_and_reaches_it():
     usca = build(KERNELS["squared exponential"], delta=1e-6, rounds=2)
-    mechanism = usca.uses.release
+    mechanism = usca.calibration.release
     vectors = mechanism._integers[0]
-    moves = usca.uses.caps[0][:, None] * vectors  # a row at its cap
+    moves = usca.calibration.caps[0][:, None] * vectors  # a row at its cap
     norms = np.linalg.norm(moves, axis=1)
     assert 2 * 2 * norms.max() <= mechanism.sensitivity
     assert 2 * 2 * norms.max() >= 0.999999 * mechanism.sensitivity
     sums = np.zeros(len(norms), dtype=np.int64)
     worst = int(norms.argmax())
-    sums[worst] = 2 * 2 * usca.uses.caps[0][worst]
+    sums[worst] = 2 * 2 * usca.calibration.caps[0][worst]
     exact = exact_products(vectors.T, sums).astype(float)
     assert np.linalg.norm(exact) <= mechanism.sensitivity
 
 
 def test_release_noise_is_calibrated_to_the_sensitivity_and_is_added():
     usca = build(KERNELS["squared exponential"], delta=1e-6)
-    mechanism = usca.uses.release
+    mechanism = usca.calibration.release
     sigma, certificate = mechanism.calibration
     assert certificate.delta_at(1.0) <= 1e-6
     assert sigma == pytest.approx(mechanism.sensitivity * 4.2247, rel=1e-3)
@@ -124,7 +130,7 @@ def test_release_noise_is_calibrated_to_the_sensitivity_and_is_added():
 
 def test_rewards_are_clipped_to_their_cells_caps_whatever_their_weights():
     caps = np.array([[100, 50]], dtype=np.int64)
-    sums = CellSums(caps).with_rows(
+    sums = RewardSums(caps).with_rows(
         np.array([0, 0, 1, 1]), np.array([1.0, 0.5 * 100 * 2.0**-20, -1e30, 1e-9])
     )
     assert sums.sums.tolist() == [[150, -50]]
@@ -156,7 +162,7 @@ def test_private_histogram_has_its_law_and_is_counted():
             contexts, cells=CellMeasure.uniform(low=0, high=1, cells=8), epsilon=0.5, noise=SimulatedNoise(2)
         ),
     )
-    assert usca.uses.budget.answer_epsilon == 1.0
+    assert usca.calibration.budget.answer_epsilon == 1.0
     text = usca.guarantee.explain()
     assert "private histogram" not in usca.contexts.describe()
     assert "counted on the protected people, with noise" in text.replace("\n", " ")

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import dpbandits as dpb
 from dpbandits import __version__
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.cli import app
 from dpbandits.privacy import Guarantee
 from dpbandits.privacy.calibration import calibrate_gaussian
@@ -33,7 +33,7 @@ def command(*arguments):
 def config_of_a_policy():
     return GPBandit(
         kernel=dpb.kernels.Matern(nu=1.5, lengthscale=0.3),
-        n_features=4,
+        tuning=GPTuning(n_features=4),
         domain=dpb.Box(low=[0], high=[1]),
         reward_range=(0, 1),
         horizon=1000,

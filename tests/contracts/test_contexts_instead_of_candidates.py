@@ -30,6 +30,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import PublicCoins, Receipt
 from dpbandits.privacy import Guarantee, JointDP, SimulatedNoise
+from tuning import built
 
 HORIZON = 64
 PHASES = (8, 24)
@@ -59,17 +60,17 @@ def phased(**changes):
         "phases": PHASES,
         "exploration": (1.0, 0.5),
     }
-    return PhasedExploreThenCommit(**shared(**(own | changes)))
+    return built(PhasedExploreThenCommit, shared(**(own | changes)))
 
 
 @pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
 def usca(**changes):
     own = {
         "privacy": JointDP(epsilon=40.0, delta=1e-6),
-        "release_epsilon": 20.0,
+        "publish_epsilon": 20.0,
         "answer_epsilon": 5.0,
     }
-    return ExploreThenCommit(**shared(**(own | changes)))
+    return built(ExploreThenCommit, shared(**(own | changes)))
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
@@ -86,7 +87,7 @@ def step(policy, t):
 
 
 def learned(policy, t, reward=0.7):
-    policy.learn([context_of(t)], [t % 5], [reward], units=[f"user-{t}"])
+    policy.learn([context_of(t)], [t % 5], [reward], users=[f"user-{t}"])
 
 
 def fingerprint(policy):
@@ -139,19 +140,19 @@ def test_no_canary_is_seen_in_logs_that_usca_learns(caplog, tmp_path):
     caplog.set_level(logging.DEBUG)
     policy, refused = usca(), Refused()
     good = ([CANARY_CONTEXT], [2], [CANARY_REWARD])
-    policy.learn(*good, units=[CANARY_USER])
-    refused(policy.learn, *good, units=[CANARY_USER])
-    refused(policy.learn, *good, units=[[CANARY_USER]])
-    refused(policy.learn, [1.0 + CANARY_CONTEXT], [2], [0.5], units=["a"])
-    refused(policy.learn, [0.5], [1.0 + CANARY_CONTEXT], [0.5], units=["a"])
-    refused(policy.learn, [0.5], [2], [1.0 + CANARY_REWARD], units=["a"])
-    refused(policy.learn, *good, propensities=[1.0 + CANARY_REWARD], units=["a"])
+    policy.learn(*good, users=[CANARY_USER])
+    refused(policy.learn, *good, users=[CANARY_USER])
+    refused(policy.learn, *good, users=[[CANARY_USER]])
+    refused(policy.learn, [1.0 + CANARY_CONTEXT], [2], [0.5], users=["a"])
+    refused(policy.learn, [0.5], [1.0 + CANARY_CONTEXT], [0.5], users=["a"])
+    refused(policy.learn, [0.5], [2], [1.0 + CANARY_REWARD], users=["a"])
+    refused(policy.learn, *good, propensities=[1.0 + CANARY_REWARD], users=["a"])
     refused(policy.answer, [1.0 + CANARY_CONTEXT])
     shard = policy.shard()
-    shard.learn(*good, units=[CANARY_USER])
+    shard.learn(*good, users=[CANARY_USER])
     refused(policy.merge, shard)
     policy.answer([CANARY_CONTEXT])
-    released = policy.release()
+    released = policy.publish()
     policy.save(tmp_path / "state")
     refused(ExploreThenCommit.from_config, policy.to_config() | {"reward_range": CANARY_USER})
     assert_no_canary(visible(policy, refused, caplog) + repr(shard) + repr(shard.rules) + repr(released))
@@ -172,14 +173,14 @@ def test_no_canary_is_seen_in_phases(caplog, tmp_path):
     for t in range(1, 30):
         step(policy, t)
     policy.save(tmp_path / "state")
-    text += repr(decision) + repr(policy.public_policy) + repr(policy._book)
+    text += repr(decision) + repr(policy.published) + repr(policy._book)
     assert_no_canary(text + visible(policy, refused, caplog))
 
 
 @pytest.mark.parametrize("bad", BAD_CONTEXTS, ids=repr)
 def test_bad_contexts_are_refused_and_change_nothing(bad):
     for policy, calls in (
-        (usca(), [lambda p: p.learn([bad], [2], [0.5], units=["u"]), lambda p: p.answer([bad])]),
+        (usca(), [lambda p: p.learn([bad], [2], [0.5], users=["u"]), lambda p: p.answer([bad])]),
         (phased(), [lambda p: p.ask([bad], user="u"), lambda p: p.ask_batch([bad], users=["u"])]),
     ):
         before = fingerprint(policy)
@@ -195,7 +196,7 @@ def test_bad_rewards_are_refused_and_change_nothing(bad):
     decision = live.ask([0.5], user="u")
     before = fingerprint(logged), fingerprint(live)
     with pytest.raises(InvalidData):
-        logged.learn([0.5], [2], [bad], units=["u"])
+        logged.learn([0.5], [2], [bad], users=["u"])
     with pytest.raises(InvalidData):
         live.tell(decision.id, bad)
     assert (fingerprint(logged), fingerprint(live)) == before
@@ -242,7 +243,7 @@ def test_horizon_and_users_are_kept():
         lambda: step(live, 0),
         lambda: live.ask_batch([0.1, 0.2], users=["twice", np.str_("twice")]),
         lambda: learned(logged, 0),
-        lambda: logged.learn([0.1, 0.2], [1, 2], [0.5, 0.5], units=["twice", np.str_("twice")]),
+        lambda: logged.learn([0.1, 0.2], [1, 2], [0.5, 0.5], users=["twice", np.str_("twice")]),
     ):
         with pytest.raises(ContributionExceeded):
             call()
@@ -315,9 +316,8 @@ def test_the_guarantee_is_a_statement_that_survives_json_and_never_changes(make,
     policy.save(tmp_path / "state")
     assert policy.guarantee == guarantee
     assert type(policy).load(tmp_path / "state").guarantee == guarantee
-    name = {"user_ids" if make is phased else "unit_ids": False}
-    for enforced, built in ((True, make()), (False, make(**name))):
-        about = [a.enforced for a in built.guarantee.assumptions if a.text.startswith("No unit has more")]
+    for enforced, policy in ((True, make()), (False, make(user_ids=False))):
+        about = [a.enforced for a in policy.guarantee.assumptions if a.text.startswith("No unit has more")]
         assert about == [enforced]
 
 
@@ -370,9 +370,9 @@ def test_tables_and_masks_are_not_taken_for_rows(bad):
     logged, live = usca(), phased()
     before = fingerprint(logged), fingerprint(live)
     for call in (
-        lambda: logged.learn(bad, [2], [0.5], units=["u"]),
-        lambda: logged.learn([0.5], [2], [0.5], propensities=bad, units=["u"]),
-        lambda: logged.learn([0.5], np.ma.masked_array([2], mask=[True]), [0.5], units=["u"]),
+        lambda: logged.learn(bad, [2], [0.5], users=["u"]),
+        lambda: logged.learn([0.5], [2], [0.5], propensities=bad, users=["u"]),
+        lambda: logged.learn([0.5], np.ma.masked_array([2], mask=[True]), [0.5], users=["u"]),
         lambda: logged.answer(bad),
         lambda: live.ask(bad, user="u"),
         lambda: live.ask_batch(bad, users=["u"]),

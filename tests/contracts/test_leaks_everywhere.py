@@ -14,7 +14,7 @@ import dpbandits as dpb
 from contracts.canaries import FEATURE, OUTSIDE, REWARD, USER, Lint
 from contracts.cases import DOMAIN, KERNEL, private
 from contracts.driving import drive
-from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit
+from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit, PhasedTuning
 from dpbandits.cli import app
 from dpbandits.errors import DPBanditsError
 from dpbandits.local import (
@@ -226,27 +226,27 @@ def test_usca_answers_and_release(lint, tmp_path):
         **CELLS,
         horizon=20,
         privacy=dpb.JointDP(epsilon=2.0, delta=1e-6),
-        release_epsilon=1.0,
+        publish_epsilon=1.0,
         answer_epsilon=1.0,
     )
     units = [USER, *(f"u{i}" for i in range(9))]
     contexts, actions = np.full(10, FEATURE), usca.explore(0, 10)
     rewards = np.full(10, REWARD)
-    lint.refuse(usca.learn, contexts + OUTSIDE, actions, rewards, units=units)
-    lint.refuse(usca.learn, contexts, actions, rewards + 1.0, units=units)
-    lint.refuse(usca.learn, contexts, actions, [USER] * 10, units=units)
-    lint.refuse(usca.learn, contexts, actions + 50, rewards, units=units)
-    lint.refuse(usca.learn, contexts, actions, rewards, units=[USER] * 10)
-    lint.refuse(usca.learn, contexts, actions, rewards, propensities=contexts + OUTSIDE, units=units)
+    lint.refuse(usca.learn, contexts + OUTSIDE, actions, rewards, users=units)
+    lint.refuse(usca.learn, contexts, actions, rewards + 1.0, users=units)
+    lint.refuse(usca.learn, contexts, actions, [USER] * 10, users=units)
+    lint.refuse(usca.learn, contexts, actions + 50, rewards, users=units)
+    lint.refuse(usca.learn, contexts, actions, rewards, users=[USER] * 10)
+    lint.refuse(usca.learn, contexts, actions, rewards, propensities=contexts + OUTSIDE, users=units)
     lint.refuse(usca.learn, contexts, actions, rewards)
-    usca.learn(contexts, actions, rewards, units=units)
+    usca.learn(contexts, actions, rewards, users=units)
     shard = usca.shard()
-    lint.refuse(usca.learn, contexts[:1], actions[:1], rewards[:1], units=[USER])
+    lint.refuse(usca.learn, contexts[:1], actions[:1], rewards[:1], users=[USER])
     lint.see(usca, shard, usca.unsafe_rules, usca._shard)
     lint.refuse(usca.answer, [OUTSIDE])
     answer = usca.answer([FEATURE])
     lint.refuse(usca.answer, [FEATURE])
-    policy = usca.release()
+    policy = usca.publish()
     policy.save(tmp_path / "public")
     usca.save(tmp_path / "usca.state")
     lint.see(usca, answer, policy, policy.guarantee.explain(), json.dumps(usca.to_config()))
@@ -258,7 +258,10 @@ def test_usca_answers_and_release(lint, tmp_path):
 
 def test_phased_usca(lint, tmp_path):
     policy = PhasedExploreThenCommit(
-        **CELLS, horizon=12, privacy=dpb.JointDP(epsilon=1.0, delta=1e-6), phases=[4], exploration=[1.0]
+        **CELLS,
+        horizon=12,
+        privacy=dpb.JointDP(epsilon=1.0, delta=1e-6),
+        tuning=PhasedTuning(phases=[4], exploration=[1.0]),
     )
     lint.refuse(policy.ask, [OUTSIDE], user=USER)
     lint.refuse(policy.ask, [np.nan], user=USER)
@@ -275,8 +278,8 @@ def test_phased_usca(lint, tmp_path):
         policy.tell(one.id, REWARD)
     batch = policy.ask_batch([[FEATURE], [FEATURE]], users=["v", "w"])
     policy.save(tmp_path / "phased.state")
-    policy.public_policy.save(tmp_path / "public")
-    lint.see(policy, batch, policy.public_policy, json.dumps(policy.to_config()), str(policy.diagnostics()))
+    policy.published.save(tmp_path / "public")
+    lint.see(policy, batch, policy.published, json.dumps(policy.to_config()), str(policy.diagnostics()))
     lint.see(policy.guarantee.explain(), policy.guarantee.to_json())
     lint.see(json.dumps(dict(read_state(tmp_path / "phased.state").public)))
     lint.files(tmp_path / "public")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit
+from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit, PhasedTuning
 from dpbandits.domains import Box
 from dpbandits.local import Client, DurableServer, Server, Spec
 from dpbandits.models.measures import CellMeasure
@@ -28,9 +28,8 @@ def phased(folder, pauses):
         reward_range=(0.0, 1.0),
         horizon=60,
         privacy=JointDP(epsilon=4.0, delta=1e-6),
-        phases=(10, 25, 40),
-        exploration=(1.0, 0.5, 0.5),
         noise=SimulatedNoise(3),
+        tuning=PhasedTuning(phases=(10, 25, 40), exploration=(1.0, 0.5, 0.5)),
     )
     seen = []
     for t in range(60):
@@ -39,9 +38,7 @@ def phased(folder, pauses):
             policy = PhasedExploreThenCommit.load(folder / "state")
         decision = policy.ask([np.random.default_rng(t).random()], user=f"user-{t}")
         policy.tell(decision.id, float(decision.action[0]))
-        seen.append(
-            (decision.index, None if policy.public_policy is None else policy.public_policy.mean.tobytes())
-        )
+        seen.append((decision.index, None if policy.published is None else policy.published.mean.tobytes()))
     return seen
 
 
@@ -53,9 +50,9 @@ def usca(folder, pauses):
         reward_range=(0.0, 1.0),
         horizon=4000,
         privacy=JointDP(epsilon=4.0, delta=1e-6),
-        release_epsilon=2.0,
+        publish_epsilon=2.0,
         answer_epsilon=0.25,
-        unit_ids=False,
+        user_ids=False,
         noise=SimulatedNoise(3),
     )
     seen = []
@@ -65,7 +62,7 @@ def usca(folder, pauses):
             policy = ExploreThenCommit.load(folder / "state")
         rng = np.random.default_rng(t)
         policy.learn(rng.random(500), policy.explore(500 * t, 500 * (t + 1)), rng.random(500))
-        seen.append((policy.answer([rng.random()]).index, policy.release().mean.tobytes() if t > 4 else b""))
+        seen.append((policy.answer([rng.random()]).index, policy.publish().mean.tobytes() if t > 4 else b""))
     return seen
 
 

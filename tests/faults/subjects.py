@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.central import ExploreThenCommit, GPBandit, PhasedExploreThenCommit
+from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PhasedExploreThenCommit, PhasedTuning
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import AlreadyTold, DPBanditsError
 from dpbandits.local import Client, DurableServer, FileOutbox, Server, Spec
@@ -168,8 +168,9 @@ class PolicySubject:
 
     def build(self, ledger: SQLiteLedger) -> Any:
         return GPBandit(
-            kernel=KERNEL, n_features=3, domain=BOX, reward_range=(0, 1), horizon=40, blocks=(4, 8, 12, 16),
-            regression="prefix", privacy=JointDP(epsilon=self.epsilon, delta=self.delta), noise=SecureNoise(),
+            kernel=KERNEL, domain=BOX, reward_range=(0, 1), horizon=40,
+            tuning=GPTuning(n_features=3, blocks=(4, 8, 12, 16), regression="prefix"),
+            privacy=JointDP(epsilon=self.epsilon, delta=self.delta), noise=SecureNoise(),
             ledger=ledger, account="people",
         )  # fmt: skip
 
@@ -261,7 +262,7 @@ class TreeSubject(PolicySubject):
 
     def releases(self, policy: Any) -> dict[str, object]:
         """Nodes of the present prefix; a node is named by the round that completed it."""
-        if not policy._durable:  # drawn, and not yet on disk: nothing of it has left
+        if policy._rounds_out > policy._settled:  # drawn, and not yet on disk: nothing of it has left
             return {}
         released, nodes = int(policy._clock[2]), {}
         for level in range(len(policy._nodes)):
@@ -287,7 +288,7 @@ class PhasedSubject(PolicySubject):
         return PhasedExploreThenCommit(
             kernel=KERNEL, actions=self.CELLS, contexts=self.CELLS, reward_range=(0.0, 1.0), horizon=40,
             privacy=JointDP(epsilon=self.epsilon, delta=self.delta),
-            phases=(4, 8, 20), exploration=(1.0, 0.5, 0.5),
+            tuning=PhasedTuning(phases=(4, 8, 20), exploration=(1.0, 0.5, 0.5)),
             noise=SecureNoise(), ledger=ledger, account="people",
         )  # fmt: skip
 
@@ -295,8 +296,7 @@ class PhasedSubject(PolicySubject):
         return PhasedExploreThenCommit.load(folder / "state", ledger=ledger, account="people")
 
     def releases(self, policy: Any) -> dict[str, object]:
-        durable = policy.released - policy._pending_commit
-        return {f"release {number}": policy._released[number] for number in range(durable)}
+        return {f"release {number}": policy._released[number] for number in range(policy.released)}
 
     def step(self, policy: Any, user: str) -> None:
         policy.tell(policy.ask([0.3], user=user).id, 0.5)
@@ -318,8 +318,8 @@ class USCASubject:
         ledger.open_account("people", epsilon=4, delta=1e-6)
         usca = ExploreThenCommit(
             kernel=KERNEL, actions=self.CELLS, contexts=self.CELLS, reward_range=(0.0, 1.0), horizon=4000,
-            privacy=JointDP(epsilon=4.0, delta=1e-6), release_epsilon=2.0, answer_epsilon=float(self.each),
-            unit_ids=False, noise=SecureNoise(), ledger=ledger, account="people",
+            privacy=JointDP(epsilon=4.0, delta=1e-6), publish_epsilon=2.0, answer_epsilon=float(self.each),
+            user_ids=False, noise=SecureNoise(), ledger=ledger, account="people",
         )  # fmt: skip
         rng = np.random.default_rng(1)
         usca.learn(rng.random(4000), usca.explore(0, 4000), rng.random(4000))
@@ -358,7 +358,7 @@ class _USCASession:
         while self.usca.remaining_answers > 2:
             answer = self.usca.answer([0.3])
             self.leave(f"answer {answer.number}", answer.index)
-        self.leave("release", self.usca.release().mean)
+        self.leave("release", self.usca.publish().mean)
         while self.usca.remaining_answers:
             answer = self.usca.answer([0.7])
             self.leave(f"answer {answer.number}", answer.index)

@@ -19,7 +19,7 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits import domains
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import DPBanditsError
 from dpbandits.lab.baselines import ConstantArm, Uniform
@@ -194,7 +194,7 @@ def _saved_policies() -> tuple[BasePolicy, ...]:
     return (
         Uniform(**common),
         ConstantArm(arm=1, domain=domains.Arms(3), reward_range=(0.0, 1.0), horizon=8),
-        GPBandit(**private, features=small, blocks=[2, 5]),
+        GPBandit(**private, features=small, tuning=GPTuning(blocks=[2, 5])),
         Dubey2021(**private, features=small),
     )
 

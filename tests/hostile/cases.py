@@ -8,8 +8,15 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits import domains
-from dpbandits.central import ExploreThenCommit, GPBandit, PhasedExploreThenCommit
-from dpbandits.central.published import Dubey2021
+from dpbandits.central import (
+    ExploreThenCommit,
+    ExploreTuning,
+    GPBandit,
+    GPTuning,
+    PhasedExploreThenCommit,
+    PhasedTuning,
+)
+from dpbandits.central.published import USCA, Dubey2021
 from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
 from dpbandits.lab.evaluation import SimulatedSource
 from dpbandits.lab.worlds.contextual import world
@@ -179,17 +186,43 @@ CASES: dict[str, Case] = {
         {
             **PRIVATE,
             "features": MERCER,
+            "tuning": GPTuning(
+                blocks=[4, 8],
+                reporting_delay=1,
+                public_law_spread=0.1,
+                public_decision_sets=np.full((2, 3, 2), 0.5),
+            ),
+        },
+    ),
+    "GPTuning": Case(
+        lambda **own: GPBandit(**PRIVATE, kernel=KERNEL, tuning=GPTuning(**own)),
+        {
+            "n_features": 4,
             "blocks": [4, 8],
             "reporting_delay": 1,
+            "regression": "blocks",
             "public_law_spread": 0.1,
             "prior_variance": 0.2,
             "thompson_scale": 0.25,
             "public_decision_sets": np.full((2, 3, 2), 0.5),
         },
     ),
+    "ExploreTuning": Case(
+        lambda **own: ExploreThenCommit(**LEARNED, horizon=100_000, tuning=ExploreTuning(**own)),
+        {"reference": 0.5, "bound": 1.0, "ridge": 10.0, "publish_ridge": 10.0, "tolerance": 1e-6},
+    ),
+    "PhasedTuning": Case(
+        lambda **own: PhasedExploreThenCommit(
+            **{**LEARNED, "privacy": JointDP(epsilon=1.0, delta=1e-6)},
+            horizon=4096,
+            tuning=PhasedTuning(**own),
+        ),
+        {"phases": [100, 500], "exploration": [1.0, 0.1], "reference": 0.5, "tolerance": 1e-6},
+    ),
     "Dubey2021": Case(
         Dubey2021, {**PRIVATE, "features": MERCER, "norm_bound": 1.0, "failure_probability": 0.1}
     ),
+    "USCA": Case(USCA, {**LEARNED, "horizon": 20, "ridge": 1.0, "seed": 0}),
     "ExploreThenCommit": Case(ExploreThenCommit, {**LEARNED, "horizon": 100_000}),
     "PhasedExploreThenCommit": Case(
         PhasedExploreThenCommit, {**LEARNED, "privacy": JointDP(epsilon=1.0, delta=1e-6), "horizon": 4096}

@@ -88,8 +88,19 @@ ELSEWHERE = {
         "DecisionBatch",
         "Policy",
         "Receipt",
+        "RoundPolicy",
     },  # tests/policy, tests/contracts
-    "central": {"Answer", "ContextLaw", "ExpectedError", "NothingToLearn", "PublishedFunction", "Shard"},
+    "central": {
+        "Answer",
+        "ContextLaw",
+        "ExpectedError",
+        "ExploreTuning",  # inside a policy, in CASES
+        "GPTuning",
+        "NothingToLearn",
+        "PhasedTuning",
+        "PublishedFunction",
+        "Shard",
+    },
     "local": {
         "Absorbed",
         "Client",  # tests/local/test_client_and_outbox.py

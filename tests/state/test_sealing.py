@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.lab.baselines import FeatureGPUCB
 from dpbandits.privacy import JointDP, SimulatedNoise
@@ -140,13 +140,17 @@ def test_policies_save_and_load_under_a_key(tmp_path, secret_first):
         "reward_range": (0.0, 1.0),
         "horizon": 12,
         "kernel": dpb.kernels.SquaredExponential(lengthscale=0.3),
-        "n_features": 4,
         "user_ids": False,
     }
     policy = (
-        GPBandit(**arguments, blocks=[4, 8], privacy=JointDP(epsilon=1, delta=1e-6), noise=SimulatedNoise(1))
+        GPBandit(
+            **arguments,
+            privacy=JointDP(epsilon=1, delta=1e-6),
+            noise=SimulatedNoise(1),
+            tuning=GPTuning(n_features=4, blocks=[4, 8]),
+        )
         if secret_first
-        else FeatureGPUCB(**arguments)
+        else FeatureGPUCB(**arguments, n_features=4)
     )
     policy.save(tmp_path / "p", key=KEY)
     for reward in np.linspace(0.1, 0.9, 9):

@@ -77,14 +77,14 @@ def open_ended_blocks(longest: int) -> tuple[int, ...]:
     return growing_blocks(longest, first=FIRST_BLOCK, growth=OPEN_ENDED_GROWTH, last_share=1.0)
 
 
-def check_boundaries(boundaries: Sequence[int], horizon: int) -> tuple[int, ...]:
+def check_boundaries(boundaries: Sequence[int], horizon: int, *, name: str = "blocks") -> tuple[int, ...]:
     """Boundaries as a strictly increasing tuple of integers in [1, horizon]."""
     with reading("a sequence of round indices"):
         values = np.asarray(boundaries)
     if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
-        raise InvalidParameter("blocks: expected a non-empty sequence of round indices (integers)")
+        raise InvalidParameter(f"{name}: expected a non-empty sequence of round indices (integers)")
     if values[0] < 1 or values[-1] > horizon or np.any(np.diff(values) <= 0):
-        raise InvalidParameter(f"blocks: expected strictly increasing boundaries in [1, horizon = {horizon}]")
+        raise InvalidParameter(f"{name}: expected strictly increasing boundaries in [1, horizon = {horizon}]")
     return tuple(int(value) for value in values)
 
 

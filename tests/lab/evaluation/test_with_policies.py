@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.lab.baselines import Uniform
 from dpbandits.lab.evaluation import repeat, report_seeds, run, summarise
 from dpbandits.lab.worlds import dubey2021_figure1, synthetic_income
@@ -36,7 +36,7 @@ def test_batches_at_its_own_boundaries_do_not_change_a_private_policy():
             domain=environment.domain,
             reward_range=environment.reward_range,
             kernel=SquaredExponential(lengthscale=1.0),
-            n_features=16,
+            tuning=GPTuning(n_features=16),
             horizon=environment.horizon,
             privacy=JointDP(epsilon=10.0, delta=1e-4),
             noise=SimulatedNoise(3),

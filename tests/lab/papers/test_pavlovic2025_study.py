@@ -76,13 +76,13 @@ def test_released_standard_deviations_are_calibrated_on_functions_like_the_prior
             reward_range=setting.reward_range,
             horizon=rounds,
             privacy=JointDP(epsilon=1.0, delta=1e-6),
-            unit_ids=False,
+            user_ids=False,
             noise=SimulatedNoise(seed),
             seed=seed,
         )
         actions, cells = usca.explore(0, rounds), world.contexts(0, rounds)
         usca.learn(setting.contexts.points[cells], actions, world.rewards(0, rounds, actions))
-        policy = usca.release()
+        policy = usca.publish()
         scores.append(np.mean(((policy.mean - world.means) / policy.sd) ** 2))
     assert 0.3 < np.sqrt(np.mean(scores)) < 2.0
 

@@ -49,14 +49,14 @@ def test_a_private_policy_beats_every_fixed_dose():
         reward_range=world.reward_range,
         horizon=rounds,
         privacy=JointDP(epsilon=1.0, delta=1e-6),
-        unit_ids=False,
+        user_ids=False,
         noise=SimulatedNoise(2),
         seed=2,
     )
     cells = usca.explore(0, rounds)
     usca.learn(world.patients(0, rounds), cells, world.rewards(0, rounds, world.actions.points[cells, 0]))
     held = np.arange(rounds, rounds + 4000)
-    chosen = usca.release().choose(world.patients(held[0], held[-1] + 1))
+    chosen = usca.publish().choose(world.patients(held[0], held[-1] + 1))
     private = world.losses(rounds, rounds + 4000, chosen).mean()
     fixed = [world.losses(rounds, rounds + 4000, np.full(4000, dose)).mean() for dose in range(40)]
     assert private < 0.6 * min(fixed)

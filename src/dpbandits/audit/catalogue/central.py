@@ -15,7 +15,14 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, PreparedNoise, listed, lives
 from dpbandits.audit.claims import Draw, ExactAudit, GaussianAudit, Law, SampledAudit
 from dpbandits.audit.scores import first_column, fit_categories, fit_linear
-from dpbandits.central import ExploreThenCommit, GPBandit, PhasedExploreThenCommit
+from dpbandits.central import (
+    ExploreThenCommit,
+    ExploreTuning,
+    GPBandit,
+    GPTuning,
+    PhasedExploreThenCommit,
+    PhasedTuning,
+)
 from dpbandits.central.explore_then_commit.policy import NothingToLearn
 from dpbandits.central.published import Dubey2021
 from dpbandits.central.published.pavlovic2025 import USCA
@@ -59,15 +66,17 @@ def _gp_bandit(
         domain=_DOMAIN,
         reward_range=(0.0, 1.0),
         horizon=horizon,
-        blocks=blocks,
-        factor=square_root_toeplitz(len(blocks)),
         privacy=JointDP(epsilon=epsilon, delta=DELTA),
-        public_decision_sets=np.array([[[-1.0], [1.0]]]),
-        public_law_spread=0.03,
         user_ids=False,
         seed=seed,
         noise=noise,
-        regression=regression,
+        tuning=GPTuning(
+            blocks=blocks,
+            factor=square_root_toeplitz(len(blocks)),
+            public_decision_sets=np.array([[[-1.0], [1.0]]]),
+            public_law_spread=0.03,
+            regression=regression,
+        ),
     )
 
 
@@ -168,9 +177,8 @@ def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
         "reward_range": (-1.0, 1.0),
         "horizon": 2,
         "privacy": JointDP(epsilon=epsilon),
-        "ridge": 10.0,
-        "release_ridge": 10.0,
-        "unit_ids": False,
+        "tuning": ExploreTuning(ridge=10.0, publish_ridge=10.0),
+        "user_ids": False,
         "seed": seed,
     }
     with warnings.catch_warnings():
@@ -205,18 +213,18 @@ def _answer_law(epsilon: float, seed: int) -> Pairs:
         actions=CellMeasure.uniform(low=0.0, high=1.0, cells=9),
         contexts=CellMeasure.uniform(low=0.0, high=1.0, cells=8),
         horizon=_ROWS,
-        ridge=None,
+        tuning=ExploreTuning(publish_ridge=10.0),
     )
 
     def law(plan: Any, context: int, sums: IntArray) -> FloatArray:
-        scores, span = usca.uses.scores(plan, context, sums)
+        scores, span = usca.calibration.scores(plan, context, sums)
         return permute_and_flip_law(scores.astype(np.float64), sensitivity=float(span), epsilon=epsilon)
 
     def pairs() -> Iterator[tuple[Law, Law]]:
-        plan = usca.uses.answers
+        plan = usca.calibration.answers
         if plan is None:
             return
-        caps = usca.uses.caps[0]
+        caps = usca.calibration.caps[0]
         for context in range(8):
             weights = plan.estimator.influence(context)
             spread = caps * (weights.max(axis=0) - weights.min(axis=0))
@@ -272,7 +280,7 @@ def _published_function(epsilon: float, seed: int) -> Draw:
     def run(world: int) -> FloatArray:
         usca = _etc(epsilon, seed, privacy=JointDP(epsilon=epsilon, delta=DELTA), horizon=1, noise=noise)
         usca.learn(_BOTH[:1], np.array([0]), np.array([2.0 * world - 1.0]))
-        return np.asarray(usca.release().mean)
+        return np.asarray(usca.publish().mean)
 
     return lives(run)
 
@@ -293,8 +301,7 @@ def _after_one(
         reward_range=(-1.0, 1.0),
         horizon=horizon,
         privacy=JointDP(epsilon=epsilon, delta=DELTA),
-        phases=[1],
-        exploration=[1.0],
+        tuning=PhasedTuning(phases=[1], exploration=[1.0]),
         user_ids=False,
         seed=seed,
         noise=noise,
@@ -310,7 +317,7 @@ def _phased_policy(epsilon: float, seed: int) -> Draw:
     def run(world: int) -> FloatArray:
         policy = _after_one(epsilon, seed, noise, 2, world)
         policy.ask(_CONTEXT)
-        published = policy.public_policy
+        published = policy.published
         return np.zeros(1) if published is None else np.asarray(published.mean)
 
     return lives(run)

@@ -69,6 +69,9 @@ class PhasedTuning(Configured):
     reference: float | None = None
     tolerance: float = DEFAULT_TOLERANCE
 
+    def __post_init__(self) -> None:
+        _checks.number(self.tolerance, name="tolerance")
+
 
 _FLAT = FlatLayout(2, PhasedTuning, {})
 
@@ -216,8 +219,8 @@ class PhasedExploreThenCommit(RoundPolicy):
 
     @property
     def released(self) -> int:
-        """How many phases have been released."""
-        return len(self._released)
+        """How many phases have been released; one whose saving failed has not left and is not counted."""
+        return (0, *self.phases).index(self._settled)
 
     # -- asking -------------------------------------------------------------------------------------
 
@@ -267,11 +270,12 @@ class PhasedExploreThenCommit(RoundPolicy):
         return (0, *self.phases)[len(self._released)]
 
     def _is_due(self) -> bool:
-        return self.released < len(self.phases) and self._book.asked >= self.phases[self.released]
+        phase = len(self._released)
+        return phase < len(self.phases) and self._book.asked >= self.phases[phase]
 
     def _release(self) -> None:
         """Where raw data meets noise: the phase's explored and told rounds, summed in integers, released."""
-        phase = self.released
+        phase = len(self._released)
         start, stop = (0, *self.phases)[phase], self.phases[phase]
         rows, rewards = self._book.told(start, stop)
         explored = rows[:, 2] > 0.0
@@ -287,7 +291,7 @@ class PhasedExploreThenCommit(RoundPolicy):
         self._posterior = posterior
 
     def _fit(self) -> None:
-        if self.released:
+        if len(self._released):
             mean, sd = self._posterior.tables(self.features, self.actions.size)
             self._published = PublishedFunction(
                 actions=self.actions,

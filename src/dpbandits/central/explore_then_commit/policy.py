@@ -97,6 +97,9 @@ class ExploreTuning(Configured):
     publish_ridge: float | None = None
     tolerance: float = DEFAULT_TOLERANCE
 
+    def __post_init__(self) -> None:
+        _checks.number(self.tolerance, name="tolerance")
+
 
 _FLAT = FlatLayout(
     2,

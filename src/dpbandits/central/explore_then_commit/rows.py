@@ -4,6 +4,7 @@ A shard holds raw statistics and no mechanism. Shards of one `ExploreThenCommit`
 integers, so that any split of the rows gives the same sums, bit for bit.
 """
 
+import math
 import secrets
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits import _checks
 from dpbandits._checks import as_numbers
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.sums import MOST_CELLS, RewardSums
@@ -48,7 +50,9 @@ def check_cells(actions: CellMeasure, contexts: CellMeasure) -> None:
 
 def reference_of(reference: float | None, span: RewardRange) -> tuple[float, float]:
     """Where rewards are counted from, by default the middle, and how far from there they can lie."""
-    centre = span.middle if reference is None else float(reference)
+    centre = span.middle
+    if reference is not None:
+        centre = _checks.number(reference, name="reference", minimum=-math.inf, exclusive=False)
     if not span.low <= centre <= span.high:
         raise InvalidParameter("reference: expected a reward inside the reward range")
     return centre, max(span.high - centre, centre - span.low)

@@ -8,7 +8,9 @@ come. For each phase the rate with the least expected sum is taken, given that l
 from collections.abc import Sequence
 from itertools import pairwise
 
+from dpbandits._reading import reading
 from dpbandits.central.explore_then_commit.calibration import ExpectedError, expected_error, planned_release
+from dpbandits.central.schedule import check_boundaries
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 
@@ -112,12 +114,11 @@ def scheduled(
     Raises:
         InvalidParameter: phases that do not increase, or end after the horizon; rates outside [0, 1].
     """
-    ends = costs.phases(horizon) if phases is None else tuple(int(end) for end in phases)
-    if not ends or list(ends) != sorted({*ends}) or not 0 < ends[0] <= ends[-1] <= horizon:
-        raise InvalidParameter("phases: expected increasing round indices above 0, up to the horizon")
+    ends = costs.phases(horizon) if phases is None else check_boundaries(phases, horizon, name="phases")
     if exploration is None:
         return ends, costs.rates(ends, horizon)
-    rates = tuple(float(rate) for rate in exploration)
+    with reading("a sequence of exploration rates"):
+        rates = tuple(float(rate) for rate in exploration)
     if len(rates) != len(ends) or not all(0.0 <= rate <= 1.0 for rate in rates) or not rates[0] > 0.0:
         raise InvalidParameter("exploration: expected one rate in [0, 1] a phase, the first above 0")
     return ends, rates

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, ProtocolError
@@ -44,6 +45,9 @@ from dpbandits.privacy.selection import exponential_law
 __all__ = ["USCA", "ApproximatingSet", "CovarianceEstimator"]
 
 _STREAM = 7_500
+
+MOST_ROUNDS = 1 << 14
+"""The approximating set has up to T^2 pairs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,20 +169,21 @@ class USCA:
     ) -> None:
         if privacy.delta > 0.0 or privacy.rounds_per_user != 1:
             raise InvalidParameter("the paper's promise is pure, for users of one round: delta = 0")
-        if kernel.max_variance > 1.0 or horizon < 1 or not ridge > 0.0:
-            raise InvalidParameter("the paper needs k(w, w) <= 1, horizon >= 1 and ridge > 0")
+        rounds, ridge = _checks.integer(horizon, name="horizon"), _checks.number(ridge, name="ridge")
+        if kernel.max_variance > 1.0 or rounds > MOST_ROUNDS:
+            raise InvalidParameter(f"the paper needs k(w, w) <= 1, and this code a horizon <= {MOST_ROUNDS}")
         self.actions = actions.with_weights(np.ones(actions.size))
         self.contexts = contexts
         self.reward_range = RewardRange.of(reward_range)
-        self.horizon = horizon
+        self.horizon = rounds
         self.privacy = privacy
         self._noise = SecureNoise() if noise is None else noise
         self._measure = CellMeasure.product(self.actions, contexts)
         features = EigenFeatures(kernel=kernel, measures=(self.actions, contexts))
-        self.information_gain = features.information_gain(horizon, ridge)
-        size = horizon * math.ceil(horizon / max(1.0, self.information_gain))
+        self.information_gain = features.information_gain(rounds, ridge)
+        size = rounds * math.ceil(rounds / max(1.0, self.information_gain))
         self.estimator = CovarianceEstimator(
-            kernel, ApproximatingSet.drawn(self._measure, size, seed=seed), horizon, ridge
+            kernel, ApproximatingSet.drawn(self._measure, size, seed=seed), rounds, ridge
         )
         self._seed = seed
         self._cells: IntArray = np.zeros(0, dtype=np.int64)

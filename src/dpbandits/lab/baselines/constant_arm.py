@@ -1,6 +1,5 @@
 """Always the same arm: with the arm chosen in hindsight, the bar that using contexts must clear."""
 
-
 import numpy as np
 
 from dpbandits import _checks

@@ -1,6 +1,5 @@
 """Uniformly random choice: learns nothing, reveals nothing; the floor under every other policy."""
 
-
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.audit import Guesses, attack_reward
-from dpbandits.central import GPBandit, default_blocks
+from dpbandits.central import GPBandit, GPTuning, default_blocks
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import ConstantArm, FeatureGPUCB, Uniform
 from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
@@ -123,11 +123,13 @@ def private_policy(
         reward_range=table.reward_range,
         horizon=table.horizon,
         privacy=privacy,
-        public_law_spread=constants.public_law_spread,
-        prior_variance=constants.prior_variance,
-        thompson_scale=constants.thompson_scale,
         noise=noise,
         seed=seed,
+        tuning=GPTuning(
+            public_law_spread=constants.public_law_spread,
+            prior_variance=constants.prior_variance,
+            thompson_scale=constants.thompson_scale,
+        ),
     )
 
 

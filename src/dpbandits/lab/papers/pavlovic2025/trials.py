@@ -15,8 +15,8 @@ import numpy as np
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
-from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
-from dpbandits.central.explore_then_commit.sums import CellSums, integer_caps
+from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, ExploreTuning
+from dpbandits.central.explore_then_commit.sums import RewardSums, integer_caps
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.lab.evaluation.policy_value import PolicyValue, policy_value, value_difference
 from dpbandits.lab.study import Cell, Choice, Item, Record, Row, values_of
@@ -57,7 +57,7 @@ def learn_private(
     """
     spent = HISTOGRAM_SHARE * epsilon
     law = ContextLaw.from_private_histogram(
-        trial.contexts, cells=trial.context_cells, epsilon=spent, units=trial.units.tolist(), noise=noise
+        trial.contexts, cells=trial.context_cells, epsilon=spent, users=trial.units.tolist(), noise=noise
     )
     usca = ExploreThenCommit(
         kernel=trial.kernel,
@@ -66,15 +66,15 @@ def learn_private(
         reward_range=trial.reward_range,
         horizon=len(trial),
         privacy=JointDP(epsilon=epsilon, delta=delta),
-        reference=reference,
         noise=noise,
+        tuning=ExploreTuning(reference=reference),
     )
     usca.learn(
         trial.contexts,
         trial.actions,
         trial.rewards,
         propensities=trial.propensities,
-        units=trial.units.tolist(),
+        users=trial.units.tolist(),
     )
     return usca
 
@@ -82,7 +82,7 @@ def learn_private(
 def without_noise(usca: ExploreThenCommit, trial: LoggedTrial) -> FloatArray:
     """(A, C) what the same estimator says without caps and noise. Not private."""
     rules, features = usca.unsafe_rules, usca.features
-    held = CellSums(integer_caps(np.ones((1, features.n_cells))))
+    held = RewardSums(integer_caps(np.ones((1, features.n_cells))))
     actions = rules.action_cells(trial.actions)
     cells = actions * rules.contexts.size + rules.contexts.locate(trial.contexts)
     weights = rules.weights(actions, trial.propensities)
@@ -103,7 +103,7 @@ def one_split(
     usca = learn_private(
         learned, epsilon=epsilon, delta=delta, noise=SimulatedNoise(seed), reference=reference
     )
-    policy: PublishedFunction = usca.release()
+    policy: PublishedFunction = usca.publish()
     clean = without_noise(usca, learned)
     cells = trial.context_cells.locate(held.contexts)
     arms, n = len(trial.arms), len(held)
