@@ -142,9 +142,9 @@ MUTATIONS = (
         "one user's reward moves everybody's contribution",
         (
             "central/gp_bandit.py",
-            "sums = self._release.mechanism.encode(features, self.reward_range.to_centred(rewards))",
+            "sums = self._mechanism.mechanism.encode(features, self.reward_range.to_centred(rewards))",
             "centred = self.reward_range.to_centred(rewards)\n"
-            "        sums = self._release.mechanism.encode(\n"
+            "        sums = self._mechanism.mechanism.encode(\n"
             "            features, centred - (centred.mean() if len(centred) else 0.0)\n"
             "        )",
         ),
@@ -154,9 +154,9 @@ MUTATIONS = (
         "range of scores halved",
         "USCA draws answers with half the noise",
         (
-            "central/explore_then_commit/uses.py",
-            "span = 2 * self.rounds_per_user * int(",
-            "span = self.rounds_per_user * int(",
+            "central/explore_then_commit/calibration.py",
+            "span = 2 * self.privacy.rounds_per_user * int(",
+            "span = self.privacy.rounds_per_user * int(",
         ),
         tests="tests/central/test_usca_privacy.py",
     ),
@@ -265,9 +265,8 @@ MUTATIONS = (
         "a block is released when enough rewards came, so its time depends on one of them",
         (
             "central/gp_bandit.py",
-            "self._book.asked >= self.blocks[block] + self.reporting_delay",
-            "(\n            self._book.asked - len(self._book.pending)\n"
-            "            >= self.blocks[block] + self.reporting_delay\n        )",
+            "self._book.asked >= self.batch_boundaries[block]",
+            "(\n            self._book.asked - len(self._book.pending) >= self.batch_boundaries[block]\n        )",
         ),
         tests="tests/contracts/test_neighbours.py",
     ),
@@ -320,9 +319,8 @@ MUTATIONS = (
         "a policy answers without paying",
         (
             "policy/base.py",
-            "        promised = self.guarantee\n        self._ledger.charge(",
-            "        promised = self.guarantee\n        self._charged = True\n        return\n"
-            "        self._ledger.charge(",
+            "            self._holder.charge(self._charged_as, epsilon=promised.epsilon, delta=promised.delta)\n",
+            "            self._charged = promised is not None\n",
         ),
         tests="tests/contracts/test_saving.py",
     ),
@@ -357,8 +355,8 @@ MUTATIONS = (
         "a policy answers by a release that a crash would draw again",
         (
             "policy/base.py",
-            "        self._write(self._store, present)\n\n    def _write",
-            "        self._uncommitted = present\n\n    def _write",
+            "        self._holder.commit()\n        self._fit()\n",
+            "        self._fit()\n",
         ),
         tests="tests/contracts/test_saving.py",
     ),

@@ -32,6 +32,7 @@ from dpbandits.central.statement import block_release_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models import features as feature_maps
+from dpbandits.models import kernels
 from dpbandits.models.decision_sets import PublicSets
 from dpbandits.models.features import Features, mercer_or_given
 from dpbandits.models.kernels import Kernel
@@ -171,6 +172,7 @@ class GPBandit(BasePolicy):
     config_omits = RoundPolicy.config_omits | {"kernel"}  # the features say it
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
+        "kernel": kernels.from_config,
         "features": feature_maps.from_config,
         "privacy": definitions.from_config,
         "noise": noise_sources.from_config,
