@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
-from dpbandits.lab.worlds.protocol import Environment, public_integer
+from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.policy import Policy
 
 __all__ = ["BANNER", "Repetitions", "RunResult", "repeat", "run"]
@@ -151,7 +152,7 @@ def run(
     Raises:
         InvalidParameter: more rounds than the environment has, or boundaries that do not increase.
     """
-    total = environment.horizon if rounds is None else public_integer(rounds, name="rounds", minimum=1)
+    total = environment.horizon if rounds is None else _checks.integer(rounds, name="rounds")
     if total > environment.horizon:
         raise InvalidParameter(f"rounds is {total}, the environment has {environment.horizon}")
     edges = _edges(policy, total, boundaries)
@@ -247,7 +248,7 @@ def _edges(policy: Policy, total: int, boundaries: Sequence[int] | None) -> list
     given = getattr(policy, "batch_boundaries", None) if boundaries is None else boundaries
     if given is None:
         return list(range(total + 1))
-    inner = [public_integer(edge, name="a batch boundary", minimum=0) for edge in given]
+    inner = [_checks.integer(edge, name="a batch boundary", minimum=0) for edge in given]
     if any(left >= right for left, right in pairwise(inner)):
         raise InvalidParameter("batch boundaries must increase")
     natural = [0, *(edge for edge in inner if 0 < edge < total), total]

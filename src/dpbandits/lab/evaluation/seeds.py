@@ -1,8 +1,8 @@
 """Which seeds may choose constants, and which may be reported: never the same."""
 
+from dpbandits import _checks
 from dpbandits._typing import Seed
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.worlds.protocol import public_integer
 
 __all__ = ["FIRST_REPORT_SEED", "report_seeds"]
 
@@ -26,8 +26,8 @@ def report_seeds(first: int, reps: int, *, tuning: bool = False) -> tuple[Seed, 
     >>> report_seeds(1_000_000, 3)
     (1000000, 1000001, 1000002)
     """
-    start = public_integer(first, name="first", minimum=0)
-    stop = start + public_integer(reps, name="reps", minimum=1)
+    start = _checks.integer(first, name="first", minimum=0)
+    stop = start + _checks.integer(reps, name="reps")
     if tuning and stop > FIRST_REPORT_SEED:
         raise InvalidParameter(f"seeds {start} to {stop - 1}: tuning seeds are below {FIRST_REPORT_SEED}")
     if not tuning and start < FIRST_REPORT_SEED:

@@ -7,7 +7,7 @@ Tables, one row a person, classes or columns as arms:
 
 - `load("cps-income", seed=...)`, `load("synthetic-income", seed=...)`; `available()` lists the names.
 - `TableBandit.from_labels(frame, schema=, labels=, arms=, seed=)`, `TableBandit.from_rewards(...)`.
-- `table_from_toml(path, seed=)`: a table of one's own, described in a small file (`table_description`).
+- `table_from_toml(path, seed=)`: a table of one's own, described in a small file (`tables`).
 - `classification_table(name)`: real people, some of them auxiliary: `ClassificationTable`.
 
 Known functions, new candidates every round:
@@ -48,8 +48,7 @@ from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.lab.worlds.randomised_trials import LoggedTrial, rand_hie, star
 from dpbandits.lab.worlds.rkhs import RKHSSetting, RKHSWorld, rkhs_setting
 from dpbandits.lab.worlds.synthetic import synthetic_income
-from dpbandits.lab.worlds.table_description import table_from_toml
-from dpbandits.lab.worlds.tables import BestArm, TableBandit
+from dpbandits.lab.worlds.tables import BestArm, TableBandit, table_from_toml
 
 __all__ = [
     "CLASSIFICATION_TABLES",

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 
 __all__ = [
     "REPORT_WORLDS",
     "TUNING_WORLDS",
     "WORLDS",
+    "People",
     "PeopleWorld",
     "World",
     "income_people",
@@ -35,32 +36,30 @@ class World:
         dim: number of context columns, each in [0, 1].
         n_arms: number of arms.
         mean_rewards: (n, dim) contexts -> (n, n_arms) probabilities of reward 1.
-        contexts: (n, generator) -> (n, dim).
+        contexts: (n, generator) -> (n, dim); None: uniform.
     """
 
     name: str
     dim: int
     n_arms: int
     mean_rewards: Callable[[FloatArray], FloatArray]
-    contexts: Callable[[int, np.random.Generator], FloatArray]
+    contexts: Callable[[int, np.random.Generator], FloatArray] | None = None
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Contexts (n, dim) and mean rewards (n, n_arms) of n people."""
-        contexts = self.contexts(n, rng)
+        contexts = rng.random((n, self.dim)) if self.contexts is None else self.contexts(n, rng)
         return contexts, self.mean_rewards(contexts)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PeopleWorld:
-    """A table as a contextual world: some of its columns as context, its people in random order.
+class People:
+    """People of a table: some of its columns as context, and what every arm pays each of them.
 
     Attributes:
-        name: for tables.
         columns: (N, dim) context columns in [0, 1].
         rewards: (N, n_arms) what every arm pays for each person.
     """
 
-    name: str
     columns: FloatArray
     rewards: FloatArray
 
@@ -74,11 +73,26 @@ class PeopleWorld:
         """Number of arms."""
         return int(self.rewards.shape[1])
 
+    def rows(self, n: int, rng: np.random.Generator) -> IntArray:
+        """(n,) different people in random order."""
+        if n > len(self.columns):
+            raise InvalidParameter(f"there are {len(self.columns)} people: ask for no more users")
+        return rng.permutation(len(self.columns))[:n]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PeopleWorld(People):
+    """A table as a contextual world: its people in random order.
+
+    Attributes:
+        name: for tables.
+    """
+
+    name: str
+
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """n different people: contexts (n, dim) and what every arm pays them (n, n_arms)."""
-        if n > len(self.columns):
-            raise InvalidParameter(f"the table has {len(self.columns)} people: ask for no more users")
-        rows = rng.permutation(len(self.columns))[:n]
+        rows = self.rows(n, rng)
         return self.columns[rows], self.rewards[rows]
 
 
@@ -90,10 +104,6 @@ def income_people(name: str = "cps-income") -> PeopleWorld:
     return PeopleWorld(
         name=name, columns=np.ascontiguousarray(table.contexts[:, :2]), rewards=table.reward_table
     )
-
-
-def _uniform(dim: int) -> Callable[[int, np.random.Generator], FloatArray]:
-    return lambda n, rng: rng.random((n, dim))
 
 
 def _bumps(
@@ -126,7 +136,7 @@ def ma2025(*, n_arms: int = 3, dim: int = 2, centres: str = "inner") -> World:
         return np.asarray(2.0 * decay / (1.0 + decay))
 
     name = "ma" if centres == "inner" else "ma-edge"
-    return World(name=name, dim=dim, n_arms=n_arms, mean_rewards=mean_rewards, contexts=_uniform(dim))
+    return World(name=name, dim=dim, n_arms=n_arms, mean_rewards=mean_rewards)
 
 
 def ma2025_symmetric() -> World:
@@ -138,7 +148,7 @@ def ma2025_symmetric() -> World:
         half = 0.5 * sign * height
         return np.stack([0.5 - half, 0.5 + half], axis=1)
 
-    return World(name="ma-symmetric", dim=2, n_arms=2, mean_rewards=mean_rewards, contexts=_uniform(2))
+    return World(name="ma-symmetric", dim=2, n_arms=2, mean_rewards=mean_rewards)
 
 
 def _diagonal() -> World:
@@ -148,12 +158,12 @@ def _diagonal() -> World:
         gap = x.mean(axis=1)[:, None] - middle
         return np.asarray(0.1 + 0.8 * np.exp(-(gap**2) / (2.0 * 0.12**2)))
 
-    return World(name="diagonal", dim=2, n_arms=3, mean_rewards=mean_rewards, contexts=_uniform(2))
+    return World(name="diagonal", dim=2, n_arms=3, mean_rewards=mean_rewards)
 
 
 def _radial() -> World:
     centres = np.array([[0.2, 0.2, 0.3], [0.8, 0.2, 0.6], [0.3, 0.8, 0.2], [0.7, 0.8, 0.8], [0.5, 0.5, 0.5]])
-    return World(name="radial-3d", dim=3, n_arms=5, mean_rewards=_bumps(centres, 0.3), contexts=_uniform(3))
+    return World(name="radial-3d", dim=3, n_arms=5, mean_rewards=_bumps(centres, 0.3))
 
 
 def _clustered() -> World:
@@ -187,7 +197,7 @@ def _tuning_waves() -> World:
         phase = 5.0 * (0.8 * x[:, 0] - 0.6 * x[:, 1])[:, None] + phases
         return np.asarray(0.5 + 0.38 * np.sin(phase))
 
-    return World(name="tune-waves", dim=2, n_arms=3, mean_rewards=mean_rewards, contexts=_uniform(2))
+    return World(name="tune-waves", dim=2, n_arms=3, mean_rewards=mean_rewards)
 
 
 def _tuning_planes() -> World:
@@ -218,7 +228,7 @@ def _tuning_ridges() -> World:
     def mean_rewards(x: FloatArray) -> FloatArray:
         return np.asarray(0.15 + 0.7 / (1.0 + np.exp(-5.0 * (x - 0.5) @ directions.T)))
 
-    return World(name="tune-ridges", dim=3, n_arms=5, mean_rewards=mean_rewards, contexts=_uniform(3))
+    return World(name="tune-ridges", dim=3, n_arms=5, mean_rewards=mean_rewards)
 
 
 def _tuning_stripes() -> World:
@@ -228,7 +238,7 @@ def _tuning_stripes() -> World:
     def mean_rewards(x: FloatArray) -> FloatArray:
         return np.asarray(0.05 + 0.9 * np.clip(1.0 - np.abs(x[:, 1:2] - middle) / 0.3, 0.0, 1.0))
 
-    return World(name="tune-stripes", dim=2, n_arms=3, mean_rewards=mean_rewards, contexts=_uniform(2))
+    return World(name="tune-stripes", dim=2, n_arms=3, mean_rewards=mean_rewards)
 
 
 def _tuning_faint() -> World:

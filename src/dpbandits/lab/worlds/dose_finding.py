@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
-from dpbandits.lab.worlds.protocol import public_integer
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
 
@@ -52,8 +52,8 @@ class DoseFinding:
 
     def __post_init__(self) -> None:
         for name in ("dose_cells", "age_cells", "clearance_cells"):
-            public_integer(getattr(self, name), name=name, minimum=2)
-        public_integer(self.seed, name="seed", minimum=0)
+            _checks.integer(getattr(self, name), name=name, minimum=2)
+        _checks.integer(self.seed, name="seed", minimum=0)
 
     @property
     def reward_range(self) -> tuple[float, float]:

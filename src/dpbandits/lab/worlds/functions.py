@@ -6,15 +6,16 @@ constants of the function alone. All of them and `FunctionBandit` itself are fro
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Required, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.domains import Box, Domain, RewardRange
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.worlds.protocol import check_indices, check_rounds, public_integer
+from dpbandits.lab.worlds.protocol import check_indices, check_rounds
 from dpbandits.policy.coins import PublicCoins
 
 __all__ = [
@@ -100,9 +101,9 @@ class FunctionBandit:
     )
 
     def __post_init__(self) -> None:
-        public_integer(self.n_candidates, name="n_candidates", minimum=2)
-        public_integer(self.horizon, name="horizon", minimum=1)
-        public_integer(self.seed, name="seed", minimum=0)
+        _checks.integer(self.n_candidates, name="n_candidates", minimum=2)
+        _checks.integer(self.horizon, name="horizon")
+        _checks.integer(self.seed, name="seed", minimum=0)
         if self.noise not in ("bernoulli", "uniform"):
             raise InvalidParameter(f"noise is {self.noise!r}, expected 'bernoulli' or 'uniform'")
         if not (math.isfinite(self.noise_half_width) and self.noise_half_width > 0):
@@ -171,35 +172,37 @@ _STYBLINSKI_TANG_HIGHEST = 125.0  # per dimension, at 5
 _MICHALEWICZ_10_LOWEST = -9.660151715641349
 
 
-def camelback(
-    *,
-    seed: Seed,
-    horizon: int = 10_000,
-    n_candidates: int = 25,
-    noise: Noise = "bernoulli",
-    noise_half_width: float = 0.1,
+class FunctionOptions(TypedDict, total=False):
+    """What every test function takes: seed, horizon (10,000), n_candidates (25), noise and its half width."""
+
+    seed: Required[Seed]
+    horizon: int
+    n_candidates: int
+    noise: Noise
+    noise_half_width: float
+
+
+def _bandit(
+    name: str, low: ArrayLike, high: ArrayLike, mean: MeanFunction, options: FunctionOptions
 ) -> FunctionBandit:
+    """A test function on a box with uniform candidates."""
+    box = Box(low=low, high=high)
+    own: FunctionOptions = {"horizon": 10_000, "n_candidates": 25, **options}
+    law = UniformCandidates(domain=box, n_candidates=own["n_candidates"])
+    return FunctionBandit(name=name, domain=box, mean=mean, candidates=law, **own)
+
+
+def camelback(**options: Unpack[FunctionOptions]) -> FunctionBandit:
     """The six-hump camel function on [-2, 2] x [-1, 1], `n_candidates` uniform points a round.
 
     f(x, y) = (4 - 2.1 x^2 + x^4/3) x^2 + x y + (4 y^2 - 4) y^2, whose values on the box run from
-    -1.03163 to 86/15; the expected reward is (86/15 - f)/(86/15 + 1.03163).
+    -1.03163 to 86/15; the expected reward is (86/15 - f)/(86/15 + 1.03163). Options: see `FunctionOptions`.
 
     >>> world = camelback(seed=3)
     >>> round(float(world.mean(np.array([0.0898, -0.7126]))), 6)
     1.0
     """
-    box = Box(low=[-2.0, -1.0], high=[2.0, 1.0])
-    return FunctionBandit(
-        name="camelback",
-        domain=box,
-        mean=_camelback,
-        candidates=UniformCandidates(domain=box, n_candidates=n_candidates),
-        n_candidates=n_candidates,
-        horizon=horizon,
-        seed=seed,
-        noise=noise,
-        noise_half_width=noise_half_width,
-    )
+    return _bandit("camelback", [-2.0, -1.0], [2.0, 1.0], _camelback, options)
 
 
 def _camelback(points: FloatArray, /) -> FloatArray:
@@ -208,32 +211,14 @@ def _camelback(points: FloatArray, /) -> FloatArray:
     return np.asarray((_CAMELBACK_HIGHEST - height) / (_CAMELBACK_HIGHEST - _CAMELBACK_LOWEST))
 
 
-def styblinski_tang_20(
-    *,
-    seed: Seed,
-    horizon: int = 10_000,
-    n_candidates: int = 25,
-    noise: Noise = "bernoulli",
-    noise_half_width: float = 0.1,
-) -> FunctionBandit:
+def styblinski_tang_20(**options: Unpack[FunctionOptions]) -> FunctionBandit:
     """The Styblinski-Tang function on [-5, 5]^20, `n_candidates` uniform points a round.
 
     f(x) = sum_i (x_i^4 - 16 x_i^2 + 5 x_i)/2, each term between -39.16617 and 125 on the box; the
     expected reward is the mean over i of (125 - term_i)/(125 + 39.16617). An additive function: the
-    best of 25 uniform candidates is about 0.09 above their mean.
+    best of 25 uniform candidates is about 0.09 above their mean. Options: see `FunctionOptions`.
     """
-    box = Box(low=np.full(20, -5.0), high=np.full(20, 5.0))
-    return FunctionBandit(
-        name="styblinski-tang-20",
-        domain=box,
-        mean=_styblinski_tang,
-        candidates=UniformCandidates(domain=box, n_candidates=n_candidates),
-        n_candidates=n_candidates,
-        horizon=horizon,
-        seed=seed,
-        noise=noise,
-        noise_half_width=noise_half_width,
-    )
+    return _bandit("styblinski-tang-20", np.full(20, -5.0), np.full(20, 5.0), _styblinski_tang, options)
 
 
 def _styblinski_tang(points: FloatArray, /) -> FloatArray:
@@ -243,31 +228,14 @@ def _styblinski_tang(points: FloatArray, /) -> FloatArray:
     return np.asarray((_STYBLINSKI_TANG_HIGHEST - height) / width)
 
 
-def michalewicz_10(
-    *,
-    seed: Seed,
-    horizon: int = 10_000,
-    n_candidates: int = 25,
-    noise: Noise = "bernoulli",
-    noise_half_width: float = 0.1,
-) -> FunctionBandit:
+def michalewicz_10(**options: Unpack[FunctionOptions]) -> FunctionBandit:
     """The Michalewicz function (steepness m = 10) on [0, pi]^10, `n_candidates` uniform points a round.
 
     f(x) = -sum_i sin(x_i) sin(i x_i^2/pi)^20 lies between -9.66015 and 0; the expected reward is
-    -f/9.66015. Narrow valleys in flat ground: a hard world for smooth kernels, by intention.
+    -f/9.66015. Narrow valleys in flat ground: a hard world for smooth kernels, by intention. Options: see
+    `FunctionOptions`.
     """
-    box = Box(low=np.zeros(10), high=np.full(10, np.pi))
-    return FunctionBandit(
-        name="michalewicz-10",
-        domain=box,
-        mean=_michalewicz,
-        candidates=UniformCandidates(domain=box, n_candidates=n_candidates),
-        n_candidates=n_candidates,
-        horizon=horizon,
-        seed=seed,
-        noise=noise,
-        noise_half_width=noise_half_width,
-    )
+    return _bandit("michalewicz-10", np.zeros(10), np.full(10, np.pi), _michalewicz, options)
 
 
 def _michalewicz(points: FloatArray, /) -> FloatArray:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaincinv
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Ball
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds.functions import FunctionBandit
-from dpbandits.lab.worlds.protocol import public_integer
 from dpbandits.policy.coins import PublicCoins
 
 __all__ = ["GapCandidates", "KernelSections", "dubey2021_figure1"]
@@ -156,29 +156,16 @@ def dubey2021_figure1(
     References:
         Dubey2021, Figure 1.
     """
-    public_integer(seed, name="seed", minimum=0)
-    public_integer(n_centres, name="n_centres", minimum=1)
-    public_integer(n_candidates, name="n_candidates", minimum=2)
-    for name, value in (
-        ("concentration", concentration),
-        ("radius", radius),
-        ("lengthscale", lengthscale),
-    ):
-        if not (math.isfinite(value) and value > 0):
-            raise InvalidParameter(f"{name} is {value}, expected a positive number")
+    _checks.integer(seed, name="seed", minimum=0)
+    _checks.integer(n_centres, name="n_centres")
+    _checks.integer(n_candidates, name="n_candidates", minimum=2)
+    for name, value in {"concentration": concentration, "radius": radius, "lengthscale": lengthscale}.items():
+        _checks.number(value, name=name)
     if not (0.0 <= crowd < 1.0 and (crowd == 0.0 or radius > 2 * CROWD_RADIUS)):
         raise InvalidParameter(f"crowd is {crowd}, expected a share in [0, 1) on a disc wider than a crowd")
     if not 0.0 < low < high < 1.0:
         raise InvalidParameter(f"low and high are {low} and {high}, expected 0 < low < high < 1")
-    mean = _draw_function(
-        PublicCoins(seed),
-        n_centres=n_centres,
-        concentration=concentration,
-        radius=radius,
-        lengthscale=lengthscale,
-        high=high,
-        low=low,
-    )
+    mean = _draw_function(PublicCoins(seed), n_centres, concentration, radius, lengthscale, high, low)
     return FunctionBandit(
         name="dubey2021-figure1",
         domain=Ball(centre=[0.0, 0.0], radius=radius),
@@ -194,7 +181,6 @@ def dubey2021_figure1(
 
 def _draw_function(
     coins: PublicCoins,
-    *,
     n_centres: int,
     concentration: float,
     radius: float,

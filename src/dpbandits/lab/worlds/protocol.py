@@ -10,7 +10,7 @@ from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import HorizonExceeded, InvalidData, InvalidParameter
 
-__all__ = ["Environment", "check_indices", "check_rounds", "public_integer"]
+__all__ = ["Environment", "check_indices", "check_rounds"]
 
 
 @runtime_checkable
@@ -101,12 +101,3 @@ def check_indices(indices: ArrayLike, length: int, n_candidates: int) -> IntArra
     if ((chosen < 0) | (chosen >= n_candidates)).any():
         raise InvalidData(f"indices leave 0..{n_candidates - 1}: they count the rows of a decision set")
     return chosen
-
-
-def public_integer(value: object, *, name: str, minimum: int) -> int:
-    """`value` as an int of at least `minimum`, or InvalidParameter."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidParameter(f"{name} is a {type(value).__name__}, expected an integer")
-    if value < minimum:
-        raise InvalidParameter(f"{name} is {value}, expected at least {minimum}")
-    return int(value)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import Seed
-from dpbandits.lab.worlds.protocol import public_integer
 from dpbandits.lab.worlds.tables import TableBandit, codes_from_cuts
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Categories, Range, Schema
@@ -44,8 +44,8 @@ def synthetic_income(*, seed: Seed, horizon: int | None = None, n_rows: int = 60
         horizon: rounds; all rows by default.
         n_rows: size of the table.
     """
-    public_integer(seed, name="seed", minimum=0)
-    public_integer(n_rows, name="n_rows", minimum=1)
+    _checks.integer(seed, name="seed", minimum=0)
+    _checks.integer(n_rows, name="n_rows")
     coins = PublicCoins(seed)
     unit = coins.uniform("environment/synthetic-income", 0, n_rows, 4)
     age = 16 + np.floor(49 * unit[:, 0])

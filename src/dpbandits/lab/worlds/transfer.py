@@ -14,9 +14,10 @@ from typing import Literal
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.worlds.contextual import PeopleWorld, World
+from dpbandits.lab.worlds.contextual import People, PeopleWorld, World
 
 __all__ = ["BEHAVIOURS", "Behaviour", "PeopleSource", "SourceWorld", "gamma_contexts"]
 
@@ -31,21 +32,12 @@ def gamma_contexts(n: int, *, dim: int, gamma: float, rng: np.random.Generator) 
 
     A uniform point's direction is kept; its radius 2 |x - 1/2|_max becomes U^(1/(dim + gamma)).
     """
-    if not _is_number(gamma) or not 0.0 <= gamma < np.inf:
-        raise InvalidParameter("gamma: expected a number >= 0")
+    _checks.number(gamma, name="gamma", exclusive=False)
     offset = rng.random((n, dim)) - 0.5
     radius = rng.random(n) ** (1.0 / (dim + gamma))
     reach = 2.0 * np.abs(offset).max(axis=1)
     stretch = radius / np.where(reach > 0.0, reach, 1.0)
     return np.asarray(0.5 + offset * stretch[:, None])
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,15 +63,13 @@ class SourceWorld:
     shifted: bool = False
 
     def __post_init__(self) -> None:
-        if not _is_text(self.behaviour) or self.behaviour not in BEHAVIOURS:
-            raise InvalidParameter(f"behaviour: expected one of {BEHAVIOURS}")
-        if not _is_number(self.kappa) or not 0.0 < self.kappa <= 1.0:
+        _checks.one_of(self.behaviour, BEHAVIOURS, name="behaviour")
+        if _checks.number(self.kappa, name="kappa") > 1.0:
             raise InvalidParameter("kappa: expected a number in (0, 1]")
         if self.gamma is not None:
             if isinstance(self.world, PeopleWorld):
                 raise InvalidParameter("gamma: a table's people are where they are, pass None")
-            if not _is_number(self.gamma) or not 0.0 <= self.gamma < np.inf:
-                raise InvalidParameter("gamma: expected a number >= 0")
+            _checks.number(self.gamma, name="gamma", exclusive=False)
 
     @property
     def dim(self) -> int:
@@ -122,28 +112,14 @@ class SourceWorld:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PeopleSource:
+class PeopleSource(People):
     """A table's auxiliary part as a source: its people, arms drawn from public probabilities.
 
     Attributes:
-        columns: (N, dim) context columns in [0, 1].
-        rewards: (N, K) what every arm pays for each person.
         weights: (K,) or (N, K) probabilities of the arms.
     """
 
-    columns: FloatArray
-    rewards: FloatArray
     weights: FloatArray
-
-    @property
-    def dim(self) -> int:
-        """Number of context columns."""
-        return int(self.columns.shape[1])
-
-    @property
-    def n_arms(self) -> int:
-        """Number of arms."""
-        return int(self.rewards.shape[1])
 
     def propensities(self) -> FloatArray | None:
         """(K,) probabilities of the arms, or None where they depend on the person."""
@@ -151,9 +127,7 @@ class PeopleSource:
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
         """n different people: contexts (n, dim), what every arm pays them (n, K), arms (n,)."""
-        if n > len(self.columns):
-            raise InvalidParameter(f"the source has {len(self.columns)} people: ask for no more users")
-        rows = rng.permutation(len(self.columns))[:n]
+        rows = self.rows(n, rng)
         chances = np.broadcast_to(self.weights, self.rewards.shape)[rows]
         return self.columns[rows], self.rewards[rows], drawn_arms(chances, rng)
 
