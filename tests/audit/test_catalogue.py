@@ -8,8 +8,8 @@ import pytest
 
 from contracts.cases import CASES
 from dpbandits.audit import NAMES, AuditRow, AuditSettings, build, run_audits
+from dpbandits.audit.catalogue.mechanisms import laws
 from dpbandits.audit.catalogue.parts import LineFeatures, PreparedNoise
-from dpbandits.audit.catalogue.reports import laws
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import Features
 from dpbandits.privacy.reports import MECHANISMS, mechanism

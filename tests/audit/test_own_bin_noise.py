@@ -3,11 +3,17 @@
 import numpy as np
 import pytest
 
-from dpbandits.audit.attacks.own_bin_noise import estimates_of, own_bin_noise, read_bins
+from dpbandits.audit.attacks.own_bin_noise import own_bin_noise, read_bins
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.reports import MECHANISMS, PaperLaplace, mechanism
 
 N_CELLS = 8
+
+
+def estimates_of(report, cell, *, positive, words):
+    """(n_cells, 2) signed sum and count that the server estimates from one real report."""
+    payload = np.frombuffer(report.encode(cell, positive=positive, words=words), np.uint8)[None]
+    return np.stack(report.estimate(report.aggregate(payload), 1), axis=1)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])

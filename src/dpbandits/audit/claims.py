@@ -38,9 +38,8 @@ class AuditRow:
     """The result of one audit.
 
     Attributes:
-        name: of the audit.
-        claimed_epsilon: the claim.
-        delta: of the claim.
+        name, scope, sees, neighbours: of the `Audit`.
+        claimed_epsilon, delta: the claim.
         lower_bound: privacy loss that was proved at this delta.
         confidence: that it is right; 1 for exact ones.
         tightness: lower bound over claim.
@@ -48,9 +47,6 @@ class AuditRow:
         known_broken: whether the claim is known to be false, so that it must be exceeded.
         conditional_on: the family of laws that the bound presumes, or None.
         seconds: time it took.
-        scope: a single mechanism, a whole policy through its own calls, or one attack of many.
-        sees: what the attacker looks at.
-        neighbours: the two worlds.
         samples: outputs evaluated in both worlds together; 0 for exact ones.
         unconditional_bound: what the same outputs prove for any law, where `lower_bound` is conditional.
     """
@@ -95,7 +91,8 @@ class Audit(ABC):
     Args:
         name: unique in the catalogue.
         epsilon, delta: the claim.
-        scope: "mechanism", "policy", or "attack": one way of looking, not the best there is.
+        scope: a single "mechanism", a whole "policy" through its own calls, or an "attack": one way of
+            looking, not the best there is.
         sees: what the attacker looks at.
         neighbours: the two worlds, in words.
         known_broken: the claim is known to be false.

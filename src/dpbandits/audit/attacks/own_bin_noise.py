@@ -6,7 +6,6 @@ in one of two bins, each as likely, and names one: of a report that is epsilon-l
 share e^epsilon/(1 + e^epsilon) is named right, whatever the attacker does.
 
 - `own_bin_noise`: one report, in effect, under the public code. BROKEN; for the audit alone.
-- `estimates_of`: one honest report as the server sees it.
 - `read_bins`: the attack.
 """
 
@@ -18,10 +17,8 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.audit.attacks.guesses import Guesses
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.reports import ReportMechanism
-from dpbandits.privacy.words import Words, secure_words
 
-__all__ = ["estimates_of", "own_bin_noise", "read_bins"]
+__all__ = ["own_bin_noise", "read_bins"]
 
 
 def own_bin_noise(cell: int, *, n_cells: int, epsilon: float, rng: np.random.Generator) -> FloatArray:
@@ -29,14 +26,6 @@ def own_bin_noise(cell: int, *, n_cells: int, epsilon: float, rng: np.random.Gen
     report = np.zeros((n_cells, 2))
     report[cell] = 1.0 + rng.laplace(scale=4.0 / epsilon, size=2)
     return report
-
-
-def estimates_of(
-    report: ReportMechanism, cell: int, *, positive: bool, words: Words = secure_words
-) -> FloatArray:
-    """(n_cells, 2) signed sum and count that the server estimates from one real report."""
-    payload = np.frombuffer(report.encode(cell, positive=positive, words=words), np.uint8)[None]
-    return np.stack(report.estimate(report.aggregate(payload), 1), axis=1)
 
 
 def read_bins(

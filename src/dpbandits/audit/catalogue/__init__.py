@@ -2,9 +2,7 @@
 
 | module | audits |
 |---|---|
-| `reports` | local mechanisms, enumerated |
-| `selection` | private choice |
-| `noise` | noise on numbers, rows and answers; the last bits |
+| `mechanisms` | single ones: reports, private choice, noise, the last bits |
 | `central`, `local`, `outsourced` | whole policies, through their own calls |
 | `broken` | claims that are known to be false |
 """
@@ -12,7 +10,7 @@
 from difflib import get_close_matches
 
 from dpbandits._typing import Seed
-from dpbandits.audit.catalogue import broken, central, local, noise, outsourced, reports, selection
+from dpbandits.audit.catalogue import broken, central, local, mechanisms, outsourced
 from dpbandits.audit.catalogue.parts import Entries
 from dpbandits.audit.claims import Audit
 from dpbandits.errors import InvalidParameter
@@ -20,7 +18,7 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["NAMES", "build"]
 
 _ENTRIES: Entries = {}
-for _module in (reports, selection, noise, central, local, outsourced, broken):
+for _module in (mechanisms, central, local, outsourced, broken):
     _ENTRIES |= _module.ENTRIES
 
 NAMES: tuple[str, ...] = tuple(_ENTRIES)

@@ -5,14 +5,14 @@ by the law of an answer and by its sampler, by the published function, and in ph
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, PreparedNoise, listed, lives
+from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, Pairs, PreparedNoise, listed, lives
 from dpbandits.audit.claims import Draw, ExactAudit, GaussianAudit, Law, SampledAudit
 from dpbandits.audit.scores import first_column, fit_categories, fit_linear
 from dpbandits.central import (
@@ -37,8 +37,6 @@ from dpbandits.privacy.selection import permute_and_flip_law
 __all__ = ["ENTRIES"]
 
 ENTRIES: Entries = {}
-
-Pairs = Callable[[], Iterator[tuple[Law, Law]]]
 
 _policy = partial(listed, ENTRIES, scope="policy")
 

@@ -1,6 +1,6 @@
 """What audits of the catalogue are made of: how one is listed, a small feature map, noise drawn ahead."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.audit.claims import Audit, Draw, ExactAudit
+from dpbandits.audit.claims import Audit, Draw, ExactAudit, Law
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.noise import SecureNoise
 
-__all__ = ["DELTA", "Entries", "LineFeatures", "PreparedNoise", "listed", "lives"]
+__all__ = ["DELTA", "Entries", "LineFeatures", "Pairs", "PreparedNoise", "listed", "lives"]
 
 DELTA = 1e-6
 """Of claims that need one."""
@@ -22,6 +22,9 @@ _AHEAD = 20_000
 
 Entries = dict[str, Callable[[float, int], Audit]]
 """Name -> (epsilon, public seed) -> the audit."""
+
+Pairs = Callable[[], Iterator[tuple[Law, Law]]]
+"""() -> laws under two neighbours each."""
 
 Builder = TypeVar("Builder", bound=Callable[[float, int], Any])
 

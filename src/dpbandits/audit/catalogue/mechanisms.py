@@ -1,14 +1,21 @@
-"""Noise on numbers: integers from the operating system's randomness, in the mechanisms that use them."""
+"""Single mechanisms: local reports, private choice, noise on numbers, rows and answers, and the last bits.
 
+Reports and choices have their whole laws compared; the law of a report is enumerated over all payloads with
+its rational probabilities. Noise is drawn, from the operating system's randomness.
+"""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import partial
+from itertools import combinations, product
 from typing import Literal
 
 import numpy as np
 
 from dpbandits._typing import FloatArray
 from dpbandits.audit.attacks.low_bits import finest_bit
-from dpbandits.audit.catalogue.parts import DELTA, Entries, PreparedNoise, listed
-from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
+from dpbandits.audit.catalogue.parts import DELTA, Entries, Pairs, PreparedNoise, listed
+from dpbandits.audit.claims import Draw, ExactAudit, GaussianAudit, Law, SampledAudit
 from dpbandits.audit.scores import fit_categories
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.models.measures import CellMeasure
@@ -16,11 +23,102 @@ from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise
 from dpbandits.privacy.prefix_sums import BinaryTree, BlockRelease, TreeRelease, square_root_toeplitz
+from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
 from dpbandits.privacy.rows import AnswerLaplace, CellResponse, GaussianRows, L2Laplace
+from dpbandits.privacy.selection import exponential_law, permute_and_flip, permute_and_flip_law
 
-__all__ = ["ENTRIES"]
+__all__ = ["ENTRIES", "laws", "payloads"]
 
 ENTRIES: Entries = {}
+
+_exact = partial(listed, ENTRIES, kind=ExactAudit)
+_sampled = partial(listed, ENTRIES, kind=SampledAudit)
+
+# -- local reports ------------------------------------------------------------------------------------
+
+_WINDOW = 2
+"""Noise entries enumerated on either side; the ratio of two Laplace laws is the same further out."""
+
+
+def payloads(report: ReportMechanism) -> list[bytes]:
+    """All payloads that a device can send; for Laplace noise, those with entries within the window."""
+    if report.report_bytes <= 2:
+        codes = np.arange(256**report.report_bytes, dtype=np.uint32)
+        table = codes.astype("<u4").view(np.uint8).reshape(-1, 4)[:, : report.report_bytes]
+        table = np.ascontiguousarray(table)
+        return [row.tobytes() for row in table[report.valid(table)]]
+    entries = range(-_WINDOW, _WINDOW + 2)
+    return [np.array(row, dtype="<i2").tobytes() for row in product(entries, repeat=report.report_bytes // 2)]
+
+
+def laws(report: ReportMechanism) -> list[list[Fraction]]:
+    """The law of the payload for every input (cell, sign), in order."""
+    sent = payloads(report)
+    return [
+        [report.likelihood(payload, cell, positive=positive) for payload in sent]
+        for cell in range(report.n_cells)
+        for positive in (True, False)
+    ]
+
+
+def _enumerated(name: str) -> None:
+    @_exact(f"report-{name}", sees="the payload of one report", neighbours="any two inputs (cell, sign)")
+    def pairs(epsilon: float, seed: int) -> Pairs:
+        report = mechanism(name, n_cells=2 if "laplace" in name else 3, epsilon=epsilon)
+        return lambda: combinations(laws(report), 2)
+
+
+for _name in sorted(MECHANISMS):
+    _enumerated(_name)
+
+
+# -- private choice -----------------------------------------------------------------------------------
+
+_RANGE = 1 << 20
+"""Range sensitivity of the scores."""
+
+_OTHERS = (1, 4, 40)
+"""Candidates beside the one that a neighbour moves."""
+
+
+def _whole_law(name: str, law: Callable[..., FloatArray]) -> None:
+    @_exact(
+        name,
+        sees="the chosen candidate",
+        neighbours="integer scores whose changes lie in one interval of length R",
+    )
+    def pairs(epsilon: float, seed: int) -> Pairs:
+        def moved() -> Iterator[tuple[Law, Law]]:
+            """One candidate's score against all others' moves by the whole range, from different starts."""
+            for others in _OTHERS:
+                for start in (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0):
+                    scores = np.zeros((2, others + 1))
+                    scores[:, 0] = _RANGE * np.array([start, start + 1.0])
+                    one, two = law(scores, sensitivity=_RANGE, epsilon=epsilon)
+                    yield one, two
+
+        return moved
+
+
+_whole_law("permute-and-flip", permute_and_flip_law)
+_whole_law("exponential-mechanism", exponential_law)
+
+
+@_sampled(
+    "permute-and-flip-sampler",
+    sees="the chosen candidate",
+    neighbours="two candidates, level or one ahead by R",
+    fit=fit_categories,
+)
+def _sampler(epsilon: float, seed: int) -> Draw:
+    def draw(world: int, n: int) -> FloatArray:
+        scores = [world * _RANGE, 0]
+        return np.array([permute_and_flip(scores, sensitivity=_RANGE, epsilon=epsilon) for _ in range(n)])
+
+    return draw
+
+
+# -- noise on numbers ---------------------------------------------------------------------------------
 
 _UNITS = 1 << 20
 """Distance of two integer statistics, in lattice units."""
@@ -29,7 +127,6 @@ _MECHANISM = GramVectorMechanism(n_features=1)
 _FACTOR = square_root_toeplitz(2)
 _POSITIONS = np.array([[0.0, 0.0], [1.0, 0.0]])
 
-_sampled = partial(listed, ENTRIES, kind=SampledAudit)
 # Means and variances need twice the samples for bounds as near to the claim as counts give.
 _normal = partial(listed, ENTRIES, kind=GaussianAudit, delta=DELTA, share=2.0)
 
