@@ -65,19 +65,21 @@ def run_audits(
     chosen = settings or AuditSettings()
     if len(set(names)) != len(names) or jobs < -1:
         raise InvalidParameter("expected names that differ, and jobs of at least -1")
-    for name in names:  # everything that can be refused is refused before anything is run
-        build(name, epsilon=chosen.epsilon, seed=chosen.seed)
-    earlier = {} if kept is None else _read(kept, chosen)
-    rows = {name: earlier[name] for name in names if name in earlier}
-    for name in rows:
-        if progress is not None:
-            progress(name)
-    for row in _rows([name for name in names if name not in rows], chosen, jobs):
+    # everything that can be refused is refused before anything is run
+    scopes = {name: build(name, epsilon=chosen.epsilon, seed=chosen.seed).scope for name in names}
+    told = progress or (lambda _name: None)
+    rows = {}
+    for name, row in ({} if kept is None else _read(kept, chosen)).items():
+        if name in scopes:
+            rows[name] = row
+            told(name)
+    missing = [name for name in names if name not in rows]
+    missing.sort(key=lambda name: scopes[name] != "policy")  # whole policies take longest
+    for row in _rows(missing, chosen, jobs):
         rows[row.name] = row
         if kept is not None:
             _append(kept, chosen, row)
-        if progress is not None:
-            progress(row.name)
+        told(row.name)
     return [rows[name] for name in names]
 
 
@@ -106,15 +108,9 @@ def _rows(names: Sequence[str], settings: AuditSettings, jobs: int) -> Iterator[
         yield from (_run(name, settings) for name in names)
         return
     workers = min(len(names), (os.cpu_count() or 1) if jobs == -1 else jobs)
-    # whole policies, which take longest, stand in the middle of the catalogue
-    ordered = sorted(names, key=_is_short)
     with _one_thread(), ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(_run, name, settings) for name in ordered]):
+        for done in as_completed([pool.submit(_run, name, settings) for name in names]):
             yield done.result()
-
-
-def _is_short(name: str) -> bool:
-    return build(name).scope != "policy"
 
 
 def _run(name: str, settings: AuditSettings) -> AuditRow:
