@@ -36,6 +36,8 @@ PUBLIC_ELSEWHERE = frozenset({"_asdict", "_exit", "_fields", "_fields_", "_make"
 
 NAMESAKES: dict[str, str] = {
     "from_config": "the one way to read a configuration; the module says of what",
+    "picture": "how a paper's items are drawn; the module says of which paper",
+    "verdict": "what a paper's item came to; the module says of which paper",
 }
 """Public names that stand twice, and why they are one idea."""
 
