@@ -76,7 +76,7 @@ def test_two_processes_do_the_whole_job_and_anyone_rebuilds_it(table):
     # A third party with the release and the log alone:
     header, *entries = [json.loads(line) for line in log.read_text().splitlines()]
     pairs = [(entry["row"], entry["answer"]) for entry in entries]
-    rebuilt = Modeler.replay(header["modeler"], PublishedRows.read(table / "release"), pairs)
+    rebuilt = Modeler.replay(header["modeler"], PublishedRows.load(table / "release"), pairs)
     assert rebuilt.recommend() == result["row"]
     assert Curator.open(table / "secret").answered == pairs
     # Going on from the log: ten more rows, none of the first fifteen again.
@@ -201,18 +201,18 @@ def test_a_finished_release_is_written_again_and_paid_once(table):
     assert ledger.balance("ward").spent_epsilon == 0
     (table / "release").unlink()
     assert curate(table, *book).returncode == 0
-    first = PublishedRows.read(table / "release")
+    first = PublishedRows.load(table / "release")
     shutil.rmtree(table / "release")
     done = curate(table, *book)
     assert done.returncode == 0, done.stderr
-    assert (PublishedRows.read(table / "release").inputs == first.inputs).all()
+    assert (PublishedRows.load(table / "release").inputs == first.inputs).all()
     assert ledger.balance("ward").spent_epsilon == 2
     assert "made with a ledger" in invoke("answer", str(table / "secret"), text="").stderr
 
 
 def test_a_curator_that_refuses_is_reported(table):
     assert curate(table, "--cap", "2").returncode == 0
-    held = PublishedRows.read(table / "release")
+    held = PublishedRows.load(table / "release")
     with PipeAnswers(answering(table), release_id=held.release_id) as source:
         first = source.ask(0)
         assert source.ask(0) == first
@@ -307,7 +307,7 @@ def test_a_modeler_that_hangs_up_is_no_error(table):
 )
 def test_a_curator_that_talks_nonsense_is_one_clear_error(table, reply):
     assert curate(table).returncode == 0
-    held = PublishedRows.read(table / "release")
+    held = PublishedRows.load(table / "release")
     greeting = json.dumps({"release": held.release_id, "answered": 0, "cap": None})
     script = table / "nonsense.py"
     script.write_text(f"print({greeting!r}, flush=True); input(); print({reply!r}, flush=True); input()")

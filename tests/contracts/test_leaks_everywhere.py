@@ -29,7 +29,7 @@ from dpbandits.local import (
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
-from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, PublishedRows
+from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, PublishedRows, SecretDirectory
 from dpbandits.state import MemoryLedger, SQLiteLedger, StateKey
 from dpbandits.state.format import read_state
 
@@ -175,15 +175,13 @@ def test_curator_release_and_modeler(lint, tmp_path):
         objective="effect",
         ids="id",
         answers=AnswerLaplace(epsilon=1.0, distance=0.5, low=0.0, high=1.0),
-        secret=tmp_path / "secret",
-        ledger=ledger,
-        population="town",
+        secret=SecretDirectory(tmp_path / "secret", ledger=ledger, account="town"),
     )
     lint.see(curator, curator.guarantee.explain())
     lint.refuse(curator.answer, 0)
     release = curator.publish(tmp_path / "release")
     lint.see(
-        curator, release, str(release.describe()), release.inputs, PublishedRows.read(tmp_path / "release")
+        curator, release, str(release.describe()), release.inputs, PublishedRows.load(tmp_path / "release")
     )
     answers = [curator.answer(row) for row in range(12)]
     lint.refuse(curator.answer, 3)
@@ -199,8 +197,8 @@ def test_curator_release_and_modeler(lint, tmp_path):
     lint.refuse(failing.answer, 0)
     lint.see(failing)
     second = Curator(
-        table, schema=SCHEMA, privacy=ROWS, objective="effect", ledger=ledger, population="town",
-        secret=tmp_path / "other",
+        table, schema=SCHEMA, privacy=ROWS, objective="effect",
+        secret=SecretDirectory(tmp_path / "other", ledger=ledger, account="town"),
         answers=AnswerLaplace(epsilon=1.0, distance=0.5, low=0.0, high=1.0),
     )  # fmt: skip
     lint.refuse(second.publish)  # the account is empty

@@ -518,16 +518,18 @@ class _CuratorSession:
             privacy=dpb.RowDP(epsilon=1.0, distance=1.0),
             objective="effect",
             answers=AnswerLaplace(epsilon=2.0, distance=0.1, low=0.0, high=1.0),
-            secret=folder / "secret",
-            ledger=SQLiteLedger(folder / "ledger.db"),
-            population="people",
-            resume=True,
+            secret=dpb.outsourced.SecretDirectory(
+                folder / "secret",
+                ledger=SQLiteLedger(folder / "ledger.db"),
+                account="people",
+                resume=True,
+            ),
         )
 
     def work(self) -> None:
         release = self.curator.publish(self.folder / "release")
         self.leave("release", release.inputs)
-        self.leave("written release", PublishedRows.read(self.folder / "release").inputs)
+        self.leave("written release", PublishedRows.load(self.folder / "release").inputs)
         for row in range(self.subject.rows):
             try:
                 reply = self.curator.answer(row)

@@ -486,7 +486,7 @@ def _release() -> Target:
     """`release.json` with a right hash, whatever it says."""
     folder = _folder()
     rows = np.linspace(-1.0, 1.0, 12).reshape(6, 2)
-    PublishedRows.public(rows, half_width=25.0).write(folder / "a")
+    PublishedRows.public(rows, half_width=25.0).save(folder / "a")
     body = json.loads((folder / "a" / "release.json").read_text())
     target = folder / "a" / "release.json"
 
@@ -499,7 +499,7 @@ def _release() -> Target:
             except ValueError:
                 pass
         target.write_text(json.dumps(value))
-        release = PublishedRows.read(folder / "a")
+        release = PublishedRows.load(folder / "a")
         return Modeler(release, kernel=KERNEL, horizon=2).ask()
 
     return Target(parse=_any_json(build), seeds=(_json(body),), form="json")
@@ -508,12 +508,12 @@ def _release() -> Target:
 def _release_file() -> Target:
     """`release.json` as any bytes."""
     folder = _folder()
-    PublishedRows.public(np.zeros((3, 2)), half_width=25.0).write(folder / "a")
+    PublishedRows.public(np.zeros((3, 2)), half_width=25.0).save(folder / "a")
     target = folder / "a" / "release.json"
 
     def parse(data: bytes) -> object:
         target.write_bytes(data)
-        return PublishedRows.read(folder / "a")
+        return PublishedRows.load(folder / "a")
 
     return Target(parse=parse, seeds=(target.read_bytes(),), form="json")
 
@@ -521,7 +521,7 @@ def _release_file() -> Target:
 def _release_inputs() -> Target:
     """`inputs.npy` as any bytes, with a right hash."""
     folder = _folder()
-    PublishedRows.public(np.zeros((3, 2)), half_width=25.0).write(folder / "a")
+    PublishedRows.public(np.zeros((3, 2)), half_width=25.0).save(folder / "a")
     body = json.loads((folder / "a" / "release.json").read_text())
     inputs = folder / "a" / "inputs.npy"
 
@@ -532,7 +532,7 @@ def _release_inputs() -> Target:
         text = json.dumps(changed, sort_keys=True, separators=(",", ":"), allow_nan=False)
         changed["sha256"] = hashlib.sha256(text.encode()).hexdigest()
         (folder / "a" / "release.json").write_text(json.dumps(changed))
-        return PublishedRows.read(folder / "a")
+        return PublishedRows.load(folder / "a")
 
     return Target(parse=parse, seeds=(inputs.read_bytes(),), form="bytes")
 

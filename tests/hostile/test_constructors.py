@@ -118,7 +118,13 @@ ELSEWHERE = {
         "SmoothTreeRule",
         "TreeRule",
     },
-    "outsourced": {"AnswerLog", "Command", "Curator", "PipeAnswers"},  # tests/outsourced
+    "outsourced": {
+        "Command",
+        "Curator",
+        "MechanismChoice",
+        "PipeAnswers",
+        "SecretDirectory",
+    },  # tests/outsourced
 }
 
 

@@ -1,5 +1,7 @@
 """The curator: one release, durable answers, one clear error for every bad input, nothing lost in a crash."""
 
+import dataclasses
+import itertools
 import json
 import os
 import stat
@@ -33,9 +35,20 @@ from dpbandits.errors import (
     ProtocolError,
     UnknownDecision,
 )
-from dpbandits.outsourced import AnswerLaplace, AnswerLog, Command, Curator, PublicScaling, PublishedRows
+from dpbandits.outsourced import (
+    AnswerLaplace,
+    Command,
+    Curator,
+    PublicScaling,
+    PublishedRows,
+    SecretDirectory,
+)
+from dpbandits.outsourced.curator.answer_log import AnswerLog
 from dpbandits.privacy.definitions import LargeDelta
-from dpbandits.state import read_state
+from dpbandits.privacy.rows import L2Laplace
+from dpbandits.state import read_state, write_state
+from dpbandits.state.journal import Journal
+from internals.journal import end_of, files_of, put_back
 
 SCHEMA = Schema(age=Range(20, 80), dose=Range(0, 10))
 PRIVACY = RowDP(epsilon=1.0, distance=1.0)
@@ -64,7 +77,7 @@ def test_publishing_again_gives_the_same_release(tmp_path):
     curator = make()
     first = curator.publish(tmp_path / "a")
     assert curator.publish(tmp_path / "a") is first
-    np.testing.assert_array_equal(PublishedRows.read(tmp_path / "a").inputs, first.inputs)
+    np.testing.assert_array_equal(PublishedRows.load(tmp_path / "a").inputs, first.inputs)
     assert first.guarantee.status == "enforced"
     assert first.guarantee.epsilon == 1.0
     other = make().publish()
@@ -103,7 +116,7 @@ def test_a_release_survives_the_disk(tmp_path, file_format):
     written = make(cap=20, answers=AnswerLaplace(epsilon=0.5, distance=1.0, low=-3, high=3)).publish(
         tmp_path / "out", file_format=file_format
     )
-    read = PublishedRows.read(tmp_path / "out")
+    read = PublishedRows.load(tmp_path / "out")
     np.testing.assert_array_equal(read.inputs, written.inputs)
     assert read.describe() == written.describe()
     assert read.law == written.law
@@ -127,7 +140,7 @@ def test_damaged_releases_are_refused(tmp_path):
         path.write_text(text)
         inputs.write_bytes(content)
         with pytest.raises(error):
-            PublishedRows.read(tmp_path / "out")
+            PublishedRows.load(tmp_path / "out")
 
     refused(CorruptState, content=data[:-1] + bytes([data[-1] ^ 1]))
     refused(CorruptState, content=b"")
@@ -137,7 +150,7 @@ def test_damaged_releases_are_refused(tmp_path):
     refused(IncompatibleState, text="{}")
     refused(CorruptState, text="[]")
     with pytest.raises(FileNotFoundError):
-        PublishedRows.read(tmp_path / "nowhere")
+        PublishedRows.load(tmp_path / "nowhere")
     with pytest.raises(ProtocolError, match="something else"):
         make().publish(tmp_path / "out")
 
@@ -146,11 +159,11 @@ def test_a_broken_write_leaves_no_half_release(tmp_path, monkeypatch):
     release = make().publish()
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        release.write(tmp_path / "out")
+        release.save(tmp_path / "out")
     monkeypatch.undo()
     assert list(tmp_path.iterdir()) == []
-    release.write(tmp_path / "out")
-    assert PublishedRows.read(tmp_path / "out").release_id == release.release_id
+    release.save(tmp_path / "out")
+    assert PublishedRows.load(tmp_path / "out").release_id == release.release_id
 
 
 def test_data_frames_get_in():
@@ -194,11 +207,12 @@ def test_bad_arguments_are_refused():
         ({"schema": Schema(age=Range(20, 80), name=Categories(["a"]))}, "categories"),
         ({"cap": 0}, "cap"),
         ({"cap": 201}, "cap"),
-        ({"population": "hospital"}, "ledger"),
         ({"mechanism": "gaussian"}, "delta"),
     ):
         with pytest.raises(InvalidParameter, match=match):
             make(table, **options)
+    with pytest.raises(InvalidParameter, match="ledger"):
+        SecretDirectory("secret", account="hospital")
     for options in ({"objective": "absent"}, {"ids": "absent"}):
         with pytest.raises(InvalidData, match="absent"):
             make(table, **options)
@@ -375,14 +389,14 @@ def test_a_curator_goes_on_after_a_restart(tmp_path):
 def test_an_interrupted_publication_is_finished_and_paid_once(tmp_path, monkeypatch):
     ledger = MemoryLedger()
     ledger.open_account("ward", epsilon=1.0)
-    options = {"secret": tmp_path / "secret", "ledger": ledger, "population": "ward"}
+    options = {"secret": SecretDirectory(tmp_path / "secret", ledger=ledger, account="ward")}
     curator = make(**options)
-    monkeypatch.setattr(Curator, "_draw", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(L2Laplace, "privatise", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         curator.publish()
     monkeypatch.undo()
     with pytest.raises(ProtocolError, match="not finished"):
-        Curator.open(tmp_path / "secret", ledger=ledger)
+        Curator.open(options["secret"])
     with pytest.raises(ProtocolError, match="other parameters"):
         make(**options, cap=7)
     resumed = make(**options)
@@ -394,30 +408,35 @@ def test_an_interrupted_publication_is_finished_and_paid_once(tmp_path, monkeypa
 def test_another_release_of_the_same_people_needs_budget(tmp_path):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
     ledger.open_account("ward", epsilon=1.5)
-    first = make(secret=tmp_path / "one", ledger=ledger, population="ward")
+    first = make(secret=SecretDirectory(tmp_path / "one", ledger=ledger, account="ward"))
     first.publish()
     first.publish()
-    second = make(secret=tmp_path / "two", ledger=ledger, population="ward")
+    second = make(secret=SecretDirectory(tmp_path / "two", ledger=ledger, account="ward"))
     with pytest.raises(BudgetExceeded):
         second.publish(tmp_path / "out")
     assert not (tmp_path / "out").exists()
     half = make(
-        secret=tmp_path / "three", ledger=ledger, population="ward", privacy=RowDP(epsilon=0.5, distance=1)
+        secret=SecretDirectory(tmp_path / "three", ledger=ledger, account="ward"),
+        privacy=RowDP(epsilon=0.5, distance=1),
     )
     assert half.publish().guarantee.epsilon == 0.5
 
 
 def test_an_old_copy_cannot_answer_anew(tmp_path):
-    ledger = MemoryLedger()
-    curator = make(secret=tmp_path / "secret", ledger=ledger)
+    """An old log is cut, and an old log with its old end is another copy."""
+    secret = SecretDirectory(tmp_path / "secret", ledger=MemoryLedger())
+    curator = make(secret=secret)
     curator.publish()
     curator.answer(1)
     log = tmp_path / "secret" / "answers.log"
-    old = log.read_bytes()
+    old = files_of(log)
     curator.answer(2)
-    log.write_bytes(old)
+    log.write_bytes(old[0])
+    with pytest.raises(CorruptState, match="answers"):
+        Curator.open(secret)
+    put_back(log, old)
     with pytest.raises(ForkedState, match="answers"):
-        Curator.open(tmp_path / "secret", ledger=ledger)
+        Curator.open(secret)
 
 
 def test_simulated_curators_repeat_and_say_so():
@@ -430,49 +449,93 @@ def test_simulated_curators_repeat_and_say_so():
 # -- the log and crashes ------------------------------------------------------------------------------
 
 
-def test_a_torn_line_was_never_given(tmp_path):
+def test_a_torn_record_was_never_given(tmp_path):
     path = tmp_path / "answers.log"
-    log = AnswerLog.create(path, "a1")
+    log = AnswerLog.create(path, "a1", ledger=None)
+    begun = files_of(path)
     log.append(3, 1.5)
+    one = files_of(path)
     log.append(4, 2.5)
     whole = path.read_bytes()
-    for cut in range(1, len(whole) - whole[:-1].rfind(b"\n") - 1):
-        path.write_bytes(whole[:-cut])
-        assert AnswerLog(path, "a1").entries == [(3, 1.5)]
-        assert path.read_bytes() == whole[: whole[:-1].rfind(b"\n") + 1]
-    path.write_bytes(b'{"log": "dpb')  # the header was durable before: a torn one was damaged later
-    with pytest.raises(CorruptState, match="missing, empty or shorter"):
-        AnswerLog(path, "a1")
-    assert AnswerLog.create(path, "a1").entries == []  # before anything is drawn it may have died there
+    for cut in range(1, len(whole) - len(one[0])):
+        put_back(path, (whole[:-cut], one[1]))
+        assert AnswerLog.open(path, "a1", ledger=None).entries == [(3, 1.5)]
+        assert files_of(path) == one
+    path.write_bytes(begun[0][:12])  # the header was durable before: a torn one was damaged later
+    with pytest.raises(CorruptState, match="header"):
+        AnswerLog.open(path, "a1", ledger=None)
+    end_of(path).unlink()
+    assert AnswerLog.create(path, "a1", ledger=None).entries == []  # it may have died there
     for unfinished in (b"", b"{", bytes(byte ^ 0x5A for byte in path.read_bytes())):
         path.write_bytes(unfinished)  # a crash in the middle of the header, other bytes arrived
-        assert AnswerLog.create(path, "a1").entries == []
+        end_of(path).unlink()
+        assert AnswerLog.create(path, "a1", ledger=None).entries == []
 
 
 def test_changed_logs_are_refused(tmp_path):
     path = tmp_path / "answers.log"
-    log = AnswerLog.create(path, "a1")
+    log = AnswerLog.create(path, "a1", ledger=None)
+    stops = [path.stat().st_size]
     for row in range(4):
         log.append(row, row / 3)
-    lines = path.read_text().splitlines(keepends=True)
-    for text in (
-        [lines[0], *lines[2:]],  # one missing
-        [lines[0], lines[2], lines[1], *lines[3:]],  # swapped
-        [lines[0], lines[1].replace("0.0", "0.5"), *lines[2:]],  # changed
-        [*lines, lines[-1]],  # repeated
-        [*lines[:2], "noise\n"],
-        [*lines[:2], "[" * 100_000 + "\n"],
-        [*lines[:2], "[1]\n"],
+        stops.append(path.stat().st_size)
+    whole = path.read_bytes()
+    header = whole[: stops[0]]
+    records = [whole[start:stop] for start, stop in itertools.pairwise(stops)]
+    for changed in (
+        [*records[1:]],  # one missing
+        [records[1], records[0], *records[2:]],  # swapped
+        [records[0].replace(b"0.0", b"0.5"), *records[1:]],  # changed
+        [*records[:1], b"noise" * 20],
     ):
-        path.write_text("".join(text))
+        path.write_bytes(header + b"".join(changed))
         with pytest.raises(CorruptState, match="log of answers"):
-            AnswerLog(path, "a1")
-    path.write_text("".join(lines))
-    with pytest.raises(IncompatibleState, match="another release"):
-        AnswerLog(path, "b2")
+            AnswerLog.open(path, "a1", ledger=None)
+    path.write_bytes(whole + records[-1])  # repeated: a tail that is chained to nothing never counted
+    assert AnswerLog.open(path, "a1", ledger=None).entries == log.entries
+    with pytest.raises(IncompatibleState, match="another subject"):
+        AnswerLog.open(path, "b2", ledger=None)
     path.write_text("no json\n")
     with pytest.raises(CorruptState):
-        AnswerLog(path, "a1")
+        AnswerLog.open(path, "a1", ledger=None)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        (b"A", b"[3, 2.5]"),
+        (b"B", b"[4, 2.5]"),
+        *((b"A", text) for text in (b"", b"[4]", b"[4, NaN]", b"[true, 1]", b"{}", b"\xff", b"[" * 99_999)),
+    ],
+)
+def test_records_that_are_no_answers_and_second_answers_are_refused_for_good(tmp_path, record):
+    """Chained and all: by somebody who knows the format. The log that met one does not go on without it."""
+    path = tmp_path / "answers.log"
+    log = AnswerLog.create(path, "a1", ledger=None)
+    log.append(3, 1.5)
+    forged = Journal(path, kind="answers", subject="a1")
+    forged.settle()
+    forged.append(*record)
+    for _ in range(2):
+        with pytest.raises(CorruptState, match="no answer, or a second one"):
+            log.settle()
+        with pytest.raises(CorruptState, match="no answer, or a second one"):
+            AnswerLog.open(path, "a1", ledger=None)
+    assert log.entries == [(3, 1.5)]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_directory_of_an_early_build_is_refused_with_the_name_of_its_writer(tmp_path, version):
+    make(secret=tmp_path / "secret").publish()
+    path = tmp_path / "secret" / "curator.state"
+    state = read_state(path)
+    path.unlink()
+    write_state(path, dataclasses.replace(state, version=version))
+    before = path.read_bytes()
+    for begin in (lambda: Curator.open(tmp_path / "secret"), lambda: make(secret=tmp_path / "secret")):
+        with pytest.raises(IncompatibleState, match=rf"layout {version}, which early builds of dpb"):
+            begin()
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("where", ["before", "torn", "after"])
@@ -482,15 +545,14 @@ def test_a_crash_around_the_log_never_gives_a_second_different_answer(tmp_path, 
     make(secret=tmp_path / "secret", answers=noise).publish()
     script = f"""
 import os
-import dpbandits.outsourced.curator.answer_log as answers
 from dpbandits.outsourced import Curator
 curator = Curator.open({str(tmp_path / "secret")!r})
-write = answers.AnswerLog._write
-def crashing(path, data):
+write = os.write
+def crashing(descriptor, data):
     if {where!r} == "before": os._exit(9)
-    write(path, data[: len(data) // 2] if {where!r} == "torn" else data)
+    write(descriptor, data[: len(data) // 2] if {where!r} == "torn" else data)
     os._exit(9)
-answers.AnswerLog._write = staticmethod(crashing)
+os.write = crashing
 print(curator.answer(11), flush=True)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -541,7 +603,7 @@ def test_explain_claims_durability_only_where_there_is_a_disk(tmp_path):
     assert "made again it would draw and answer anew" in memory
     assert "an answer is durable before it is given" in disk
     assert "nobody shortens its log of answers (attach a ledger" in disk
-    ledger = words(make(secret=tmp_path / "two", ledger=MemoryLedger()))
+    ledger = words(make(secret=SecretDirectory(tmp_path / "two", ledger=MemoryLedger())))
     assert "a shortened log of answers before anything is evaluated" in ledger
     assert "attach a ledger" not in ledger
 

@@ -17,7 +17,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.models.kernels import Matern, SquaredExponential
-from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, PublishedRows
+from dpbandits.outsourced import AnswerLaplace, Curator, MechanismChoice, Modeler, PublishedRows
 from dpbandits.outsourced.modeler.box import GRID, BoxAverages
 from dpbandits.outsourced.modeler.fitting import fit
 from dpbandits.outsourced.modeler.posterior import RowPosterior, choose_posterior
@@ -98,8 +98,8 @@ def test_release_and_log_rebuild_every_choice(kernel, epsilon, tmp_path):
     curator, released, _ = release(epsilon=epsilon, cap=30)
     modeler = Modeler(released, kernel=kernel, horizon=25, maximise=False, seed=5)
     asked = drive(modeler, curator, 25)
-    released.write(tmp_path / "release")
-    again = Modeler.replay(modeler.to_config(), PublishedRows.read(tmp_path / "release"), curator.answered)
+    released.save(tmp_path / "release")
+    again = Modeler.replay(modeler.to_config(), PublishedRows.load(tmp_path / "release"), curator.answered)
     assert [row for row, _ in again.answered] == asked
     assert again.recommend() == modeler.recommend()
     np.testing.assert_array_equal(again.predict()[0], modeler.predict()[0])
@@ -261,8 +261,7 @@ def test_a_box_needs_positions_in_the_cube():
         table,
         schema=Schema(**{name: Range(-1, 1) for name in table}),
         privacy=RowDP(epsilon=3.0, delta=1e-6, distance=1.0),
-        mechanism="gaussian",
-        projection=projection,
+        mechanism=MechanismChoice(name="gaussian", projection=projection),
         noise=SimulatedNoise(1),
     ).publish()
     with pytest.raises(InvalidParameter, match="projections"):

@@ -21,17 +21,19 @@ from dpbandits.errors import (
     MissingExtra,
     ProtocolError,
 )
-from dpbandits.outsourced import AnswerLaplace, AnswerLog, Curator, PublishedRows
+from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows, SecretDirectory
 from dpbandits.outsourced import publish as release_module
-from dpbandits.privacy.rows import L2Laplace
-from dpbandits.state import StateStore, store
+from dpbandits.outsourced.curator.answer_log import AnswerLog
 from dpbandits.state.files import locked
+from internals.curator import ANSWERING, PUBLISHING, counted_draws, kill, refused_rename, then_kill
+from internals.journal import end_of, failing, files_of, put_back
 
 SCHEMA = Schema(age=Range(20, 80), dose=Range(0, 10))
 NOISE = AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0)
 
 
-def make(secret, ledger=None, **options):
+def make(path, ledger=None, *, account=None, resume=False, **options):
+    kept = {"ledger": ledger, "account": account, "resume": resume}
     rng = np.random.default_rng(0)
     table = {
         "age": rng.uniform(20, 80, 40),
@@ -43,11 +45,14 @@ def make(secret, ledger=None, **options):
         "privacy": RowDP(epsilon=1.0, distance=1.0),
         "objective": "effect",
         "answers": NOISE,
-        "secret": secret,
-        "ledger": ledger,
+        "secret": None if path is None else SecretDirectory(path, **kept),
         **options,
     }
     return Curator(table, **given)
+
+
+def opened(path, ledger=None, **options):
+    return Curator.open(SecretDirectory(path, ledger=ledger), **options)
 
 
 def died(work):
@@ -66,18 +71,6 @@ def died(work):
     return given
 
 
-def kill(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def then_kill(function):
-    def run(*arguments, **options):
-        function(*arguments, **options)
-        kill()
-
-    return run
-
-
 # -- copies of the directory ----------------------------------------------------------------------------
 
 
@@ -92,8 +85,8 @@ def test_of_two_copies_one_answers_and_the_other_evaluates_nothing(tmp_path):
 
     make(tmp_path / "one", ledger, objective=effect).publish()
     shutil.copytree(tmp_path / "one", tmp_path / "two")
-    first = Curator.open(tmp_path / "one", ledger=ledger, objective=effect)
-    second = Curator.open(tmp_path / "two", ledger=ledger, objective=effect)
+    first = opened(tmp_path / "one", ledger, objective=effect)
+    second = opened(tmp_path / "two", ledger, objective=effect)
     given = first.answer(7)
     log = (tmp_path / "two" / "answers.log").read_bytes()
     for refused in (second.answer, second.answer_again):
@@ -103,7 +96,7 @@ def test_of_two_copies_one_answers_and_the_other_evaluates_nothing(tmp_path):
     assert len(evaluated) == 1
     assert second.answered == []
     with pytest.raises(ForkedState):
-        Curator.open(tmp_path / "two", ledger=ledger)
+        opened(tmp_path / "two", ledger)
     assert first.answer_again(7) == given
 
 
@@ -112,20 +105,20 @@ def test_copies_that_race_past_the_first_check_are_told_apart_by_the_witness(tmp
     ledger = MemoryLedger()
     make(tmp_path / "one", ledger, objective=None).publish()
     shutil.copytree(tmp_path / "one", tmp_path / "two")
-    other = Curator.open(tmp_path / "two", ledger=ledger, objective=lambda _: 0.25)
+    other = opened(tmp_path / "two", ledger, objective=lambda _: 0.25)
     given = []
 
     def slow(_):
         given.append(other.answer(7))
         return 0.25
 
-    late = Curator.open(tmp_path / "one", ledger=ledger, objective=slow)
+    late = opened(tmp_path / "one", ledger, objective=slow)
     with pytest.raises(ForkedState):
         late.answer(7)
     assert late.answered == []
     for curator in (late, None):
         with pytest.raises(ForkedState):
-            (curator or Curator.open(tmp_path / "one", ledger=ledger)).answer_again(7)
+            (curator or opened(tmp_path / "one", ledger)).answer_again(7)
     assert other.answer_again(7) == given[0]
 
 
@@ -135,20 +128,18 @@ def test_a_longer_log_of_another_copy_is_not_believed(tmp_path):
     curator = make(tmp_path / "one", ledger)
     curator.publish()
     path = tmp_path / "one" / "answers.log"
-    header = path.read_bytes()
+    begun = files_of(path)
     curator.answer(1)
-    witnessed = path.read_bytes()
+    witnessed = files_of(path)
     for rows in ((2, 3), (2,), (1, 3)):
-        forged = tmp_path / "forged.log"
-        forged.write_bytes(header)
-        log = AnswerLog(forged, curator.release_id)
+        put_back(path, begun)
+        forged = AnswerLog.create(path, curator.release_id, ledger=MemoryLedger())
         for row in rows:
-            log.append(row, 0.5)
-        path.write_bytes(forged.read_bytes())
+            forged.append(row, 0.5)
         with pytest.raises(ForkedState):
-            Curator.open(tmp_path / "one", ledger=ledger)
-    path.write_bytes(witnessed)
-    assert Curator.open(tmp_path / "one", ledger=ledger).answered == curator.answered
+            opened(tmp_path / "one", ledger)
+    put_back(path, witnessed)
+    assert opened(tmp_path / "one", ledger).answered == curator.answered
 
 
 def test_a_secret_made_with_a_ledger_opens_with_it_only(tmp_path):
@@ -159,10 +150,10 @@ def test_a_secret_made_with_a_ledger_opens_with_it_only(tmp_path):
     with pytest.raises(ProtocolError, match="other parameters"):
         make(tmp_path / "one", None, resume=True)
     with pytest.raises(IncompatibleState):
-        Curator.open(tmp_path / "one", ledger=MemoryLedger())
+        opened(tmp_path / "one", MemoryLedger())
     make(tmp_path / "free").publish()
     with pytest.raises(IncompatibleState):
-        Curator.open(tmp_path / "free", ledger=ledger)
+        opened(tmp_path / "free", ledger)
 
 
 def test_a_ledger_that_saw_the_state_and_not_the_answers_is_refused(tmp_path):
@@ -174,16 +165,14 @@ def test_a_ledger_that_saw_the_state_and_not_the_answers_is_refused(tmp_path):
     ledger.forgets = False
     make(tmp_path / "one", ledger).publish()
     ledger.forgets = True
-    with pytest.raises(IncompatibleState, match="never seen the answers"):
-        Curator.open(tmp_path / "one", ledger=ledger)
+    with pytest.raises(IncompatibleState, match="never seen the log of answers"):
+        opened(tmp_path / "one", ledger)
 
 
-def test_a_ledger_needs_a_secret_directory():
-    ledger = MemoryLedger()
-    ledger.open_account("ward", epsilon=1.0)
-    for options in ({}, {"population": "ward"}):
-        with pytest.raises(InvalidParameter, match="pass secret too"):
-            make(None, ledger, **options)
+def test_an_account_needs_its_ledger(tmp_path):
+    """A ledger without a secret directory cannot be said: it belongs to the directory."""
+    with pytest.raises(InvalidParameter, match="pass the ledger too"):
+        SecretDirectory(tmp_path / "one", account="ward")
 
 
 # -- copies of the object -------------------------------------------------------------------------------
@@ -284,7 +273,7 @@ def test_opening_waits_for_a_line_that_is_being_written(tmp_path):
     curator.answer(4)
     path = tmp_path / "one" / "answers.log"
     whole = path.read_bytes()
-    half = whole[: whole[:-1].rfind(b"\n") + 9]
+    half = whole[:-9]
     opened = []
     with locked(tmp_path / "one" / "answers.lock"):
         path.write_bytes(half)
@@ -319,7 +308,7 @@ def test_a_log_that_is_gone_is_never_begun_anew(tmp_path, damage, witnessed):
         path.mkdir()
     expected = (CorruptState, IsADirectoryError)
     with pytest.raises(expected):
-        Curator.open(tmp_path / "one", ledger=ledger)
+        opened(tmp_path / "one", ledger)
     for call in (curator.answer, curator.answer_again):  # the one that is open does not go on either
         with pytest.raises(expected):
             call(5)
@@ -328,7 +317,7 @@ def test_a_log_that_is_gone_is_never_begun_anew(tmp_path, damage, witnessed):
     if path.is_dir():
         path.rmdir()
     path.write_bytes(sound)
-    assert Curator.open(tmp_path / "one", ledger=ledger).answer_again(5) == given
+    assert opened(tmp_path / "one", ledger).answer_again(5) == given
 
 
 def test_a_log_cut_under_an_open_curator_is_noticed(tmp_path):
@@ -352,40 +341,36 @@ def test_answers_without_a_drawn_release_are_refused(tmp_path):
     (tmp_path / "one" / "curator.state").write_bytes(plan)
     with pytest.raises(CorruptState, match="old copy"):
         make(tmp_path / "one").publish()
-    (tmp_path / "one" / "answers.log").write_bytes(b'{"log": "dpbandits.answers.v1", "release": "x"}\n')
-    with pytest.raises(IncompatibleState, match="another release"):
+    for name in ("answers.log", "answers.log.end"):
+        (tmp_path / "one" / name).unlink()
+    AnswerLog.create(tmp_path / "one" / "answers.log", "x", ledger=None)
+    with pytest.raises(IncompatibleState, match="another subject"):
         make(tmp_path / "one").publish()
 
 
-def test_a_failed_write_is_as_if_it_had_not_begun(tmp_path, monkeypatch):
-    """The disk refuses after half a line, then after a whole one: nothing counts, the next try does."""
+@pytest.mark.parametrize(("step", "half"), [("write", True), ("sync", False)])
+def test_a_failed_write_is_as_if_it_had_not_begun(tmp_path, monkeypatch, step, half):
+    """The disk refuses after half a record, then after a whole one: nothing counts, the next try does."""
     ledger = MemoryLedger()
     curator = make(tmp_path / "one", ledger)
     curator.publish()
     path = tmp_path / "one" / "answers.log"
-    before = path.read_bytes()
-    real = AnswerLog._write
-    for share in (2, 1):
-
-        def failing(place, data, share=share):
-            real(place, data[: len(data) // share])
-            raise OSError("disk full")
-
-        monkeypatch.setattr(AnswerLog, "_write", staticmethod(failing))
-        with pytest.raises(OSError, match="disk full"):
-            curator.answer(3)
-        assert path.read_bytes() == before
-    monkeypatch.undo()
+    before = files_of(path)
+    with failing(monkeypatch, step, half=half), pytest.raises(OSError, match="disk full"):
+        curator.answer(3)
+    assert files_of(path) == before
     given = curator.answer(3)
-    assert Curator.open(tmp_path / "one", ledger=ledger).answered == [(3, given)]
+    assert opened(tmp_path / "one", ledger).answered == [(3, given)]
 
 
-def test_lines_of_a_dead_process_are_synced_before_they_are_given(tmp_path, monkeypatch):
+def test_records_of_a_dead_process_are_synced_before_they_are_given(tmp_path, monkeypatch):
     """Killed between write and fsync: the next process must not give what a power cut could still take."""
     curator = make(tmp_path / "one")
     curator.publish()
-    log = AnswerLog(tmp_path / "one" / "answers.log", curator.release_id)
+    log = AnswerLog.open(tmp_path / "one" / "answers.log", curator.release_id, ledger=None)
+    end = files_of(tmp_path / "one" / "answers.log")[1]
     log.append(9, 0.5)
+    end_of(tmp_path / "one" / "answers.log").write_bytes(end)
     synced = []
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(descriptor) or real(descriptor))
@@ -416,12 +401,12 @@ def test_a_busy_ledger_loses_nothing(tmp_path):
     ledger.busy = False
     with pytest.raises(AlreadyTold):
         curator.answer(3)
-    assert Curator.open(tmp_path / "one", ledger=ledger).answer_again(3) == curator.answer_again(3)
+    assert opened(tmp_path / "one", ledger).answer_again(3) == curator.answer_again(3)
 
 
 # -- kill -9 ------------------------------------------------------------------------------------------
 
-STEPS = ["evaluated", "half a line", "line", "witnessed", "given"]
+STEPS = ["evaluated", *ANSWERING, "given"]
 
 
 @pytest.mark.parametrize("witnessed", [True, False])
@@ -438,33 +423,15 @@ def test_killed_while_answering(tmp_path, step, witnessed):
 
     def work(give):
         objective = then_kill(lambda _: None) if step == "evaluated" else lambda _: 0.25
-        mine = ledger()
-        curator = Curator.open(secret, ledger=mine, objective=objective)
-        write = AnswerLog._write
-        if step == "half a line":
-            AnswerLog._write = staticmethod(then_kill(lambda path, data: write(path, data[: len(data) // 2])))
-        elif step == "line":
-            AnswerLog._write = staticmethod(then_kill(write))
-        elif step == "witnessed" and witnessed:
-            mine.advance = then_kill(mine.advance)
-        elif step == "witnessed":
-            AnswerLog._check_witness = kill_at_second_call(AnswerLog._check_witness)
+        curator = opened(secret, ledger(), objective=objective)
+        ANSWERING.get(step, lambda: None)()
         give(repr(curator.answer(11)))
         kill()
 
-    def kill_at_second_call(function):  # the first settles, the second is after the line
-        calls = []
-
-        def run(log):
-            calls.append(log)
-            return function(log) if len(calls) == 1 else kill()
-
-        return run
-
     given = died(work)
     assert (given != "") == (step == "given")
-    counted = step in ("line", "witnessed", "given")
-    curator = Curator.open(secret, ledger=ledger(), objective=lambda _: 0.25)
+    counted = step in ("record", "witnessed", "given")
+    curator = opened(secret, ledger(), objective=lambda _: 0.25)
     if counted:
         with pytest.raises(AlreadyTold):
             curator.answer(11)
@@ -472,10 +439,10 @@ def test_killed_while_answering(tmp_path, step, witnessed):
         curator.answer(11)
     value = curator.answer_again(11)
     assert given in ("", repr(value))
-    assert Curator.open(secret, ledger=ledger()).answered == [(11, value)]
+    assert opened(secret, ledger()).answered == [(11, value)]
     if witnessed:  # and the copy from before is out
         with pytest.raises(ForkedState):
-            Curator.open(tmp_path / "two", ledger=ledger())
+            opened(tmp_path / "two", ledger())
 
 
 def test_a_line_that_died_before_its_witness_loses_to_the_copy_that_was_witnessed(tmp_path):
@@ -484,38 +451,15 @@ def test_a_line_that_died_before_its_witness_loses_to_the_copy_that_was_witnesse
     shutil.copytree(secret, tmp_path / "two")
 
     def work(give):
-        AnswerLog._write = staticmethod(then_kill(AnswerLog._write))
-        give(repr(Curator.open(secret, ledger=SQLiteLedger(book)).answer(11)))
+        ANSWERING["record"]()
+        give(repr(opened(secret, SQLiteLedger(book)).answer(11)))
 
     assert died(work) == ""
-    other = Curator.open(tmp_path / "two", ledger=SQLiteLedger(book))
+    other = opened(tmp_path / "two", SQLiteLedger(book))
     value = other.answer(11)
     with pytest.raises(ForkedState):
-        Curator.open(secret, ledger=SQLiteLedger(book))
+        opened(secret, SQLiteLedger(book))
     assert other.answer_again(11) == value
-
-
-def patched(owner, name, *, before=False):
-    def patch():
-        function = getattr(owner, name)
-        replaced = kill if before else then_kill(function)
-        static = isinstance(owner.__dict__.get(name), staticmethod)
-        setattr(owner, name, staticmethod(replaced) if static else replaced)
-
-    return patch
-
-
-PUBLISHING = {
-    "planned": patched(Curator, "_pay", before=True),
-    "paid": patched(Curator, "_pay"),
-    "log made": patched(AnswerLog, "create"),
-    "drawn": patched(L2Laplace, "privatise"),
-    "state prepared": patched(StateStore, "_prepare"),
-    "state witnessed": patched(StateStore, "_witness"),
-    "state replaced": patched(store, "replace_durably"),
-    "taken up": patched(Curator, "_restore"),
-    "written": patched(PublishedRows, "write"),
-}
 
 
 @pytest.mark.parametrize("step", PUBLISHING)
@@ -525,7 +469,7 @@ def test_killed_while_publishing(tmp_path, step):
     SQLiteLedger(book).open_account("ward", epsilon=1.5)
 
     def curator():
-        return make(secret, SQLiteLedger(book), population="ward", resume=True)
+        return make(secret, SQLiteLedger(book), account="ward", resume=True)
 
     planned = curator().release_id
 
@@ -535,14 +479,14 @@ def test_killed_while_publishing(tmp_path, step):
         held.publish(out)
 
     died(work)
-    left = PublishedRows.read(out) if out.exists() else None
+    left = PublishedRows.load(out) if out.exists() else None
     released = curator().publish(out)
     assert released.release_id == planned
-    np.testing.assert_array_equal(PublishedRows.read(out).inputs, released.inputs)
+    np.testing.assert_array_equal(PublishedRows.load(out).inputs, released.inputs)
     if left is not None:
         np.testing.assert_array_equal(left.inputs, released.inputs)
     assert SQLiteLedger(book).balance("ward").remaining_epsilon == 0
-    again = Curator.open(secret, ledger=SQLiteLedger(book))
+    again = opened(secret, SQLiteLedger(book))
     np.testing.assert_array_equal(again.publish().inputs, released.inputs)
     assert again.answered == []
     again.answer(2)
@@ -552,19 +496,9 @@ def test_a_commit_that_failed_is_not_drawn_a_second_time(tmp_path, monkeypatch):
     """The disk refuses the last rename; publishing again in the same process gives what was committed."""
     ledger = MemoryLedger()
     curator = make(tmp_path / "one", ledger)
-    drawn = []
-    real = L2Laplace.privatise
-
-    def counted(self, points, noise):
-        drawn.append(len(points))
-        return real(self, points, noise)
-
-    def refused(*_):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(L2Laplace, "privatise", counted)
+    drawn = counted_draws(monkeypatch)
     with monkeypatch.context() as broken:
-        broken.setattr(store, "replace_durably", refused)
+        refused_rename(broken)
         with pytest.raises(OSError, match="disk full"):
             curator.publish()
     curator.publish()
@@ -577,7 +511,7 @@ def test_a_commit_that_failed_is_not_drawn_a_second_time(tmp_path, monkeypatch):
 def test_what_cannot_be_written_is_said_before_the_budget_is_paid(tmp_path, monkeypatch):
     ledger = MemoryLedger()
     ledger.open_account("ward", epsilon=1.5)
-    curator = make(tmp_path / "one", ledger, population="ward")
+    curator = make(tmp_path / "one", ledger, account="ward")
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_text("")
     (tmp_path / "file").write_text("")
@@ -609,7 +543,7 @@ def test_the_account_pays_for_positions_and_answers(tmp_path, noised, mechanism)
     released = make(
         tmp_path / "one",
         ledger,
-        population="ward",
+        account="ward",
         mechanism=mechanism,
         answers=AnswerLaplace(epsilon=0.2, distance=1.0, low=-3.0, high=3.0) if noised else None,
         privacy=RowDP(epsilon=0.1, delta=delta, distance=1.0),
@@ -624,14 +558,14 @@ def test_nothing_is_drawn_that_the_account_cannot_pay(tmp_path):
     """A release drawn first would be there, unpaid, for whoever opens the secret next."""
     ledger = MemoryLedger()
     ledger.open_account("ward", epsilon=0.5)
-    curator = make(tmp_path / "secret", ledger, population="ward")
+    curator = make(tmp_path / "secret", ledger, account="ward")
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
             curator.publish()
     with pytest.raises(ProtocolError, match="not finished"):
-        Curator.open(tmp_path / "secret", ledger=ledger)
+        opened(tmp_path / "secret", ledger)
     with pytest.raises(BudgetExceeded):
-        make(tmp_path / "secret", ledger, population="ward", resume=True).publish()
+        make(tmp_path / "secret", ledger, account="ward", resume=True).publish()
 
 
 def test_a_finished_release_is_taken_up_on_request(tmp_path):

@@ -8,7 +8,7 @@ from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit
 from dpbandits.errors import CorruptState, IncompatibleState
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
-from dpbandits.outsourced import Curator
+from dpbandits.outsourced import Curator, SecretDirectory
 from dpbandits.privacy import JointDP, RowDP, SimulatedNoise
 from dpbandits.state import StateKey
 
@@ -51,14 +51,14 @@ def test_a_curator_answers_from_a_sealed_secret(tmp_path):
         "objective": "effect",
         "privacy": RowDP(epsilon=1.0, distance=1.0),
     }
-    curator = Curator(table, **arguments, secret=tmp_path / "secret", key=KEY)
+    curator = Curator(table, **arguments, secret=SecretDirectory(tmp_path / "secret", key=KEY))
     release = curator.publish()
     first = curator.answer(1)
     with pytest.raises(IncompatibleState):
         Curator.open(tmp_path / "secret")
     with pytest.raises(CorruptState):
-        Curator.open(tmp_path / "secret", key=OTHER)
-    again = Curator.open(tmp_path / "secret", key=KEY)
+        Curator.open(SecretDirectory(tmp_path / "secret", key=OTHER))
+    again = Curator.open(SecretDirectory(tmp_path / "secret", key=KEY))
     assert again.answer_again(1) == first
     np.testing.assert_array_equal(again.publish().inputs, release.inputs)
     held = b"".join(path.read_bytes() for path in (tmp_path / "secret").rglob("*") if path.is_file())

@@ -184,7 +184,7 @@ def optimise(
         raise InvalidParameter("--variance and --mean belong to a known kernel: pass --lengthscale too")
     if plot is not None and not plot.absolute().parent.is_dir():
         raise InvalidParameter("--plot: there is no such folder")  # said before anything is asked
-    held = PublishedRows.read(release)
+    held = PublishedRows.load(release)
     modeler = Modeler(
         held,
         kernel=None if lengthscale is None else variance * SquaredExponential(lengthscale=lengthscale),

@@ -155,7 +155,7 @@ class PublishedRows:
             "guarantee": guarantee,
         }
 
-    def write(
+    def save(
         self, directory: str | os.PathLike[str], *, file_format: Literal["npy", "parquet"] = "npy"
     ) -> None:
         """Write the directory: complete or not at all, and nothing when it holds this release already.
@@ -197,7 +197,7 @@ class PublishedRows:
             shutil.rmtree(temporary, ignore_errors=True)
 
     @classmethod
-    def read(cls, directory: str | os.PathLike[str]) -> "PublishedRows":
+    def load(cls, directory: str | os.PathLike[str]) -> "PublishedRows":
         """Read and check a release directory.
 
         Raises:
@@ -254,7 +254,7 @@ def check_target(directory: str | os.PathLike[str], *, file_format: str, release
     target = Path(directory)
     if target.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
         try:
-            same = PublishedRows.read(target).release_id == release_id
+            same = PublishedRows.load(target).release_id == release_id
         except (OSError, CorruptState, IncompatibleState):
             same = False
         if same:

@@ -1,4 +1,4 @@
-"""`PublicScaling`: from a table's columns to public coordinates, by declared bounds only.
+"""From a table to rows in public coordinates: `TableRows` reads it once, `PublicScaling` knows the scale.
 
 Every column's declared range is mapped onto [-half_width, half_width], so that all rows lie in a cube
 around 0 whose corners are `RADIUS` away from it: distances between rows are at most 2 * RADIUS = 50, as
@@ -16,8 +16,9 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables import Range, Schema
+from dpbandits.tables.frames import Table, read_table
 
-__all__ = ["RADIUS", "PublicScaling"]
+__all__ = ["RADIUS", "PublicScaling", "TableRows"]
 
 RADIUS = 25.0
 
@@ -90,3 +91,65 @@ class PublicScaling:
         if config.get("type") != "cube" or config.get("radius") != RADIUS:
             raise InvalidParameter(f"expected the configuration of a cube of radius {RADIUS:g}")
         return cls(Schema.from_config(config["schema"]))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TableRows:
+    """What a curator takes from a table, in the table's order. Raw: it never leaves.
+
+    Attributes:
+        points: (n, d) rows in public coordinates.
+        answers: (n,) finite answers, if a column has them.
+        ids: the rows' own ids as text, all different, if a column has them.
+    """
+
+    points: FloatArray
+    answers: FloatArray | None
+    ids: list[str] | None
+
+    @classmethod
+    def read(
+        cls, table: object, *, scaling: PublicScaling, answers: str | None = None, ids: str | None = None
+    ) -> "TableRows":
+        """Read and check a data frame or a mapping of columns.
+
+        Args:
+            table: the data frame or mapping.
+            scaling: of the columns to publish.
+            answers, ids: names of the columns with answers and own ids.
+
+        Raises:
+            InvalidData: see `PublicScaling.to_public`; or answers or ids are missing, or are no finite
+                numbers, or not all different.
+        """
+        frame = read_table(table)
+        named = {name: frame.column(name) for name in scaling.schema.names if name in frame.names}
+        points = scaling.to_public(named)
+        return cls(
+            points=points,
+            answers=None if answers is None else _answers(frame, answers, len(points)),
+            ids=None if ids is None else _ids(frame, ids, len(points)),
+        )
+
+
+def _answers(frame: Table, name: str, n: int) -> FloatArray:
+    if name not in frame.names:
+        raise InvalidData(f"the table lacks the objective's column {name!r}")
+    try:
+        values = np.asarray(frame.column(name).tolist(), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData(f"the objective's column {name!r} holds something else than numbers") from None
+    if values.shape != (n,) or not np.isfinite(values).all():
+        raise InvalidData(f"the objective's column {name!r} has missing or infinite values: drop these rows")
+    return values
+
+
+def _ids(frame: Table, name: str, n: int) -> list[str]:
+    if name not in frame.names:
+        raise InvalidData(f"the table lacks the id column {name!r}")
+    values = [str(value) for value in frame.column(name).tolist()]
+    if len(values) != n:
+        raise InvalidData("the id column has another length than the table")
+    if len(set(values)) != n:
+        raise InvalidData(f"the id column {name!r} has duplicates: each row needs its own id")
+    return values

@@ -128,7 +128,10 @@ class Journal:
         if begun or b"\n" in held:  # somebody got as far as a whole header
             _compare(held, header, kind)
             if size > len(header):
-                raise CorruptState(f"the log of {kind} was begun before and holds records: open it")
+                raise CorruptState(
+                    f"the log of {kind} holds records already: open it; a state that says it was never begun "
+                    "is an old copy, restore the newest"
+                )
         elif size > len(header):
             raise _damaged(kind)
         if begun and _read_end(end, kind) != first:

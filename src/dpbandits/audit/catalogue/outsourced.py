@@ -48,7 +48,7 @@ def _published(curator: Curator) -> FloatArray:
     """(n, 1) rows as a modeler reads them from the directory."""
     with tempfile.TemporaryDirectory() as folder:
         curator.publish(Path(folder) / "release")
-        return PublishedRows.read(Path(folder) / "release").inputs
+        return PublishedRows.load(Path(folder) / "release").inputs
 
 
 def _ramp(outputs: FloatArray) -> FloatArray:

@@ -1,28 +1,86 @@
 """One released row in, one answer out: evaluated once, noised once, durable before it is given.
 
 The order of an answer, all of it under the curator's lock: settle the log with the ledger, check the row and
-the cap, evaluate, add noise, append to the log (on disk, then witnessed), give. What a crash between any two
-leaves is in `dpbandits.outsourced.curator.answer_log`.
+the cap, evaluate, add noise, append to the log (on disk, then witnessed), give.
 """
 
 import math
 import operator
+import shlex
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import AlreadyTold, HorizonExceeded, ProtocolError, UnknownDecision
+from dpbandits.errors import (
+    AlreadyTold,
+    HorizonExceeded,
+    InvalidParameter,
+    ProtocolError,
+    UnknownDecision,
+)
 from dpbandits.outsourced.curator.answer_log import AnswerLog
-from dpbandits.outsourced.curator.commands import Command
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows import AnswerLaplace
 
-__all__ = ["AnswerDesk", "Objective"]
+__all__ = ["AnswerDesk", "Command", "Objective"]
 
 Objective = Callable[[object], float]
 """A row's own id -> its answer."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """An objective that is a program: run with the row's own id as its last argument, prints one number.
+
+    Its standard input is empty: what the curator's process reads (the modeler's questions) is not for it.
+
+    Args:
+        line: program and arguments as a shell would split them; no shell is involved.
+        timeout: seconds after which it counts as failed.
+    """
+
+    line: str
+    timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        try:
+            words = shlex.split(self.line)
+        except ValueError:
+            raise InvalidParameter("the command has an open quote") from None
+        if not words:
+            raise InvalidParameter("the command is empty")
+
+    def __call__(self, row_id: object) -> float:
+        """Run it for one row.
+
+        Raises:
+            ProtocolError: it cannot be started, fails, takes too long or prints no number.
+        """
+        try:
+            done = subprocess.run(  # noqa: S603 - the curator's own command, without a shell
+                [*shlex.split(self.line), str(row_id)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self.timeout,
+                check=False,
+            )
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            raise ProtocolError(
+                f"the answer command could not be run ({type(error).__name__}): nothing was logged"
+            ) from None
+        if done.returncode != 0:
+            raise ProtocolError(
+                f"the answer command failed with exit status {done.returncode}: nothing was logged, ask again"
+            )
+        try:
+            return float(done.stdout.strip())
+        except ValueError:
+            raise ProtocolError(
+                "the answer command printed no number: nothing was logged, ask again"
+            ) from None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -1,89 +1,86 @@
-"""The curator: owns the table, releases it once, answers rows one by one.
+"""The curator: owns the table, publishes it once, answers rows one by one.
 
 In one place raw data meets noise: `_draw`. Everything else is order and durability:
 
 1. a plan (a random release id, no data) is committed to the secret directory;
-2. the ledger account of the population pays, under that id;
+2. the account pays, under that id;
 3. the log of answers is made, empty, and witnessed;
-4. noise and shuffle are drawn and committed, position 1 of the state;
-5. only then does a release leave, and it is always this one.
+4. noise and shuffle are drawn and committed;
+5. only then do rows leave, and they are always these.
 
 A crash between any two steps is finished by repeating the call: the id is the same, so it is paid once; what
-was drawn is never drawn again. From step 4 on a missing log is an error. Answers go through the log
-(`dpbandits.outsourced.curator.answer_log`), which says why no crash and, with a ledger, no copy of the
-directory can
-answer a row anew. A secret made with a ledger opens with it only.
+was drawn and committed is never drawn again. From step 4 on a missing log is an error. Answers go through the
+log (`dpbandits.outsourced.curator.answer_log`), so that no crash and, with a ledger, no copy of the directory
+can answer a row anew. A secret made with a ledger opens with it only.
 
 One process holds a curator, one thread at a time has its turn; it cannot be copied, pickled or used behind a
-fork. Several processes may open one directory: they take turns through a lock file.
-
-Layout of the secret directory (mode 700, files 600): `curator.state` (which released row is which table row,
-the objective's column, the released inputs; no raw inputs), `answers.log`, locks.
+fork (`dpbandits.state.holder`). Several processes may open one directory: they take turns by a lock file.
 """
 
 import json
 import os
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._typing import FloatArray
-from dpbandits.errors import (
-    IncompatibleState,
-    InvalidParameter,
-    ProtocolError,
-)
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.outsourced.curator.answer_log import AnswerLog
-from dpbandits.outsourced.curator.answers import AnswerDesk, Objective
-from dpbandits.outsourced.curator.commands import Command
-from dpbandits.outsourced.curator.plan import RawRows, plan_release, release_of
-from dpbandits.outsourced.curator.secret_side import permutation, secret_directory
-from dpbandits.outsourced.curator.turns import Turns
+from dpbandits.outsourced.curator.answers import AnswerDesk, Command, Objective
+from dpbandits.outsourced.curator.directory import KIND, VERSION, SecretDirectory
 from dpbandits.outsourced.publish import PublishedRows, check_target
-from dpbandits.privacy.definitions import RowDP
+from dpbandits.outsourced.scaling import PublicScaling, TableRows
+from dpbandits.outsourced.statement import rows_guarantee
+from dpbandits.privacy.definitions import RowDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
 from dpbandits.privacy.noise import from_config as noise_from_config
-from dpbandits.privacy.rows import AnswerLaplace
-from dpbandits.state import Ledger, State, StateKey, StateStore
-from dpbandits.state.files import locked
+from dpbandits.privacy.rows import AnswerLaplace, RowMechanism, choose_row_mechanism
+from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
+from dpbandits.privacy.words import Words
+from dpbandits.state import State
+from dpbandits.state.holder import Held, Holder, Saved, in_turn
 from dpbandits.tables import Schema
 
-__all__ = ["Curator"]
-
-_LOG = "answers.log"
-_LOCK = "answers.lock"
-_KIND = "outsourced.curator"
-_VERSION = 2
+__all__ = ["Curator", "MechanismChoice"]
 
 
-class Curator:
-    """Release a table's rows with noise, and answer for them.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MechanismChoice:
+    """How rows are noised; see `dpbandits.privacy.rows.choose_row_mechanism`.
+
+    Args:
+        name: "auto", "l2_laplace", "gaussian" or "randomised_response".
+        projection: (r, d) public matrix that rows are multiplied by first, for "gaussian".
+        cells_per_dimension: for "randomised_response".
+    """
+
+    name: str = "auto"
+    projection: FloatArray | None = None
+    cells_per_dimension: int | None = None
+
+
+class Curator(Held):
+    """Publish a table's rows with noise, and answer for them.
 
     Args:
         table: a data frame (pandas, polars, pyarrow) or a mapping of columns.
-        schema: the columns to release, all `Range`s with public bounds.
+        schema: the columns to publish, all `Range`s with public bounds.
         privacy: the promise for one row's position; its distance is in public coordinates.
         objective: what answers are: the name of a column, a function of the row's own id, or a `Command`.
         ids: name of the column with the rows' own ids, for functions and commands; the row's place in the
             table where None.
         cap: answers given at most; None for every row.
         answers: noise on answers, or None: exact answers, which the guarantee does not cover.
-        mechanism, projection, cells_per_dimension: see `choose_row_mechanism`.
+        mechanism: a name, or a `MechanismChoice`.
         noise: `SecureNoise()`, or `SimulatedNoise(seed)` for studies.
-        secret: directory for the secret side; None keeps everything in memory, for studies.
-        ledger: witness of the state and of answers, and where `population` has its account; needs a secret
-            directory, which then opens with this ledger only.
-        key: seals the secret side's state; the log of answers, which the modeler has too, stays readable.
-        population: account that pays for every release of these people; needs a ledger.
-        resume: take up a finished release of the same parameters in the secret directory, instead of
-            refusing; the table is then not looked at again.
+        secret: directory for the secret side, or a `SecretDirectory` with the ledger that watches over it,
+            the account that pays, and the key that seals it; None keeps everything in memory, for studies.
 
     Raises:
         InvalidData: missing values, rows outside the bounds, constant columns, duplicate ids.
@@ -97,14 +94,14 @@ class Curator:
         >>> table = {"age": [30, 40, 50, 60], "dose": [1.0, 2.0, 3.0, 2.5], "effect": [0.1, 0.7, 0.4, 0.9]}
         >>> curator = Curator(table, schema=Schema(age=Range(18, 90), dose=Range(0, 5)), objective="effect",
         ...                   privacy=RowDP(epsilon=1.0, distance=1.0))
-        >>> release = curator.publish()
-        >>> release.inputs.shape, release.guarantee.status
+        >>> published = curator.publish()
+        >>> published.inputs.shape, published.guarantee.status
         ((4, 2), 'enforced')
         >>> curator.answer(2) in table["effect"]
         True
     """
 
-    _raw: RawRows | None
+    _moving: ClassVar[str] = "Use Curator.open on its secret directory"
 
     def __init__(
         self,
@@ -116,135 +113,144 @@ class Curator:
         ids: str | None = None,
         cap: int | None = None,
         answers: AnswerLaplace | None = None,
-        mechanism: str = "auto",
-        projection: FloatArray | None = None,
-        cells_per_dimension: int | None = None,
+        mechanism: str | MechanismChoice = "auto",
         noise: NoiseSource | None = None,
-        secret: str | os.PathLike[str] | None = None,
-        ledger: Ledger | None = None,
-        key: StateKey | None = None,
-        population: str | None = None,
-        resume: bool = False,
+        secret: str | os.PathLike[str] | SecretDirectory | None = None,
     ) -> None:
-        if population is not None and ledger is None:
-            raise InvalidParameter("population names an account in a ledger: pass the ledger too")
-        if ledger is not None and secret is None:
-            raise InvalidParameter(
-                "a ledger witnesses a secret directory: pass secret too, or a restart would release and pay "
-                "again"
-            )
+        if secret is not None and not isinstance(secret, SecretDirectory):
+            secret = SecretDirectory(secret)
         noise = SecureNoise() if noise is None else noise
-        public, raw = plan_release(
-            table,
-            schema=schema,
-            privacy=privacy,
-            objective=objective if isinstance(objective, str) else None,
-            ids=ids,
-            cap=cap,
+        column = objective if isinstance(objective, str) else None
+        scaling = PublicScaling(schema)
+        rows = TableRows.read(table, scaling=scaling, answers=column, ids=ids)
+        n = len(rows.points)
+        warn_if_delta_large(privacy.delta, n)
+        if cap is not None and (isinstance(cap, bool) or not 1 <= cap <= n):
+            raise InvalidParameter(f"cap is {cap!r}, expected an integer from 1 to the table's {n} rows")
+        choice = MechanismChoice(name=mechanism) if isinstance(mechanism, str) else mechanism
+        chosen = choose_row_mechanism(
+            definition=privacy,
+            n=n,
+            dim=scaling.dim,
+            half_width=scaling.half_width,
+            noise=noise,
+            mechanism=choice.name,
+            projection=choice.projection,
+            cells_per_dimension=choice.cells_per_dimension,
+        )
+        account = None if secret is None else secret.account
+        witnessed = secret is not None and secret.ledger is not None
+        guarantee = rows_guarantee(
+            definition=privacy,
+            mechanism=chosen,
+            rows=n,
+            status=noise.status,
             answers=answers,
-            mechanism=mechanism,
-            projection=projection,
-            cells_per_dimension=cells_per_dimension,
-            noise=noise,
+            cap=cap,
+            witnessed=witnessed,
+            budgeted=account is not None,
             durable=secret is not None,
-            witnessed=ledger is not None,
-            population=population,
+            evaluated=column is None,
         )
-        self._setup(
-            public,
-            secret=None if secret is None else secret_directory(secret, new=True),
-            ledger=ledger,
-            key=key,
-            noise=noise,
-            objective=None if isinstance(objective, str) else objective,
-        )
-        self._raw = raw
-        with self._locked():
-            self._plan(resume=resume)
+        public = {
+            "rows": n,
+            "half_width": scaling.half_width,
+            "transform": scaling.to_config(),
+            "mechanism": chosen.to_config(),
+            "law": chosen.law.to_config(),
+            "guarantee": json.loads(guarantee.to_json()),
+            "answers": {"type": "public"} if answers is None else answers.to_config(),
+            "noise": noise.to_config(),
+            "cap": cap,
+            "account": account,
+            "witnessed": witnessed,
+            "charge": _charge(privacy, answers),
+        }
+        self._set_up(public, noise=noise, objective=None if column is not None else objective)  # type: ignore[arg-type]
+        self._raw = rows, chosen
+        if secret is not None:
+            self._secret = secret.checked(make=True)
+            with self._locked():
+                self._plan(secret)
 
     @classmethod
     def open(
         cls,
-        secret: str | os.PathLike[str],
+        secret: str | os.PathLike[str] | SecretDirectory,
         *,
         objective: Objective | Command | None = None,
-        ledger: Ledger | None = None,
-        key: StateKey | None = None,
     ) -> "Curator":
         """Go on from a secret directory, without the table.
 
         Args:
-            secret: the directory.
+            secret: the directory, with the ledger and the key that it was made with.
             objective: the function or command, where answers are no column of the table.
-            ledger, key: those it was made with.
 
         Raises:
             FileNotFoundError: no curator there.
             ProtocolError: the release was never finished: repeat the constructor with the table; or it was
                 made with a ledger, and none was passed.
+            IncompatibleState: an early build wrote the directory; answer from it with that build.
             CorruptState: the state is damaged, or the log of answers is missing or was changed.
             ForkedState: another copy of the directory has gone on.
         """
-        folder = secret_directory(secret, new=False)
+        if not isinstance(secret, SecretDirectory):
+            secret = SecretDirectory(secret)
         curator = cls.__new__(cls)
-        with locked(folder / _LOCK):
-            state = StateStore(folder / "curator.state", ledger, key).load()
-        if state.kind != _KIND or state.version != _VERSION:
-            raise IncompatibleState("the directory's state was not written by this version of the curator")
-        if state.position == 0:
-            raise ProtocolError("this release was begun and not finished: repeat it with the table")
-        curator._setup(
-            dict(state.public),
-            secret=folder,
-            ledger=ledger,
-            key=key,
-            noise=noise_from_config(state.public["noise"]),
-            objective=objective,
-        )
-        with curator._locked():
-            curator._restore(state)
+        with secret.checked().turn():
+            saved = secret.load()
+            public = dict(saved.state.public)
+            if not saved.state.arrays:
+                raise ProtocolError("this release was begun and not finished: repeat it with the table")
+            if public["witnessed"] and secret.ledger is None:
+                raise ProtocolError(
+                    "this secret was made with a ledger, which refuses a second copy of it: open it with "
+                    "that ledger"
+                )
+            curator._set_up(public, noise=noise_from_config(public["noise"]), objective=objective)
+            curator._secret = secret
+            curator._take_up(saved)
         return curator
 
-    # -- the release -------------------------------------------------------------------------------
+    # -- publishing --------------------------------------------------------------------------------
 
+    @in_turn
     def publish(
         self,
         directory: str | os.PathLike[str] | None = None,
         *,
         file_format: Literal["npy", "parquet"] = "npy",
     ) -> PublishedRows:
-        """The release; written to `directory` as well, if given. Every call gives the same one.
+        """The rows; saved to `directory` as well, if given. Every call gives the same ones.
 
         Raises:
-            BudgetExceeded: the population's account cannot pay; nothing was drawn.
+            BudgetExceeded: the account cannot pay; nothing was drawn.
             ProtocolError: the directory holds something else; nothing was paid or drawn.
             MissingExtra: parquet without pyarrow; nothing was paid or drawn.
         """
-        with self._turns.turn():
-            if directory is not None:
-                check_target(directory, file_format=file_format, release_id=self._lineage)
-            if self._release is None:
-                with self._locked():
-                    earlier = self._load()
-                    if earlier is not None and earlier.position > 0:  # another process was faster
-                        self._restore(earlier)
-                    else:
-                        self._pay()
-                        self._draw()
-            if self._release is None:
-                raise ProtocolError("nothing was drawn")  # _restore and _draw set it
-            if directory is not None:
-                self._release.write(directory, file_format=file_format)
-            return self._release
+        if directory is not None:
+            check_target(directory, file_format=file_format, release_id=self.release_id)
+        if self._published is None:
+            with self._locked():
+                if self._secret is not None:
+                    self._take_up(self._secret.load())  # another process may have been faster
+                if self._published is None:
+                    self._pay()
+                    self._draw()
+        if self._published is None:
+            raise ProtocolError("nothing was drawn")  # _draw sets it
+        if directory is not None:
+            self._published.save(directory, file_format=file_format)
+        return self._published
 
     @property
     def release_id(self) -> str:
-        """Random name of the release."""
-        return self._lineage
+        """Random name of what is published."""
+        return self._holder.lineage
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised about the release and the answers."""
+        """What is promised about the published rows and the answers."""
         return Guarantee.from_json(json.dumps(self._public["guarantee"]))
 
     @property
@@ -260,8 +266,9 @@ class Curator:
         """(row, answer) in the order they were given; all of it has left."""
         return [] if self._desk is None else self._desk.log.entries
 
+    @in_turn
     def answer(self, row: int) -> float:
-        """The answer of a released row: evaluated once, durable before it is returned.
+        """The answer of a published row: evaluated once, durable before it is returned.
 
         Raises:
             ProtocolError: nothing was published, or the objective failed (nothing was logged, ask again).
@@ -270,9 +277,10 @@ class Curator:
             HorizonExceeded: the cap is reached.
             ForkedState: another copy of the secret directory has answered; nothing was evaluated.
         """
-        with self._turns.turn(), self._locked():
+        with self._locked():
             return self._open_desk().answer(row)
 
+    @in_turn
     def answer_again(self, row: int) -> float:
         """The answer that was given for a row before, for a modeler that lost it.
 
@@ -280,135 +288,119 @@ class Curator:
             UnknownDecision: the row was not answered.
             ForkedState: another copy of the secret directory has answered.
         """
-        with self._turns.turn(), self._locked():
+        with self._locked():
             return self._open_desk().answer_again(row)
 
-    def __reduce__(self) -> NoReturn:
-        raise ProtocolError(
-            "a curator cannot be copied or pickled: two copies would answer twice, and its memory holds raw "
-            "data. Use Curator.open on its secret directory"
-        )
-
     def __repr__(self) -> str:
-        published = self._release is not None
-        return f"Curator(release={self._lineage!r}, rows={self._public['rows']}, published={published})"
+        published = self._published is not None
+        return f"Curator(release={self.release_id!r}, rows={self._public['rows']}, published={published})"
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _setup(
-        self,
-        public: dict[str, Any],
-        *,
-        secret: Path | None,
-        ledger: Ledger | None,
-        key: StateKey | None,
-        noise: NoiseSource,
-        objective: Objective | Command | None,
+    def _set_up(
+        self, public: dict[str, Any], *, noise: NoiseSource, objective: Objective | Command | None
     ) -> None:
-        if public["witnessed"] and ledger is None:
-            raise ProtocolError(
-                "this secret was made with a ledger, which refuses a second copy of it: open it with that "
-                "ledger"
-            )
-        self._turns = Turns()
+        self._holder = Holder(
+            self._describe,
+            what="curator",
+            nested="an objective cannot ask the curator that is waiting for it",
+        )
         self._public = public
-        self._secret = secret
-        self._ledger = ledger
-        self._key = key
         self._noise = noise
         self._objective = objective
-        self._release: PublishedRows | None = None
+        self._secret: SecretDirectory | None = None
+        self._raw: tuple[TableRows, RowMechanism] | None = None
+        self._drawn: tuple[Mapping[str, NDArray[Any]], list[str] | None] | None = None
+        self._published: PublishedRows | None = None
         self._desk: AnswerDesk | None = None
-        self._raw = None
-        self._lineage = ""
 
-    def _store(self) -> StateStore | None:
-        return (
-            None
-            if self._secret is None
-            else StateStore(self._secret / "curator.state", self._ledger, self._key)
-        )
+    def _locked(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._secret is None else self._secret.turn()
 
-    def _load(self) -> State | None:
-        store = self._store()
+    def _plan(self, secret: SecretDirectory) -> None:
+        """An id, before anything is paid or drawn; an unfinished release is taken up again."""
         try:
-            return None if store is None else store.load()
+            earlier = secret.load()
         except FileNotFoundError:
-            return None
+            secret.begin(self._holder.lineage, self._public)
+            earlier = secret.load()
+        finished = bool(earlier.state.arrays)
+        if finished and not secret.resume:
+            raise ProtocolError("this directory holds a release already: use Curator.open")
+        if earlier.state.public != json.loads(json.dumps(self._public)):
+            kind = "finished" if finished else "unfinished"
+            raise ProtocolError(f"the {kind} release in this directory has other parameters")
+        self._take_up(earlier)
 
-    def _plan(self, *, resume: bool) -> None:
-        """Position 0: an id, before anything is paid or drawn; an unfinished one is taken up again."""
-        earlier = self._load()
-        if earlier is not None:
-            finished = earlier.position > 0
-            if finished and not resume:
-                raise ProtocolError("this directory holds a release already: use Curator.open")
-            if earlier.version != _VERSION or earlier.public != json.loads(json.dumps(self._public)):
-                kind = "finished" if finished else "unfinished"
-                raise ProtocolError(f"the {kind} release in this directory has other parameters")
-            self._lineage = earlier.lineage
-            if finished:
-                self._restore(earlier)
-            return
-        self._lineage = secrets.token_hex(16)
-        store = self._store()
-        if store is not None:
-            state = State(
-                kind=_KIND, version=_VERSION, lineage=self._lineage, position=0, public=self._public
-            )
-            store.commit(state)
+    def _take_up(self, saved: Saved) -> None:
+        """Stand where the directory stands, and open for answers if there are rows."""
+        self._holder.take_up(saved, account=self._public["account"] if saved.ledger is not None else None)
+        if saved.state.arrays:
+            self._drawn = saved.state.arrays, saved.state.secret["ids"]
+            self._open()
 
     def _pay(self) -> None:
-        population = self._public["population"]
-        if population is None or self._ledger is None:
-            return
+        """Positions and answers, under the release's id: paid once, however often it is begun."""
         epsilon, delta = (Decimal(amount) for amount in self._public["charge"])
-        self._ledger.charge(population, charge_id=self._lineage, epsilon=epsilon, delta=delta)
+        self._holder.charge(epsilon=epsilon, delta=delta)
 
     def _draw(self) -> None:
         """Where raw rows meet noise; then durable; then gone from memory."""
-        raw = self._raw
-        if raw is None:
+        if self._raw is None:
             raise ProtocolError("the table is not here: make the curator with the table")
+        rows, mechanism = self._raw
         if self._secret is not None:
-            AnswerLog.create(self._secret / _LOG, self._lineage, ledger=self._ledger)
-        n = len(raw.points)
-        order = permutation(n, words_of(self._noise, stream=3))
-        inputs = raw.mechanism.privatise(raw.points[order], self._noise)
-        arrays: dict[str, NDArray[Any]] = {"inputs": inputs, "table_rows": order}
-        if raw.column is not None:
-            arrays["column"] = raw.column
-        state = State(
-            kind=_KIND,
-            version=_VERSION,
-            lineage=self._lineage,
-            position=1,
+            AnswerLog.create(self._secret.answers, self.release_id, ledger=self._secret.ledger)
+        if self._drawn is None:  # after a commit that failed, what was drawn is committed again
+            order = _permutation(len(rows.points), words_of(self._noise, stream=3))
+            drawn = {"inputs": mechanism.privatise(rows.points[order], self._noise), "table_rows": order}
+            if rows.answers is not None:
+                drawn["column"] = rows.answers
+            self._drawn = drawn, rows.ids
+        self._holder.commit()
+        self._open()
+
+    def _describe(self, lineage: str, position: int) -> State:
+        arrays, ids = ({}, None) if self._drawn is None else self._drawn
+        return State(
+            kind=KIND,
+            version=VERSION,
+            lineage=lineage,
+            position=position,
             public=self._public,
-            secret={"ids": raw.own_ids},
+            secret={"ids": ids},
             arrays=arrays,
         )
-        store = self._store()
-        if store is not None:
-            store.commit(state)
-        self._restore(state)
 
-    def _restore(self, state: State) -> None:
-        """Take up a drawn release, and its log: at this point it must be there."""
-        public = state.public
-        path = None if self._secret is None else self._secret / _LOG
+    def _open(self) -> None:
+        """Give rows and answers of what was drawn; its log must be there."""
+        if self._drawn is None:
+            raise ProtocolError("nothing was drawn")
+        (arrays, ids), public, secret = self._drawn, self._public, self._secret
         noised = public["answers"]["type"] != "public"
         self._desk = AnswerDesk(
-            log=AnswerLog(path, state.lineage, ledger=self._ledger),
-            table_rows=np.asarray(state.arrays["table_rows"], dtype=np.int64),
-            column=np.asarray(state.arrays["column"]) if "column" in state.arrays else None,
-            own_ids=state.secret["ids"],
+            log=AnswerLog()
+            if secret is None
+            else AnswerLog.open(secret.answers, self.release_id, ledger=secret.ledger),
+            table_rows=np.asarray(arrays["table_rows"], dtype=np.int64),
+            column=np.asarray(arrays["column"]) if "column" in arrays else None,
+            own_ids=ids,
             objective=self._objective,
             answer_noise=AnswerLaplace.from_config(public["answers"]) if noised else None,
             noise=self._noise,
             cap=public["cap"],
         )
-        self._lineage = state.lineage
-        self._release = release_of(state)
+        self._published = PublishedRows(
+            release_id=self.release_id,
+            inputs=np.asarray(arrays["inputs"], dtype=np.float64),
+            law=law_from_config(public["law"]),
+            half_width=float(public["half_width"]),
+            guarantee=self.guarantee,
+            mechanism=public["mechanism"],
+            transform=public["transform"],
+            answers=public["answers"],
+            cap=public["cap"],
+        )
         self._raw = None
 
     def _open_desk(self) -> AnswerDesk:
@@ -416,11 +408,19 @@ class Curator:
             raise ProtocolError("nothing was published yet: call publish() first")
         return self._desk
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One process at a time; whoever waits here finds what the one before has left."""
-        if self._secret is None:
-            yield
-            return
-        with locked(self._secret / _LOCK):
-            yield
+
+def _charge(privacy: RowDP, answers: AnswerLaplace | None) -> list[str]:
+    """What an account pays, as exact decimals: positions and answers compose basically."""
+    epsilon = Decimal(repr(privacy.epsilon))
+    if answers is not None:
+        epsilon += Decimal(repr(answers.epsilon))
+    return [str(epsilon), repr(privacy.delta)]
+
+
+def _permutation(n: int, words: Words) -> IntArray:
+    """A uniformly random order: sorts random words, drawn again on a tie."""
+    while True:
+        keys = words(n)
+        order = np.argsort(keys)
+        if not (np.diff(keys[order].view(np.int64)) == 0).any():
+            return order.astype(np.int64)
