@@ -53,8 +53,7 @@ def test_the_botorch_model_is_the_flat_posterior():
     answered = [(row, float(np.sin(held.inputs[row, 0] / 4))) for row in range(15)]
     model, nugget = noisy_input_model(held, answered, kernel=KERNEL, noise_sd=0.1, mean=0.2)
     ours = RowPosterior(
-        inputs=held.inputs, law=held.law, half_width=15.0, kernel=KERNEL, noise_sd=0.1, mean=0.2,
-        kind="flat", capacity=20,
+        held, kernel=KERNEL, noise_sd=0.1, mean=0.2, kind="flat", capacity=20,
     )  # fmt: skip
     for row, answer in answered:
         ours.add(row, answer)

@@ -155,7 +155,7 @@ def test_one_clear_error_each(table):
     fails(curate(table, epsilon="-1"), "InvalidParameter", "epsilon")
     fails(curate(table, "--format", "xml"), "npy or parquet")
     fails(curate(table, "--answer-bounds", "0:1"), "--answer-epsilon")
-    fails(curate(table, "--population", "ward"), "ledger")
+    fails(curate(table, "--account", "ward"), "ledger")
     assert curate(table).returncode == 0
     fails(curate(table, "--cap", "9"), "finished release in this directory has other parameters")
     fails(optimise(table, "--steps", "500"), "150 rows")
@@ -178,7 +178,7 @@ def test_one_clear_error_each(table):
 
 
 def test_a_ledger_on_the_command_line(table):
-    book = ("--ledger", str(table / "book.db"), "--population", "ward", "--budget", "3")
+    book = ("--ledger", str(table / "book.db"), "--account", "ward", "--budget", "3")
     assert curate(table, *book).returncode == 0
     again = table / "again"
     again.mkdir()
@@ -192,7 +192,7 @@ def test_a_ledger_on_the_command_line(table):
 
 def test_a_finished_release_is_written_again_and_paid_once(table):
     """The release directory was lost, or could not be written: curate again gives the same release."""
-    book = ("--ledger", str(table / "book.db"), "--population", "ward", "--budget", "2")
+    book = ("--ledger", str(table / "book.db"), "--account", "ward", "--budget", "2")
     (table / "release").write_text("in the way")
     done = curate(table, *book)
     assert done.returncode == 1

@@ -314,7 +314,7 @@ CASES: dict[str, Case] = {
     "Modeler": Case(
         Modeler,
         {
-            "release": PublishedRows.public(np.zeros((3, 2)), half_width=25.0),
+            "published": PublishedRows.public(np.zeros((3, 2)), half_width=25.0),
             "kernel": KERNEL,
             "horizon": 2,
             "mean": 0.0,

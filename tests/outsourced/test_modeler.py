@@ -1,5 +1,6 @@
 """The modeler: never a row twice, rebuilt from a log, noise in its kernel, fast."""
 
+import dataclasses
 import math
 import time
 
@@ -323,8 +324,9 @@ def test_flat_and_box_agree_far_from_the_faces():
     rng = np.random.default_rng(0)
     inputs = rng.uniform(-6, 6, (80, 2))
     law = GaussianLaw(dim=2, deviation=1.5)
+    published = dataclasses.replace(PublishedRows.public(inputs, half_width=HALF), law=law)
     common = {
-        "inputs": inputs, "law": law, "half_width": HALF, "kernel": SquaredExponential(lengthscale=6.0),
+        "published": published, "kernel": SquaredExponential(lengthscale=6.0),
         "noise_sd": 0.01, "mean": 0.0, "capacity": 20,
     }  # fmt: skip
     flat, box = RowPosterior(kind="flat", **common), RowPosterior(kind="box", **common)

@@ -1,6 +1,6 @@
 """Other libraries' ways of asking, on top of ours.
 
-- `optuna_style`: trials and studies over the rows of a release, in Optuna's words; needs nothing.
+- `optuna_style`: trials and studies over published rows, in Optuna's words; needs nothing.
 - `botorch`: the noisy-input kernel as a BoTorch model; needs torch and botorch.
 """
 

@@ -1,7 +1,7 @@
 """The noisy-input kernel as a BoTorch model: for acquisition functions that are not ours.
 
 `noisy_input_model` conditions on the answers so far with exactly the Gaussian process of the `flat`
-posterior: the expected kernel under the release's noise law between rows, and the nugget as noise of each
+posterior: the expected kernel under the rows' noise law between rows, and the nugget as noise of each
 answered row. The model's posterior at a row that was not asked is that of the part it shares with others;
 its nugget (`nugget`) comes on top.
 """
@@ -21,7 +21,7 @@ __all__ = ["noisy_input_model"]
 
 
 def noisy_input_model(
-    release: PublishedRows,
+    published: PublishedRows,
     answered: Sequence[tuple[int, float]],
     *,
     kernel: Kernel,
@@ -31,14 +31,14 @@ def noisy_input_model(
     """A BoTorch model in evaluation mode, and the nugget.
 
     Args:
-        release: whose rows.
+        published: whose rows.
         answered: (row, answer) pairs, at least one.
         kernel: squared exponential, or a multiple of it, in public coordinates.
         noise_sd: scatter of answers around f, above 0.
         mean: prior mean.
 
     Returns:
-        (model, nugget): model.posterior(torch.tensor(release.inputs[rows])) is over the shared part.
+        (model, nugget): model.posterior(torch.tensor(published.inputs[rows])) is over the shared part.
 
     Raises:
         MissingExtra: torch or botorch is not installed.
@@ -47,8 +47,8 @@ def noisy_input_model(
     torch, gpytorch, botorch_models = _libraries()
     if not answered or not noise_sd > 0.0:
         raise InvalidParameter("the model needs at least one answer and noise_sd above 0")
-    smooth, nugget = expected_kernel(kernel, *release.law.difference_mixture(), dim=release.dim)
-    squares = torch.tensor(np.array([np.broadcast_to(row, release.dim) for row in smooth.squares]))
+    smooth, nugget = expected_kernel(kernel, *published.law.difference_mixture(), dim=published.dim)
+    squares = torch.tensor(np.array([np.broadcast_to(row, published.dim) for row in smooth.squares]))
     variances = torch.tensor(np.array(smooth.variances))
 
     class MixtureKernel(gpytorch.kernels.Kernel):  # type: ignore[misc,name-defined]
@@ -69,7 +69,7 @@ def noisy_input_model(
     rows = [row for row, _ in answered]
     values = torch.tensor([[answer - mean] for _, answer in answered], dtype=torch.float64)
     model = botorch_models.SingleTaskGP(
-        torch.tensor(release.inputs[rows]),
+        torch.tensor(published.inputs[rows]),
         values,
         torch.full_like(values, noise_sd**2 + nugget),
         covar_module=MixtureKernel(),

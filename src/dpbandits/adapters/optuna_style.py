@@ -1,6 +1,6 @@
-"""Ask and tell over the rows of a release in the words of Optuna: a study hands out trials.
+"""Ask and tell over published rows in the words of Optuna: a study hands out trials.
 
-Optuna itself is not needed. A trial's parameters are the released coordinates of its row, and its `row` is
+Optuna itself is not needed. A trial's parameters are the published coordinates of its row, and its `row` is
 what the curator answers for.
 """
 
@@ -27,8 +27,8 @@ class RowTrial:
 
     Attributes:
         number: 0 for the study's first trial.
-        row: the row's number in the release.
-        params: the released coordinates, named z0, z1, ...
+        row: the row's number among the published.
+        params: the published coordinates, named z0, z1, ...
         value: the answer; None while running.
     """
 
@@ -44,7 +44,7 @@ class RowTrial:
 
 
 class RowStudy:
-    """A study over the rows of a release.
+    """A study over published rows.
 
     Args:
         modeler: chooses rows; its direction is the study's.
@@ -53,8 +53,8 @@ class RowStudy:
         >>> import numpy as np
         >>> from dpbandits.models.kernels import SquaredExponential
         >>> from dpbandits.outsourced import PublishedRows
-        >>> release = PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
-        >>> study = RowStudy(Modeler(release, kernel=SquaredExponential(lengthscale=3.0), horizon=6))
+        >>> rows = PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
+        >>> study = RowStudy(Modeler(rows, kernel=SquaredExponential(lengthscale=3.0), horizon=6))
         >>> study.optimize(lambda trial: -abs(trial.params["z0"] - 4.0), n_trials=6)
         >>> study.best_params
         {'z0': 4.0}
@@ -81,7 +81,7 @@ class RowStudy:
             HorizonExceeded: the modeler's horizon is reached.
         """
         row = self._modeler.ask()
-        point = self._modeler.release.inputs[row]
+        point = self._modeler.published.inputs[row]
         trial = RowTrial(
             number=len(self._trials),
             row=row,
@@ -125,7 +125,7 @@ class RowStudy:
 
     @property
     def best_params(self) -> dict[str, float]:
-        """Its released coordinates."""
+        """Its published coordinates."""
         return self.best_trial.params
 
     @property

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from dpbandits.cli.console import error_console, progress_bar
-from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced import (
     AnswerLaplace,
@@ -23,10 +23,11 @@ from dpbandits.outsourced import (
     Modeler,
     PipeAnswers,
     PublishedRows,
+    SecretDirectory,
     request_lines,
     serve,
 )
-from dpbandits.outsourced.pipe import finite_number, parsed
+from dpbandits.outsourced.pipe import StreamAnswers
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.state import SQLiteLedger
 from dpbandits.tables import Range, Schema
@@ -75,7 +76,7 @@ def curate(
         typer.Option(help="Answers this far apart are protected; the bounds' width if left out."),
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file (SQLite), made if missing.")] = None,
-    population: Annotated[str | None, typer.Option(help="Ledger account that pays for releases.")] = None,
+    account: Annotated[str | None, typer.Option(help="Ledger account that pays for releases.")] = None,
     budget: Annotated[
         str | None, typer.Option(help="Open the account with this EPSILON or EPSILON,DELTA.")
     ] = None,
@@ -96,9 +97,9 @@ def curate(
     if ids is not None:
         kinds[ids] = str
     book = None if ledger is None else SQLiteLedger(ledger)
-    if book is not None and population is not None and budget is not None:
+    if book is not None and account is not None and budget is not None:
         first, _, second = budget.partition(",")
-        book.open_account(population, epsilon=_number(first), delta=_number(second or "0"))
+        book.open_account(account, epsilon=_number(first), delta=_number(second or "0"))
     curator = Curator(
         read_table_file(table, kinds),
         schema=Schema(
@@ -110,14 +111,12 @@ def curate(
         cap=cap,
         answers=_answer_noise(answer_epsilon, answer_bounds, answer_distance),
         mechanism=mechanism,
-        secret=secret,
-        ledger=book,
-        population=population,
-        resume=True,  # a release that was drawn and not written, or lost, is written again
+        # resumed: rows that were drawn and not written, or lost, are written again
+        secret=SecretDirectory(secret, ledger=book, account=account, resume=True),
     )
-    release = curator.publish(out, file_format="parquet" if file_format == "parquet" else "npy")
-    typer.echo(release.guarantee.explain())
-    error_console().print(f"{release.n} rows released as {release.release_id}")
+    published = curator.publish(out, file_format="parquet" if file_format == "parquet" else "npy")
+    typer.echo(published.guarantee.explain())
+    error_console().print(f"{published.n} rows published as {published.release_id}")
 
 
 @app.command()
@@ -131,9 +130,8 @@ def answer(
 ) -> None:
     """Answer a modeler's questions on standard input and output, one line each, until they end."""
     curator = Curator.open(
-        secret,
+        SecretDirectory(secret, ledger=None if ledger is None else SQLiteLedger(ledger)),
         objective=None if command is None else Command(command),
-        ledger=None if ledger is None else SQLiteLedger(ledger),
     )
     console = error_console()
     given = serve(
@@ -158,7 +156,7 @@ def _leave_quietly(stream: TextIO) -> None:
 
 @app.command()
 def optimise(
-    release: Annotated[Path, typer.Argument(help="A release directory.")],
+    published: Annotated[Path, typer.Argument(help="The directory of published rows.")],
     *,
     steps: Annotated[int, typer.Option(help="Rows to ask for, earlier ones in the log included.")] = 50,
     minimise: Annotated[bool, typer.Option("--minimise", help="Look for the smallest answer.")] = False,
@@ -184,7 +182,7 @@ def optimise(
         raise InvalidParameter("--variance and --mean belong to a known kernel: pass --lengthscale too")
     if plot is not None and not plot.absolute().parent.is_dir():
         raise InvalidParameter("--plot: there is no such folder")  # said before anything is asked
-    held = PublishedRows.load(release)
+    held = PublishedRows.load(published)
     modeler = Modeler(
         held,
         kernel=None if lengthscale is None else variance * SquaredExponential(lengthscale=lengthscale),
@@ -197,7 +195,7 @@ def optimise(
     book = _ChoiceLog(log, modeler.to_config())
     modeler = book.resume(held, modeler)
     source = (
-        _StandardStreams(held.release_id)
+        StreamAnswers(request_lines(sys.stdin.buffer), sys.stdout, release_id=held.release_id)
         if answers is None
         else PipeAnswers(answers, release_id=held.release_id)
     )
@@ -223,40 +221,32 @@ class _ChoiceLog:
         self._path = path
         self._config = config
 
-    def resume(self, release: PublishedRows, fresh: Modeler) -> Modeler:
+    def resume(self, rows: PublishedRows, fresh: Modeler) -> Modeler:
+        """The modeler where the log stands; a torn last line was used for no choice, and is cut off."""
         if self._path is None:
             return fresh
-        if not self._path.exists():
-            self._write({"modeler": self._config})
-            return fresh
-        lines = self._whole_lines(self._path)
-        if not lines:  # died before its first line was whole: nothing was asked yet
+        data = self._path.read_bytes() if self._path.exists() else b""
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            os.truncate(self._path, len(whole))
+        if not whole:  # died before its first line was whole: nothing was asked yet
             self._write({"modeler": self._config})
             return fresh
         try:
-            entries = [json.loads(line) for line in lines]
-            earlier = {**entries[0]["modeler"], "horizon": 0}
-            pairs = [(int(entry["row"]), float(entry["answer"])) for entry in entries[1:]]
+            first, *entries = [json.loads(line) for line in whole.decode(errors="replace").splitlines()]
+            earlier = {**first["modeler"], "horizon": 0}
+            pairs = [(int(entry["row"]), float(entry["answer"])) for entry in entries]
         except (ValueError, KeyError, TypeError, RecursionError):
             raise CorruptState("the log of answers is not one that this command wrote") from None
         if earlier != {**self._config, "horizon": 0}:
             raise InvalidParameter(
                 "the log was written with other options or for another release: name another log"
             )
-        return Modeler.replay(self._config, release, pairs)
-
-    @staticmethod
-    def _whole_lines(path: Path) -> list[str]:
-        """Its lines; a torn last one was not yet used for a choice, and is cut off."""
-        data = path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            os.truncate(path, len(whole))
-        return whole.decode("utf-8", errors="replace").splitlines()
+        return Modeler.replay(self._config, rows, pairs)
 
     def append(self, row: int, value: float) -> None:
-        if self._path is not None:
-            self._write({"row": row, "answer": value})
+        """One answer more."""
+        self._write({"row": row, "answer": value})
 
     def _write(self, entry: dict[str, Any]) -> None:
         if self._path is None:
@@ -265,47 +255,6 @@ class _ChoiceLog:
             stream.write(json.dumps(entry) + "\n")
             stream.flush()
             os.fsync(stream.fileno())
-
-
-class _StandardStreams:
-    """Ask on standard output, read standard input: replies of `outsourced answer`, or numbers."""
-
-    def __init__(self, release_id: str) -> None:
-        self._release_id = release_id
-        self._lines = request_lines(sys.stdin.buffer)
-
-    def __enter__(self) -> "_StandardStreams":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-    def ask(self, row: int) -> float:
-        """The answer of a row."""
-        reply = self._exchange({"ask": row})
-        if reply.get("error") == "AlreadyTold":
-            reply = self._exchange({"again": row})
-        if "error" in reply:
-            raise ProtocolError(f"the curator refused: {reply.get('message', reply['error'])}")
-        value = finite_number(reply.get("answer"))
-        if reply.get("row", row) != row or value is None:
-            raise InvalidData(
-                "expected the answer of the row that was asked for: a number, or a reply's JSON line"
-            )
-        return value
-
-    def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
-        print(json.dumps(request), flush=True)  # noqa: T201 - the protocol's channel
-        for line in self._lines:
-            reply = parsed(line)
-            if reply is None:
-                raise InvalidData("an answer is a number, or a line of JSON")
-            if isinstance(reply, dict) and "release" in reply:  # the curator's greeting
-                if reply["release"] != self._release_id:
-                    raise ProtocolError("the curator's process answers for another release")
-                continue
-            return reply if isinstance(reply, dict) else {"answer": reply}
-        raise ProtocolError("standard input ended before the answer: start again with the same --log")
 
 
 def _answer_noise(epsilon: float | None, bounds: str | None, distance: float | None) -> AnswerLaplace | None:
@@ -344,7 +293,7 @@ def _picture(modeler: Modeler, *, minimise: bool) -> bytes:
     rows = [row for row, _ in modeler.answered]
     values = np.array([value for _, value in modeler.answered])
     best = np.minimum.accumulate(values) if minimise else np.maximum.accumulate(values)
-    inputs = modeler.release.inputs
+    inputs = modeler.published.inputs
     shown = inputs.shape[1] <= 2
     figure, axes = new_figure(columns=2 if shown else 1)
     asked = np.arange(1, len(values) + 1)

@@ -16,7 +16,6 @@ import math
 import shlex
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import IO, Any, BinaryIO, Protocol, Self
 
 from dpbandits.errors import (
@@ -29,7 +28,15 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 
-__all__ = ["Answering", "PipeAnswers", "finite_number", "parsed", "request_lines", "serve"]
+__all__ = [
+    "Answering",
+    "PipeAnswers",
+    "StreamAnswers",
+    "finite_number",
+    "parsed",
+    "request_lines",
+    "serve",
+]
 
 _LONGEST_LINE = 1 << 16
 """Characters of a line; ours have some hundred."""
@@ -138,13 +145,72 @@ def _request(text: str) -> tuple[str, int]:
     raise InvalidData('a request is one line of JSON: {"ask": row} or {"again": row}')
 
 
-class PipeAnswers:
+class _Answers:
+    """What every modeler's end does with replies."""
+
+    def ask(self, row: int) -> float:
+        """The answer of a row; after a crash of the modeler, the one that was given before.
+
+        Raises:
+            HorizonExceeded: the curator's cap is reached.
+            ProtocolError: the curator refused, with its reason, or gave no number, or is gone.
+        """
+        reply = self._exchange({"ask": int(row)})
+        if reply.get("error") == "AlreadyTold":
+            reply = self._exchange({"again": int(row)})
+        if "error" in reply:
+            kind = HorizonExceeded if reply["error"] == "HorizonExceeded" else ProtocolError
+            raise kind(f"the curator refused: {reply.get('message', reply['error'])}")
+        answer = finite_number(reply.get("answer"))
+        if reply.get("row") != row or answer is None:
+            raise ProtocolError("expected the answer of the row that was asked for: no number came for it")
+        return answer
+
+    def close(self) -> None:
+        """End the conversation."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class StreamAnswers(_Answers):
+    """Ask on one stream, read from another: replies of a curator's process, or a person who types numbers.
+
+    Args:
+        lines: what is read; a curator's greeting among it is checked, a number is the answer.
+        questions: where requests go, one line each.
+        release_id: what the modeler holds.
+    """
+
+    def __init__(self, lines: Iterator[str], questions: IO[str], *, release_id: str) -> None:
+        self._lines, self._questions, self._release_id = lines, questions, release_id
+
+    def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
+        print(json.dumps(request), file=self._questions, flush=True)
+        for line in self._lines:
+            reply = parsed(line)
+            if not isinstance(reply, dict):
+                return {"row": next(iter(request.values())), "answer": reply}
+            if "release" not in reply:
+                return reply
+            if reply["release"] != self._release_id:
+                raise ProtocolError("the curator's process answers for another release")
+        raise ProtocolError("the input ended before the answer: start again with the same log")
+
+
+class PipeAnswers(_Answers):
     """The modeler's end of the pipe: starts the curator's command, asks rows, checks replies.
 
     Args:
         command: what starts the curator's process, for instance `dpbandits outsourced answer secret/`, or
             `ssh` to where it runs. Split as a shell would; no shell is involved.
-        release_id: the release that the modeler holds.
+        release_id: what the modeler holds.
 
     Raises:
         ProtocolError: the process does not start or does not speak the protocol.
@@ -181,24 +247,6 @@ class PipeAnswers:
         self.cap: int | None = cap
         self.answered: int = answered
 
-    def ask(self, row: int) -> float:
-        """The answer of a row; after a crash of the modeler, the one that was given before.
-
-        Raises:
-            HorizonExceeded: the curator's cap is reached.
-            ProtocolError: the curator refused, with its reason, or its process ended.
-        """
-        reply = self._exchange({"ask": int(row)})
-        if reply.get("error") == "AlreadyTold":
-            reply = self._exchange({"again": int(row)})
-        if "error" in reply:
-            kind = HorizonExceeded if reply["error"] == "HorizonExceeded" else ProtocolError
-            raise kind(f"the curator refused: {reply.get('message', reply['error'])}")
-        answer = finite_number(reply.get("answer"))
-        if reply.get("row") != row or answer is None:
-            raise ProtocolError("the curator's process gave no number for this row")
-        return answer
-
     def close(self) -> None:
         """End the conversation; the curator's process ends with its input."""
         if self._process.stdin is not None:
@@ -211,17 +259,6 @@ class PipeAnswers:
             self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
         try:

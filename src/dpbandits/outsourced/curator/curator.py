@@ -166,11 +166,11 @@ class Curator(Held):
             "witnessed": witnessed,
             "charge": _charge(privacy, answers),
         }
-        self._set_up(public, noise=noise, objective=None if column is not None else objective)  # type: ignore[arg-type]
-        self._raw = rows, chosen
+        evaluate = None if isinstance(objective, str) else objective
+        self._set_up(public, noise=noise, objective=evaluate, secret=secret, raw=(rows, chosen))
         if secret is not None:
-            self._secret = secret.checked(make=True)
-            with self._locked():
+            secret.make()
+            with secret.turn():
                 self._plan(secret)
 
     @classmethod
@@ -197,7 +197,8 @@ class Curator(Held):
         if not isinstance(secret, SecretDirectory):
             secret = SecretDirectory(secret)
         curator = cls.__new__(cls)
-        with secret.checked().turn():
+        secret.check()
+        with secret.turn():
             saved = secret.load()
             public = dict(saved.state.public)
             if not saved.state.arrays:
@@ -207,8 +208,9 @@ class Curator(Held):
                     "this secret was made with a ledger, which refuses a second copy of it: open it with "
                     "that ledger"
                 )
-            curator._set_up(public, noise=noise_from_config(public["noise"]), objective=objective)
-            curator._secret = secret
+            curator._set_up(
+                public, noise=noise_from_config(public["noise"]), objective=objective, secret=secret
+            )
             curator._take_up(saved)
         return curator
 
@@ -298,7 +300,13 @@ class Curator(Held):
     # -- inside ------------------------------------------------------------------------------------
 
     def _set_up(
-        self, public: dict[str, Any], *, noise: NoiseSource, objective: Objective | Command | None
+        self,
+        public: dict[str, Any],
+        *,
+        noise: NoiseSource,
+        objective: Objective | Command | None,
+        secret: SecretDirectory | None,
+        raw: tuple[TableRows, RowMechanism] | None = None,
     ) -> None:
         self._holder = Holder(
             self._describe,
@@ -308,8 +316,8 @@ class Curator(Held):
         self._public = public
         self._noise = noise
         self._objective = objective
-        self._secret: SecretDirectory | None = None
-        self._raw: tuple[TableRows, RowMechanism] | None = None
+        self._secret = secret
+        self._raw = raw
         self._drawn: tuple[Mapping[str, NDArray[Any]], list[str] | None] | None = None
         self._published: PublishedRows | None = None
         self._desk: AnswerDesk | None = None

@@ -61,21 +61,23 @@ class SecretDirectory:
         """The log of answers."""
         return Path(self.path) / "answers.log"
 
-    def checked(self, *, make: bool = False) -> "SecretDirectory":
-        """Itself, if the directory is there and its owner's alone.
+    def make(self) -> None:
+        """Make the directory if it is missing; see `check`."""
+        Path(self.path).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.check()
+
+    def check(self) -> None:
+        """See that the directory is there and its owner's alone.
 
         Raises:
-            FileNotFoundError: there is none, and none is to be made.
+            FileNotFoundError: there is none.
             ProtocolError: others may read it.
         """
         folder = Path(self.path)
-        if make:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not folder.is_dir():
             raise FileNotFoundError("there is no secret directory at this path")
         if stat.S_IMODE(folder.stat().st_mode) & 0o077:
             raise ProtocolError("the secret directory is open to other users: make it mode 700 first")
-        return self
 
     def turn(self) -> AbstractContextManager[None]:
         """One process at a time; whoever waits here finds what the one before has left."""

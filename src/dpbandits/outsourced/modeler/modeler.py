@@ -1,18 +1,17 @@
-"""The modeler: a stranger who optimises over the rows of a release by asking for their answers.
+"""The modeler: a stranger who optimises over published rows by asking for their answers.
 
 GP-UCB over rows. The next row maximises
 
     mean + sqrt(exploration * signal variance),
 
-with the posterior of `dpbandits.outsourced.modeler.posterior` (the noise of the release is in the kernel).
-The
+with the posterior of `dpbandits.outsourced.modeler.posterior` (the noise of the rows is in the kernel). The
 variance is that of the part a row shares with others: the rest, its nugget, is no reason to explore, since
 asking the row teaches nothing else. No row is asked twice.
 
-Everything here is computed from the release and the answers: it is post-processing of the one and of
-the other, whatever the curator promised about them. Choices are a function of (release, configuration,
-answers in order): whoever has these rebuilds them (`Modeler.replay`), bit for bit on one machine. Other
-linear algebra libraries may round differently, which can only matter where two rows tie to 1e-12.
+Everything here is computed from what was published and the answers: it is post-processing of the one and of
+the other, whatever the curator promised about them. Choices are a function of (rows, configuration, answers
+in order): whoever has these rebuilds them (`Modeler.replay`), bit for bit on one machine. Other linear
+algebra libraries may round differently, which can only matter where two rows tie to 1e-12.
 
 `exploration` was tuned on the seeds below 1,000,000 of the synthetic study and frozen.
 """
@@ -20,18 +19,19 @@ linear algebra libraries may round differently, which can only matter where two 
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._config import Configured, Parser
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
 from dpbandits.models import kernels
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.outsourced.modeler import fitting
-from dpbandits.outsourced.modeler.posterior import PosteriorKind, RowPosterior, choose_posterior
+from dpbandits.outsourced.modeler.posterior import PosteriorKind, RowPosterior
 from dpbandits.outsourced.publish import PublishedRows
 from dpbandits.policy.coins import PublicCoins
 
@@ -49,11 +49,11 @@ _KNOWN_NOISE = 1e-3
 """Noise of exact answers, as a share of the kernel's standard deviation: keeps factors well conditioned."""
 
 
-class Modeler:
-    """Optimise over a release by ask and tell.
+class Modeler(Configured):
+    """Optimise over published rows by ask and tell.
 
     Args:
-        release: a `PublishedRows`, or the directory of one.
+        published: `PublishedRows`, or the directory of one.
         kernel: covariance of the objective in public coordinates (see `PublishedRows.transform`); None fits a
             squared-exponential kernel by marginal likelihood to the answers.
         horizon: how many rows will be asked for at most.
@@ -73,18 +73,22 @@ class Modeler:
     Example:
         >>> from dpbandits.outsourced.publish import PublishedRows
         >>> from dpbandits.models.kernels import SquaredExponential
-        >>> release = PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
-        >>> modeler = Modeler(release, kernel=SquaredExponential(lengthscale=3.0), horizon=6)
+        >>> rows = PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
+        >>> modeler = Modeler(rows, kernel=SquaredExponential(lengthscale=3.0), horizon=6)
         >>> for _ in range(6):
         ...     row = modeler.ask()
-        ...     modeler.tell(row, -abs(float(release.inputs[row, 0]) - 4.0) / 5)
-        >>> float(release.inputs[modeler.recommend(), 0])
+        ...     modeler.tell(row, -abs(float(rows.inputs[row, 0]) - 4.0) / 5)
+        >>> float(rows.inputs[modeler.recommend(), 0])
         4.0
     """
 
+    config_type = "outsourced.Modeler"
+    config_parsers: ClassVar[Mapping[str, Parser]] = {"kernel": kernels.from_config}
+    config_omits = frozenset({"published"})
+
     def __init__(
         self,
-        release: PublishedRows | str,
+        published: PublishedRows | str,
         *,
         kernel: Kernel | None = None,
         horizon: int = 50,
@@ -96,34 +100,33 @@ class Modeler:
         per_column: bool = False,
         seed: Seed = 0,
     ) -> None:
-        self.release = release if isinstance(release, PublishedRows) else PublishedRows.read(release)
-        n = self.release.n
+        self.published = published if isinstance(published, PublishedRows) else PublishedRows.load(published)
+        n = self.published.n
         if _checks.integer(horizon, name="horizon") > n:
             raise InvalidParameter(
                 f"horizon is {horizon}, expected an integer from 1 to the {n} rows of the release"
             )
-        if self.release.cap is not None and horizon > self.release.cap:
+        if self.published.cap is not None and horizon > self.published.cap:
             raise InvalidParameter(
-                f"horizon is {horizon}, the release's curator answers {self.release.cap} rows at most"
+                f"horizon is {horizon}, the release's curator answers {self.published.cap} rows at most"
             )
-        _checks.number(exploration, name="exploration", exclusive=False)
-        _checks.number(mean, name="mean", minimum=-1e100)
+        self.exploration = _checks.number(exploration, name="exploration", exclusive=False)
+        self.mean = _checks.number(mean, name="mean", minimum=-1e100)
         if noise_sd is not None:
             _checks.number(noise_sd, name="noise_sd", exclusive=False)
         _checks.one_of(posterior, ("auto", "flat", "box", "plugin"), name="posterior")
-        _checks.integer(seed, name="seed", minimum=0)
+        self.seed = _checks.integer(seed, name="seed", minimum=0)
         if kernel is None and (mean != 0.0 or noise_sd is not None):
             raise InvalidParameter(
                 "mean and noise_sd belong to a known kernel: pass it too, or leave both out"
             )
-        if posterior == "box" and self.release.projected:
+        if posterior == "box" and self.published.projected:
             raise InvalidParameter("posterior='box' needs positions in the cube, these are projections")
         self.kernel = kernel
         self.horizon = horizon
         self.maximise = bool(maximise)
-        self.exploration = float(exploration)
         self.per_column = bool(per_column)
-        self._mean, self._noise_sd, self._posterior_kind = float(mean), noise_sd, posterior
+        self.noise_sd, self.posterior = noise_sd, posterior
         self._coins = PublicCoins(seed)
         self._sign = 1.0 if maximise else -1.0
         self._asked: list[int] = []
@@ -134,7 +137,7 @@ class Modeler:
         self._hyperparameters: fitting.Hyperparameters | None = None
         self._posterior: RowPosterior | None = None
         if kernel is not None:
-            self._start(kernel, self._sign * self._mean, self._answer_noise(kernel, noise_sd))
+            self._start(kernel, self._sign * self.mean, self._answer_noise(kernel, noise_sd))
 
     # -- ask and tell ------------------------------------------------------------------------------
 
@@ -229,9 +232,9 @@ class Modeler:
         """
         if not self._order:
             raise UnknownDecision("no row was answered yet: there is nothing to recommend")
-        if self.release.answer_noise_sd > 0.0:
+        if self.published.answer_noise_sd > 0.0:
             self._refit()
-        if self.release.answer_noise_sd > 0.0 and self._posterior is not None:
+        if self.published.answer_noise_sd > 0.0 and self._posterior is not None:
             means = self._posterior.mean
             return max(self._order, key=lambda row: float(means[row]))
         return max(self._order, key=lambda row: self._sign * self._answers[row])
@@ -250,10 +253,11 @@ class Modeler:
     def diagnostics(self) -> dict[str, Any]:
         """The model in use, from public numbers and answers."""
         fitted = self._hyperparameters
+        kernel = self.kernel if fitted is None else fitted.kernel
         return {
             "posterior": None if self._posterior is None else self._posterior.kind,
-            "kernel": None if self._model_kernel() is None else self._model_kernel_config(),
-            "mean": self._mean if fitted is None else self._sign * fitted.mean,
+            "kernel": None if kernel is None else kernel.to_config(),
+            "mean": self.mean if fitted is None else self._sign * fitted.mean,
             "noise_sd": None if fitted is None else fitted.noise_sd,
             "asked": len(self._asked),
             "answered": len(self._order),
@@ -262,51 +266,36 @@ class Modeler:
     # -- rebuilding --------------------------------------------------------------------------------
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready configuration: with the release and the answers it determines every choice."""
-        return {
-            "type": "outsourced.Modeler",
-            "version": 1,
-            "release": self.release.release_id,
-            "kernel": None if self.kernel is None else self.kernel.to_config(),
-            "horizon": self.horizon,
-            "maximise": self.maximise,
-            "mean": self._mean,
-            "noise_sd": self._noise_sd,
-            "posterior": self._posterior_kind,
-            "exploration": self.exploration,
-            "per_column": self.per_column,
-            "seed": self._coins.seed,
-        }
+        """JSON-ready configuration: with the rows and the answers it determines every choice."""
+        return super().to_config() | {"version": 1, "release": self.published.release_id}
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], release: PublishedRows) -> "Modeler":
+    def from_config(  # type: ignore[override]  # rows are no configuration
+        cls, config: Mapping[str, Any], published: PublishedRows
+    ) -> "Modeler":
         """A fresh modeler of the same configuration.
 
         Raises:
             InvalidParameter: not such a configuration, or made for another release.
         """
         with reading("the configuration of an outsourced.Modeler"):
-            return cls._from_fields(dict(config), release)
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any], release: PublishedRows) -> "Modeler":
-        if fields.pop("type", None) != "outsourced.Modeler" or fields.pop("version", None) != 1:
-            raise InvalidParameter("expected the configuration of an outsourced.Modeler, version 1")
-        if fields.pop("release", None) != release.release_id:
-            raise InvalidParameter("this configuration was made for another release")
-        kernel = fields.pop("kernel", None)
-        return cls(release, kernel=None if kernel is None else kernels.from_config(kernel), **fields)
+            fields = dict(config)
+            if fields.pop("version", None) != 1:
+                raise InvalidParameter("expected the configuration of an outsourced.Modeler, version 1")
+            if fields.pop("release", None) != published.release_id:
+                raise InvalidParameter("this configuration was made for another release")
+            return cls(published, **cls.arguments(fields))
 
     @classmethod
     def replay(
-        cls, config: Mapping[str, Any], release: PublishedRows, answers: Sequence[tuple[int, float]]
+        cls, config: Mapping[str, Any], published: PublishedRows, answers: Sequence[tuple[int, float]]
     ) -> "Modeler":
         """Rebuild a modeler that asked one row at a time from its answers, checking every choice.
 
         Raises:
             InvalidData: a row in `answers` is not the one that the modeler would have asked for.
         """
-        modeler = cls.from_config(config, release)
+        modeler = cls.from_config(config, published)
         for position, (row, answer) in enumerate(answers):
             chosen = modeler.ask()
             if chosen != row:
@@ -317,7 +306,7 @@ class Modeler:
         return modeler
 
     def __repr__(self) -> str:
-        return f"Modeler(n={self.release.n}, horizon={self.horizon}, asked={len(self._asked)})"
+        return f"Modeler(n={self.published.n}, horizon={self.horizon}, asked={len(self._asked)})"
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -326,30 +315,19 @@ class Modeler:
             number = -1 if isinstance(row, bool | np.bool_) else operator.index(row)  # type: ignore[arg-type]
         except TypeError:
             return False
-        return 0 <= number < self.release.n and bool(self._taken[number])
+        return 0 <= number < self.published.n and bool(self._taken[number])
 
     def _answer_noise(self, kernel: Kernel, noise_sd: float | None) -> float:
         least = _KNOWN_NOISE * math.sqrt(kernel.max_variance)
-        return math.hypot(max(noise_sd or 0.0, least), self.release.answer_noise_sd)
+        return math.hypot(max(noise_sd or 0.0, least), self.published.answer_noise_sd)
 
     def _start(self, kernel: Kernel, mean: float, noise_sd: float) -> None:
-        kind = self._posterior_kind
-        if kind == "auto":
-            kind = choose_posterior(
-                n=self.release.n,
-                law=self.release.law,
-                kernel=kernel,
-                half_width=self.release.half_width,
-                projected=self.release.projected,
-            )
         self._posterior = RowPosterior(
-            inputs=self.release.inputs,
-            law=self.release.law,
-            half_width=self.release.half_width,
+            self.published,
             kernel=kernel,
             noise_sd=noise_sd,
             mean=mean,
-            kind=kind,
+            kind=self.posterior,
             capacity=self.horizon,
             weights=None if self._posterior is None else self._posterior.weights,
         )
@@ -366,11 +344,11 @@ class Modeler:
         rows: IntArray = np.asarray(self._order, dtype=np.int64)
         values = self._sign * np.array([self._answers[row] for row in self._order])
         fitted = fitting.fit(
-            self.release.inputs[rows],
+            self.published.inputs[rows],
             values,
-            law=self.release.law,
-            half_width=self.release.half_width,
-            known_noise_sd=self.release.answer_noise_sd,
+            law=self.published.law,
+            half_width=self.published.half_width,
+            known_noise_sd=self.published.answer_noise_sd,
             per_column=self.per_column,
         )
         self._hyperparameters, self._fitted_at = fitted, t
@@ -379,7 +357,7 @@ class Modeler:
 
     def _next(self, posterior: RowPosterior | None, position: int) -> int:
         if posterior is None or posterior.is_empty:  # nothing to go by: any row
-            score = np.zeros(self.release.n)
+            score = np.zeros(self.published.n)
         else:
             score = posterior.signal_variance
             score *= self.exploration
@@ -392,10 +370,3 @@ class Modeler:
             return int(tied[0])
         coin = float(self._coins.uniform("outsourced-tie", position, position + 1, 1)[0, 0])
         return int(tied[min(int(coin * len(tied)), len(tied) - 1)])
-
-    def _model_kernel(self) -> Kernel | None:
-        return self.kernel if self._hyperparameters is None else self._hyperparameters.kernel
-
-    def _model_kernel_config(self) -> dict[str, Any]:
-        kernel = self._model_kernel()
-        return {} if kernel is None else kernel.to_config()

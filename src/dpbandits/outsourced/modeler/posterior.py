@@ -5,9 +5,8 @@ Two ways to treat the unknown position x behind a released row z = x + e:
 - **flat**: any position is as likely as another, so x given z is z - e. The kernel averages in closed
   form (`dpbandits.models.expected_kernel`); the cost is that of an exact kernel with ten terms.
 - **box**: positions are uniform in the public cube, so x given z is weighted by the noise's density
-  and cut off at the cube's faces (`dpbandits.outsourced.modeler.box`). For strong noise, released rows lie
-  far
-  outside of the cube, and knowing that no row does is worth a lot.
+  and cut off at the cube's faces (`dpbandits.outsourced.modeler.box`). For strong noise, published rows lie
+  far outside of the cube, and knowing that no row does is worth a lot.
 - **plugin**: z is taken for x. To compare with; it is what the published method does.
 
 In the first two, a row's own variance exceeds that of the shared part by its *nugget*, which only the
@@ -27,6 +26,7 @@ from dpbandits.models.gaussian_process import PoolGP
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.outsourced.modeler.box import GRID, BoxAverages
+from dpbandits.outsourced.publish import PublishedRows
 from dpbandits.privacy.rows import CellLaw, NoiseLaw
 
 __all__ = ["PosteriorKind", "RowPosterior", "choose_posterior"]
@@ -64,8 +64,7 @@ def choose_posterior(
     if not closed:
         raise InvalidParameter(
             f"{type(base).__name__} has no closed form under noise, and positions are averaged on a grid in "
-            "at "
-            "most three unprojected dimensions only: use SquaredExponential"
+            "at most three unprojected dimensions only: use SquaredExponential"
         )
     return "flat"
 
@@ -74,31 +73,32 @@ class RowPosterior:
     """Gaussian process over the rows of a release.
 
     Args:
-        inputs: (n, d) released rows.
-        law: their noise law.
-        half_width: the public cube is [-half_width, half_width]^d.
+        published: the rows, with the law of their noise.
         kernel: covariance of f at true positions, in public coordinates.
         noise_sd: standard deviation of an answer around f(x), above 0.
         mean: prior mean of f.
-        kind: see the module.
+        kind: see the module; "auto" asks `choose_posterior`.
         capacity: answers to reserve memory for.
-        weights: for `box`: what an earlier posterior of the same release computed (`weights`).
+        weights: for `box`: what an earlier posterior of the same rows computed (`weights`).
     """
 
     def __init__(
         self,
+        published: PublishedRows,
         *,
-        inputs: FloatArray,
-        law: NoiseLaw,
-        half_width: float,
         kernel: Kernel,
         noise_sd: float,
         mean: float,
-        kind: PosteriorKind,
+        kind: PosteriorKind | Literal["auto"],
         capacity: int,
         weights: BoxAverages | None = None,
     ) -> None:
+        inputs, law, half_width = published.inputs, published.law, published.half_width
         n, dim = inputs.shape
+        if kind == "auto":
+            kind = choose_posterior(
+                n=n, law=law, kernel=kernel, half_width=half_width, projected=published.projected
+            )
         row_kernel: Kernel
         if kind == "box":
             weights = BoxAverages(inputs, law, half_width) if weights is None else weights
@@ -116,7 +116,7 @@ class RowPosterior:
         else:
             self.nugget = np.zeros(n)
             row_kernel, pool = kernel, inputs
-        self.kind = kind
+        self.kind: PosteriorKind = kind
         self.weights = weights
         self.prior_mean = mean
         self._process = PoolGP(kernel=row_kernel, pool=pool, noise_sd=noise_sd, capacity=capacity)
