@@ -33,7 +33,7 @@ __all__ = [
     "PipeAnswers",
     "StreamAnswers",
     "finite_number",
-    "parsed",
+    "json_line",
     "request_lines",
     "serve",
 ]
@@ -128,7 +128,7 @@ def finite_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def parsed(text: str) -> Any:
+def json_line(text: str) -> Any:
     """The JSON value of a line, or None: nesting deeper than Python's stack is no message either."""
     try:
         return json.loads(text)
@@ -137,7 +137,7 @@ def parsed(text: str) -> Any:
 
 
 def _request(text: str) -> tuple[str, int]:
-    request = parsed(text)
+    request = json_line(text)
     if isinstance(request, dict) and len(request) == 1:
         ((kind, row),) = request.items()
         if kind in ("ask", "again") and type(row) is int:
@@ -194,7 +194,7 @@ class StreamAnswers(_Answers):
     def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
         print(json.dumps(request), file=self._questions, flush=True)
         for line in self._lines:
-            reply = parsed(line)
+            reply = json_line(line)
             if not isinstance(reply, dict):
                 return {"row": next(iter(request.values())), "answer": reply}
             if "release" not in reply:
@@ -276,7 +276,7 @@ class PipeAnswers(_Answers):
         line = "" if self._process.stdout is None else self._process.stdout.readline(_LONGEST_LINE)
         if not line:
             raise ProtocolError("the answers process has ended: start again, its log has every answer")
-        reply = parsed(line)
+        reply = json_line(line)
         if not isinstance(reply, dict):
             raise ProtocolError("the answers process does not speak the protocol: expected a line of JSON")
         return reply

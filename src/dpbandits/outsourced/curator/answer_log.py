@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from dpbandits.errors import CorruptState
-from dpbandits.outsourced.pipe import finite_number, parsed
+from dpbandits.outsourced.pipe import finite_number, json_line
 from dpbandits.state import Ledger
 from dpbandits.state.journal import Journal
 
@@ -89,7 +89,7 @@ def _names(release_id: str) -> dict[str, str]:
 
 
 def _entry(content: bytes) -> tuple[int, float] | None:
-    value = parsed(content.decode("utf-8", errors="replace"))
+    value = json_line(content.decode("utf-8", errors="replace"))
     if isinstance(value, list) and len(value) == 2 and type(value[0]) is int:
         answer = finite_number(value[1])
         return None if answer is None else (value[0], answer)
