@@ -1,27 +1,20 @@
 """Local privacy: people decide on their own device, and the server learns from private reports alone.
 
-On the device (NumPy and the standard library are enough):
+The public contract, as JSON: `Spec` (arms in adaptive bins of the context, epsilon-local DP) or `GPSpec`
+(Gaussian-process bandits, (epsilon, delta)). One client and one server work for both.
 
-- `Spec`: the public contract, as JSON.
-- `Client`: `choose` with the published policy, `privatize` into bytes, own ledger and outbox.
-- `PublishedArms`: bins and their arms; `FileOutbox`, `MemoryOutbox`: where reports wait.
+- On the device: `Client` chooses with what was published and makes a private `report`; it has its own ledger,
+  and an outbox (`FileOutbox`, `MemoryOutbox`) where reports wait. For a `Spec`, NumPy and the standard library
+  are enough.
+- On the server: `Server` absorbs bytes and publishes `PublishedArms` or `PublishedWeights`; it has no way in
+  for raw data. `DurableServer` has every report on disk before it is confirmed.
+- Counting anywhere: `ReportCounts`, and `aggregate` for files of reports.
+- Learning from others: `SourceSpec` and `SourceClient` for a source's own server and devices, `Server.attach`
+  for its target.
 
-On the server:
-
-- `Server`: `absorb` bytes, `publish` policies, `replay` from bytes; it has no way in for raw data.
-- `DurableServer`: the same, with every report on disk before it is confirmed.
-- `SmoothTreeRule`, `TreeRule`, `EliminationRule` and, as published,
-  `dpbandits.local.published.ma2025.Ma2025Rule`.
-- `simulate`: whole crowds at once, for studies.
-
-Learning from others: `SourceSpec` and `SourceClient` for a source's own server and devices, `Server.attach`
-for its target; `simulate_transfer` and `simulate_tasks` for studies. Counting anywhere: `ReportCounts`,
-`aggregate`.
-
-Gaussian-process bandits, (epsilon, delta): `GPSpec`, `GPUCBClient` (with `FileOutbox`), `GPUCBServer`,
-`PublishedWeights`; as published, `dpbandits.local.published.dubey2021_local.Dubey2021LocalServer`.
-
-Names load on first use, so that a device never imports what the server needs.
+Learners and their constants are in `local.learners`, algorithms as published in `local.published`, whole
+simulated crowds in `lab.evaluation`. Names load on first use, so that a device never imports what the server
+needs.
 """
 
 from typing import TYPE_CHECKING
@@ -31,48 +24,29 @@ from dpbandits._lazy import lazy
 if TYPE_CHECKING:
     from dpbandits.local.contract.gp_spec import GPSpec, PublishedWeights
     from dpbandits.local.contract.reports import PublishedArms
-    from dpbandits.local.contract.sources import SourceClient, SourceSpec
+    from dpbandits.local.contract.sources import SourceSpec
     from dpbandits.local.contract.spec import Spec
-    from dpbandits.local.contract.statement import report_guarantee
-    from dpbandits.local.device.client import Client
-    from dpbandits.local.device.outbox import FileOutbox, MemoryOutbox, Outbox
-    from dpbandits.local.learners.elimination import EliminationConstants, EliminationRule
-    from dpbandits.local.learners.smooth import SmoothTreeConstants, SmoothTreeRule
-    from dpbandits.local.learners.transfer import TransferTree
-    from dpbandits.local.learners.tree import TreeConstants, TreeRule
+    from dpbandits.local.device.client import Client, SourceClient
+    from dpbandits.local.device.outbox import FileOutbox, MemoryOutbox
     from dpbandits.local.server.aggregation import aggregate
     from dpbandits.local.server.counting import ReportCounts
-    from dpbandits.local.server.durable import DurableServer, Recorded
-    from dpbandits.local.server.gp_ucb import GPUCBClient, GPUCBServer
-    from dpbandits.local.server.server import Absorbed, Server
+    from dpbandits.local.server.durable import DurableServer
+    from dpbandits.local.server.server import Server
 
 __all__ = [
-    "Absorbed",
     "Client",
     "DurableServer",
-    "EliminationConstants",
-    "EliminationRule",
     "FileOutbox",
     "GPSpec",
-    "GPUCBClient",
-    "GPUCBServer",
     "MemoryOutbox",
-    "Outbox",
     "PublishedArms",
     "PublishedWeights",
-    "Recorded",
     "ReportCounts",
     "Server",
-    "SmoothTreeConstants",
-    "SmoothTreeRule",
     "SourceClient",
     "SourceSpec",
     "Spec",
-    "TransferTree",
-    "TreeConstants",
-    "TreeRule",
     "aggregate",
-    "report_guarantee",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -80,19 +54,13 @@ __getattr__, __dir__ = lazy(
     objects={
         "dpbandits.local.contract.gp_spec": ["GPSpec", "PublishedWeights"],
         "dpbandits.local.contract.reports": ["PublishedArms"],
-        "dpbandits.local.contract.sources": ["SourceClient", "SourceSpec"],
+        "dpbandits.local.contract.sources": ["SourceSpec"],
         "dpbandits.local.contract.spec": ["Spec"],
-        "dpbandits.local.contract.statement": ["report_guarantee"],
-        "dpbandits.local.device.client": ["Client"],
-        "dpbandits.local.device.outbox": ["FileOutbox", "MemoryOutbox", "Outbox"],
-        "dpbandits.local.learners.elimination": ["EliminationConstants", "EliminationRule"],
-        "dpbandits.local.learners.smooth": ["SmoothTreeConstants", "SmoothTreeRule"],
-        "dpbandits.local.learners.transfer": ["TransferTree"],
-        "dpbandits.local.learners.tree": ["TreeConstants", "TreeRule"],
+        "dpbandits.local.device.client": ["Client", "SourceClient"],
+        "dpbandits.local.device.outbox": ["FileOutbox", "MemoryOutbox"],
         "dpbandits.local.server.aggregation": ["aggregate"],
         "dpbandits.local.server.counting": ["ReportCounts"],
-        "dpbandits.local.server.durable": ["DurableServer", "Recorded"],
-        "dpbandits.local.server.gp_ucb": ["GPUCBClient", "GPUCBServer"],
-        "dpbandits.local.server.server": ["Absorbed", "Server"],
+        "dpbandits.local.server.durable": ["DurableServer"],
+        "dpbandits.local.server.server": ["Server"],
     },
 )

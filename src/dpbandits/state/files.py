@@ -75,12 +75,18 @@ def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the exclusive lock file `path`; the system frees it when the process dies."""
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the exclusive lock file `path`; the system frees it when the process dies.
+
+    Raises:
+        StateError: the file system has no locks; or another holds this one, and `wait` is False.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StateError("another server or process uses this folder: close it first") from None
         except OSError as error:
             raise StateError(
                 f"this file system refuses locks ({errno.errorcode.get(error.errno or 0, 'unknown error')}): "

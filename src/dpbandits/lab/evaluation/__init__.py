@@ -10,7 +10,7 @@
 - `Estimate.of(values)`, `share_kept(policy, reference, uniform)`: the same arithmetic on plain numbers.
 """
 
-from dpbandits.lab.evaluation.crowds import ContextWorld, SimulationResult, simulate
+from dpbandits.lab.evaluation.crowds import CrowdWorld, SimulationResult, simulate
 from dpbandits.lab.evaluation.policy_value import PolicyValue, policy_value, value_difference
 from dpbandits.lab.evaluation.runner import BANNER, Repetitions, RunResult, repeat, run
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
@@ -25,7 +25,7 @@ from dpbandits.lab.evaluation.transfer_crowds import (
 __all__ = [
     "BANNER",
     "FIRST_REPORT_SEED",
-    "ContextWorld",
+    "CrowdWorld",
     "Estimate",
     "PolicyValue",
     "Repetitions",

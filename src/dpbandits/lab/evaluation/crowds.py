@@ -13,20 +13,19 @@ import numpy as np
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import CellSums, LearningRule
-from dpbandits.local.server.own_epsilon import combined_estimate
-from dpbandits.local.server.rules import public_normals, rule_for
+from dpbandits.local.learners.base import BinLearner, VersionSums, combined_estimate
+from dpbandits.local.learners.table import learner_for
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy.reports import FloatingLaplace, Moments, ReportMechanism
+from dpbandits.privacy.reports import FloatingLaplace, Moments
 
-__all__ = ["ContextWorld", "Crowd", "SimulationResult", "simulate"]
+__all__ = ["Crowd", "CrowdWorld", "SimulationResult", "bin_learner", "simulate"]
 
 
 ClassLaw = Callable[[FloatArray, np.random.Generator], IntArray]
 """Contexts (n, dim) and a generator -> (n,) classes of epsilon. An honest law does not use the contexts."""
 
 
-class ContextWorld(Protocol):
+class CrowdWorld(Protocol):
     """People with contexts in the unit cube; see `dpbandits.lab.worlds.contextual`."""
 
     @property
@@ -39,6 +38,14 @@ class ContextWorld(Protocol):
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Contexts (n, dim) and mean rewards (n, n_arms), in [0, 1]."""
+
+
+def bin_learner(spec: Spec) -> BinLearner:
+    """A fresh learner of the spec's bins."""
+    learner = learner_for(spec)
+    if not isinstance(learner, BinLearner):
+        raise InvalidParameter(f"spec: expected a Spec, got {type(spec).__name__}")
+    return learner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +63,7 @@ class SimulationResult:
     regret: FloatArray
     reward: FloatArray
     users: IntArray
-    rule: LearningRule
+    rule: BinLearner
     snapshots: tuple[tuple[int, tuple[int, ...], IntArray], ...] = ()
 
     @property
@@ -72,7 +79,7 @@ class SimulationResult:
 
 def simulate(
     spec: Spec,
-    world: ContextWorld,
+    world: CrowdWorld,
     *,
     n_users: int,
     seed: int,
@@ -119,14 +126,14 @@ class Crowd:
     def __init__(
         self,
         spec: Spec,
-        world: ContextWorld,
+        world: CrowdWorld,
         *,
         n_users: int,
         seed: int,
         floating: bool = False,
         snapshots: tuple[int, ...] = (),
         classes: ClassLaw | None = None,
-        rule: LearningRule | None = None,
+        rule: BinLearner | None = None,
     ) -> None:
         if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
             raise InvalidParameter(
@@ -138,11 +145,10 @@ class Crowd:
         self._luck = people.random((n_users, 2))
         self._classes = self._chosen_classes(spec, floating=floating, classes=classes, rng=people)
         self.spec, self._floating = spec, floating
-        self._coins, self.rule = PublicCoins(seed), rule_for(spec) if rule is None else rule
+        self._coins, self.rule = PublicCoins(seed), bin_learner(spec) if rule is None else rule
         self._n_versions = -(-n_users // spec.reports_per_version)
         self._regret, self._reward = np.zeros(self._n_versions), np.zeros(self._n_versions)
         self._users = np.zeros(self._n_versions, dtype=np.int64)
-        self._mechanisms: dict[int, tuple[ReportMechanism, ...] | FloatingLaplace] = {}
         self._taken: list[tuple[int, tuple[int, ...], IntArray]] = []
         self._pending = sorted(snapshots)
         self._version = 0
@@ -173,18 +179,17 @@ class Crowd:
     def step(self) -> None:
         """One version: its users choose, report, and the rule learns."""
         spec, rule, version, luck = self.spec, self.rule, self._version, self._luck
-        by_server = spec.arms == "server"
         start, stop = self.seen, min(len(self._best), self.seen + spec.reports_per_version)
         partition = rule.partition
-        leaves, n_leaves = partition.leaves, len(partition.leaves)
+        leaves = partition.leaves
         at = partition.rank[self._nodes[start:stop]]
-        arms = weights = None
-        if by_server:
-            arms = rule.assign(public_normals(self._coins, version, partition, spec.n_arms))
-            chosen = arms[at]
+        published = rule.publish(spec, version, self._coins)
+        if published.weights is None:
+            chosen, cells = np.asarray(published.arms)[at], at
         else:
-            weights = rule.weights()
-            chosen = (weights.cumsum(axis=1)[at] < luck[start:stop, 1:]).sum(axis=1).clip(max=spec.n_arms - 1)
+            passed = published.weights.cumsum(axis=1)[at] < luck[start:stop, 1:]
+            chosen = passed.sum(axis=1).clip(max=spec.n_arms - 1)
+            cells = at * spec.n_arms + chosen
         mean = self._means[np.arange(start, stop), chosen]
         self._regret[version] = (self._best[start:stop] - mean).sum()
         self._reward[version] = mean.sum()
@@ -194,21 +199,9 @@ class Crowd:
             leading = rule.weights().argmax(axis=1)
             self._taken.append((start, tuple(partition.splits), leading))
 
-        cells = at if by_server else at * spec.n_arms + chosen
         positive = luck[start:stop, 0] < mean
-        signed, count, moments = self._sums(cells, positive, slice(start, stop), n_leaves)
-        shape = (n_leaves,) if by_server else (n_leaves, spec.n_arms)
-        rule.learn(
-            CellSums(
-                leaves=leaves,
-                arms=arms,
-                weights=weights,
-                signed=signed.reshape(shape),
-                count=count.reshape(shape),
-                n=stop - start,
-                moments=moments,
-            )
-        )
+        estimate = self._estimate(cells, positive, slice(start, stop), len(leaves))
+        rule.learn(VersionSums.of(published, leaves, estimate))
         rule.refine()
         self._version += 1
         self.relocate()
@@ -219,37 +212,31 @@ class Crowd:
         if len(later):
             self._nodes[later] = self.rule.partition.locate(self._contexts[later])
 
-    def _sums(
+    def _estimate(
         self, cells: IntArray, positive: BoolArray, people: slice, n_leaves: int
-    ) -> tuple[FloatArray, FloatArray, Moments]:
+    ) -> tuple[FloatArray, FloatArray, int, Moments]:
         """Signed sums and counts of a version's reports."""
         n_cells = self.spec.n_cells(n_leaves)
-        if n_cells not in self._mechanisms:
-            self._mechanisms[n_cells] = (
-                FloatingLaplace(n_cells=n_cells, epsilon=self.spec.epsilon)
-                if self._floating
-                else self.spec.mechanisms_for(n_leaves)
-            )
-        mechanisms = self._mechanisms[n_cells]
 
         def split(here: BoolArray | slice) -> tuple[IntArray, IntArray]:
             mine, good = cells[here], positive[here]
             return np.bincount(mine[good], minlength=n_cells), np.bincount(mine[~good], minlength=n_cells)
 
-        if isinstance(mechanisms, FloatingLaplace):
-            signed, count = mechanisms.simulated_estimate(*split(slice(None)), self._noise)
-            return signed, count, mechanisms.moments
-        if self._classes is None:
-            signed, count = mechanisms[0].simulated_estimate(*split(slice(None)), self._noise)
-            return signed, count, mechanisms[0].moments
+        if self._floating or self._classes is None:
+            one = (
+                FloatingLaplace(n_cells=n_cells, epsilon=self.spec.epsilon)
+                if self._floating
+                else self.spec.mechanism_for(n_leaves)
+            )
+            return *one.simulated_estimate(*split(slice(None)), self._noise), len(cells), one.moments
         chosen = self._classes[people]
-        parts = [
-            (one, one.simulate(*split(chosen == kind), self._noise), int((chosen == kind).sum()))
-            for kind, one in enumerate(mechanisms)
-            if (chosen == kind).any()
-        ]
-        signed, count, _, moments = combined_estimate(parts)
-        return signed, count, moments
+        return combined_estimate(
+            [
+                (one, one.simulate(*split(chosen == kind), self._noise), int((chosen == kind).sum()))
+                for kind, one in enumerate(self.spec.mechanisms_for(n_leaves))
+                if (chosen == kind).any()
+            ]
+        )
 
     def _chosen_classes(
         self,

@@ -11,21 +11,20 @@ from typing import Protocol
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits import _checks as _numbers
-from dpbandits._checks import integer
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation.crowds import ContextWorld, Crowd, SimulationResult, simulate
+from dpbandits.lab.evaluation.crowds import Crowd, CrowdWorld, SimulationResult, bin_learner, simulate
+from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.sources import SourceArms, SourceSpec
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import CellSums
+from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.learners.evidence import source_evidence
 from dpbandits.local.learners.explore import ExploreRule
 from dpbandits.local.learners.transfer import TransferTree
 from dpbandits.local.published.ma2025_transfer import Ma2025TransferConstants, Ma2025TransferRule
-from dpbandits.local.server.rules import public_normals, rule_for
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy.reports import FloatingLaplace
+from dpbandits.privacy.definitions import LocalDP
+from dpbandits.privacy.reports import FloatingLaplace, Moments, ReportMechanism
 
 __all__ = ["SimulatedSource", "SourcePeople", "simulate_tasks", "simulate_transfer"]
 
@@ -78,15 +77,15 @@ class SimulatedSource:
 
     def __post_init__(self) -> None:
         _checks.one_of(self.arms, ("behaviour", "server"), name="arms")
-        _numbers.number(self.epsilon, name="epsilon")
+        _checks.number(self.epsilon, name="epsilon")
         for name, least in (("n_users", 1), ("start", 0), ("span", 0), ("depth", 0)):
             if name != "depth" or self.depth is not None:
-                integer(getattr(self, name), name=name, minimum=least)
+                _checks.integer(getattr(self, name), name=name, minimum=least)
 
 
 def simulate_transfer(
     spec: Spec,
-    world: ContextWorld,
+    world: CrowdWorld,
     *,
     sources: Sequence[SimulatedSource],
     n_users: int,
@@ -98,7 +97,7 @@ def simulate_transfer(
     """Run a target that has sources.
 
     Args:
-        spec: of the target; policy `tree`, or `ma2025` for Algorithm 3.
+        spec: of the target; learner `tree`, or `ma2025` for Algorithm 3.
         world: the target's people.
         sources: in the order in which they come; without any this is `simulate`.
         n_users: target users.
@@ -108,13 +107,13 @@ def simulate_transfer(
         snapshots: as for `simulate`.
 
     Raises:
-        InvalidParameter: a source does not fit the spec, or the policy does not learn from sources.
+        InvalidParameter: a source does not fit the spec, or the learner does not learn from sources.
     """
     if any((one.people.dim, one.people.n_arms) != (spec.dim, spec.n_arms) for one in sources):
         raise InvalidParameter("sources: expected the target's dim and n_arms")
     if not sources:
         return simulate(spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots)
-    if spec.policy == "ma2025":
+    if spec.learner == "ma2025":
         rule = _published(spec, sources, n_users=n_users, seed=seed, floating=floating)
         crowd = Crowd(
             spec,
@@ -128,9 +127,9 @@ def simulate_transfer(
         while crowd.running:
             crowd.step()
         return crowd.result()
-    tree = rule_for(spec)
+    tree = bin_learner(spec)
     if not isinstance(tree, TransferTree):
-        raise InvalidParameter("policy: only 'tree' and 'ma2025' learn from sources")
+        raise InvalidParameter("learner: only 'tree' and 'ma2025' learn from sources")
     tree.skip = skip
     feeds = [_Feed(one, spec, index=index, seed=seed) for index, one in enumerate(sources)]
     for feed in feeds:
@@ -146,7 +145,7 @@ def simulate_transfer(
 
 def simulate_tasks(
     specs: Sequence[Spec],
-    worlds: Sequence[ContextWorld],
+    worlds: Sequence[CrowdWorld],
     *,
     n_users: Sequence[int],
     seed: int,
@@ -155,22 +154,22 @@ def simulate_tasks(
     """Several targets with the same mean rewards at once, each a source for the others.
 
     Args:
-        specs: one a target, policy `tree`, same dim and n_arms.
+        specs: one a target, learner `tree`, same dim and n_arms.
         worlds: one a target: contexts may differ, mean rewards should not.
         n_users: one a target; crowds of different size end together.
         seed: everything random; target i uses (seed, i).
         share: tell each target what the others' reports say. False: everyone learns alone.
 
     Raises:
-        InvalidParameter: the lists differ in length, or a policy is not `tree`.
+        InvalidParameter: the lists differ in length, or a learner is not `tree`.
     """
     if not len(specs) == len(worlds) == len(n_users):
         raise InvalidParameter("expected one spec, one world and one number of users a target")
     crowds, trees = [], []
     for index, (spec, world, n) in enumerate(zip(specs, worlds, n_users, strict=True)):
-        tree = rule_for(spec)
+        tree = bin_learner(spec)
         if not isinstance(tree, TransferTree) or spec.tie != "first":
-            raise InvalidParameter("policy: targets that share need the policy 'tree' and tie 'first'")
+            raise InvalidParameter("learner: targets that share need the learner 'tree' and tie 'first'")
         trees.append(tree)
         crowds.append(Crowd(spec, world, n_users=n, seed=seed * len(specs) + index, rule=tree))
     while any(crowd.running for crowd in crowds):
@@ -197,13 +196,13 @@ class _Feed:
             target=replace(target, seed=seed),
             name=self.name,
             n_users=one.n_users,
-            epsilon=one.epsilon,
+            privacy=LocalDP(epsilon=one.epsilon),
             arms=one.arms,
             propensities=None if chances is None else tuple(chances.tolist()),
             looks=chances is None,
             depth=one.depth,
         )
-        rule = rule_for(self.spec.reports)
+        rule = bin_learner(self.spec.reports)
         if not isinstance(rule, ExploreRule):
             raise InvalidParameter("a source explores")
         self._rule = rule
@@ -236,30 +235,27 @@ class _Feed:
 
     def _report(self, chunk: slice) -> None:
         spec, partition, at = self.spec.reports, self._rule.partition, self._at[chunk]
-        arms = weights = None
-        if spec.arms == "server":
-            arms = self._rule.assign(public_normals(self._coins, self._version, partition, spec.n_arms))
-            chosen, cells, shape = arms[at], at, (-1,)
-        else:
-            weights, chosen = self._rule.weights(), self._arms[chunk]
-            cells, shape = at * spec.n_arms + chosen, (-1, spec.n_arms)  # type: ignore[assignment]
+        published = self._rule.publish(spec, self._version, self._coins)
         self._version += 1
+        if published.weights is None:
+            chosen, cells = np.asarray(published.arms)[at], at
+        else:
+            chosen = self._arms[chunk]
+            cells = at * spec.n_arms + chosen
         positive = self._luck[chunk] < self._means[chunk][np.arange(len(at)), chosen]
-        n_cells = spec.n_cells(len(partition.leaves))
-        ones = np.bincount(cells[positive], minlength=n_cells)
-        zeros = np.bincount(cells[~positive], minlength=n_cells)
-        signed, counted = self._mechanism.simulated_estimate(ones, zeros, self._noise)
-        self._rule.learn(
-            CellSums(
-                leaves=partition.leaves,
-                arms=arms,
-                weights=weights,
-                signed=signed.reshape(shape),
-                count=counted.reshape(shape),
-                n=len(at),
-                moments=self._mechanism.moments,
-            )
-        )
+        sums = _reported(self._mechanism, cells, positive, self._noise)
+        self._rule.learn(VersionSums.of(published, partition.leaves, sums))
+
+
+def _reported(
+    mechanism: ReportMechanism | FloatingLaplace,
+    cells: IntArray,
+    positive: BoolArray,
+    noise: np.random.Generator,
+) -> tuple[FloatArray, FloatArray, int, Moments]:
+    """Signed sums and counts of people in these cells."""
+    ones, zeros = (np.bincount(cells[here], minlength=mechanism.n_cells) for here in (positive, ~positive))
+    return *mechanism.simulated_estimate(ones, zeros, noise), len(cells), mechanism.moments
 
 
 def _published(
@@ -287,7 +283,7 @@ def _published(
         people, noise = (np.random.default_rng([seed, 2 + channel, index]) for channel in (0, 1))
         contexts, means, arms = one.people.draw(one.n_users, people)
         positive = people.random(one.n_users) < means[np.arange(one.n_users), arms]
-        theirs = replace(spec, epsilon=one.epsilon)
+        theirs = replace(spec, privacy=LocalDP(epsilon=one.epsilon))
         step = max(100, one.n_users // _PUBLISHED_VERSIONS)
         for start in range(0, one.n_users, step):
             here = slice(start, min(start + step, one.n_users))
@@ -299,21 +295,11 @@ def _published(
                 if floating
                 else theirs.mechanism_for(len(leaves))
             )
-            signed, counted = mechanism.simulated_estimate(
-                np.bincount(cells[positive[here]], minlength=n_cells),
-                np.bincount(cells[~positive[here]], minlength=n_cells),
-                noise,
+            published = PublishedArms(
+                version=0, splits=tuple(rule.partition.splits), weights=rule.weights()
             )
-            shape = (len(leaves), spec.n_arms)
-            sums = CellSums(
-                leaves=leaves,
-                arms=None,
-                weights=rule.weights(),
-                signed=signed.reshape(shape),
-                count=counted.reshape(shape),
-                n=len(cells),
-                moments=mechanism.moments,
-            )
+            estimate = _reported(mechanism, cells, positive[here], noise)
+            sums = VersionSums.of(published, leaves, estimate)
             rule.learn(sums, crowd=index + 1)
             rule.refine()
     return rule

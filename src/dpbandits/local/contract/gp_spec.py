@@ -1,34 +1,64 @@
-"""What Gaussian-process devices and their server agree on in public: the contract, and published policies."""
+"""What Gaussian-process devices and their server agree on in public: the contract, and published weights.
+
+A device chooses with the published weights, and reports the user's own z phi (and, if the spec asks,
+phi phi^T) with Gaussian noise that hides everything the user brought: a payload of D signed integers of
+8 bytes, in units of 2^-20. NumPy is enough to choose; to draw the noise a device needs SciPy and OpenDP.
+
+Privacy: each report is (epsilon, delta)-differentially private in the user's whole data, against the
+server too; choices of others are computed from reports alone.
+"""
 
 import hashlib
 import json
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbandits import _checks, domains
 from dpbandits._reading import json_object, reading
-from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
-from dpbandits.errors import IncompatibleState, InvalidParameter
-from dpbandits.local.contract.statement import gp_report_guarantee
+from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
+from dpbandits.local.contract.reports import Choice, Records
 from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
 from dpbandits.privacy import definitions
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.gram_vector import GramVectorMechanism
-from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SecureNoise
-from dpbandits.privacy.prefix_sums import BlockRelease, identity
 
-__all__ = ["GPSpec", "PublishedWeights"]
+if TYPE_CHECKING:
+    from dpbandits.privacy.guarantee import Guarantee
+    from dpbandits.privacy.noise import NoiseSource
+    from dpbandits.privacy.prefix_sums import BlockRelease
+
+__all__ = ["GPLearnerName", "GPSpec", "PublishedWeights"]
+
+GPLearnerName = Literal["weights", "dubey2021"]
+
+# What files call it: the name of the spec when the format was fixed.
+_KIND = "GPUCBSpec"
+
+# No honest number is as many deviations of the noise beyond any contribution.
+_FARTHEST = 32.0
+
+
+def _secure() -> "NoiseSource":
+    from dpbandits.privacy.noise import SecureNoise
+
+    return SecureNoise()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GPSpec:
     """The public contract between devices and server.
+
+    Beside Dubey2021, Algorithm 3, it calibrates Gram and vector jointly, or leaves the Gram out (the server
+    then simulates it from public decision sets, and a report is m numbers), takes few features, and the server
+    regresses on the sums of each published version with the noise in the model, without a shift.
 
     Args:
         domain: public set that every candidate lies in.
@@ -41,10 +71,18 @@ class GPSpec:
         n_candidates: of the simulated public decision sets.
         seed: of the simulated public sets.
         noise: of the devices. `SimulatedNoise` is for studies, and protects nobody.
+        learner: of the server; `dubey2021` is Algorithm 3 as published, and needs reported Grams.
+        constants: of the learner, where it has any (`dpbandits.local.published.dubey2021_local`).
 
     Raises:
         InvalidParameter: numbers outside their ranges.
     """
+
+    report_format: ClassVar[int] = 0xD2
+    classes: ClassVar[int] = 0
+    window: ClassVar[int | None] = None
+    reports_per_version: ClassVar[int] = 0
+    """0: every publication is a new version."""
 
     domain: Domain
     features: Features
@@ -55,7 +93,9 @@ class GPSpec:
     thompson_scale: float = 0.25
     n_candidates: int = 25
     seed: Seed = 0
-    noise: NoiseSource = field(default_factory=SecureNoise)
+    noise: "NoiseSource" = field(default_factory=_secure)
+    learner: GPLearnerName = "weights"
+    constants: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
@@ -67,14 +107,22 @@ class GPSpec:
         _checks.integer(self.seed, name="seed", minimum=0)
         if self.report_gram not in (False, True):
             raise InvalidParameter("report_gram: expected True or False")
+        _checks.one_of(self.learner, get_args(GPLearnerName), name="learner")
+        if self.learner == "dubey2021" and not self.report_gram:
+            raise InvalidParameter("Algorithm 3 reports Grams: build the spec with report_gram=True")
+        if not isinstance(self.constants, Mapping):
+            raise InvalidParameter("constants: expected numbers under names of the learner's constants")
 
     @cached_property
-    def release(self) -> BlockRelease:
+    def release(self) -> "BlockRelease":
         """The one noisy release of a device.
 
         Without the Gram the geometry is that of the vector alone: ||z phi - z' phi'|| <= 2 b also when
         the features differ.
         """
+        from dpbandits.privacy.gram_vector import GramVectorMechanism
+        from dpbandits.privacy.prefix_sums import BlockRelease, identity
+
         mechanism = GramVectorMechanism(
             n_features=self.features.n_features,
             supports=self.features.supports,
@@ -89,16 +137,82 @@ class GPSpec:
             max_rounds=1,
         )
 
-    @property
-    def guarantee(self) -> Guarantee:
+    def counted_by(self, _published: "PublishedWeights") -> tuple["_Integers"]:
+        """How reports are counted: integers that add up."""
+        release = self.release
+        return (_Integers(release.mechanism.size, release.sensitivity + _FARTHEST * release.sigma),)
+
+    # -- the device's part: from a context to a private payload --------------------------------------
+
+    def own(self, privacy: JointDP | None) -> JointDP:
+        """The promise of one device's reports: the spec's.
+
+        Raises:
+            InvalidParameter: another one.
+        """
+        if privacy not in (None, self.privacy):
+            raise InvalidParameter("privacy: every device keeps the spec's")
+        return self.privacy
+
+    def choose(self, published: "PublishedWeights", context: ArrayLike, _privacy: JointDP) -> Choice:
+        """The row of the candidates (n, d) to take.
+
+        Raises:
+            InvalidData: no candidate, or one outside the domain.
+            IncompatibleState: what was published does not fit the spec.
+        """
+        rows = self.domain.validate(context)
+        if rows.ndim != 2 or not len(rows):
+            raise InvalidData(f"candidates: expected shape (n, {self.domain.dim}), n at least 1")
+        published.check(self)
+        phi = self.features(rows)
+        rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
+        if published.version == 0:
+            row = int(rng.integers(len(rows)))
+        else:
+            normals = rng.standard_normal(phi.shape[1:])
+            scores = published.scores(phi, thompson_scale=self.thompson_scale, normals=normals)
+            row = int(np.argmax(scores))
+        return Choice(version=published.version, arm=row, about=rows[row])
+
+    def exact(self, choice: Choice, reward: Any) -> IntArray:
+        """(1, D) exact integers of the row that was chosen; InvalidData for a reward that is none."""
+        return self.contribution(choice.about[None], np.array([reward]))
+
+    def noised(self, _choice: Choice, exact: IntArray, _privacy: JointDP) -> bytes:
+        """The payload: where the user's data meets noise."""
+        return self.release.release(0, exact).astype("<i8").tobytes()
+
+    def statement(self, privacy: JointDP | None = None) -> "Guarantee":
         """What one report promises."""
-        return gp_report_guarantee(self.privacy, self.release, status=self.noise.status)
+        from dpbandits.local.contract.statement import gp_report_guarantee
+
+        return gp_report_guarantee(self.own(privacy), self.release, status=self.noise.status)
+
+    # -- bytes ---------------------------------------------------------------------------------------
 
     @cached_property
     def digest(self) -> bytes:
         """Four bytes that reports carry."""
-        text = json.dumps(self.to_config(), sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=4).digest()
+        return hashlib.blake2b(self.to_json().encode(), digest_size=4).digest()
+
+    def read_published(self, text: str) -> "PublishedWeights":
+        """What `PublishedWeights.to_json` wrote; IncompatibleState for anything else."""
+        return PublishedWeights.from_json(text, self)
+
+    def to_json(self) -> str:
+        """Canonical JSON of `to_config`."""
+        return json.dumps(self.to_config(), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Rebuild a spec, with noise from the operating system.
+
+        Raises:
+            IncompatibleState: not a spec.
+        """
+        with reading("the JSON of a GPSpec", IncompatibleState):
+            return cls.from_config(json_object(text, "the JSON of a GPSpec", IncompatibleState))
 
     def contribution(self, chosen: FloatArray, rewards: FloatArray) -> IntArray:
         """(n, D) exact integers that users would add without noise; rows (n, d), rewards (n,)."""
@@ -109,8 +223,8 @@ class GPSpec:
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready and complete, but for the noise source, which is the device's own."""
-        return {
-            "spec": "GPSpec",
+        config: dict[str, Any] = {
+            "spec": _KIND,
             "domain": self.domain.to_config(),
             "features": self.features.to_config(),
             "reward_range": self.reward_range.to_config(),
@@ -121,28 +235,50 @@ class GPSpec:
             "n_candidates": self.n_candidates,
             "seed": self.seed,
         }
+        if self.learner != "weights":
+            config |= {"learner": self.learner, "constants": dict(sorted(self.constants.items()))}
+        return config
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], *, noise: NoiseSource | None = None) -> Self:
+    def from_config(cls, config: dict[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
         """The spec that `to_config` described."""
         with reading("the configuration of a GPSpec"):
             fields = {key: value for key, value in config.items() if key != "spec"}
             privacy = definitions.from_config(fields["privacy"])
-            if config["spec"] != "GPSpec" or not isinstance(privacy, JointDP):
+            if config["spec"] != _KIND or not isinstance(privacy, JointDP):
                 raise InvalidParameter("expected the configuration of a GPSpec")
             fields |= {
                 "domain": domains.from_config(fields["domain"]),
                 "features": feature_models.from_config(fields["features"]),
                 "reward_range": RewardRange.from_config(fields["reward_range"]),
                 "privacy": privacy,
-                "noise": SecureNoise() if noise is None else noise,
+                "noise": _secure() if noise is None else noise,
             }
             return cls(**fields)
 
 
+@dataclass(frozen=True)
+class _Integers:
+    """`Countable`: `size` signed integers, none of them beyond `farthest`."""
+
+    size: int
+    farthest: float
+
+    @property
+    def report_bytes(self) -> int:
+        return 8 * self.size
+
+    def valid(self, payloads: Records) -> BoolArray:
+        values = payloads.view("<i8")
+        return np.asarray(((values <= self.farthest) & (values >= -self.farthest)).all(axis=1))
+
+    def aggregate(self, payloads: Records) -> IntArray:
+        return np.asarray(payloads.view("<i8").sum(axis=0, dtype=np.int64))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PublishedWeights:
-    """A public policy: the law of the feature weights.
+    """The law of the feature weights, public.
 
     Args:
         version: counts publications from 0.
@@ -157,23 +293,23 @@ class PublishedWeights:
     radius: float | None = None
 
     def __post_init__(self) -> None:
-        with reading("a published policy", IncompatibleState):
+        with reading("published weights", IncompatibleState):
             for name in ("mean", "factor"):
                 object.__setattr__(self, name, np.array(getattr(self, name), dtype=np.float64))
         m = len(self.mean) if self.mean.ndim == 1 else -1
         if self.factor.shape != (m, m):
-            raise IncompatibleState("a published policy has a mean (m,) and a factor (m, m)")
+            raise IncompatibleState("published weights have a mean (m,) and a factor (m, m)")
         if self.radius is not None:
-            with reading("a published policy", IncompatibleState):
+            with reading("published weights", IncompatibleState):
                 _checks.number(self.radius, name="radius", exclusive=False)
         radius = np.array(0.0 if self.radius is None else float(self.radius))
         if not all(
             np.isfinite(part).all() and np.abs(part).max(initial=0.0) < 1e100
             for part in (self.mean, self.factor, radius)
         ):
-            raise IncompatibleState("a published policy holds numbers that no server computes")
+            raise IncompatibleState("published weights hold numbers that no server computes")
         if type(self.version) is not int or not 0 <= self.version < 1 << 32:
-            raise IncompatibleState("a published policy has a version from 0 to 2^32 - 1")
+            raise IncompatibleState("published weights have a version from 0 to 2^32 - 1")
 
     def scores(self, phi: FloatArray, *, thompson_scale: float, normals: FloatArray | None) -> FloatArray:
         """Scores (..., n) of rows with features phi (..., n, m); normals (..., m) for a Thompson draw."""
@@ -185,10 +321,30 @@ class PublishedWeights:
         weights = self.mean + thompson_scale * normals @ self.factor.T
         return np.asarray((phi @ weights[..., None])[..., 0])
 
-    def to_json(self) -> str:
-        """What the server sends to devices."""
+    def predict(self, spec: GPSpec, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the reward at `points` (n, d), from reports only."""
+        from dpbandits.models.noisy_regression import WeightPosterior
+
+        phi = spec.features(spec.domain.validate(points, name="points"))
+        law = WeightPosterior(mean=self.mean, factor=self.factor, supports=spec.features.supports)
+        mean, spread = law.predict(phi)
+        return spec.reward_range.from_centred(mean), spec.reward_range.width * spread
+
+    def check(self, spec: GPSpec) -> None:
+        """Refuse weights of other features.
+
+        Raises:
+            IncompatibleState: another number of features.
+        """
+        if len(self.mean) != spec.features.n_features:
+            raise IncompatibleState("the weights belong to another spec: ask the server for both again")
+
+    def to_json(self, spec: GPSpec) -> str:
+        """What the server sends to devices, with the digest of the spec it belongs to."""
         return json.dumps(
             {
+                "kind": "PublishedWeights",
+                "spec": spec.digest.hex(),
                 "version": self.version,
                 "mean": self.mean.tolist(),
                 "factor": self.factor.tolist(),
@@ -197,13 +353,21 @@ class PublishedWeights:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read `to_json()`."""
-        fields = json_object(text, "a published policy", IncompatibleState)
-        with reading("a published policy", IncompatibleState):
-            return cls(
+    def from_json(cls, text: str, spec: GPSpec) -> Self:
+        """Read weights and check that they belong to the spec.
+
+        Raises:
+            IncompatibleState: anything else.
+        """
+        fields = json_object(text, "published weights", IncompatibleState)
+        with reading("published weights", IncompatibleState):
+            if fields["kind"] != "PublishedWeights" or fields["spec"] != spec.digest.hex():
+                raise IncompatibleState("the weights belong to another spec: ask the server for both again")
+            published = cls(
                 version=fields["version"],
                 mean=np.array(fields["mean"], dtype=np.float64),
                 factor=np.array(fields["factor"], dtype=np.float64),
                 radius=fields["radius"],
             )
+        published.check(spec)
+        return published

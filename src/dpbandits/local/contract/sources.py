@@ -20,20 +20,18 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._checks import as_numbers, integer
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
-from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.device.client import Client
 from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports.mechanism import MAX_CELLS
 
-__all__ = ["SourceArms", "SourceClient", "SourceSpec", "source_depth"]
+__all__ = ["SourceArms", "SourceSpec", "source_depth"]
 
 SourceArms = Literal["behaviour", "server"]
 
@@ -58,7 +56,7 @@ class SourceSpec:
         target: the target's spec; domain, arms and reward range are the source's too.
         name: of the source, unique for the target.
         n_users: expected number of reports; fixes the depth of the bins.
-        epsilon: every report of the source is epsilon-locally private.
+        privacy: of every report of the source.
         arms: `behaviour` or `server`, see above.
         propensities: public probabilities of the arms under the behaviour policy, (K,), or (bins, K) with
             the bins' averages; None: unknown, and estimated from the private counts.
@@ -79,7 +77,7 @@ class SourceSpec:
     target: Spec
     name: str
     n_users: int
-    epsilon: float
+    privacy: LocalDP
     arms: SourceArms = "behaviour"
     propensities: tuple[float, ...] | tuple[tuple[float, ...], ...] | None = None
     looks: bool = True
@@ -92,8 +90,10 @@ class SourceSpec:
             raise InvalidParameter(f"target: expected a Spec, got {type(self.target).__name__}")
         if self.target.tie != "first":
             raise InvalidParameter("target: bins of two crowds only agree with tie 'first'")
-        if self.target.policy != "tree":
-            raise InvalidParameter("target: only the policy 'tree' learns from sources")
+        if self.target.learner != "tree":
+            raise InvalidParameter(
+                "target: only the learner 'tree' learns from sources: build its Spec with learner='tree'"
+            )
         name: object = self.name  # of any type, where the spec comes from a file
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not _is_unicode(name):
             raise InvalidParameter(f"name: expected a text of 1 to {_LONGEST_NAME} characters")
@@ -145,7 +145,7 @@ class SourceSpec:
             "target": json.loads(self.target.to_json()),
             "name": self.name,
             "n_users": self.n_users,
-            "epsilon": self.epsilon,
+            "epsilon": self.privacy.epsilon,
             "arms": self.arms,
             "propensities": self.propensities,
             "looks": self.looks,
@@ -170,6 +170,7 @@ class SourceSpec:
             )
         with reading("the JSON of a SourceSpec", IncompatibleState):
             config["target"] = Spec.from_json(json.dumps(config["target"]))
+            config["privacy"] = LocalDP(epsilon=config.pop("epsilon"))
             if config["propensities"] is not None:
                 config["propensities"] = _as_tuple(config["propensities"])
             return cls(**config)
@@ -179,9 +180,9 @@ class SourceSpec:
         digest = hashlib.blake2b(f"{self.target.digest.hex()}|{self.name}".encode(), digest_size=6).digest()
         return replace(
             self.target,
-            epsilon=self.epsilon,
+            privacy=self.privacy,
             mechanism=self.mechanism,
-            policy="explore",
+            learner="explore",
             arms="server" if self.arms == "server" else "user",
             reports_per_version=self.reports_per_version,
             n_users=self.n_users,
@@ -219,49 +220,14 @@ def source_depth(source: SourceSpec) -> int:
         spec = source._reports(depth + 1)
         if spec.n_cells(bins) > MAX_CELLS:
             break
-        moments = spec.mechanism_for(bins).moments
         share = 1.0 / spec.n_cells(bins)
-        variance = share * moments.signed_own + (1.0 - share) * moments.signed_other
+        variance = float(spec.mechanism_for(bins).moments.signed_variance(np.array(share)))
         reports = source.n_users / (1 if spec.arms == "user" else target.n_arms)
         deviation = math.sqrt(variance / reports) / (2.0 * share)
         if deviation > _DEEPEST * _CHILD_SD * 2.0 ** (-(depth + 1) / target.dim):
             break
         depth += 1
     return depth
-
-
-class SourceClient(Client):
-    """A source's device: like `Client`, and it can report what was decided without it.
-
-    Example:
-        >>> from dpbandits.domains import Box
-        >>> from dpbandits.local import Server
-        >>> target = Spec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=1.0, policy="tree")
-        >>> source = SourceSpec(target=target, name="last year", n_users=1000, epsilon=4.0)
-        >>> device, server = SourceClient(source.reports), Server(source.reports)
-        >>> device.observe(server.publish(), [0.3], arm=1)
-        >>> server.absorb([device.privatize([0.3], 1, reward=0.0)]).accepted
-        1
-    """
-
-    def observe(self, policy: PublishedArms, context: ArrayLike, arm: int) -> None:
-        """Take a decision that another policy made; `privatize` then reports it.
-
-        Args:
-            policy: of the source's server; its bins count, its arms do not.
-            context: as for `choose`.
-            arm: the arm that was pulled.
-
-        Raises:
-            InvalidParameter: no such arm, or the spec's arms are assigned by the server.
-            InvalidData: as for `choose`.
-        """
-        arm = integer(arm, name="arm", minimum=0)
-        if self.spec.arms != "user" or arm >= self.spec.n_arms:
-            raise InvalidParameter("observe: expected a spec with arms 'user', and one of its arms")
-        self.choose(policy, context)
-        if self._decision is not None:
-            self._decision.arm = arm
 
 
 def _is_unicode(text: str) -> bool:

@@ -7,25 +7,38 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._checks import integer
 from dpbandits._reading import json_object, reading
 from dpbandits.domains import Box
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.errors import IncompatibleState, InvalidParameter
+from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.local.contract.reports import Choice, PublishedArms
 from dpbandits.models.trees.partition import DyadicPartition, TieRule
+from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
+from dpbandits.privacy.words import secure_words
 
-__all__ = ["ArmChoice", "PolicyName", "Spec"]
+if TYPE_CHECKING:
+    from dpbandits.privacy.guarantee import Guarantee
 
-PolicyName = Literal["smooth", "tree", "eliminate", "ma2025", "explore"]
+__all__ = ["ArmChoice", "LearnerName", "Spec"]
+
+LearnerName = Literal["smooth", "tree", "eliminate", "ma2025", "explore"]
 ArmChoice = Literal["server", "user"]
 
 FORMAT_VERSION = 1
 
-_POLICIES = ("smooth", "tree", "eliminate", "ma2025", "explore")
+_TWO_64 = 2.0**64
+
+# Published versions whose bins are kept at hand: more than the usual window of a server.
+_BINS_KEPT = 32
 
 _AUTOMATIC = ("signed", "krr")
 
@@ -51,25 +64,25 @@ class Spec:
     Args:
         domain: public box of contexts; devices refuse contexts outside.
         n_arms: number of arms.
-        epsilon: every report is epsilon-locally private.
+        privacy: of every report.
         reward_range: public bounds of rewards; devices clip to them.
         mechanism: name of the report, see `dpbandits.privacy.reports`; or `auto`: the signed report or
             k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
-        policy: `smooth` (recommended), `tree` (the one that sources can start), `eliminate`, `ma2025` (as
+        learner: `smooth` (recommended), `tree` (the one that sources can start), `eliminate`, `ma2025` (as
             published), or `explore` (bins fixed, arms random: what sources of other targets do).
-        arms: `server`: the published policy names one arm a bin, which is public, so a report hides
+        arms: `server`: what is published names one arm a bin, which is public, so a report hides
             the bin and the reward. `user`: it gives probabilities, the device draws, and a report
             hides the arm as well.
-        reports_per_version: a new policy is published after this many accepted reports.
+        reports_per_version: a new version is published after this many accepted reports.
         window: how many versions before the current one are still accepted.
         tie: which longest edge of a bin is halved, see `DyadicPartition`.
         max_leaves: bound on the number of bins, hence on a report's size and the server's memory.
         n_users: expected number of users; `ma2025` needs it, the others do not.
         seed: public randomness of the server.
-        constants: constants of the policy that differ from the defaults.
-        epsilons: classes of epsilon that users may choose from, ascending, the last being `epsilon`; empty:
-            everyone has `epsilon`. A user's class is public and must be chosen without looking at context or
-            reward: see `dpbandits.local.server.own_epsilon`.
+        constants: constants of the learner that differ from the defaults (`dpbandits.local.learners`).
+        epsilons: classes of epsilon that users may choose from, ascending, the last being that of `privacy`;
+            empty: everyone has that. A user's class is public and must be chosen without looking at context
+            or reward: see `dpbandits.local.learners.base.combined_estimate`.
 
     Privacy: LDP per report; unit: one user's whole (context, arm, reward). A device that reports k
     times loses at most k epsilon, and its ledger says so.
@@ -78,17 +91,19 @@ class Spec:
         InvalidParameter: an argument is outside what it may be; nothing is rounded silently.
 
     Example:
-        >>> spec = Spec(domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=1.0)
+        >>> spec = Spec(domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, privacy=LocalDP(epsilon=1))
         >>> spec == Spec.from_json(spec.to_json())
         True
     """
 
+    report_format: ClassVar[int] = 0xD1
+
     domain: Box
     n_arms: int
-    epsilon: float
+    privacy: LocalDP
     reward_range: RewardRange = field(default_factory=lambda: RewardRange(0.0, 1.0))
     mechanism: str = "auto"
-    policy: PolicyName = "tree"
+    learner: LearnerName = "smooth"
     arms: ArmChoice = "server"
     reports_per_version: int = 100
     window: int = 8
@@ -102,6 +117,10 @@ class Spec:
     def __post_init__(self) -> None:
         if not isinstance(self.domain, Box):
             raise InvalidParameter(f"domain: expected a Box, got {type(self.domain).__name__}")
+        if not isinstance(self.privacy, LocalDP):
+            raise InvalidParameter(
+                f"privacy: expected LocalDP(epsilon=...), got {type(self.privacy).__name__}"
+            )
         if not isinstance(self.reward_range, RewardRange):
             object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
         for name, (least, most) in _COUNTS.items():
@@ -112,14 +131,14 @@ class Spec:
         constants: object = self.constants  # of any type, where the spec comes from a file
         if not isinstance(constants, Mapping) or not all(map(_is_constant, constants.items())):
             raise InvalidParameter(
-                "constants: expected positive numbers under names of the policy's constants"
+                "constants: expected positive numbers under names of the learner's constants"
             )
-        _checks.one_of(self.policy, _POLICIES, name="policy")
-        _checks.one_of(self.arms, ("server", "user"), name="arms")
+        _checks.one_of(self.learner, get_args(LearnerName), name="learner")
+        _checks.one_of(self.arms, get_args(ArmChoice), name="arms")
         _checks.one_of(self.mechanism, ("auto", *sorted(MECHANISMS)), name="mechanism")
         _checks.one_of(self.tie, ("first", "keyed"), name="tie")
-        if self.policy == "ma2025" and self.n_users is None:
-            raise InvalidParameter("n_users: policy 'ma2025' must know the number of users beforehand")
+        if self.learner == "ma2025" and self.n_users is None:
+            raise InvalidParameter("n_users: learner 'ma2025' must know the number of users beforehand")
         if self.epsilons:
             self._check_epsilons()
         self.mechanisms_for(1)  # refuses an epsilon that cannot be kept, before anyone reports
@@ -129,9 +148,23 @@ class Spec:
         """Number of context columns."""
         return self.domain.dim
 
+    @property
+    def epsilon(self) -> float:
+        """Of every report, where users do not choose a smaller one."""
+        return self.privacy.epsilon
+
+    @property
+    def classes(self) -> int:
+        """Number of classes of epsilon that a report may name; 0: there is one and it names none."""
+        return len(self.epsilons)
+
     def partition(self, splits: "list[int] | tuple[int, ...]" = ()) -> DyadicPartition:
         """The partition after these splits, the same on every machine."""
         return DyadicPartition(dim=self.dim, tie=self.tie, seed=self.seed, splits=splits)
+
+    def bins(self, published: PublishedArms) -> DyadicPartition:
+        """The partition of a published version: shared by all who ask, so do not split it."""
+        return _bins(self.dim, self.tie, self.seed, published.splits)
 
     def n_cells(self, n_leaves: int) -> int:
         """Cells of a report: bins, or bins times arms where users choose."""
@@ -140,16 +173,94 @@ class Spec:
     def mechanism_for(self, n_leaves: int, epsilon: float | None = None) -> ReportMechanism:
         """The mechanism of a version with this many bins; `epsilon` is another class's."""
         n_cells, epsilon = self.n_cells(n_leaves), self.epsilon if epsilon is None else epsilon
-        if self.mechanism != "auto":
-            return mechanism(self.mechanism, n_cells=n_cells, epsilon=epsilon)
-        signed, response = (mechanism(name, n_cells=n_cells, epsilon=epsilon) for name in _AUTOMATIC)
-        return response if _mean_variance(response) < _mean_variance(signed) else signed
+        return _report(self.mechanism, n_cells, epsilon)
 
     def mechanisms_for(self, n_leaves: int) -> tuple[ReportMechanism, ...]:
         """The mechanisms of a version with this many bins, one a class of epsilon."""
         return tuple(self.mechanism_for(n_leaves, epsilon) for epsilon in self.epsilons or (self.epsilon,))
 
-    @property
+    def counted_by(self, published: PublishedArms) -> tuple[ReportMechanism, ...]:
+        """How reports that answer this are counted, one a class of epsilon."""
+        return self.mechanisms_for(len(published.splits) + 1)
+
+    # -- the device's part: from a context to a private payload --------------------------------------
+
+    def own(self, privacy: LocalDP | None) -> LocalDP:
+        """The promise of one device's reports: the spec's, or one of its classes.
+
+        Raises:
+            InvalidParameter: none of the spec's epsilons.
+        """
+        if privacy is None:
+            return self.privacy
+        if not isinstance(privacy, LocalDP) or privacy.epsilon not in (self.epsilons or (self.epsilon,)):
+            raise InvalidParameter("privacy: expected LocalDP with one of the spec's epsilons")
+        return privacy
+
+    def choose(self, published: PublishedArms, context: ArrayLike, privacy: LocalDP) -> Choice:
+        """The arm for this context.
+
+        Args:
+            published: by the server.
+            context: (dim,) inside the domain.
+            privacy: the device's own.
+
+        Raises:
+            InvalidData: the context has another shape, is not finite, or lies outside the domain.
+            IncompatibleState: what was published does not fit the spec.
+        """
+        point = np.asarray(context)
+        if point.ndim != 1:
+            raise InvalidData(f"context has shape {point.shape}: expected ({self.dim},)")
+        unit = self.domain.to_unit(self.domain.validate(point[None], name="context"))
+        published.check(self)
+        partition = self.bins(published)
+        leaf = int(partition.rank[partition.locate(unit)[0]])
+        if published.arms is not None:
+            arm = int(published.arms[leaf])
+        elif published.weights is not None:
+            share = (int(secure_words(1)[0]) >> 11) * 2.0**-53
+            arm = int(np.searchsorted(published.weights[leaf].cumsum(), share, side="right"))
+            arm = min(arm, self.n_arms - 1)
+        else:
+            raise ProtocolError("what was published names no arms")
+        report = self.mechanism_for(len(partition.leaves), privacy.epsilon)
+        return Choice(version=published.version, arm=arm, about=(leaf, report))
+
+    def exact(self, choice: Choice, reward: Any) -> tuple[int, bool]:
+        """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped.
+
+        Raises:
+            InvalidData: the reward is not a finite number.
+        """
+        if isinstance(reward, bool | np.bool_) or not isinstance(
+            reward, int | float | np.integer | np.floating
+        ):
+            raise InvalidData(f"reward has type {type(reward).__name__}: expected a number")
+        if not np.isfinite(reward):
+            raise InvalidData("reward is not finite")
+        bounds = self.reward_range
+        share = min(1.0, max(0.0, (float(reward) - bounds.low) / (bounds.high - bounds.low)))
+        leaf, _ = choice.about
+        cell = leaf if self.arms == "server" else leaf * self.n_arms + choice.arm
+        return cell, int(secure_words(1)[0]) < share * _TWO_64
+
+    def noised(self, choice: Choice, exact: tuple[int, bool], privacy: LocalDP) -> bytes:
+        """The payload, after its class of epsilon: where the user's data meets randomness."""
+        kind = bytes([self.epsilons.index(privacy.epsilon)]) if self.epsilons else b""
+        _, report = choice.about
+        payload: bytes = report.encode(exact[0], positive=exact[1])
+        return kind + payload
+
+    def statement(self, privacy: LocalDP | None = None) -> "Guarantee":
+        """What one report promises."""
+        from dpbandits.local.contract.statement import report_guarantee
+
+        return report_guarantee(self, epsilon=self.own(privacy).epsilon)
+
+    # -- bytes ---------------------------------------------------------------------------------------
+
+    @cached_property
     def digest(self) -> bytes:
         """Four bytes that every report carries: reports of another spec are dropped."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=4).digest()
@@ -165,7 +276,7 @@ class Spec:
                 "epsilon": self.epsilon,
                 "reward_range": [self.reward_range.low, self.reward_range.high],
                 "mechanism": self.mechanism,
-                "policy": self.policy,
+                "policy": self.learner,
                 "arms": self.arms,
                 "reports_per_version": self.reports_per_version,
                 "window": self.window,
@@ -197,7 +308,13 @@ class Spec:
             low, high = config["reward_range"]
             config["reward_range"] = RewardRange(low, high)
             config["epsilons"] = tuple(config.get("epsilons", ()))
+            config["privacy"] = LocalDP(epsilon=config.pop("epsilon"))
+            config["learner"] = config.pop("policy")
             return cls(**config)
+
+    def read_published(self, text: str) -> PublishedArms:
+        """What `PublishedArms.to_json` wrote; IncompatibleState for anything else."""
+        return PublishedArms.from_json(text, self)
 
     def __hash__(self) -> int:
         return hash(self.to_json())
@@ -209,9 +326,22 @@ class Spec:
             raise InvalidParameter(f"epsilons: expected at most {_MOST_CLASSES} numbers")
         object.__setattr__(self, "epsilons", tuple(map(float, self.epsilons)))
         if list(self.epsilons) != sorted(set(self.epsilons)) or self.epsilons[-1] != self.epsilon:
-            raise InvalidParameter("epsilons: expected ascending numbers, the last equal to epsilon")
-        if self.policy == "ma2025":
-            raise InvalidParameter("epsilons: policy 'ma2025' has one epsilon")
+            raise InvalidParameter("epsilons: expected ascending numbers, the last equal to privacy's")
+        if self.learner == "ma2025":
+            raise InvalidParameter("epsilons: learner 'ma2025' has one epsilon")
+
+
+@lru_cache(maxsize=_BINS_KEPT)
+def _bins(dim: int, tie: TieRule, seed: int, splits: tuple[int, ...]) -> DyadicPartition:
+    return DyadicPartition(dim=dim, tie=tie, seed=seed, splits=splits)
+
+
+@lru_cache(maxsize=2 * _BINS_KEPT)
+def _report(name: str, n_cells: int, epsilon: float) -> ReportMechanism:
+    if name != "auto":
+        return mechanism(name, n_cells=n_cells, epsilon=epsilon)
+    signed, response = (mechanism(one, n_cells=n_cells, epsilon=epsilon) for one in _AUTOMATIC)
+    return response if _mean_variance(response) < _mean_variance(signed) else signed
 
 
 def _is_constant(item: tuple[object, object]) -> bool:
@@ -222,5 +352,4 @@ def _is_constant(item: tuple[object, object]) -> bool:
 
 def _mean_variance(report: ReportMechanism) -> float:
     """Variance of a cell's signed estimate per report, cells holding equal shares: public."""
-    share = 1.0 / report.n_cells
-    return share * report.moments.signed_own + (1.0 - share) * report.moments.signed_other
+    return float(report.moments.signed_variance(np.array(1.0 / report.n_cells)))

@@ -1,24 +1,65 @@
-"""What the server's learning rules share: they see noisy sums, never a report and never a person.
+"""What the server's learners share: they see noisy sums, never a report and never a person.
 
-A rule owns a partition and, version by version, publishes weights over arms in every leaf. After the
-version's reports have been summed it is told the two unbiased sums of every cell (see
-`dpbandits.privacy.reports`) and how noisy they are.
+A learner of bins owns a partition and, version by version, publishes an arm or weights over arms in every
+leaf. After a version's reports have been summed it is told the two unbiased sums of every cell (see
+`dpbandits.privacy.reports`) and how noisy they are, drops arms and splits leaves.
+
+`BinLearner` turns reports of several classes of epsilon into those sums, and publishes. `PosteriorLearner`
+draws arms by tempered Thompson sampling and splits the leaves whose rivals are known well enough; its rules
+give `posterior()` and `split()`. Learners that drop arms are in `elimination`.
+
+Privacy: post-processing of reports, each private under its own class's epsilon.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.local.contract.reports import Published, PublishedArms
+from dpbandits.local.contract.spec import Spec
 from dpbandits.models.trees.partition import DyadicPartition
-from dpbandits.privacy.reports import Moments
+from dpbandits.models.trees.posterior import bin_masses, probability_best
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy.reports import Moments, ReportMechanism
 
-__all__ = ["CellSums", "LearningRule", "grown"]
+__all__ = [
+    "BinLearner",
+    "Learner",
+    "NodeData",
+    "PosteriorLearner",
+    "VersionSums",
+    "child_spread",
+    "class_weights",
+    "combined_estimate",
+    "grown",
+]
+
+PublishedT = TypeVar("PublishedT", bound=Published)
+
+Counted = Sequence[tuple[Any, IntArray, int]]
+"""Mechanism, integer sums and number of reports of every class that has any."""
+
+
+class Learner(Protocol[PublishedT]):
+    """What a `Server` asks of the learner that its spec names."""
+
+    def publish(self, spec: Any, version: int, coins: PublicCoins) -> PublishedT:
+        """What everybody is told from now on; a version is published once."""
+
+    def count(self, spec: Any, published: PublishedT, counted: Counted) -> None:
+        """Take in reports that answered this."""
+
+    def refine(self) -> None:
+        """Think again, before the next version."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellSums:
+class VersionSums:
     """The estimates from the reports of one published version.
 
     With server-assigned arms a cell is a leaf and `arms` says which arm it pulled; with arms chosen
@@ -42,15 +83,160 @@ class CellSums:
     n: int
     moments: Moments
 
+    @classmethod
+    def of(
+        cls,
+        published: PublishedArms,
+        leaves: IntArray,
+        estimate: tuple[FloatArray, FloatArray, int, Moments],
+    ) -> Self:
+        """Sums of the reports that answered `published`, whose bins are `leaves`.
 
-class LearningRule(Protocol):
-    """A rule that turns noisy sums into published arms."""
+        Args:
+            published: the version.
+            leaves: (L,).
+            estimate: signed sums and counts of all cells in a row, number of reports, moments.
+        """
+        signed, count, n, moments = estimate
+        shape = (len(leaves),) if published.weights is None else published.weights.shape
+        return cls(
+            leaves=leaves,
+            arms=published.arms,
+            weights=published.weights,
+            signed=signed.reshape(shape),
+            count=count.reshape(shape),
+            n=n,
+            moments=moments,
+        )
 
-    partition: DyadicPartition
 
+# -- several classes of epsilon become one ----------------------------------------------------------
+
+
+def class_weights(mechanisms: Sequence[ReportMechanism], reports: Sequence[int]) -> FloatArray:
+    """(C,) weights of classes, proportional to 1/variance of a signed estimate, with mean 1 over reports.
+
+    Args:
+        mechanisms: one a class, over the same cells.
+        reports: (C,) accepted reports of each.
+
+    Example:
+        >>> from dpbandits.privacy.reports import SignedTernary
+        >>> weak, strong = (SignedTernary(n_cells=4, epsilon=e) for e in (0.5, 2.0))
+        >>> class_weights([weak, strong], [100, 100]).round(2)
+        array([0.15, 1.85])
+    """
+    n = np.asarray(reports, dtype=np.float64)
+    precision = np.array(
+        [1.0 / float(one.moments.signed_variance(np.array(1.0 / one.n_cells))) for one in mechanisms]
+    )
+    if n.sum() <= 0.0:
+        raise InvalidParameter("reports: expected at least one")
+    return np.asarray(n.sum() * precision / (n * precision).sum())
+
+
+def combined_estimate(
+    parts: Sequence[tuple[ReportMechanism, IntArray, int]],
+) -> tuple[FloatArray, FloatArray, int, Moments]:
+    """Signed sums and counts of all classes together, as if one mechanism had made them.
+
+    A user's class is one of the spec's public `epsilons`; it travels in the open, and the report keeps that
+    class's epsilon. Each class is added up by itself, and the unbiased estimates are combined with weights
+    proportional to 1/variance, which depend on public numbers only: epsilon, the number of cells, and how many
+    reports of each class were accepted.
+
+    **What must hold.** Class and (context, reward) are independent. Whoever chooses epsilon by looking at the
+    own context or reward tells the server about it, which no mechanism can hide, and bends the estimates: bins
+    whose people choose large epsilons seem to hold more people than they do, and an arm whose lucky people
+    choose large epsilons seems better than it is.
+
+    Args:
+        parts: mechanism, integer sums and number of reports of every class that has any.
+
+    Returns:
+        (cells,) signed sums, (cells,) counts, the number of reports, and the moments per report. The
+        moments bound the variance from above where a cell's count varies with who came.
+    """
+    if len(parts) == 1:
+        mechanism, sums, n = parts[0]
+        signed, count = mechanism.estimate(sums, n)
+        return signed, count, n, mechanism.moments
+    numbers = [n for _, _, n in parts]
+    weights = class_weights([mechanism for mechanism, _, _ in parts], numbers)
+    total = sum(numbers)
+    estimates = [mechanism.estimate(sums, n) for mechanism, sums, n in parts]
+    signed = sum(weight * one for weight, (one, _) in zip(weights, estimates, strict=True))
+    count = sum(weight * one for weight, (_, one) in zip(weights, estimates, strict=True))
+    squares = [weight**2 * n / total for weight, n in zip(weights.tolist(), numbers, strict=True)]
+
+    def mixed(name: str) -> float:
+        values = [float(getattr(mechanism.moments, name)) for mechanism, _, _ in parts]
+        return float(np.dot(squares, values))
+
+    # Who falls into a cell varies by share (1 - share) a report, times the mean squared weight.
+    moments = Moments(
+        signed_own=mixed("signed_own"),
+        signed_other=mixed("signed_other"),
+        count_own=mixed("count_own") + sum(squares) - 1.0,
+        count_other=mixed("count_other"),
+    )
+    return np.asarray(signed), np.asarray(count), total, moments
+
+
+# -- learners of bins -------------------------------------------------------------------------------
+
+
+class BinLearner(ABC):
+    """A partition, what reports said of its nodes, and what follows for arms and bins.
+
+    Args:
+        partition: the partition to grow; a fresh one.
+        n_arms: number of arms.
+        constants: of the rule, by default `Constants()`.
+        max_leaves: no split beyond this many leaves: bounds the server's memory and a report's size.
+    """
+
+    Constants: ClassVar[type[Any]]
+
+    def __init__(
+        self, *, partition: DyadicPartition, n_arms: int, constants: Any = None, max_leaves: int = 4096
+    ) -> None:
+        self.partition = partition
+        self.n_arms = n_arms
+        self.constants = self.Constants() if constants is None else constants
+        self.max_leaves = max_leaves
+
+    @classmethod
+    def of(cls, spec: Spec) -> Self:
+        """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
+        return cls(
+            partition=spec.partition(),
+            n_arms=spec.n_arms,
+            max_leaves=spec.max_leaves,
+            constants=cls.Constants(**spec.constants),
+        )
+
+    def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedArms:
+        """Arms drawn by the public coins of the version, or weights for the devices to draw from.
+
+        A leaf's coins depend on (seed, version, node) only.
+        """
+        partition, splits = self.partition, tuple(self.partition.splits)
+        if spec.arms == "user":
+            return PublishedArms(version=version, splits=splits, weights=self.weights())
+        normals = coins.normal(f"arms/{version}", 0, partition.n_nodes, self.n_arms)[partition.leaves]
+        return PublishedArms(version=version, splits=splits, arms=self.assign(normals))
+
+    def count(self, spec: Spec, published: PublishedArms, counted: Counted) -> None:
+        """Learn from counted reports that answered `published`."""
+        leaves = spec.bins(published).leaves
+        self.learn(VersionSums.of(published, leaves, combined_estimate(counted)))
+
+    @abstractmethod
     def weights(self) -> FloatArray:
         """(L, K) probabilities with which the leaves pull the arms, for arms chosen by users."""
 
+    @abstractmethod
     def assign(self, normals: FloatArray) -> IntArray:
         """(L,) one arm a leaf, for arms assigned by the server.
 
@@ -58,11 +244,153 @@ class LearningRule(Protocol):
             normals: (L, K) public standard normals of this version.
         """
 
-    def learn(self, sums: CellSums) -> None:
+    @abstractmethod
+    def learn(self, sums: VersionSums) -> None:
         """Take in the sums of one version."""
 
+    @abstractmethod
     def refine(self) -> None:
         """Eliminate arms and split leaves, where the rule says so."""
+
+
+class NodeData:
+    """What reports said of nodes while they were leaves.
+
+    Args:
+        n_nodes: nodes so far.
+        n_arms: K.
+
+    Attributes:
+        information: (n_nodes, K) sum of n pi^2/v over versions; see `models.trees.posterior.arm_posterior`.
+        evidence: (n_nodes, K) sum of pi D/v.
+        count: (n_nodes, 3) unbiased count, its variance, reports.
+    """
+
+    def __init__(self, n_nodes: int, n_arms: int) -> None:
+        self.information, self.evidence = np.zeros((n_nodes, n_arms)), np.zeros((n_nodes, n_arms))
+        self.count = np.zeros((n_nodes, 3))
+
+    def add(self, sums: VersionSums, mass: FloatArray) -> None:
+        """Add a version's sums, its leaves having `mass` (L,); nodes split since only inform the masses."""
+        leaves, n = sums.leaves, sums.n
+        if sums.arms is not None:
+            variance = sums.moments.signed_variance(mass)
+            self.information[leaves, sums.arms] += n / variance
+            self.evidence[leaves, sums.arms] += sums.signed / variance
+            count, spread = sums.count, n * sums.moments.count_variance(mass)
+        elif sums.weights is not None:
+            share = mass[:, None] * sums.weights
+            variance = sums.moments.signed_variance(share)
+            self.information[leaves] += n * sums.weights**2 / variance
+            self.evidence[leaves] += sums.weights * sums.signed / variance
+            count, spread = sums.count.sum(axis=1), n * sums.moments.count_variance(share).sum(axis=1)
+        else:
+            return
+        self.count[leaves] += np.stack([count, spread, np.full(len(leaves), n)], axis=1)
+
+    def masses(self, partition: DyadicPartition) -> FloatArray:
+        """(n_nodes,) estimated probability of every node."""
+        count, variance, reports = self.count.T
+        return bin_masses(partition, count=count, variance=variance, reports=reports)
+
+    def grow(self, n_nodes: int) -> None:
+        """Make room for new nodes."""
+        self.information, self.evidence = grown(self.information, n_nodes), grown(self.evidence, n_nodes)
+        self.count = grown(self.count, n_nodes)
+
+
+class PosteriorLearner(BinLearner):
+    """A Gaussian posterior of every leaf's arms, from which arms are drawn and leaves are split.
+
+    A rule says in `Constants`: `temperature`, factor on the posterior variance when arms are drawn, divided by
+    their number; `child_sd`, `rival`, `known` and `settled`, see `split_ready`.
+    """
+
+    refresh: ClassVar[float]
+    """Masses and beliefs are computed anew when this share of reports has come in since."""
+
+    def __init__(
+        self, *, partition: DyadicPartition, n_arms: int, constants: Any = None, max_leaves: int = 4096
+    ) -> None:
+        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
+        self._temperature = self.constants.temperature / n_arms
+        self._data = NodeData(partition.n_nodes, n_arms)
+        self._mass = np.ones(partition.n_nodes)
+        self._n, self._mass_n = 0, 0
+
+    @abstractmethod
+    def posterior(self) -> tuple[FloatArray, FloatArray]:
+        """Posterior means and variances of the leaves' arms, (L, K) each."""
+
+    @abstractmethod
+    def split(self, chosen: IntArray) -> None:
+        """Replace these leaves by their children, and say what is believed of them."""
+
+    @property
+    def masses(self) -> FloatArray:
+        """(n_nodes,) estimated probability of every node."""
+        return self._mass
+
+    @property
+    def reports(self) -> int:
+        """Reports learned from."""
+        return self._n
+
+    def weights(self) -> FloatArray:
+        """P(best) under the tempered posterior: the law of `assign`'s draws."""
+        mean, variance = self.posterior()
+        return probability_best(mean, self._temperature * variance)
+
+    def assign(self, normals: FloatArray) -> IntArray:
+        """Thompson draws from the tempered posterior."""
+        mean, variance = self.posterior()
+        return np.asarray((mean + np.sqrt(self._temperature * variance) * normals).argmax(axis=1))
+
+    def learn(self, sums: VersionSums) -> None:
+        """Add a version's sums; those of leaves split since only inform the masses."""
+        self._data.add(sums, self._mass[sums.leaves])
+        self._n += sums.n
+        if self._n - self._mass_n > self.refresh * self._mass_n:
+            self._look_again()
+
+    def refine(self) -> None:
+        """Split the leaves whose rivals are known well enough."""
+        leaves = self.partition.leaves
+        chosen = leaves[self.split_ready()]
+        chosen = chosen[self.partition.splittable(chosen)][: self.max_leaves - len(leaves)]
+        if len(chosen):
+            self.split(chosen)
+
+    def split_ready(self) -> IntArray:
+        """Places, among the leaves, of those whose rivals are known well enough to split.
+
+        With the children's spread child_sd 2^(-(s + 1)/dim) in a leaf of depth s: arms count as rivals above a
+        probability `rival`/K of being best in the children; a rival is known when its deviation is at most
+        `known` times the spread, the leader when it is at most the spread; nothing is split where one arm is
+        best with at least probability `settled`.
+        """
+        leaves, constants = self.partition.leaves, self.constants
+        mean, variance = self.posterior()
+        child_sd = child_spread(constants.child_sd, self.partition.depth[leaves], self.partition.dim)
+        leading = np.take_along_axis(variance, mean.argmax(axis=1)[:, None], axis=1)[:, 0]
+        # The leader is always a rival: a cheap first sieve.
+        candidates = np.flatnonzero(leading <= child_sd**2)
+        if not len(candidates):
+            return candidates
+        mean, variance, spread = mean[candidates], variance[candidates], child_sd[candidates, None]
+        best = probability_best(mean, variance + spread**2)
+        rivals: BoolArray = best > constants.rival / mean.shape[1]
+        well = (~rivals | (variance <= (constants.known * spread) ** 2)).all(axis=1)
+        return np.asarray(candidates[well & (best.max(axis=1) < constants.settled)])
+
+    def _look_again(self) -> None:
+        """Estimate the masses, and whatever rests on them, from all reports."""
+        self._mass, self._mass_n = self._data.masses(self.partition), self._n
+
+
+def child_spread(scale: float, depth: IntArray, dim: int) -> FloatArray:
+    """(n,) scale 2^(-(s + 1)/dim): how far a smooth reward moves inside a node of depth s."""
+    return np.asarray(scale * 2.0 ** (-(depth + 1) / dim))
 
 
 def grown(array: FloatArray, n_nodes: int, fill: float = 0.0) -> FloatArray:

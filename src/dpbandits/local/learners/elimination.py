@@ -1,4 +1,6 @@
-"""The practical elimination rule: drop an arm when its interval lies below another's, split when known.
+"""Learners that drop arms, and the practical elimination rule.
+
+The rule: drop an arm when its interval lies below another's, split when known.
 
 With z standard deviations of an estimate f and tau = c 2^(-s/dim) in a leaf of depth s, R =
 max(z sd, tau/2): arm l is dropped where f_l + R_l < max_k (f_k - R_k); a leaf with several arms
@@ -8,16 +10,18 @@ Privacy: post-processing of reports. Source: Perchet & Rigollet 2013 (ABSE) and 
 with the constants that make it act at realistic numbers of users.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.local.learners.base import CellSums, grown
+from dpbandits.local.learners.base import BinLearner, VersionSums, grown
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.models.trees.posterior import bin_masses
 
-__all__ = ["EliminationConstants", "EliminationRule"]
+__all__ = ["EliminatingLearner", "EliminationConstants", "EliminationRule"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,34 +37,26 @@ class EliminationConstants:
     scale: float = 0.29
 
 
-class EliminationRule:
-    """State of the rule: arrays over nodes and arms.
-
-    Args:
-        partition: the partition to grow; a fresh one.
-        n_arms: number of arms.
-        constants: see `EliminationConstants`.
-        max_leaves: no split beyond this many leaves.
-    """
+class EliminatingLearner(BinLearner):
+    """Drops the arms whose interval lies below another's, and splits the leaves whose others are narrow."""
 
     def __init__(
-        self,
-        *,
-        partition: DyadicPartition,
-        n_arms: int,
-        constants: EliminationConstants | None = None,
-        max_leaves: int = 4096,
+        self, *, partition: DyadicPartition, n_arms: int, constants: Any = None, max_leaves: int = 4096
     ) -> None:
-        self.partition = partition
-        self.n_arms = n_arms
-        self.constants = constants or EliminationConstants()
-        self.max_leaves = max_leaves
-        shape = (partition.n_nodes, n_arms)
-        self._active = np.ones(shape)
-        self._signed, self._reach, self._variance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        self._count = np.zeros((partition.n_nodes, 3))
-        self._mass = np.ones(partition.n_nodes)
-        self._n, self._mass_n = 0, 0
+        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
+        self._active = np.ones((partition.n_nodes, n_arms))
+
+    @abstractmethod
+    def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Estimates of mean rewards in the leaves, how far off they may be, and whether they are narrow."""
+
+    @abstractmethod
+    def may_split(self, leaves: IntArray) -> BoolArray:
+        """(n,) which of these leaves may be split, wherever all their arms are narrow."""
+
+    @abstractmethod
+    def grow(self, n_nodes: int) -> None:
+        """Make room for new nodes, which start with no data."""
 
     def active(self) -> BoolArray:
         """(L, K) arms not yet dropped."""
@@ -71,12 +67,57 @@ class EliminationRule:
         active = self._active[self.partition.leaves]
         return np.asarray(active / active.sum(axis=1, keepdims=True))
 
+    def refine(self) -> None:
+        """Drop arms, then split leaves; children keep the arms left."""
+        leaves, active = self.partition.leaves, self.active()
+        mean, width, narrow = self.bounds()
+        floor = np.where(active, mean - width, -np.inf).max(axis=1)
+        active &= ~(mean + width < floor[:, None])
+        self._active[leaves] = active
+        chosen = leaves[(~active | narrow).all(axis=1)]
+        chosen = chosen[self.may_split(chosen)][: self.max_leaves - len(leaves)]
+        if len(chosen):
+            children = self.partition.split(chosen)
+            self._active = grown(self._active, self.partition.n_nodes)
+            for side in (0, 1):
+                self._active[children[:, side]] = self._active[chosen]
+            self.grow(self.partition.n_nodes)
+
+
+class EliminationRule(EliminatingLearner):
+    """State of the rule: arrays over nodes and arms.
+
+    Args:
+        partition: the partition to grow; a fresh one.
+        n_arms: number of arms.
+        constants: see `EliminationConstants`.
+        max_leaves: no split beyond this many leaves.
+    """
+
+    Constants = EliminationConstants
+    constants: EliminationConstants
+
+    def __init__(
+        self,
+        *,
+        partition: DyadicPartition,
+        n_arms: int,
+        constants: EliminationConstants | None = None,
+        max_leaves: int = 4096,
+    ) -> None:
+        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
+        shape = (partition.n_nodes, n_arms)
+        self._signed, self._reach, self._variance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self._count = np.zeros((partition.n_nodes, 3))
+        self._mass = np.ones(partition.n_nodes)
+        self._n, self._mass_n = 0, 0
+
     def assign(self, normals: FloatArray) -> IntArray:
         """Of the arms left, the one seen least; ties by the public coin."""
         seen = self._reach[self.partition.leaves] + 1e-9 * np.abs(normals)
         return np.asarray(np.where(self.active(), seen, np.inf).argmin(axis=1))
 
-    def learn(self, sums: CellSums) -> None:
+    def learn(self, sums: VersionSums) -> None:
         """Add a version's sums."""
         leaves, n = sums.leaves, sums.n
         mass = self._mass[leaves]
@@ -107,27 +148,23 @@ class EliminationRule:
         mean = np.where(unseen, 0.5, 0.5 + self._signed[leaves] / reach)
         return mean, np.where(unseen, np.inf, np.sqrt(self._variance[leaves]) / reach)
 
-    def refine(self) -> None:
-        """Drop arms, then split leaves."""
-        leaves, active = self.partition.leaves, self.active()
+    def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Estimates, max(z sd, tau/2), and where z sd < tau."""
         mean, sd = self.estimates()
-        tau = self.constants.scale * 2.0 ** (-self.partition.depth[leaves] / self.partition.dim)
-        radius = np.maximum(self.constants.z * sd, tau[:, None] / 2.0)
-        floor = np.where(active, mean - radius, -np.inf).max(axis=1)
-        active &= ~(mean + radius < floor[:, None])
-        self._active[leaves] = active
-        known = (~active | (self.constants.z * sd < tau[:, None])).all(axis=1)
-        chosen = leaves[known & (active.sum(axis=1) > 1)]
-        chosen = chosen[self.partition.splittable(chosen)][: self.max_leaves - len(leaves)]
-        if len(chosen):
-            children = self.partition.split(chosen)
-            nodes = self.partition.n_nodes
-            self._active = grown(self._active, nodes)
-            self._signed, self._reach = grown(self._signed, nodes), grown(self._reach, nodes)
-            self._variance, self._count = grown(self._variance, nodes), grown(self._count, nodes)
-            for side in (0, 1):
-                self._active[children[:, side]] = self._active[chosen]
-            self._refresh_masses()
+        depth = self.partition.depth[self.partition.leaves]
+        tau = (self.constants.scale * 2.0 ** (-depth / self.partition.dim))[:, None]
+        sd = self.constants.z * sd
+        return mean, np.maximum(sd, tau / 2.0), sd < tau
+
+    def may_split(self, leaves: IntArray) -> BoolArray:
+        """Where several arms are left."""
+        return (self._active[leaves].sum(axis=1) > 1) & self.partition.splittable(leaves)
+
+    def grow(self, n_nodes: int) -> None:
+        """Sums start anew; masses are estimated again."""
+        self._signed, self._reach = grown(self._signed, n_nodes), grown(self._reach, n_nodes)
+        self._variance, self._count = grown(self._variance, n_nodes), grown(self._count, n_nodes)
+        self._refresh_masses()
 
     def _refresh_masses(self) -> None:
         self._mass = bin_masses(

@@ -1,40 +1,68 @@
 """Learning without deciding: bins and arms fixed beforehand, sums kept. What a source's server does."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter, ProtocolError
-from dpbandits.local.learners.base import CellSums
+from dpbandits.local.learners.base import BinLearner, VersionSums
 from dpbandits.local.learners.evidence import SourceSums
 from dpbandits.models.trees.partition import DyadicPartition
 
-__all__ = ["ExploreRule"]
+__all__ = ["ExploreConstants", "ExploreRule"]
 
 
-class ExploreRule:
+@dataclass(frozen=True, kw_only=True)
+class ExploreConstants:
+    """Public constants.
+
+    Attributes:
+        depth: of the bins, a whole number.
+
+    Raises:
+        InvalidParameter: not a whole number of at least 0.
+    """
+
+    depth: float = 0
+
+    def __post_init__(self) -> None:
+        if self.depth != int(self.depth) or self.depth < 0:
+            raise InvalidParameter("constants: the learner 'explore' takes an integer depth")
+
+
+class ExploreRule(BinLearner):
     """All bins of one depth; arms uniform, whatever the reports say.
 
     Args:
-        partition: a fresh partition; it is split everywhere, `depth` times.
+        partition: a fresh partition; it is split everywhere, `constants.depth` times.
         n_arms: number of arms.
-        depth: of the bins.
+        constants: see `ExploreConstants`.
         max_leaves: bound on the number of bins.
 
     Raises:
         InvalidParameter: 2^depth bins are more than `max_leaves`.
     """
 
+    Constants = ExploreConstants
+
     def __init__(
-        self, *, partition: DyadicPartition, n_arms: int, depth: int = 0, max_leaves: int = 4096
+        self,
+        *,
+        partition: DyadicPartition,
+        n_arms: int,
+        constants: ExploreConstants | None = None,
+        max_leaves: int = 4096,
     ) -> None:
-        if depth < 0 or 2**depth > max_leaves:
+        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
+        depth = int(self.constants.depth)
+        if 2**depth > max_leaves:
             raise InvalidParameter(f"depth: expected an integer >= 0 with at most {max_leaves} bins")
         for _ in range(depth):
             partition.split(partition.leaves)
-        self.partition, self.n_arms = partition, n_arms
         shape = (len(partition.leaves), n_arms)
         self._signed, self._count, self._reach = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        self._sums: CellSums | None = None
+        self._sums: VersionSums | None = None
 
     def weights(self) -> FloatArray:
         """Uniform."""
@@ -44,7 +72,7 @@ class ExploreRule:
         """Uniform, by the public coin."""
         return np.asarray(normals.argmax(axis=1))
 
-    def learn(self, sums: CellSums) -> None:
+    def learn(self, sums: VersionSums) -> None:
         """Add a version's sums."""
         if sums.arms is None:
             self._signed += sums.signed

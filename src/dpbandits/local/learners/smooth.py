@@ -1,31 +1,24 @@
 """The recommended rule: arms are smooth in the context, so bins speak for each other.
 
 The posterior tree (`dpbandits.local.learners.tree`) with another prior: an arm's mean reward is a smooth
-random
-function plus departures of single bins (`dpbandits.models.trees.smooth`), so a report from one bin also
-tells of bins beside it, and a split costs less. Arms are drawn by tempered Thompson sampling, and
-leaves are split by the tree's own rule.
+random function plus departures of single bins (`dpbandits.models.trees.smooth`), so a report from one bin
+also tells of bins beside it, and a split costs less. Arms are drawn and leaves are split as there.
 
 Privacy: post-processing of reports. Source: this library; the figures reached are in the docs.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.local.learners.base import CellSums
-from dpbandits.local.learners.tree_data import NodeData, child_spread, known_enough
+from dpbandits.local.learners.base import PosteriorLearner, child_spread
 from dpbandits.models.features.box import BoxFeatures
 from dpbandits.models.trees.partition import DyadicPartition
-from dpbandits.models.trees.posterior import bin_masses, probability_best
 from dpbandits.models.trees.smooth import SmoothTree
 
 __all__ = ["SmoothTreeConstants", "SmoothTreeRule"]
-
-# Beliefs are computed anew when this share of reports has come in since; splits add to them at once.
-_REFRESH = 0.03
-
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothTreeConstants:
@@ -57,7 +50,7 @@ class SmoothTreeConstants:
     settled: float = 0.984
 
 
-class SmoothTreeRule:
+class SmoothTreeRule(PosteriorLearner):
     """State of the rule: arrays over nodes and arms.
 
     Args:
@@ -67,6 +60,11 @@ class SmoothTreeRule:
         max_leaves: no split beyond this many leaves: bounds the server's memory and a report's size.
     """
 
+    Constants = SmoothTreeConstants
+    # Splits add to the beliefs at once.
+    refresh: ClassVar[float] = 0.03
+    constants: SmoothTreeConstants
+
     def __init__(
         self,
         *,
@@ -75,11 +73,7 @@ class SmoothTreeRule:
         constants: SmoothTreeConstants | None = None,
         max_leaves: int = 4096,
     ) -> None:
-        self.partition = partition
-        self.n_arms = n_arms
-        self.constants = constants or SmoothTreeConstants()
-        self.max_leaves = max_leaves
-        self._temperature = self.constants.temperature / n_arms
+        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
         self._features = BoxFeatures(
             dim=partition.dim,
             length=self.constants.length,
@@ -87,58 +81,16 @@ class SmoothTreeRule:
             constant_sd=self.constants.prior_sd,
         )
         self._belief = SmoothTree(self._features(partition.low, partition.high)[0], n_arms=n_arms)
-        self._data = NodeData(partition.n_nodes, n_arms)
-        self._mass = np.ones(partition.n_nodes)
-        self._n, self._refreshed_n = 0, 0
-
-    @property
-    def masses(self) -> FloatArray:
-        """(n_nodes,) estimated probability of every node."""
-        return self._mass
 
     def posterior(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means and variances of the leaves' arms, (L, K) each."""
         mean, variance = self._belief.at(self.partition.leaves)
         return self.constants.prior_mean + mean, variance
 
-    def weights(self) -> FloatArray:
-        """P(best) under the tempered posterior: the law of `assign`'s draws."""
-        mean, variance = self.posterior()
-        return probability_best(mean, self._temperature * variance)
-
-    def assign(self, normals: FloatArray) -> IntArray:
-        """Thompson draws from the tempered posterior."""
-        mean, variance = self.posterior()
-        return np.asarray((mean + np.sqrt(self._temperature * variance) * normals).argmax(axis=1))
-
-    def learn(self, sums: CellSums) -> None:
-        """Add a version's sums; those of leaves split since only inform the masses."""
-        self._data.add(sums, self._mass[sums.leaves])
-        self._n += sums.n
-        if self._n - self._refreshed_n > _REFRESH * self._refreshed_n:
-            self._refreshed_n = self._n
-            count, spread, reports = self._data.count.T
-            self._mass = bin_masses(self.partition, count=count, variance=spread, reports=reports)
-            precision, moment = self._told(self.partition.leaves)
-            self._belief.update(self.partition.leaves, precision=precision, moment=moment)
-
-    def refine(self) -> None:
-        """Split the leaves whose rivals are known well enough."""
-        leaves = self.partition.leaves
-        mean, variance = self.posterior()
-        constants = self.constants
-        ready = known_enough(
-            mean,
-            variance,
-            child_spread(constants.child_sd, self.partition.depth[leaves], self.partition.dim),
-            rival=constants.rival,
-            known=constants.known,
-            settled=constants.settled,
-        )
-        chosen = leaves[ready]
-        chosen = chosen[self.partition.splittable(chosen)][: self.max_leaves - len(leaves)]
-        if len(chosen):
-            self._split(chosen)
+    def _look_again(self) -> None:
+        super()._look_again()
+        precision, moment = self._told(self.partition.leaves)
+        self._belief.update(self.partition.leaves, precision=precision, moment=moment)
 
     def _told(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
         """Precision and moment (about the prior mean) of what reports said while the nodes were leaves.
@@ -151,7 +103,8 @@ class SmoothTreeRule:
         moment = 2.0 * mass * (self._data.evidence[nodes] + mass * self._data.information[nodes])
         return precision, moment - precision * self.constants.prior_mean
 
-    def _split(self, chosen: IntArray) -> None:
+    def split(self, chosen: IntArray) -> None:
+        """Children depart from their parent; the masses' own model says how many people they hold."""
         precision, moment = self._told(chosen)
         spread = child_spread(self.constants.rough, self.partition.depth[chosen], self.partition.dim)
         children = self.partition.split(chosen)
@@ -166,5 +119,4 @@ class SmoothTreeRule:
         )
         nodes = self.partition.n_nodes
         self._data.grow(nodes)
-        # What the masses' own model says of children without data.
         self._mass = np.concatenate([self._mass, np.repeat(self._mass[chosen] / 2.0, 2)])

@@ -1,10 +1,9 @@
 """The posterior tree with a jump start: sources enter as Gaussian evidence beside the target's own.
 
 A source (see `dpbandits.local.contract.sources`) has its own bins, epsilon, contexts and behaviour policy;
-its
-evidence (`dpbandits.local.learners.evidence`) is sent along the tree of bins, so that it reaches bins the
-target has not split yet, and bins it has split further. Without sources this is `TreeRule`, number for
-number.
+its evidence (`dpbandits.local.learners.evidence`) is sent along the tree of bins, so that it reaches bins
+the target has not split yet, and bins it has split further. Without sources this is `TreeRule`, number
+for number.
 
 **Sources that hurt.** Under covariate shift alone a source's bins have the target's mean rewards, but
 wrong propensities or other rewards bend them. The difference between what a source alone would predict
@@ -29,7 +28,7 @@ from dpbandits._checks import integer
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.contract.spec import MOST_ARMS
-from dpbandits.local.learners.base import CellSums
+from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.learners.evidence import SourceEvidence
 from dpbandits.local.learners.tree import TreeConstants, TreeRule
 from dpbandits.models.trees.messages import (
@@ -145,7 +144,7 @@ class TransferTree(TreeRule):
         """What this target's own reports say, for other targets: nothing that came from sources."""
         return SourceEvidence(partition=self.partition, local=self._own())
 
-    def learn(self, sums: CellSums) -> None:
+    def learn(self, sums: VersionSums) -> None:
         """Add a version's sums, then weigh the sources by them."""
         super().learn(sums)
         if self._sources and self._n - self._placed_n > _REFRESH * self._placed_n:
@@ -153,8 +152,9 @@ class TransferTree(TreeRule):
                 self._weigh()
             self._place()
 
-    def _split(self, chosen: IntArray) -> None:
-        super()._split(chosen)
+    def split(self, chosen: IntArray) -> None:
+        """Children start from what is believed of their parent, and from what sources say of them."""
+        super().split(chosen)
         if self._sources:
             self._place()
 

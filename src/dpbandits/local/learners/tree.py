@@ -1,4 +1,4 @@
-"""The recommended rule: a posterior over arms in the bins of a tree, and tempered Thompson sampling.
+"""The posterior tree: a posterior over arms in the bins of a tree, the rule that sources can start.
 
 Every arm of every bin has a Gaussian posterior of its mean reward. A child starts from its parent's
 posterior, widened by sigma_(s+1) = sigma_0 2^(-(s+1)/dim), s being the parent's depth: how far a
@@ -9,19 +9,16 @@ Privacy: post-processing of reports. Source: this library; the figures reached a
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.local.learners.base import CellSums, grown
-from dpbandits.local.learners.tree_data import NodeData, child_spread, known_enough
+from dpbandits.local.learners.base import PosteriorLearner, VersionSums, child_spread, grown
 from dpbandits.models.trees.partition import DyadicPartition
-from dpbandits.models.trees.posterior import arm_posterior, bin_masses, probability_best
+from dpbandits.models.trees.posterior import arm_posterior
 
 __all__ = ["TreeConstants", "TreeRule"]
-
-# Masses are estimated anew when this share of reports has come in since, or a leaf was split.
-_MASS_REFRESH = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +44,7 @@ class TreeConstants:
     known: float = 1.6
 
 
-class TreeRule:
+class TreeRule(PosteriorLearner):
     """State of the rule: arrays over nodes and arms.
 
     Args:
@@ -57,6 +54,10 @@ class TreeRule:
         max_leaves: no split beyond this many leaves: bounds the server's memory and a report's size.
     """
 
+    Constants = TreeConstants
+    refresh: ClassVar[float] = 0.02
+    constants: TreeConstants
+
     def __init__(
         self,
         *,
@@ -65,23 +66,11 @@ class TreeRule:
         constants: TreeConstants | None = None,
         max_leaves: int = 4096,
     ) -> None:
-        self.partition = partition
-        self.n_arms = n_arms
-        self.constants = constants or TreeConstants()
-        self.max_leaves = max_leaves
-        self._temperature = self.constants.temperature / n_arms
+        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
         shape = (partition.n_nodes, n_arms)
         self._prior_mean = np.full(shape, self.constants.prior_mean)
         self._prior_variance = np.full(shape, self.constants.prior_sd**2)
-        self._data = NodeData(partition.n_nodes, n_arms)
-        self._mass = np.ones(partition.n_nodes)
-        self._n, self._mass_n = 0, 0
         self._posterior: tuple[FloatArray, FloatArray] | None = None
-
-    @property
-    def masses(self) -> FloatArray:
-        """(n_nodes,) estimated probability of every node."""
-        return self._mass
 
     def posterior(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means and variances of the leaves' arms, (L, K) each."""
@@ -96,67 +85,27 @@ class TreeRule:
             )
         return self._posterior
 
-    def weights(self) -> FloatArray:
-        """P(best) under the tempered posterior: the law of `assign`'s draws."""
-        mean, variance = self.posterior()
-        return probability_best(mean, self._temperature * variance)
-
-    def assign(self, normals: FloatArray) -> IntArray:
-        """Thompson draws from the tempered posterior."""
-        mean, variance = self.posterior()
-        return np.asarray((mean + np.sqrt(self._temperature * variance) * normals).argmax(axis=1))
-
-    def learn(self, sums: CellSums) -> None:
+    def learn(self, sums: VersionSums) -> None:
         """Add a version's sums; those of leaves split since only inform the masses."""
-        self._data.add(sums, self._mass[sums.leaves])
-        self._n += sums.n
         self._posterior = None
-        if self._n - self._mass_n > _MASS_REFRESH * self._mass_n:
-            self._refresh_masses()
+        super().learn(sums)
 
-    def refine(self) -> None:
-        """Split the leaves whose rivals are known well enough."""
-        leaves = self.partition.leaves
-        mean, variance = self.posterior()
-        constants = self.constants
-        ready = known_enough(
-            mean,
-            variance,
-            child_spread(constants.child_sd, self.partition.depth[leaves], self.partition.dim),
-            rival=constants.rival,
-            known=constants.known,
-            settled=constants.settled,
-        )
-        chosen = leaves[ready]
-        chosen = chosen[self.partition.splittable(chosen)][: self.max_leaves - len(leaves)]
-        if len(chosen):
-            self._split(chosen)
-
-    def _split(self, chosen: IntArray) -> None:
+    def split(self, chosen: IntArray) -> None:
+        """Children start from what is believed of their parent, widened."""
         at = self.partition.rank[chosen]
         mean, variance = self.posterior()
         child_sd = child_spread(self.constants.child_sd, self.partition.depth[chosen], self.partition.dim)
-        child_variance = variance[at] + child_sd[:, None] ** 2
-        child_mean = mean[at]
+        child_mean, child_variance = mean[at], variance[at] + child_sd[:, None] ** 2
         children = self.partition.split(chosen)
         nodes = self.partition.n_nodes
-        self._prior_mean, self._prior_variance = (
-            grown(self._prior_mean, nodes),
-            grown(self._prior_variance, nodes),
-        )
+        self._prior_mean = grown(self._prior_mean, nodes)
+        self._prior_variance = grown(self._prior_variance, nodes)
         self._data.grow(nodes)
         for side in (0, 1):
             self._prior_mean[children[:, side]] = child_mean
             self._prior_variance[children[:, side]] = child_variance
-        self._posterior = None
-        self._refresh_masses()
+        self._look_again()
 
-    def _refresh_masses(self) -> None:
-        self._mass = bin_masses(
-            self.partition,
-            count=self._data.count[:, 0],
-            variance=self._data.count[:, 1],
-            reports=self._data.count[:, 2],
-        )
-        self._mass_n = self._n
+    def _look_again(self) -> None:
+        super()._look_again()
         self._posterior = None

@@ -2,6 +2,7 @@
 
 - `ma2025`: Ma2025, Algorithm 2.
 - `ma2025_transfer`: Ma2025, Algorithm 3.
+- `dubey2021_local`: Dubey2021, Algorithm 3 (a `GPSpec` names it).
 """
 
 from dpbandits.local.published.ma2025 import Ma2025Constants, Ma2025Rule

@@ -2,9 +2,10 @@ r"""GP-UCB from local reports: Dubey2021, Algorithm 3, as published.
 
 Every user's device adds Gaussian noise to its own phi phi^T and y phi; the server adds up, shifts the
 Gram by twice the spectral norm of all noise so far, and publishes weights with an upper confidence
-radius, anew after every report. It stands beside `local.gp_ucb`, shares its devices and reports, and
-departs from the paper in the noise only: Gram and vector are calibrated jointly, where Lemma 5 gives each
-a half of the promise (`central.published.printed` has what that half really is).
+radius, anew after every report. It is the learner `dubey2021` of a `GPSpec` with reported Grams, shares
+devices, reports and server with the recommended one (`dpbandits.local.learners.weights`), and departs from
+the paper in the noise only: Gram and vector are calibrated jointly, where Lemma 5 gives each a half of the
+promise (`central.published.printed` has what that half really is).
 
 The noise of t reports has standard deviation sqrt(t) times one report's: with m = 64 the shift exceeds
 the Gram of all people, and the policy is close to random at any useful epsilon.
@@ -15,63 +16,58 @@ import math
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
+from dpbandits import _checks
 from dpbandits._typing import IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.contract.gp_spec import GPSpec, PublishedWeights
-from dpbandits.local.server.gp_ucb import GPUCBServer
-from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.local.learners.weights import WeightLearner
+from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 
-__all__ = ["Dubey2021LocalServer"]
+__all__ = ["Dubey2021Weights"]
 
 
-class Dubey2021LocalServer(GPUCBServer):
-    """Adds up reports and publishes confidence bounds.
+class Dubey2021Weights(WeightLearner):
+    """Sums of all reports, and confidence bounds from them.
 
     Args:
         spec: with `report_gram=True`.
+        horizon: users in all; enters the confidence radius alone.
         norm_bound: B, bound on the norm of the reward function, centred and with range of width 1.
         failure_probability: alpha of the confidence bounds.
-        horizon: users in all; enters the confidence radius alone.
 
     Raises:
-        InvalidParameter: the spec does not report Grams.
+        InvalidParameter: the spec does not report Grams, or a constant is out of range.
 
     References:
         Dubey2021, Algorithm 3, Lemma 5, Theorem 1.
     """
 
     def __init__(
-        self,
-        spec: GPSpec,
-        *,
-        horizon: int,
-        norm_bound: float = 1.0,
-        failure_probability: float = 0.1,
+        self, spec: GPSpec, *, horizon: float, norm_bound: float = 1.0, failure_probability: float = 0.1
     ) -> None:
         if not spec.report_gram:
             raise InvalidParameter("Algorithm 3 reports Grams: build the spec with report_gram=True")
         super().__init__(spec)
-        self.horizon = horizon
-        self.norm_bound = norm_bound
-        self.failure_probability = failure_probability
+        self.horizon = _checks.number(horizon, name="horizon")
+        self.norm_bound = _checks.number(norm_bound, name="norm_bound", exclusive=False)
+        self.failure_probability = _checks.probability(failure_probability, name="failure_probability")
         self._total = np.zeros(spec.release.mechanism.size, dtype=np.int64)
 
-    def _open_version(self) -> int:
+    def add(self, _version: int, n: int, sums: IntArray) -> None:
         """Sums are not kept apart by version: there may be as many versions as users."""
-        self._counts.append(0)
-        return len(self._counts) - 1
+        self._total += sums
+        self.reports += n
 
-    def _add(self, version: int, count: int, values: IntArray) -> None:
-        self._total += values
-        self._counts[version] += count
+    def refine(self) -> None:
+        """Everything is computed when it is published."""
 
-    def publish(self) -> PublishedWeights:
+    def publish(self, spec: GPSpec, version: int, _coins: PublicCoins) -> PublishedWeights:
         """Shifted Gram, weights and radius from all reports so far."""
-        m, release = self.spec.features.n_features, self.spec.release
+        m, release = spec.features.n_features, spec.release
         total = np.asarray(self._total * RELEASE_UNIT, dtype=np.float64)
         gram, vector = release.mechanism.from_coordinates(total)
-        growth = math.sqrt(max(1, self.n_reports))
+        growth = math.sqrt(max(1, self.reports))
         tail = math.sqrt(2.0 * math.log(2.0 * self.horizon / self.failure_probability))
         spectral = growth * release.gram_noise_sd * (math.sqrt(2.0 * m) + tail)
         shifted = gram + 2.0 * spectral * np.eye(m)
@@ -88,8 +84,4 @@ class Dubey2021LocalServer(GPUCBServer):
             + self.norm_bound * math.sqrt(3.0 * spectral)
             + growth * release.vector_noise_sd * (math.sqrt(m) + tail) / math.sqrt(spectral)
         )
-        if self.n_reports:
-            self._posterior = WeightPosterior(
-                mean=weights, factor=factor, supports=self.spec.features.supports
-            )
-        return PublishedWeights(version=self._open_version(), mean=weights, factor=factor, radius=radius)
+        return PublishedWeights(version=version, mean=weights, factor=factor, radius=radius)

@@ -21,11 +21,14 @@ Privacy: epsilon-LDP for one report a user (sensitivity 4 in L1 over U and V tog
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.local.learners.base import CellSums, grown
+from dpbandits.local.contract.spec import Spec
+from dpbandits.local.learners.base import VersionSums, grown
+from dpbandits.local.learners.elimination import EliminatingLearner
 from dpbandits.models.trees.partition import DyadicPartition
 
 __all__ = ["Ma2025Constants", "Ma2025Rule"]
@@ -48,7 +51,7 @@ class Ma2025Constants:
     bias: float | None = None
 
 
-class Ma2025Rule:
+class Ma2025Rule(EliminatingLearner):
     """State of Algorithm 2: arrays over nodes and arms.
 
     Args:
@@ -58,6 +61,9 @@ class Ma2025Rule:
         max_leaves: no split beyond this many leaves.
     """
 
+    Constants = Ma2025Constants
+    constants: Ma2025Constants
+
     def __init__(
         self,
         *,
@@ -66,10 +72,7 @@ class Ma2025Rule:
         constants: Ma2025Constants,
         max_leaves: int = 4096,
     ) -> None:
-        self.partition = partition
-        self.n_arms = n_arms
-        self.constants = constants
-        self.max_leaves = max_leaves
+        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
         n, epsilon, dim = constants.n_users, constants.epsilon, partition.dim
         effective = max(2.0, n * min(1.0, epsilon) ** 2)
         self._log_term = math.sqrt(2.0 * math.log2(effective))
@@ -84,24 +87,25 @@ class Ma2025Rule:
             )
         )
         shape = (partition.n_nodes, n_arms)
-        self._active = np.ones(shape)
         self._count, self._reward = np.zeros(shape), np.zeros(shape)
         self._users = np.zeros((partition.n_nodes, 1))
 
-    def active(self) -> BoolArray:
-        """(L, K) arms not yet dropped."""
-        return np.asarray(self._active[self.partition.leaves] > 0)
-
-    def weights(self) -> FloatArray:
-        """Uniform over the arms left."""
-        active = self._active[self.partition.leaves]
-        return np.asarray(active / active.sum(axis=1, keepdims=True))
+    @classmethod
+    def of(cls, spec: Spec) -> Self:
+        """A fresh rule for the spec; TypeError where its constants are not those of the rule."""
+        constants = cls.Constants(n_users=spec.n_users or 1, epsilon=spec.epsilon, **spec.constants)
+        return cls(
+            partition=spec.partition(),
+            n_arms=spec.n_arms,
+            max_leaves=spec.max_leaves,
+            constants=constants,
+        )
 
     def assign(self, normals: FloatArray) -> IntArray:
         """An arm left, by the public coin: not in the paper, whose users choose."""
         return np.asarray(np.where(self.active(), normals, -np.inf).argmax(axis=1))
 
-    def learn(self, sums: CellSums) -> None:
+    def learn(self, sums: VersionSums) -> None:
         """Add a version's U and V = (signed + U)/2."""
         leaves = sums.leaves
         reward = (sums.signed + sums.count) / 2.0
@@ -130,21 +134,16 @@ class Ma2025Rule:
         bias = 2.0 * math.sqrt(dim) if self.constants.bias is None else self.constants.bias
         return np.asarray(bias * 2.0 ** (-self.partition.depth[leaves] / dim))[:, None]
 
-    def refine(self) -> None:
-        """Drop arms, then replace bins by their children."""
-        leaves, active = self.partition.leaves, self.active()
+    def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Estimates, max(radius r, tau), and where r < tau."""
         mean, radius, tau = self.intervals()
-        width = np.maximum(self.constants.radius * radius, tau)
-        floor = np.where(active, mean - width, -np.inf).max(axis=1)
-        active &= ~(mean + width < floor[:, None])
-        self._active[leaves] = active
-        narrow = (~active | (radius < tau)).all(axis=1)
-        chosen = leaves[narrow & (self.partition.depth[leaves] < self._max_depth)]
-        chosen = chosen[: self.max_leaves - len(leaves)]
-        if len(chosen):
-            children = self.partition.split(chosen)
-            nodes = self.partition.n_nodes
-            self._active, self._count = grown(self._active, nodes), grown(self._count, nodes)
-            self._reward, self._users = grown(self._reward, nodes), grown(self._users, nodes)
-            for side in (0, 1):
-                self._active[children[:, side]] = self._active[chosen]
+        return mean, np.maximum(self.constants.radius * radius, tau), radius < tau
+
+    def may_split(self, leaves: IntArray) -> BoolArray:
+        """Down to the largest depth."""
+        return np.asarray(self.partition.depth[leaves] < self._max_depth)
+
+    def grow(self, n_nodes: int) -> None:
+        """Children start anew."""
+        self._count, self._reward = grown(self._count, n_nodes), grown(self._reward, n_nodes)
+        self._users = grown(self._users, n_nodes)

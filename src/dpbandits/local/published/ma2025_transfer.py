@@ -27,7 +27,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.local.learners.base import CellSums, grown
+from dpbandits.local.learners.base import VersionSums, grown
 from dpbandits.local.published.ma2025 import Ma2025Constants, Ma2025Rule
 from dpbandits.models.trees.partition import DyadicPartition
 
@@ -62,6 +62,8 @@ class Ma2025TransferRule(Ma2025Rule):
         InvalidParameter: the two lists of sources differ in length.
     """
 
+    Constants = Ma2025TransferConstants
+
     def __init__(
         self,
         *,
@@ -86,7 +88,7 @@ class Ma2025TransferRule(Ma2025Rule):
         self._crowd_count, self._crowd_reward = np.zeros(shape), np.zeros(shape)
         self._crowd_users = np.zeros((partition.n_nodes, 1, len(sizes)))
 
-    def learn(self, sums: CellSums, *, crowd: int = 0) -> None:
+    def learn(self, sums: VersionSums, *, crowd: int = 0) -> None:
         """Add a version's U and V.
 
         Args:
@@ -117,10 +119,9 @@ class Ma2025TransferRule(Ma2025Rule):
         mean = np.clip((weight * self._crowd_reward[leaves]).sum(axis=2) / safe, 0.0, 1.0)
         return np.where(known, mean, 0.5), radius, self._tau(leaves)
 
-    def refine(self) -> None:
-        """Drop arms, then replace bins by their children."""
-        super().refine()
-        nodes = self.partition.n_nodes
-        self._crowd_count = grown(self._crowd_count, nodes)
-        self._crowd_reward = grown(self._crowd_reward, nodes)
-        self._crowd_users = grown(self._crowd_users, nodes)
+    def grow(self, n_nodes: int) -> None:
+        """Children start anew."""
+        super().grow(n_nodes)
+        self._crowd_count = grown(self._crowd_count, n_nodes)
+        self._crowd_reward = grown(self._crowd_reward, n_nodes)
+        self._crowd_users = grown(self._crowd_users, n_nodes)

@@ -14,19 +14,24 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, MissingExtra
-from dpbandits.local.contract.reports import HEADER_BYTES, PublishedArms, Records
+from dpbandits.local.contract.gp_spec import GPSpec
+from dpbandits.local.contract.reports import HEADER_BYTES, Contract, Published, Records
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.server.counting import Absorbed, ReportCounts
 from dpbandits.local.server.nonces import Nonces
 
 __all__ = ["aggregate", "read_counts", "read_records", "sums_digest", "write_counts", "write_reports"]
+
+_KIND = "local.report_counts"
+
+PublishedT = TypeVar("PublishedT", bound=Published)
 
 _MAGIC = b"DPBREP1\n"
 _HEAD = len(_MAGIC) + 4
@@ -77,18 +82,18 @@ def read_records(path: str | os.PathLike[str]) -> tuple[Records, int]:
 
 def aggregate(
     paths: Iterable[str | os.PathLike[str]],
-    spec: Spec,
-    policies: Sequence[PublishedArms],
+    spec: Contract[PublishedT],
+    published: Sequence[PublishedT],
     *,
     cluster: Any = None,
     without: Mapping[int, Nonces] | None = None,
-) -> tuple[ReportCounts, Absorbed]:
+) -> tuple[ReportCounts[PublishedT], Absorbed]:
     """Count the reports of files.
 
     Args:
         paths: report files; their order decides which of two equal nonces counts.
         spec: the public contract.
-        policies: the published versions that the reports may answer.
+        published: the versions that the reports may answer.
         cluster: address of a Dask scheduler, or a `distributed.Client` of one; None: this process.
         without: nonces by version of reports counted elsewhere (`Server.nonces`, `ReportCounts.nonces`); they
             are dropped here as repeated, so that the counts can be merged there.
@@ -101,7 +106,7 @@ def aggregate(
         MissingExtra: a cluster is asked for and the extra `cluster` is not installed.
     """
     files = [str(path) for path in paths]
-    contract = (spec.to_json(), [policy.to_json(spec) for policy in policies])
+    contract = (spec.to_json(), [version.to_json(spec) for version in published])
     known = dict(without or {})
     if cluster is None:
         return _aggregate(files, contract, known, lambda jobs: [_count(job) for job in jobs])
@@ -120,7 +125,7 @@ def aggregate(
             client.close()
 
 
-def sums_digest(counts: ReportCounts) -> str:
+def sums_digest(counts: ReportCounts[Any]) -> str:
     """A digest of all sums, numbers and nonces: equal exactly where the counts are."""
     digest = hashlib.blake2b(digest_size=16)
     for name, array in sorted(counts.to_arrays().items()):
@@ -130,13 +135,13 @@ def sums_digest(counts: ReportCounts) -> str:
     return digest.hexdigest()
 
 
-def write_counts(path: str | os.PathLike[str], counts: ReportCounts) -> None:
+def write_counts(path: str | os.PathLike[str], counts: ReportCounts[Any]) -> None:
     """Keep counts in a state file."""
     from dpbandits.state import State, write_state
 
     spec = counts.spec
-    policies = [version.policy.to_json(spec) for _, version in sorted(counts.versions.items())]
-    public = {"spec": spec.to_json(), "policies": policies}
+    published = [version.published.to_json(spec) for _, version in sorted(counts.versions.items())]
+    public = {"spec": spec.to_json(), "policies": published}
     state = State(
         kind=_KIND,
         version=1,
@@ -148,7 +153,7 @@ def write_counts(path: str | os.PathLike[str], counts: ReportCounts) -> None:
     write_state(Path(path), state)
 
 
-def read_counts(path: str | os.PathLike[str]) -> ReportCounts:
+def read_counts(path: str | os.PathLike[str]) -> ReportCounts[Any]:
     """Counts as `write_counts` kept them.
 
     Raises:
@@ -161,30 +166,27 @@ def read_counts(path: str | os.PathLike[str]) -> ReportCounts:
     if state.kind != _KIND or state.version != 1:
         raise IncompatibleState("expected the counts of reports")
     with reading("the counts of reports", IncompatibleState):
-        spec = Spec.from_json(state.public["spec"])
-        policies = [PublishedArms.from_json(text, spec) for text in state.public["policies"]]
+        spec, published = _read((state.public["spec"], state.public["policies"]))
     arrays = {name.replace(".", "/"): array for name, array in state.arrays.items()}
-    return ReportCounts.from_arrays(spec, policies, arrays)
+    return ReportCounts.from_arrays(spec, published, arrays)
 
-
-_KIND = "local.report_counts"
 
 _Contract = tuple[str, list[str]]
 
 
 def _aggregate(
     files: list[str], contract: _Contract, known: dict[int, Nonces], mapped: Any
-) -> tuple[ReportCounts, Absorbed]:
-    spec, policies = _read(contract)
+) -> tuple[ReportCounts[Any], Absorbed]:
+    spec, published = _read(contract)
     parts: list[_Part] = mapped([(file, contract, known) for file in files]) if files else []
     again = _repeated(parts)
     if again:
         jobs = [(files[index], contract, _both(known, more)) for index, more in sorted(again.items())]
         for index, part in zip(sorted(again), mapped(jobs), strict=True):
             parts[index] = part
-    whole, tally = ReportCounts(spec, policies), Absorbed()
+    whole, tally = ReportCounts(spec, published), Absorbed()
     for part in parts:
-        whole.merge(ReportCounts.from_arrays(spec, policies, part.arrays))
+        whole.merge(ReportCounts.from_arrays(spec, published, part.arrays))
         tally.add(part.tally)
     return whole, tally
 
@@ -201,8 +203,8 @@ def _both(left: dict[int, Nonces], right: dict[int, Nonces]) -> dict[int, Nonces
 def _count(job: tuple[str, _Contract, dict[int, Nonces]]) -> _Part:
     """Count one file: what a worker does."""
     file, contract, without = job
-    spec, policies = _read(contract)
-    counts, tally = ReportCounts(spec, policies), Absorbed()
+    spec, published = _read(contract)
+    counts, tally = ReportCounts(spec, published), Absorbed()
     records, torn = read_records(file)
     for start in range(0, len(records), _CHUNK):
         chunk = np.ascontiguousarray(records[start : start + _CHUNK])
@@ -211,9 +213,11 @@ def _count(job: tuple[str, _Contract, dict[int, Nonces]]) -> _Part:
     return _Part(counts.to_arrays(), tally)
 
 
-def _read(contract: _Contract) -> tuple[Spec, list[PublishedArms]]:
-    spec = Spec.from_json(contract[0])
-    return spec, [PublishedArms.from_json(text, spec) for text in contract[1]]
+def _read(contract: _Contract) -> tuple[Contract[Any], list[Any]]:
+    """The spec of either kind, and what was published under it."""
+    text, published = contract
+    spec: Contract[Any] = (Spec if '"PartitionBanditSpec"' in text else GPSpec).from_json(text)
+    return spec, [spec.read_published(version) for version in published]
 
 
 def _repeated(parts: list[_Part]) -> dict[int, dict[int, Nonces]]:

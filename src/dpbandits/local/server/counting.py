@@ -1,15 +1,15 @@
 """Counting reports: sums of integers, version by version, that shards can add up.
 
 What a server keeps of the reports that answer one published version are integer sums, their number
-and their nonces. Sums of shards that answer the same versions of the same policies add up to the sums of
-one process, bit for bit. Shards of another lineage (another spec, or another policy under the same version
+and their nonces. Sums of shards that answer the same published versions add up to the sums of one
+process, bit for bit. Shards of another lineage (another spec, or something else published under the same
 number) are refused, and so are shards that hold a report both: it would count twice.
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,17 @@ from numpy.typing import NDArray
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
-from dpbandits.local.contract.reports import HEADER_BYTES, PublishedArms, Records, parse
+from dpbandits.local.contract.gp_spec import GPSpec
+from dpbandits.local.contract.reports import HEADER_BYTES, Contract, Countable, Published, Records, parse
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.server.nonces import Nonces, NonceSet
-from dpbandits.privacy.reports import ReportMechanism
 
 __all__ = ["Absorbed", "OpenVersion", "ReportCounts"]
 
 # Sums beyond it are of no crowd, and could overflow when they are added.
 _LARGEST_SUM = 1 << 53
+
+PublishedT = TypeVar("PublishedT", bound=Published)
 
 _NO_NONCES: Nonces = np.zeros(0, dtype=np.uint64)
 
@@ -55,22 +57,20 @@ class Absorbed:
 
 
 @dataclass(kw_only=True)
-class OpenVersion:
+class OpenVersion(Generic[PublishedT]):
     """A published version whose reports are still accepted.
 
     Attributes:
-        policy: as published.
-        leaves: (L,) nodes that are its bins.
+        published: as it was.
         mechanisms: one a class of epsilon.
-        lineage: digest of the policy: equal for equal versions only.
+        lineage: digest of what was published: equal for equal versions only.
         nonces: of all reports counted, also of those whose sums were taken.
         sums: integer sums of reports not yet taken, one a class; None: none.
         n: how many reports they are, one a class.
     """
 
-    policy: PublishedArms
-    leaves: IntArray
-    mechanisms: tuple[ReportMechanism, ...]
+    published: PublishedT
+    mechanisms: tuple[Countable, ...]
     lineage: bytes
     sums: list[IntArray | None]
     n: list[int]
@@ -82,7 +82,7 @@ class OpenVersion:
         self.sums[kind] = sums.copy() if before is None else before + sums
         self.n[kind] += n
 
-    def take(self) -> list[tuple[ReportMechanism, IntArray, int]]:
+    def take(self) -> list[tuple[Countable, IntArray, int]]:
         """Mechanism, sums and number of reports of every class that has any; they start from zero again."""
         taken = [
             (mechanism, sums, n)
@@ -93,43 +93,43 @@ class OpenVersion:
         return taken
 
 
-class ReportCounts:
+class ReportCounts(Generic[PublishedT]):
     """The counts of one server, or of one shard of it.
 
     Args:
         spec: the public contract.
-        policies: the published versions that reports may answer.
+        published: the versions that reports may answer.
 
     Raises:
-        InvalidParameter: not a spec, or not policies.
+        InvalidParameter: not a spec, or not what its server publishes.
         IncompatibleState: as `open`.
 
     Example:
-        >>> from dpbandits.domains import Box
-        >>> from dpbandits.local import Client, Server
-        >>> spec = Spec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=1.0)
-        >>> policy, reports = Server(spec).publish(), []
+        >>> import dpbandits as dpb
+        >>> spec = dpb.local.Spec(
+        ...     domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+        >>> published, reports = dpb.local.Server(spec).publish(), []
         >>> for _ in range(4):
-        ...     client = Client(spec)
-        ...     reports.append(client.privatize([0.3], client.choose(policy, [0.3]), reward=1.0))
-        >>> left, right = ReportCounts(spec, [policy]), ReportCounts(spec, [policy])
+        ...     client = dpb.local.Client(spec)
+        ...     arm = client.choose(published, [0.3])
+        ...     reports.append(client.report(1.0))
+        >>> left, right = ReportCounts(spec, [published]), ReportCounts(spec, [published])
         >>> left.absorb(reports[:2]).accepted, right.absorb(reports[2:]).accepted
         (2, 2)
         >>> left.merge(right)
         4
     """
 
-    def __init__(self, spec: Spec, policies: Iterable[PublishedArms] = ()) -> None:
-        if not isinstance(spec, Spec):
-            raise InvalidParameter(f"spec: expected a Spec, got {type(spec).__name__}")
+    def __init__(self, spec: Contract[PublishedT], published: Iterable[PublishedT] = ()) -> None:
+        if not isinstance(spec, Spec | GPSpec):
+            raise InvalidParameter(f"spec: expected a Spec or a GPSpec, got {type(spec).__name__}")
         self.spec = spec
-        self.versions: dict[int, OpenVersion] = {}
-        self._digest = spec.digest
-        self._class_bytes = 1 if spec.epsilons else 0
-        with reading("published policies"):
-            given = list(policies)
-        for policy in given:
-            self.open(policy)
+        self.versions: dict[int, OpenVersion[PublishedT]] = {}
+        self._class_bytes = 1 if spec.classes else 0
+        with reading("published versions"):
+            given = list(published)
+        for version in given:
+            self.open(version)
 
     @property
     def nbytes(self) -> int:
@@ -144,26 +144,25 @@ class ReportCounts:
         """Reports counted and not yet taken."""
         return sum(sum(version.n) for version in self.versions.values())
 
-    def open(self, policy: PublishedArms) -> None:
-        """Accept reports that answer this policy from now on.
+    def open(self, published: PublishedT) -> None:
+        """Accept reports that answer this from now on.
 
         Raises:
-            InvalidParameter: not a policy.
-            IncompatibleState: the policy does not fit the spec, or another one has its version number.
+            InvalidParameter: nothing that the spec's server publishes.
+            IncompatibleState: it does not fit the spec, or another one has its version number.
         """
-        if not isinstance(policy, PublishedArms):
-            raise InvalidParameter(f"policies: expected a PublishedArms, got {type(policy).__name__}")
-        policy.check(self.spec)
-        lineage = hashlib.blake2b(policy.to_json(self.spec).encode(), digest_size=16).digest()
-        known = self.versions.get(policy.version)
+        with reading("a published version of the spec"):
+            published.check(self.spec)
+            text = published.to_json(self.spec)
+        lineage = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        known = self.versions.get(published.version)
         if known is not None:
             if known.lineage != lineage:
-                raise IncompatibleState(f"version {policy.version} is another policy here: another lineage")
+                raise IncompatibleState(f"version {published.version} is another one here: another lineage")
             return
-        mechanisms = self.spec.mechanisms_for(len(policy.splits) + 1)
-        self.versions[policy.version] = OpenVersion(
-            policy=policy,
-            leaves=self.spec.partition(policy.splits).leaves,
+        mechanisms = self.spec.counted_by(published)
+        self.versions[published.version] = OpenVersion(
+            published=published,
             mechanisms=mechanisms,
             lineage=lineage,
             sums=[None] * len(mechanisms),
@@ -220,16 +219,16 @@ class ReportCounts:
     @classmethod
     def from_arrays(
         cls,
-        spec: Spec,
-        policies: Iterable[PublishedArms],
+        spec: Contract[PublishedT],
+        published: Iterable[PublishedT],
         arrays: Mapping[str, NDArray[Any]],
     ) -> Self:
         """Counts from `to_arrays`.
 
         Raises:
-            IncompatibleState: the arrays are not those of this spec and these policies.
+            IncompatibleState: the arrays are not those of this spec and these versions.
         """
-        counts = cls(spec, policies)
+        counts = cls(spec, published)
         open_versions = {str(number): version for number, version in counts.versions.items()}
         for name, array in arrays.items():
             number, _, rest = name.partition("/")
@@ -258,14 +257,14 @@ class ReportCounts:
                 raise IncompatibleState("the counts hold more reports than nonces: a report counts once")
         return counts
 
-    def check_merge(self, other: "ReportCounts") -> None:
+    def check_merge(self, other: "ReportCounts[PublishedT]") -> None:
         """Refuse what `merge` would refuse, and change nothing.
 
         Raises:
             IncompatibleState: as for `merge`.
             ProtocolError: as for `merge`.
         """
-        if other.spec != self.spec:
+        if other.spec.to_json() != self.spec.to_json():
             raise IncompatibleState("the counts belong to another spec")
         for number, version in other.versions.items():
             if not len(version.nonces):
@@ -282,14 +281,14 @@ class ReportCounts:
                     "(`without` of `aggregate`)"
                 )
 
-    def merge(self, other: "ReportCounts") -> int:
+    def merge(self, other: "ReportCounts[PublishedT]") -> int:
         """Add another shard's counts; the sums are those of one process.
 
         Returns:
             Reports counted and not yet taken.
 
         Raises:
-            IncompatibleState: another spec, a version that is not open here, or another policy under its
+            IncompatibleState: another spec, a version that is not open here, or another one under its
                 number. Nothing was changed.
             ProtocolError: some report is in both shards. Nothing was changed.
         """
@@ -325,7 +324,7 @@ class ReportCounts:
         tally.malformed += int((lengths >= 0).sum())
 
     def _absorb_records(self, records: Records, tally: Absorbed, without: dict[int, Nonces]) -> None:
-        sound, versions, nonces, payloads = parse(records, self._digest)
+        sound, versions, nonces, payloads = parse(records, self.spec)
         if not sound.all():
             tally.foreign += int((~sound).sum())
             versions, nonces, payloads = versions[sound], nonces[sound], payloads[sound]
@@ -339,7 +338,7 @@ class ReportCounts:
             self._absorb_version(version, mine, ids, tally, without.get(number, _NO_NONCES))
 
     def _absorb_version(
-        self, version: OpenVersion, payloads: Records, ids: Nonces, tally: Absorbed, without: Nonces
+        self, version: OpenVersion[PublishedT], payloads: Records, ids: Nonces, tally: Absorbed, without: Nonces
     ) -> None:
         """Reports of one version: those that no device sends go first, then repeated ones, in their order."""
         if not self._class_bytes:
@@ -366,13 +365,12 @@ class ReportCounts:
                 version.add(kind, mechanism.aggregate(np.ascontiguousarray(mine)), len(mine))
 
     @staticmethod
-    def _valid(mechanism: ReportMechanism, payloads: Records) -> BoolArray:
+    def _valid(mechanism: Countable, payloads: Records) -> BoolArray:
         if mechanism.report_bytes != payloads.shape[1]:
             return np.zeros(len(payloads), dtype=np.bool_)
         return mechanism.valid(np.ascontiguousarray(payloads))
 
 
-def _sums_shape(mechanism: ReportMechanism) -> tuple[int, ...]:
+def _sums_shape(mechanism: Countable) -> tuple[int, ...]:
     """Shape of a mechanism's integer sums."""
-    nobody = np.zeros(mechanism.n_cells, dtype=np.int64)
-    return mechanism.simulate(nobody, nobody, np.random.default_rng(0)).shape
+    return mechanism.aggregate(np.zeros((0, mechanism.report_bytes), dtype=np.uint8)).shape

@@ -4,224 +4,201 @@ A device forgets a report when the server has confirmed it, so the server must n
 Everything a server knows follows from its reports, their order and the points at which it published; that
 is what is kept, and a new process rebuilds the server from it, every published version included.
 
-Two files in a folder of mode 0700, and a lock that one server holds as long as it lives:
+A folder of mode 0700 holds `reports.log`, a `Journal` with its end, and a lock that one server holds as long as
+it lives. A record stands for an accepted call: reports absorbed, a version published (with the digest of its
+numbers), counts merged, a source or a target attached (with the sums that it handed over). A call is written
+down first and taken then, so a record that an interrupted append left is taken by the next call; a version is
+written down when it has been computed, and before it is returned.
 
-- `reports.log`: records, one an accepted call: reports absorbed, a version published, counts merged, a source
-  or a target attached (with the sums that it handed over). A record is its length, its kind, its content and
-  a digest chained to the record before;
-- `reports.end`: length and last digest of what was confirmed, replaced atomically after the log is on disk.
-
-What lies behind the end was never confirmed, and the next record is written over it. What lies before it
-must be there and unchanged: anything else is refused. Reports are private by themselves, so the folder
-holds no raw data. An old copy of the whole folder cannot be told from the newest one: it forgets reports
-and reveals nothing.
+Reports are private by themselves, so the folder holds no raw data. An old copy of the whole folder cannot be
+told from the newest one: it forgets reports and reveals nothing.
 """
 
 import hashlib
+import io
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, ProtocolError, StateError
-from dpbandits.local.server.log import (
-    ABSORB,
-    COUNT,
-    DIGEST_BYTES,
-    FRAME,
-    MERGE,
-    PUBLISH,
-    SOURCE,
-    STARTED,
-    TARGET,
-    Mark,
-    batch_of,
-    damaged,
-    digest_of,
-    held,
-    overwrite,
-    records_in,
-)
-from dpbandits.state.files import replace_durably, sync_directory, write_durably
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits._reading import reading
+from dpbandits.errors import CorruptState, IncompatibleState, ProtocolError, StateError
+from dpbandits.local.contract.reports import Contract, Published, PublishedArms
+from dpbandits.local.contract.sources import SourceSpec
+from dpbandits.local.contract.spec import Spec
+from dpbandits.local.learners.evidence import SourceEvidence, SourceSums
+from dpbandits.local.server.counting import Absorbed, ReportCounts
+from dpbandits.local.server.server import Server
+from dpbandits.models.trees.messages import Gaussians
+from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.state.container import State
+from dpbandits.state.files import locked
+from dpbandits.state.format import decode, encode
+from dpbandits.state.holder import Held, Holder, in_turn
+from dpbandits.state.journal import Journal
 
 if TYPE_CHECKING:
-    from dpbandits.local.contract.reports import PublishedArms
-    from dpbandits.local.contract.sources import SourceSpec
-    from dpbandits.local.server.counting import ReportCounts
-    from dpbandits.local.server.server import Server
+    from dpbandits.state.journal import Record
 
-__all__ = ["DurableServer", "Recorded"]
+__all__ = ["DurableServer"]
 
-_HEADER = b"dpbandits server log 1\n"
-_END = struct.Struct(f"<Q{DIGEST_BYTES}s")
+PublishedT = TypeVar("PublishedT", bound=Published)
 
-ResultT = TypeVar("ResultT")
-TallyT_co = TypeVar("TallyT_co", covariant=True)
-PolicyT_co = TypeVar("PolicyT_co", bound="_Versioned", covariant=True)
+_ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _STARTED = b"A", b"P", b"M", b"S", b"T", b"V"
 
+_COUNT = struct.Struct("<I")
 
-class _Versioned(Protocol):
-    @property
-    def version(self) -> int:
-        """Counts up."""
+_KIND, _LOG = "local reports", "reports.log"
+_COUNTS, _SUMS, _EVIDENCE = "local.merged", "local.source_sums", "local.target_evidence"
 
 
-class Recorded(Protocol[TallyT_co, PolicyT_co]):
-    """What is rebuilt: `Server`, `GPUCBServer` or `Dubey2021LocalServer`, freshly made."""
-
-    def absorb(self, reports: Sequence[bytes]) -> TallyT_co:
-        """Count reports."""
-
-    def publish(self) -> PolicyT_co:
-        """The current policy."""
-
-
-class DurableServer(Generic[TallyT_co, PolicyT_co]):
-    """A server and its log.
-
-    Args:
-        server: a fresh server; its spec's public seed makes it rebuild what it decided.
-        folder: made where it does not exist.
-        spec_digest: of the spec, so that a log is never replayed for another one.
-
-    Raises:
-        StateError: another server uses the folder, or it cannot be used.
-        ProtocolError: the server has done something before.
-        CorruptState: the log was changed or cut.
-        IncompatibleState: the log is another spec's, or this machine rebuilds a version otherwise than it
-            was published.
+class DurableServer(Held, Generic[PublishedT]):
+    """A server and its log; `open` makes or finds them.
 
     Example:
         >>> import tempfile
-        >>> from dpbandits.domains import Box
-        >>> from dpbandits.local import Client, Spec, Server
-        >>> spec = Spec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=1.0)
-        >>> folder, client = tempfile.mkdtemp(), Client(spec)
-        >>> with DurableServer(Server(spec), folder, spec_digest=spec.digest) as server:
+        >>> import dpbandits as dpb
+        >>> spec = dpb.local.Spec(
+        ...     domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+        >>> folder, client = tempfile.mkdtemp(), dpb.local.Client(spec)
+        >>> with DurableServer.open(spec, folder) as server:
         ...     arm = client.choose(server.publish(), [0.3])
-        ...     report = client.privatize([0.3], arm, reward=1.0)
+        ...     report = client.report(1.0)
         ...     server.absorb([report]).accepted
         1
-        >>> with DurableServer(Server(spec), folder, spec_digest=spec.digest) as server:
+        >>> with DurableServer.open(spec, folder) as server:
         ...     server.absorb([report]).repeated
         1
     """
 
-    def __init__(
-        self, server: Recorded[TallyT_co, PolicyT_co], folder: str | os.PathLike[str], *, spec_digest: bytes
-    ) -> None:
-        self._server = server
-        self._folder = Path(folder)
-        self._process = os.getpid()
-        self._version: int | None = None
-        self._attempt: tuple[Mark, Callable[[], object] | None] | None = None
+    _moving: ClassVar[str] = "One server writes one log: open the folder elsewhere when this one is closed"
+
+    def __init__(self, spec: Contract[PublishedT], folder: Path, files: ExitStack) -> None:
+        self._server = Server(spec)
+        self._holder = Holder(what="server")
+        self._files = files
+        self._changes = self._server.changes
         self._unrecorded: tuple[bytes, bytes] | None = None
-        self._changes: int | None = None
-        self._told: PublishedArms | None = None
-        if self._now():
-            raise ProtocolError("expected a fresh server: what it did before is in no log")
+        log = {"path": folder / _LOG, "kind": _KIND, "subject": spec.digest.hex()}
+        # Whatever of the two is missing where the other holds records, `create` refuses.
+        both = (folder / _LOG).exists() and (folder / f"{_LOG}.end").exists()
+        self._journal = Journal(**log) if both else Journal.create(**log)  # type: ignore[arg-type]
+        self._closed = False
+
+    @classmethod
+    def open(cls, spec: Contract[PublishedT], folder: str | os.PathLike[str]) -> Self:
+        """The server of a folder, with all that it was told before.
+
+        Args:
+            spec: the public contract; its public seed makes the server rebuild what it decided.
+            folder: made where it does not exist.
+
+        Raises:
+            StateError: another server uses the folder, or it cannot be used.
+            CorruptState: the log was changed or cut.
+            IncompatibleState: the log is another spec's or an older layout's, or this machine rebuilds a
+                version otherwise than it was published.
+        """
+        where = Path(folder)
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            where.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StateError(f"the server's folder cannot be made: {error.strerror}") from None
-        self._lock: int | None = held(self._folder / "server.lock")
-        try:
-            self._mark = self._opened(_HEADER + hashlib.sha256(spec_digest).digest())
-            self._changes = self._now()
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as files:
+            files.enter_context(locked(where / "server.lock", wait=False))
+            server = cls(spec, where, files)
+            server._settle()
+            server._files = files.pop_all()
+        return server
 
-    # -- what a server does -------------------------------------------------------------------------
-
-    def absorb(self, reports: Sequence[bytes]) -> TallyT_co:
+    @in_turn
+    def absorb(self, reports: Sequence[bytes]) -> Absorbed:
         """As the server's own; returns when the reports are on disk. Then, and only then, confirm them.
 
         Raises:
-            OSError: the disk refused; nothing was counted. Send the batch again.
+            OSError: the disk refused. Send the batch again: what arrived counts as repeated.
         """
         self._settle()
         # what is no bytes counts as malformed, now and at every replay, like an empty report
         batch = [report if type(report) is bytes else b"" for report in reports]
-        lengths = b"".join(COUNT.pack(len(report)) for report in batch)
-        content = COUNT.pack(len(batch)) + lengths + b"".join(batch)
-        return self._logged(ABSORB, content, lambda: self._server.absorb(batch))
+        lengths = b"".join(_COUNT.pack(len(report)) for report in batch)
+        tally: Absorbed = self._write(_ABSORB, _COUNT.pack(len(batch)) + lengths + b"".join(batch))
+        return tally
 
-    def publish(self) -> PolicyT_co:
+    @in_turn
+    def publish(self) -> PublishedT:
         """As the server's own; a new version is on disk before it is returned."""
         self._settle()
-        policy = self._server.publish()
-        self._changes = self._now()
-        if policy.version != self._version:
-            self._published(PUBLISH, policy)
-            self._record_version()
-        return policy
+        published = self._server.publish()
+        if self._server.changes != self._changes:
+            self._note(_PUBLISH)
+        return published
 
-    def merge(self, counts: "ReportCounts") -> int:
+    @in_turn
+    def merge(self, counts: ReportCounts[PublishedT]) -> int:
         """As `Server.merge`; returns when the counts are on disk.
 
         Raises:
             IncompatibleState: as `Server.merge`; nothing was written.
-            ProtocolError: as `Server.merge`, or the server is of another kind; nothing was written.
+            ProtocolError: as `Server.merge`; nothing was written.
             OSError: the disk refused. Merge again; where it says that the reports are in both, they arrived.
         """
-        from dpbandits.local.server.records import counts_record
-
         self._settle()
-        server = self._partition_server()
-        server.check_merge(counts)
-        return self._logged(MERGE, counts_record(counts), lambda: server.merge(counts))
+        self._server.check_merge(counts)
+        added: int = self._write(_MERGE, _packed(_COUNTS, counts.spec, {}, counts.to_arrays()))
+        return added
 
-    def attach(self, source: "SourceSpec", server: "Server") -> "PublishedArms":
+    @in_turn
+    def attach(self, source: SourceSpec, server: Server[PublishedArms]) -> PublishedT:
         """As `Server.attach`; the source's sums are on disk before the new version is returned.
 
         Raises:
             IncompatibleState: as `Server.attach`; nothing was written.
-            ProtocolError: as `Server.attach`, or the server is of another kind; nothing was written.
+            ProtocolError: as `Server.attach`; nothing was written.
             OSError: the disk refused. Attach again.
         """
-        from dpbandits.local.server.records import sums_record
-
         self._settle()
-        mine = self._partition_server()
-        sums = mine._sums_of(source, server)
-        content = sums_record(source, sums)
-        policy = self._logged(SOURCE, content, lambda: self._start(mine._attach_sums(source, sums)))
-        self._record_version()
-        return policy
+        sums = self._server._sums_of(source, server)
+        arrays = {"signed": sums.signed, "count": sums.count, "reach": sums.reach}
+        return self._start(_SOURCE, _packed(_SUMS, source.target, {"source": source.to_json()}, arrays))
 
-    def attach_target(self, name: str, server: "Server") -> "PublishedArms":
+    @in_turn
+    def attach_target(self, name: str, server: Server[PublishedArms]) -> PublishedT:
         """As `Server.attach_target`; the evidence is on disk before the new version is returned.
 
         Raises:
             IncompatibleState: as `Server.attach_target`; nothing was written.
-            ProtocolError: as `Server.attach_target`, or the server is of another kind; nothing was written.
+            ProtocolError: as `Server.attach_target`; nothing was written.
             OSError: the disk refused. Attach again.
         """
-        from dpbandits.local.server.records import evidence_record
-
         self._settle()
-        mine, target, evidence = self._partition_server(), server.spec, server.evidence()
-        mine._check_target(name, target)
-        content = evidence_record(name, target, evidence)
-        policy = self._logged(
-            TARGET, content, lambda: self._start(mine._attach_evidence(name, target, evidence))
-        )
-        self._record_version()
-        return policy
+        target, evidence = server.spec, server.evidence()
+        if not isinstance(target, Spec):
+            raise ProtocolError("only servers of a `Spec` learn from each other")
+        self._server._check_target(name, target)
+        arrays = {
+            "splits": np.array(evidence.partition.splits, dtype=np.int64),
+            "precision": evidence.local.precision,
+            "moment": evidence.local.moment,
+        }
+        public = {"name": name, "target": target.to_json()}
+        return self._start(_TARGET, _packed(_EVIDENCE, target, public, arrays))
 
     @property
-    def server(self) -> Recorded[TallyT_co, PolicyT_co]:
+    def server(self) -> Server[PublishedT]:
         """The server itself, to look at: after a change behind the log every further call is refused."""
         return self._server
 
     def close(self) -> None:
         """Let another server have the folder."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._closed = True
+        self._files.close()
 
     def __enter__(self) -> Self:
         return self
@@ -234,158 +211,142 @@ class DurableServer(Generic[TallyT_co, PolicyT_co]):
     def __repr__(self) -> str:
         return f"DurableServer({self._server!r})"
 
-    def __reduce__(self) -> NoReturn:
-        raise ProtocolError("a DurableServer cannot be copied or pickled: one server writes one log")
-
     # -- writing --------------------------------------------------------------------------------------
 
-    def _now(self) -> int | None:
-        """How often the server was changed; None where it does not say."""
-        return getattr(self._server, "changes", None)
+    def _settle(self) -> None:
+        """Take what an earlier call, or an earlier process, wrote down; write what a call could not."""
+        if self._closed:
+            raise ProtocolError("the server was closed")
+        if self._server.changes != self._changes:
+            raise ProtocolError(
+                "the server was changed behind its log: open the folder again, and call absorb, merge and "
+                "attach on the DurableServer"
+            )
+        for record in self._journal.settle():
+            self._take(record)
+        if self._unrecorded is not None:
+            self._journal.append(*self._unrecorded)
+            self._unrecorded = None
 
-    def _partition_server(self) -> "Server":
-        from dpbandits.local.server.server import Server
-
-        if not isinstance(self._server, Server):
-            raise ProtocolError("only a `Server` merges counts and learns from sources")
-        return self._server
-
-    def _start(self, policy: "PublishedArms") -> "PublishedArms":
-        """Note a version that something attached has started."""
-        self._published(STARTED, policy)
-        return policy
-
-    def _published(self, kind: bytes, policy: "_Versioned") -> None:
-        """Note a version; `_record_version` writes its digest."""
-        self._unrecorded, self._version = (kind, digest_of(policy)), policy.version
-
-    def _logged(self, kind: bytes, content: bytes, apply: Callable[[], ResultT]) -> ResultT:
+    def _write(self, kind: bytes, content: bytes) -> Any:
         """Write a step down, then take it."""
-        self._append(kind, content, apply)
-        result = apply()
-        self._changes = self._now()
+        self._journal.append(kind, content)
+        result = self._STEPS[kind](self, content)
+        self._changes = self._server.changes
         return result
 
-    def _append(self, kind: bytes, content: bytes, apply: Callable[[], object] | None) -> None:
-        """Log, then end: each durable before the next."""
-        record = FRAME.pack(len(content), kind) + content
-        digest = hashlib.sha256(self._mark.digest + record).digest()
-        mark = Mark(self._mark.length + len(record) + DIGEST_BYTES, digest)
-        self._attempt = mark, apply
-        overwrite(self._log, self._mark.length, record + digest)
-        self._move_end(mark)
-        self._mark, self._attempt = mark, None
+    def _start(self, kind: bytes, content: bytes) -> PublishedT:
+        """Write down what was attached, then note the version that it has started."""
+        self._write(kind, content)
+        self._note(_STARTED)
+        return self._server.current
 
-    def _move_end(self, mark: Mark) -> None:
-        beside = self._end.with_name("reports.end.next")
-        write_durably(beside, _END.pack(*mark))
-        replace_durably(beside, self._end)
-
-    def _settle(self) -> None:
-        """Refuse foreign processes; finish or drop what an earlier call could not write."""
-        if os.getpid() != self._process:
-            raise ForkedState("this process was forked from the one that holds the server: open it here")
-        if self._lock is None:
-            raise ProtocolError("the server was closed")
-        if self._now() != self._changes:
-            raise ProtocolError(
-                "the server was changed behind its log: open the folder again with a fresh server, and call "
-                "absorb, merge and attach on the DurableServer"
-            )
-        if self._attempt is not None:
-            mark, apply = self._attempt
-            if self._read_end() == mark:  # it did arrive, though not surely for good
-                sync_directory(self._folder)
-                self._mark = mark
-                if apply is None:
-                    self._unrecorded = None
-                else:
-                    apply()
-                    self._changes = self._now()
-            self._attempt = None
-        self._record_version()
-
-    def _record_version(self) -> None:
-        if self._unrecorded is not None:
-            self._append(*self._unrecorded, None)
-            self._unrecorded = None
+    def _note(self, kind: bytes) -> None:
+        """Write down a version that was computed; where that fails, before anything else is."""
+        self._changes = self._server.changes
+        self._unrecorded = kind, _digest_of(self._server.current)
+        self._journal.append(*self._unrecorded)
+        self._unrecorded = None
 
     # -- reading --------------------------------------------------------------------------------------
 
-    def _opened(self, header: bytes) -> Mark:
-        """Make the two files, or replay them."""
-        if not self._end.exists():
-            if self._log.exists() and self._log.stat().st_size > len(header):
-                raise CorruptState("the server's folder lacks `reports.end`: restore it from a backup")
-            first = Mark(len(header), hashlib.sha256(header).digest())
-            write_durably(self._log, header)
-            self._move_end(first)
-            return first
-        mark = self._read_end()
-        at = Mark(len(header), hashlib.sha256(header).digest())
-        try:
-            if self._log.stat().st_size < mark.length:  # asked first: a forged length must not cost memory
-                raise damaged()
-            with self._log.open("rb") as file:
-                data = file.read(mark.length)
-        except FileNotFoundError:
-            raise damaged() from None
-        if len(data) != mark.length or data[: len(_HEADER)] != _HEADER:
-            raise damaged()
-        if data[: len(header)] != header:
-            raise IncompatibleState("the log belongs to another spec: choose another folder")
-        records = []
-        for kind, content, after in records_in(data, at):
-            records.append((kind, content))
-            at = after
-        if at != mark:
-            raise damaged()
-        for kind, content in records:
-            self._replay(kind, content)
-        return mark
+    def _take(self, record: "Record") -> None:
+        """Take a recorded step, unless it was taken before its append raised."""
+        if self._unrecorded == record:
+            self._unrecorded = None
+            return
+        step = self._STEPS.get(record.kind)
+        if step is None:
+            raise CorruptState("the server's log holds a record of another kind: use the release of its writer")
+        step(self, record.content)
+        self._changes = self._server.changes
 
-    def _replay(self, kind: bytes, content: bytes) -> None:
-        if kind == ABSORB:
-            self._server.absorb(batch_of(content))
-            return
-        if kind in (MERGE, SOURCE, TARGET):
-            self._retold(kind, content)
-            return
-        policy: Any = self._server.publish() if kind == PUBLISH else self._told
-        if policy is None:
-            raise damaged()
-        self._version = policy.version
-        if digest_of(policy) != content:
+    def _absorbed(self, content: bytes) -> Absorbed:
+        """Reports as they came; the journal has vouched for the content."""
+        (count,) = _COUNT.unpack_from(content, 0)
+        start, reports = _COUNT.size * (count + 1), []
+        for index in range(count):
+            (size,) = _COUNT.unpack_from(content, _COUNT.size * (index + 1))
+            reports.append(content[start : start + size])
+            start += size
+        return self._server.absorb(reports)
+
+    def _published(self, content: bytes) -> None:
+        self._server.publish()
+        self._compare(content)
+
+    def _compare(self, content: bytes) -> None:
+        if _digest_of(self._server.current) != content:
             raise IncompatibleState(
                 "a version that was published comes out otherwise here: use the library's version and the "
                 "machine that the log was written with"
             )
 
-    def _retold(self, kind: bytes, content: bytes) -> None:
-        """Merge or attach again, from what was written down."""
-        from dpbandits.local.server import records
+    def _merged(self, content: bytes) -> int:
+        _, arrays = _unpacked(_COUNTS, content)
+        named = {name.replace(".", "/"): array for name, array in arrays.items()}
+        server = self._server
+        return server.merge(ReportCounts.from_arrays(server.spec, server.open_versions, named))
 
-        server = self._partition_server()
-        if kind == MERGE:
-            server.merge(records.counts_from(server, content))
-            return
-        if kind == SOURCE:
-            self._told = server._attach_sums(*records.sums_from(content))
+    def _fed(self, content: bytes) -> None:
+        """Bins and moments of a source's sums follow from its contract."""
+        public, arrays = _unpacked(_SUMS, content)
+        with reading("a source's sums", CorruptState):
+            source = SourceSpec.from_json(public["source"])
+            partition = source.bins()
+            sums = SourceSums(
+                partition=partition,
+                signed=arrays["signed"],
+                count=arrays["count"],
+                reach=arrays["reach"],
+                moments=source.reports.mechanism_for(len(partition.leaves)).moments,
+                arm_hidden=source.arms == "behaviour",
+            )
+        self._server._attach_sums(source, sums)
+
+    def _taught(self, content: bytes) -> None:
+        public, arrays = _unpacked(_EVIDENCE, content)
+        with reading("a target's evidence", CorruptState):
+            target = Spec.from_json(public["target"])
+            splits = arrays["splits"].tolist()
+            partition = DyadicPartition(dim=target.dim, tie=target.tie, splits=splits)
+            evidence = SourceEvidence(
+                partition=partition, local=Gaussians(arrays["precision"], arrays["moment"])
+            )
+        self._server._attach_evidence(public["name"], target, evidence)
+
+    _STEPS: ClassVar[Mapping[bytes, Any]] = {
+        _ABSORB: _absorbed,
+        _PUBLISH: _published,
+        _MERGE: _merged,
+        _SOURCE: _fed,
+        _TARGET: _taught,
+        _STARTED: _compare,
+    }
+
+
+def _digest_of(published: Published) -> bytes:
+    """Digest of what was published, bit for bit."""
+    digest = hashlib.sha256()
+    for name, value in sorted(vars(published).items()):
+        if isinstance(value, np.ndarray):
+            digest.update(f"{name} {value.dtype} {value.shape} ".encode() + value.tobytes())
         else:
-            self._told = server._attach_evidence(*records.evidence_from(content))
-        self._version = self._told.version
+            digest.update(f"{name} {value!r} ".encode())
+    return digest.digest()
 
-    def _read_end(self) -> Mark:
-        try:
-            data = self._end.read_bytes()
-            return Mark(*_END.unpack(data))
-        except (FileNotFoundError, struct.error):
-            raise damaged() from None
 
-    @property
-    def _log(self) -> Path:
-        return self._folder / "reports.log"
+def _packed(
+    kind: str, spec: Contract[Any], public: dict[str, str], arrays: Mapping[str, NDArray[Any]]
+) -> bytes:
+    """Something that the server is told, as bytes that rebuild it bit for bit."""
+    named = {name.replace("/", "."): array for name, array in arrays.items()}
+    lineage = spec.digest.hex()
+    return encode(State(kind=kind, version=1, lineage=lineage, position=0, public=public, arrays=named))[0]
 
-    @property
-    def _end(self) -> Path:
-        return self._folder / "reports.end"
+
+def _unpacked(kind: str, content: bytes) -> tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]:
+    state, _ = decode(io.BytesIO(content), len(content))
+    if state.kind != kind or state.version != 1:
+        raise CorruptState("a record of the server's log is of another kind")
+    return state.public, state.arrays

@@ -1,25 +1,24 @@
-"""The server's side: absorb bytes, publish policies. No method takes a context, an arm or a reward.
+"""The server's side: absorb bytes, publish. No method takes a context, an arm or a reward.
 
 Everything it knows follows from the reports' bytes, the order in which they came and the points at which it
 published: a process that has only these rebuilds every decision (`Server.replay`).
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from dpbandits._typing import FloatArray
 from dpbandits.errors import IncompatibleState, ProtocolError
-from dpbandits.local.contract.reports import PublishedArms
+from dpbandits.local.contract.reports import Contract, Published, PublishedArms
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import CellSums
+from dpbandits.local.learners.base import Learner
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums, source_evidence
 from dpbandits.local.learners.explore import ExploreRule
+from dpbandits.local.learners.table import learner_for
 from dpbandits.local.learners.transfer import TransferTree
-from dpbandits.local.server.counting import Absorbed, OpenVersion, ReportCounts
+from dpbandits.local.server.counting import Absorbed, ReportCounts
 from dpbandits.local.server.nonces import Nonces
-from dpbandits.local.server.own_epsilon import combined_estimate
-from dpbandits.local.server.rules import public_normals, rule_for
 from dpbandits.policy.coins import PublicCoins
+from dpbandits.state.holder import Held, Holder, in_turn
 
 if TYPE_CHECKING:
     from dpbandits.local.contract.sources import SourceSpec
@@ -27,42 +26,53 @@ if TYPE_CHECKING:
 
 __all__ = ["Absorbed", "Server"]
 
+PublishedT = TypeVar("PublishedT", bound=Published)
 
-class Server:
+
+class Server(Held, Generic[PublishedT]):
     """The server of one spec.
 
     Args:
-        spec: the public contract.
+        spec: the public contract, `Spec` or `GPSpec`.
 
     Example:
-        >>> from dpbandits.domains import Box
-        >>> server = Server(Spec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=1.0))
+        >>> import dpbandits as dpb
+        >>> spec = dpb.local.Spec(
+        ...     domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+        >>> server = Server(spec)
         >>> server.publish().version, server.absorb([b"not a report"]).malformed
         (0, 1)
     """
 
-    def __init__(self, spec: Spec) -> None:
+    _moving: ClassVar[str] = "Merge counts, or replay the reports in another"
+
+    def __init__(self, spec: Contract[PublishedT]) -> None:
         self.spec = spec
         self.totals = Absorbed()
-        self._rule = rule_for(spec)
+        self._holder = Holder(what="server")
+        self._learner: Learner[PublishedT] = learner_for(spec)  # type: ignore[arg-type]
         self._coins = PublicCoins(spec.seed)
         self._counts = ReportCounts(spec)
         self._targets: dict[str, Spec] = {}
         self._changes = 0
-        self._current = self._open_version(0)
+        self._told = False
         self._fresh = 0
+        self._current = self._open_version(0)
 
     @property
     def guarantee(self) -> "Guarantee":
         """What every report promises its user."""
-        from dpbandits.local.contract.statement import report_guarantee
-
-        return report_guarantee(self.spec)
+        return self.spec.statement()
 
     @property
-    def open_policies(self) -> tuple[PublishedArms, ...]:
-        """Published versions whose reports are still accepted, oldest first: for `aggregate` elsewhere."""
-        return tuple(version.policy for _, version in sorted(self._counts.versions.items()))
+    def current(self) -> PublishedT:
+        """The version published last; `publish` is what moves it."""
+        return self._current
+
+    @property
+    def open_versions(self) -> tuple[PublishedT, ...]:
+        """What was published and may still be answered, oldest first: for `aggregate` elsewhere."""
+        return tuple(version.published for _, version in sorted(self._counts.versions.items()))
 
     @property
     def changes(self) -> int:
@@ -75,7 +85,7 @@ class Server:
         return self._counts.nbytes
 
     @classmethod
-    def replay(cls, spec: Spec, batches: Iterable[Sequence[bytes]]) -> Self:
+    def replay(cls, spec: Contract[PublishedT], batches: Iterable[Sequence[bytes]]) -> Self:
         """A server that has absorbed these batches, publishing after each."""
         server = cls(spec)
         for batch in batches:
@@ -83,6 +93,7 @@ class Server:
             server.publish()
         return server
 
+    @in_turn
     def absorb(self, reports: Sequence[bytes]) -> Absorbed:
         """Count the good reports and drop the others; never raises because of what a report holds.
 
@@ -95,11 +106,12 @@ class Server:
         self._changes += 1
         return tally
 
-    def merge(self, counts: ReportCounts) -> int:
+    @in_turn
+    def merge(self, counts: ReportCounts[PublishedT]) -> int:
         """Add what another process counted for versions that are open here (see `counting`).
 
         Args:
-            counts: of this spec and these policies; its reports are absorbed as if they had come here.
+            counts: of this spec and these versions; its reports are absorbed as if they had come here.
 
         Returns:
             How many reports were added.
@@ -115,7 +127,7 @@ class Server:
         self._changes += 1
         return added
 
-    def check_merge(self, counts: ReportCounts) -> None:
+    def check_merge(self, counts: ReportCounts[PublishedT]) -> None:
         """Refuse what `merge` would refuse, and change nothing.
 
         Raises:
@@ -128,7 +140,7 @@ class Server:
         """Sorted nonces of the reports counted for open versions: what `aggregate` leaves out."""
         return self._counts.nonces()
 
-    def attach(self, source: "SourceSpec", server: "Server") -> PublishedArms:
+    def attach(self, source: "SourceSpec", server: "Server[PublishedArms]") -> PublishedT:
         """Let a source's reports start this server's tree, or bring it up to date; a new version follows.
 
         Args:
@@ -136,16 +148,17 @@ class Server:
             server: the source's server, made with `source.reports`; only its privatised sums are read.
 
         Returns:
-            The policy that uses the source. What was absorbed before is learned first, so that no report is
+            The version that uses the source. What was absorbed before is learned first, so that no report is
             lost; every new version counts towards the spec's window.
 
         Raises:
             IncompatibleState: the source belongs to another target, the server to another source.
-            ProtocolError: this server's policy does not learn from sources, or the source has no reports.
+            ProtocolError: this server does not learn from sources, or the source has no reports.
         """
         return self._attach_sums(source, self._sums_of(source, server))
 
-    def _attach_sums(self, source: "SourceSpec", sums: SourceSums) -> PublishedArms:
+    @in_turn
+    def _attach_sums(self, source: "SourceSpec", sums: SourceSums) -> PublishedT:
         """As `attach`, from sums that the source's server handed over: it may be another machine's.
 
         Args:
@@ -154,7 +167,7 @@ class Server:
 
         Raises:
             IncompatibleState: the source belongs to another target, or the sums are not of its bins and arms.
-            ProtocolError: this server's policy does not learn from sources.
+            ProtocolError: this server does not learn from sources.
         """
         rule = self._check_source(source, sums)
         evidence = source_evidence(sums, source.chances)
@@ -163,7 +176,7 @@ class Server:
         rule.attach(source.name, evidence, least_doubt=source.least_doubt)
         return self._started(rule)
 
-    def attach_target(self, name: str, server: "Server") -> PublishedArms:
+    def attach_target(self, name: str, server: "Server[PublishedArms]") -> PublishedT:
         """Learn from the reports of another target with the same mean rewards; a new version follows.
 
         Args:
@@ -174,12 +187,13 @@ class Server:
         Raises:
             IncompatibleState: the other target has another domain, other arms or another reward range; or
                 the same spec: a report that both accept would count twice. Give every target its own seed.
-            ProtocolError: one of the two policies does not learn from sources; the target is known by
+            ProtocolError: one of the two servers does not learn from sources; the target is known by
                 another name, or the name is another's: its reports would count twice.
         """
-        return self._attach_evidence(name, server.spec, server.evidence())
+        return self._attach_evidence(name, _bins_spec(server), server.evidence())
 
-    def _attach_evidence(self, name: str, target: Spec, evidence: SourceEvidence) -> PublishedArms:
+    @in_turn
+    def _attach_evidence(self, name: str, target: Spec, evidence: SourceEvidence) -> PublishedT:
         """As `attach_target`, from what the other target's server handed over.
 
         Args:
@@ -205,7 +219,7 @@ class Server:
             IncompatibleState: as for `attach_target`.
             ProtocolError: as for `attach_target`.
         """
-        mine, rule = self.spec, self._transfer_rule()
+        mine, rule = _bins_spec(self), self._transfer_rule()
         label: object = name
         if not isinstance(label, str) or not label:
             raise ProtocolError("attach_target: expected a name for the target")
@@ -229,7 +243,7 @@ class Server:
             raise ProtocolError("attach_target: the name belongs to another target")
         return rule
 
-    def _sums_of(self, source: "SourceSpec", server: "Server") -> SourceSums:
+    def _sums_of(self, source: "SourceSpec", server: "Server[PublishedArms]") -> SourceSums:
         """A source's sums, checked: what `attach` reads and changes nothing here.
 
         Raises:
@@ -246,7 +260,7 @@ class Server:
         if source.target != self.spec:
             raise IncompatibleState("attach: the source belongs to another target")
         rule = self._transfer_rule()
-        shape = (2**source.bins_depth, self.spec.n_arms)
+        shape = (2**source.bins_depth, source.target.n_arms)
         if (
             any(array.shape != shape for array in (sums.signed, sums.count, sums.reach))
             or len(sums.partition.leaves) != shape[0]
@@ -258,82 +272,76 @@ class Server:
             )
         return rule
 
+    @in_turn
     def source_sums(self) -> SourceSums:
         """The privatised sums of a source's server.
 
         Raises:
             ProtocolError: this is no source's server, or nothing has come in.
         """
-        if not isinstance(self._rule, ExploreRule):
-            raise ProtocolError("only a server with the policy 'explore' is a source's")
+        if not isinstance(self._learner, ExploreRule):
+            raise ProtocolError("only a server with the learner 'explore' is a source's")
         self._learn_all()
-        return self._rule.sums()
+        return self._learner.sums()
 
+    @in_turn
     def evidence(self) -> SourceEvidence:
         """What this target's own reports say, for other targets."""
         return self._transfer_rule().evidence()
 
-    def publish(self) -> PublishedArms:
-        """The current policy; a new version when `reports_per_version` reports have come in since."""
-        if self._fresh >= self.spec.reports_per_version:
+    @in_turn
+    def publish(self) -> PublishedT:
+        """The current version; a new one when `reports_per_version` reports have come in since.
+
+        Of a spec that says 0 reports, every call after the first publishes a new version.
+        """
+        if self._fresh >= self.spec.reports_per_version and (self._fresh or self._told):
             self._learn_all()
-            self._rule.refine()
+            self._learner.refine()
             self._fresh = 0
             self._next_version()
+        elif not self._told:
+            self._changes += 1
+        self._told = True
         return self._current
 
     def __repr__(self) -> str:
         return f"Server(version={self._current.version}, accepted={self.totals.accepted})"
 
-    def _open_version(self, number: int) -> PublishedArms:
-        partition = self._rule.partition
-        arms, weights = None, None
-        if self.spec.arms == "server":
-            arms = self._rule.assign(public_normals(self._coins, number, partition, self.spec.n_arms))
-        else:
-            weights = self._rule.weights()
-        policy = PublishedArms(version=number, splits=tuple(partition.splits), arms=arms, weights=weights)
-        self._counts.open(policy)
-        return policy
+    def _open_version(self, number: int) -> PublishedT:
+        published = self._learner.publish(self.spec, number, self._coins)
+        self._counts.open(published)
+        return published
 
-    def _started(self, rule: TransferTree) -> PublishedArms:
+    def _started(self, rule: TransferTree) -> PublishedT:
         """A new version of a tree that was told something."""
         rule.jump_start()
+        self._told = True
         return self._next_version()
 
-    def _next_version(self) -> PublishedArms:
+    def _next_version(self) -> PublishedT:
         self._changes += 1
         self._current = self._open_version(self._current.version + 1)
-        self._counts.close_before(self._current.version - self.spec.window)
+        if self.spec.window is not None:
+            self._counts.close_before(self._current.version - self.spec.window)
         return self._current
 
     def _transfer_rule(self) -> TransferTree:
-        if not isinstance(self._rule, TransferTree) or self.spec.tie != "first":
-            raise ProtocolError("only the policy 'tree' with tie 'first' learns from sources")
-        return self._rule
+        if not isinstance(self._learner, TransferTree) or self._learner.partition.tie != "first":
+            raise ProtocolError(
+                "only the learner 'tree' with tie 'first' learns from sources: build the Spec with "
+                "learner='tree'"
+            )
+        return self._learner
 
     def _learn_all(self) -> None:
         for version in self._counts.versions.values():
-            self._learn(version)
-
-    def _learn(self, version: OpenVersion) -> None:
-        parts = version.take()
-        if not parts:
-            return
-        signed, count, n, moments = combined_estimate(parts)
-        shape = (-1,) if self.spec.arms == "server" else (-1, self.spec.n_arms)
-        self._rule.learn(
-            CellSums(
-                leaves=version.leaves,
-                arms=version.policy.arms,
-                weights=version.policy.weights,
-                signed=_shaped(signed, shape),
-                count=_shaped(count, shape),
-                n=n,
-                moments=moments,
-            )
-        )
+            counted = version.take()
+            if counted:
+                self._learner.count(self.spec, version.published, counted)
 
 
-def _shaped(values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    return values.reshape(shape)
+def _bins_spec(server: Server[Any]) -> Spec:
+    if not isinstance(server.spec, Spec):
+        raise ProtocolError("only servers of a `Spec` learn from each other")
+    return server.spec

@@ -1,0 +1,116 @@
+"""The learner of Gaussian-process reports: a regression on noisy sums per published version.
+
+Generalised least squares over versions, with the noise of the reports in the model and without a shift. Where
+reports leave the Gram out, it is simulated: the mean of phi phi^T of people who bring public decision sets and
+follow the version.
+
+Privacy: post-processing of reports.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.local.contract.gp_spec import GPSpec, PublishedWeights
+from dpbandits.local.learners.base import Counted
+from dpbandits.models.decision_sets import PublicSets, uniform_decision_sets
+from dpbandits.models.noisy_regression import WeightPosterior, posterior_from_block_statistics
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+
+__all__ = ["WeightLearner"]
+
+REWARD_VARIANCE = 0.25
+"""Largest variance of a reward, in squared widths of its range."""
+
+PUBLIC_LAW_SPREAD = 0.03
+"""Believed relative deviation of people from the public sets, where Grams are reported."""
+
+PUBLIC_SETS = 400
+
+
+class WeightLearner:
+    """Sums of reports by version, and what they say of the feature weights.
+
+    Args:
+        spec: the public contract.
+    """
+
+    def __init__(self, spec: GPSpec) -> None:
+        self.spec = spec
+        self.reports = 0
+        self._sums: dict[int, IntArray] = {}
+        self._counts: dict[int, int] = {}
+        self._expected: dict[int, FloatArray] = {}
+        self._posterior: WeightPosterior | None = None
+        self._public: PublicSets | None = None
+
+    @classmethod
+    def of(cls, spec: GPSpec) -> Self:
+        """A fresh learner for the spec; TypeError where its constants are not those of the learner."""
+        return cls(spec, **spec.constants)
+
+    def publish(self, spec: GPSpec, version: int, _coins: PublicCoins) -> PublishedWeights:
+        """The posterior of the weights: of the last `refine`."""
+        self._expected[version] = self._expected_gram(version)
+        law = self._posterior or WeightPosterior.prior(spec.prior_variance, spec.features.supports)
+        return PublishedWeights(version=version, mean=law.mean, factor=law.factor)
+
+    def count(self, _spec: GPSpec, published: PublishedWeights, counted: Counted) -> None:
+        """Learn from counted reports that answered `published`."""
+        for _, sums, n in counted:
+            self.add(published.version, n, sums)
+
+    def add(self, version: int, n: int, sums: IntArray) -> None:
+        """Noisy sums (D,) of n reports that answered a version."""
+        self._sums[version] = self._sums.get(version, 0) + sums
+        self._counts[version] = self._counts.get(version, 0) + n
+        self.reports += n
+
+    def refine(self) -> None:
+        """Generalised least squares over versions; noise of different reports is independent."""
+        used = sorted(version for version, n in self._counts.items() if n)
+        if not used:
+            return
+        counts = np.array([self._counts[version] for version in used], dtype=np.float64)
+        release, mechanism = self.spec.release, self.spec.release.mechanism
+        coordinates = RELEASE_UNIT * np.array([self._sums[k] for k in used], dtype=np.float64)
+        expected = counts[:, None, None] * np.array([self._expected[k] for k in used])
+        common: dict[str, Any] = {
+            "noise_covariance": np.diag(counts),
+            "vector_noise_sd": release.vector_noise_sd,
+            "prior_variance": self.spec.prior_variance,
+            "reward_variance": REWARD_VARIANCE,
+            "supports": self.spec.features.supports,
+        }
+        if not self.spec.report_gram:
+            vectors = mechanism.vector_from_coordinates(coordinates)
+            self._posterior = posterior_from_block_statistics(expected, vectors, gram_noise_sd=0.0, **common)
+            return
+        grams, vectors = mechanism.from_coordinates(coordinates)
+        self._posterior = posterior_from_block_statistics(
+            grams,
+            vectors,
+            gram_noise_sd=release.gram_noise_sd,
+            prior_grams=expected,
+            prior_gram_sd=PUBLIC_LAW_SPREAD * counts,
+            **common,
+        )
+
+    def _expected_gram(self, version: int) -> FloatArray:
+        """(m, m) mean of phi phi^T of people who bring public sets and follow this version."""
+        if self._public is None:
+            sets = uniform_decision_sets(
+                self.spec.domain,
+                n_sets=PUBLIC_SETS,
+                n_candidates=self.spec.n_candidates,
+                seed=self.spec.seed,
+            )
+            self._public = PublicSets(self.spec.features, sets)
+        if self._posterior is None:
+            return self._public.mean_gram_uniform()
+        rng = np.random.Generator(np.random.Philox(key=[self.spec.seed, version]))
+        normals = rng.standard_normal((len(self._public), self.spec.features.n_features))
+        weights = self._posterior.sample_weights(normals, scale=self.spec.thompson_scale)
+        return self._public.mean_gram_of_best(weights)
