@@ -36,10 +36,7 @@ plt.show()
 # allows the upper curve; the certificate of the noise that was in fact added proves the lower one.
 
 allowed = [membership_bound(epsilon, delta) for epsilon in epsilons]
-proved = [
-    ZeroConcentratedDP(accounting.zcdp_rho(epsilon, delta)).membership_bound()
-    for epsilon in epsilons
-]
+proved = [ZeroConcentratedDP(accounting.zcdp_rho(epsilon, delta)).membership_bound() for epsilon in epsilons]
 
 figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 axes.semilogx(epsilons, allowed, label="allowed by the pair")

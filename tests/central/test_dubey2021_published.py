@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -21,9 +22,8 @@ from dpbandits.lab.evaluation.runner import run
 from dpbandits.lab.worlds import dubey2021_figure1
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.privacy import JointDP, SimulatedNoise
-from dpbandits.privacy.calibration import gaussian_mu
-from dpbandits.privacy.certificates import membership_bound
+from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
+from dpbandits.privacy.calibration import gaussian_mu, membership_bound
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 
 SE = SquaredExponential(lengthscale=1.0)
@@ -38,7 +38,7 @@ class Silence(SimulatedNoise):
         return np.zeros(size, dtype=np.int64)
 
 
-def policy(**changes):
+def policy(cls=Dubey2021, **changes):
     arguments = {
         "domain": DOMAIN,
         "reward_range": (0, 1),
@@ -49,7 +49,7 @@ def policy(**changes):
         "user_ids": False,
         "seed": 2,
     }
-    return Dubey2021(**{**arguments, **changes})
+    return cls(**{**arguments, **changes})
 
 
 def drive(p, rounds):
@@ -191,6 +191,26 @@ def test_doubling_goes_on_after_a_restart(tmp_path):
         one.tell(left.id, 1.0)
         other.tell(right.id, 1.0)
     assert np.array_equal(one._nodes, other._nodes)
+
+
+def test_a_state_of_the_first_layout_goes_on_with_its_own_scale(tmp_path):
+    """Layout 1 was concentrated whatever the source asked for: 7% more noise, and the same after loading."""
+    written = {}
+
+    class Layout1(Dubey2021):
+        state_version = 1
+        state_migrations: ClassVar = {}
+
+    for asked in ("near_gaussian", "concentrated"):
+        noise = SecureNoise(certificate="concentrated")
+        p = policy(noise=noise, cls=Layout1)
+        noise.certificate = asked  # what such a policy's configuration said
+        p.save(tmp_path / asked)
+        written[asked] = p._epoch_release.sigma
+        again = Dubey2021.load(tmp_path / asked)
+        assert again._epoch_release.sigma == written[asked]
+        assert again.guarantee.certificate == p.guarantee.certificate
+    assert policy(noise=SecureNoise())._epoch_release.sigma < 0.94 * written["concentrated"]
 
 
 def test_one_user_moves_all_nodes_by_at_most_the_sensitivity():

@@ -25,8 +25,8 @@ def statement(**changes):
 
 
 def test_the_reason_is_that_of_the_certificate():
-    _, concentrated = statement()
-    _, near = statement(noise=SecureNoise(certificate="near_gaussian"))
+    _, concentrated = statement(noise=SecureNoise(certificate="concentrated"))
+    _, near = statement()
     _, simulated = statement(noise=SimulatedNoise(0))
     assert "total variation" not in concentrated
     assert "within the stated total variation of rounded real-valued Gaussian noise" in near

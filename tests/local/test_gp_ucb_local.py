@@ -233,6 +233,13 @@ def test_spec_survives_its_config():
     again = GPSpec.from_config(spec().to_config(), noise=SimulatedNoise(1))
     assert again.digest == spec().digest
     assert spec(prior_variance=0.3).digest != spec().digest
+    secure = spec(noise=SecureNoise())
+    again = GPSpec.from_config(secure.to_config())
+    assert (again.digest, again.release.sigma) == (secure.digest, secure.release.sigma)
+    written = {name: value for name, value in secure.to_config().items() if name != "certificate"}
+    older = GPSpec.from_config(written)
+    assert older.release.sigma > 1.06 * secure.release.sigma
+    assert older.digest == spec().digest != secure.digest
     with pytest.raises(InvalidParameter):
         GPSpec.from_config({"spec": "other", "privacy": JointDP(epsilon=1.0).to_config()})
     with pytest.raises(IncompatibleState):

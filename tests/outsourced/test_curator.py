@@ -631,10 +631,17 @@ def test_a_large_delta_is_said_and_warned_of():
 def test_explain_for_other_mechanisms():
     cells = words(make(privacy=RowDP(epsilon=8.0, distance=50.0)))
     assert "epsilon between any two positions in the public cube" in cells
-    gaussian = words(make(privacy=RowDP(epsilon=1.0, delta=1e-6, distance=1.0), mechanism="gaussian"))
+    rows = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
+    gaussian = words(make(privacy=rows, mechanism="gaussian"))
     assert "Distant rows lose more" in gaussian
     assert "delta = 1e-06" in gaussian
-    assert "zero-concentrated differential privacy with rho = ((D + 1.84e-05)/4.53" in gaussian
+    assert "that of Gaussian differential privacy with mu = (D + 1.84e-05)/4.22" in gaussian
+    assert "(up to a total variation of " in gaussian
+    assert "within the stated total variation of rounded real-valued Gaussian noise" in gaussian
+    textbook = SecureNoise(certificate="concentrated")
+    concentrated = words(make(privacy=rows, mechanism="gaussian", noise=textbook))
+    assert "zero-concentrated differential privacy with rho = ((D + 1.84e-05)/4.53" in concentrated
+    assert "total variation" not in concentrated
     simulated = words(
         make(
             privacy=RowDP(epsilon=1.0, delta=1e-6, distance=1.0),

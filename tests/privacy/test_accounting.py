@@ -15,7 +15,9 @@ from dpbandits.privacy.calibration import (
     discrete_gaussian_sigma,
     gaussian_mu,
     gaussian_sigma,
+    membership_bound,
     near_gaussian_sigma,
+    rounding_distance,
     zcdp_rho,
 )
 from dpbandits.privacy.certificates import (
@@ -24,9 +26,7 @@ from dpbandits.privacy.certificates import (
     PureBeside,
     PureDP,
     ZeroConcentratedDP,
-    membership_bound,
     rounded_up,
-    rounding_distance,
 )
 
 EPSILONS = [1e-6, 1e-3, 0.05, 0.5, 1.0, 3.0, 10.0, 50.0]

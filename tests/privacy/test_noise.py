@@ -17,10 +17,11 @@ import pytest
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import noise
-from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, ZeroConcentratedDP, rounding_distance
+from dpbandits.privacy.calibration import rounding_distance
+from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 
-SOURCES = [SecureNoise(), SecureNoise(certificate="near_gaussian"), SimulatedNoise(3)]
+SOURCES = [SecureNoise(), SecureNoise(certificate="concentrated"), SimulatedNoise(3)]
 
 
 def check_law(draws, probabilities):
@@ -85,8 +86,22 @@ class TestSecure:
         assert sigma == pytest.approx(4.53, abs=0.005)
         assert isinstance(certificate, ZeroConcentratedDP)
 
+    def test_the_rule_is_the_default_and_the_textbook_certificate_a_choice(self):
+        assert SecureNoise() == SecureNoise(certificate="near_gaussian")
+        sigma, certificate = SecureNoise().gaussian_scale(2.0**21, 1.0, 1e-6, draws=100)
+        assert isinstance(certificate, NearGaussianDP)
+        chosen = SecureNoise(certificate="concentrated")
+        wider, certificate = chosen.gaussian_scale(2.0**21, 1.0, 1e-6, draws=100)
+        assert isinstance(certificate, ZeroConcentratedDP)
+        assert sigma < 0.94 * wider
+        assert repr(SecureNoise()) == "SecureNoise()"
+        assert "concentrated" in repr(chosen)
+
+    def test_a_configuration_without_a_certificate_keeps_the_scale_of_its_time(self):
+        assert noise.from_config({"kind": "SecureNoise"}) == SecureNoise(certificate="concentrated")
+
     def test_near_gaussian_needs_less_noise_on_a_fine_lattice_only(self):
-        source = SecureNoise(certificate="near_gaussian")
+        source = SecureNoise()
         fine, certificate = source.gaussian_scale(2.0**21, 1.0, 1e-6, draws=60_000)
         assert isinstance(certificate, NearGaussianDP)
         assert fine / 2.0**21 == pytest.approx(4.225, abs=0.01)

@@ -1,12 +1,14 @@
 """Every prefix-sum mechanism: exact variance and sensitivity, and attacks on adaptive streams."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import beta
 
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.privacy.calibration import gaussian_delta, rounding_distance
 from dpbandits.privacy.certificates import GaussianDP
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
@@ -171,6 +173,39 @@ class TestTreeSensitivity:
                     moved = tree_release(n, rounds_per_user=int(own)).sensitivity
                     lost += (moved / whole[n].sigma) ** 2
             assert lost <= whole[64].certificate.mu ** 2 * (1 + 1e-9)
+
+    def test_a_user_touches_as_many_draws_as_the_certificate_counts(self):
+        """The near-Gaussian certificate counts D n draws, whatever the horizon."""
+        near = tree_release(4096, noise=SecureNoise())
+        assert near.touched == near.mechanism.size * near.tree.levels
+        assert near.certificate.distance == near.touched * rounding_distance(near.sigma)
+        assert near.certificate.delta_at(1.0) <= 1e-5
+        concentrated = tree_release(4096, noise=SecureNoise(certificate="concentrated"))
+        assert near.sigma < 0.94 * concentrated.sigma
+        several = replace(near, one_of_several=True)
+        assert (several.sigma, several.certificate) == (concentrated.sigma, concentrated.certificate)
+
+    def test_touched_draws_suffice_when_shifts_follow_from_the_past(self):
+        """Exact losses of discrete noise whose second shift depends on the first release, and of releases
+        that nobody touches, on a lattice so coarse that the distance to a Gaussian shows.
+        """
+        sigma, support = 2.0, np.arange(-40, 41)
+        law = np.exp(-(support**2) / (2.0 * sigma**2))
+        law /= law.sum()
+
+        def shifted(by):
+            moved = np.exp(-((support - by) ** 2) / (2.0 * sigma**2))
+            return moved / moved.sum()
+
+        total = 0.0
+        epsilon, s = 1.0, math.sqrt(2.0)
+        for first, chance in zip(support, law, strict=True):
+            second = (-1, 1)[int(first > 0)]  # v_2 of size 1, its sign known from the past
+            other = shifted(1)[first + 40] * shifted(second)
+            total += np.maximum(chance * law - math.exp(epsilon) * other, 0.0).sum()
+        claim = gaussian_delta(epsilon, s / sigma) + (1.0 + math.e) * 2 * rounding_distance(sigma)
+        assert total <= claim
+        assert total > 0.5 * gaussian_delta(epsilon, s / sigma)  # and is no wild guess
 
     def test_refuses_what_is_no_node(self):
         with pytest.raises(InvalidData):

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, rounding_distance
+from dpbandits.privacy.calibration import rounding_distance
+from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP
 from dpbandits.privacy.gram_vector import LATTICE, GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import (
@@ -227,20 +228,22 @@ class TestNoise:
         release = release_of()
         assert release.gram_noise_sd == pytest.approx(2 * math.sqrt(2) / 0.2367, rel=1e-3)
         assert release.vector_noise_sd == pytest.approx(1 / 0.2367, rel=1e-3)
-        assert release_of(noise=SecureNoise()).vector_noise_sd == pytest.approx(4.53, rel=1e-3)
+        concentrated = release_of(noise=SecureNoise(certificate="concentrated"))
+        assert concentrated.vector_noise_sd == pytest.approx(4.53, rel=1e-3)
 
     def test_near_gaussian_certificate_saves_noise(self):
-        near = release_of(noise=SecureNoise(certificate="near_gaussian"))
+        near = release_of(noise=SecureNoise())
+        assert near == release_of(noise=SecureNoise(certificate="near_gaussian"))
         assert near.certificate.distance == 4 * 9 * rounding_distance(near.sigma)  # every draw counted
         assert near.sigma == pytest.approx(release_of().sigma, rel=1e-3)
-        assert near.sigma < 0.94 * release_of(noise=SecureNoise()).sigma
+        assert near.sigma < 0.94 * release_of(noise=SecureNoise(certificate="concentrated")).sigma
 
     def test_vector_only_costs_the_same(self):
         mechanism = GramVectorMechanism(n_features=3, vector_only=True)
         assert release_of(mechanism=mechanism).vector_noise_sd == pytest.approx(1 / 0.2367, rel=1e-3)
 
     def test_certificate_proves_the_promise(self):
-        for noise in (SimulatedNoise(0), SecureNoise(), SecureNoise(certificate="near_gaussian")):
+        for noise in (SimulatedNoise(0), SecureNoise(), SecureNoise(certificate="concentrated")):
             release = release_of(noise=noise)
             assert release.certificate.delta_at(1.0) <= 1e-6
             if isinstance(release.certificate, (GaussianDP, NearGaussianDP)):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy import RowDP, SecureNoise, SimulatedNoise
+from dpbandits.privacy.calibration import rounding_distance
 from dpbandits.privacy.rows import (
     AnswerLaplace,
     CellLaw,
@@ -73,9 +74,12 @@ def test_simulated_rows_repeat_and_secure_rows_do_not():
 
 def test_gaussian_rows_certificate_and_scale():
     definition = RowDP(epsilon=1.0, delta=1e-6, distance=2.0)
-    secure = GaussianRows(definition=definition, dim=4, noise=SecureNoise())
+    secure = GaussianRows(definition=definition, dim=4, noise=SecureNoise(certificate="concentrated"))
     assert secure.certificate.delta_at(1.0) <= 1e-6
     assert secure.scale == pytest.approx(4.531 * 2.0, rel=1e-3)
+    near = GaussianRows(definition=definition, dim=4, noise=SecureNoise())
+    assert near.certificate.delta_at(1.0) <= 1e-6
+    assert near.scale == pytest.approx(4.225 * 2.0, rel=1e-3)
     simulated = GaussianRows(definition=definition, dim=4, noise=SimulatedNoise(1))
     assert simulated.scale == pytest.approx(4.225 * 2.0, rel=1e-3)
     # rho is proportional to the squared distance, so a row twice as far loses more than twice epsilon.
@@ -176,6 +180,19 @@ def test_the_rule_passes_over_what_cannot_carry_an_epsilon():
         chosen(epsilon)
     with pytest.raises(InvalidParameter, match="no mechanism"):
         chosen(1e-10)
+
+
+def test_gaussian_rows_count_the_draws_of_one_row():
+    definition = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
+    near = GaussianRows(definition=definition, dim=3, noise=SecureNoise())
+    concentrated = GaussianRows(definition=definition, dim=3, noise=SecureNoise(certificate="concentrated"))
+    assert near.scale < 0.94 * concentrated.scale
+    assert near.certificate.distance == 3 * rounding_distance(near.scale / near.step)
+    assert near.certificate.delta_at(1.0) <= 1e-6
+    far, twice = near.certificate_at(2.0), concentrated.certificate_at(2.0)
+    assert far.distance == near.certificate.distance  # the noise is the same
+    assert far.mu == pytest.approx(2.0 * near.certificate.mu, rel=1e-4)
+    assert twice.rho == pytest.approx(4.0 * concentrated.certificate.rho, rel=1e-4)
 
 
 def test_the_rule_can_be_overridden_and_refuses_nonsense():

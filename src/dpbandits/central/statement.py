@@ -4,7 +4,13 @@ from dataclasses import replace
 
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.privacy import sentences
-from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside, PureDP, ZeroConcentratedDP
+from dpbandits.privacy.certificates import (
+    Certificate,
+    GaussianDP,
+    PureBeside,
+    PureDP,
+    ZeroConcentratedDP,
+)
 from dpbandits.privacy.definitions import JointDP, counted
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Status
 from dpbandits.privacy.prefix_sums import BlockRelease, TreeRelease
@@ -297,7 +303,7 @@ def explore_guarantee(
     parts = [ANSWER_THEOREM] if answers is not None else []
     if release is not None and release.certificate is not None:
         records.append(release)
-        parts.append(sentences.reason(RELEASE_THEOREM, None))
+        parts.append(sentences.reason(RELEASE_THEOREM, release.certificate))
         pure = privacy.epsilon - release_epsilon
         certificate = PureBeside(pure, release.certificate) if pure > 0.0 else release.certificate
     parts.append(PHASES if phased else COMPOSITION)

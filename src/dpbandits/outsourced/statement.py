@@ -3,7 +3,7 @@
 import math
 
 from dpbandits.outsourced.scaling import RADIUS
-from dpbandits.privacy.certificates import GaussianDP, PureDP
+from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, PureDP, rounded_up
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
 from dpbandits.privacy.rows import (
@@ -216,8 +216,11 @@ def _loss(mechanism: RowMechanism) -> str:
     if isinstance(mechanism, GaussianRows):
         sigma, rounding = mechanism.scale, mechanism.step * (math.sqrt(mechanism.released_dim) + 1.0)
         ratio = f"(D + {rounding:.3g})/{sigma:.6g}"
-        if isinstance(mechanism.certificate, GaussianDP):
+        certificate = mechanism.certificate
+        if isinstance(certificate, (GaussianDP, NearGaussianDP)):
             form = f"that of Gaussian differential privacy with mu = {ratio}"
+            if isinstance(certificate, NearGaussianDP):
+                form += f" (up to a total variation of {rounded_up(certificate.distance)})"
         else:
             form = f"that of zero-concentrated differential privacy with rho = ({ratio})^2/2"
         return f"{form}, at delta = {definition.delta:g}; the {rounding:.3g} is for rounding"

@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING
 from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
-    from dpbandits.privacy.calibration import calibrate_gaussian
+    from dpbandits.privacy.calibration import calibrate_gaussian, membership_bound
     from dpbandits.privacy.certificates import (
         Certificate,
         GaussianDP,
         NearGaussianDP,
         PureDP,
         ZeroConcentratedDP,
-        membership_bound,
     )
     from dpbandits.privacy.definitions import (
         Definition,
@@ -81,14 +80,13 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     objects={
-        "dpbandits.privacy.calibration": ["calibrate_gaussian"],
+        "dpbandits.privacy.calibration": ["calibrate_gaussian", "membership_bound"],
         "dpbandits.privacy.certificates": [
             "Certificate",
             "GaussianDP",
             "NearGaussianDP",
             "PureDP",
             "ZeroConcentratedDP",
-            "membership_bound",
         ],
         "dpbandits.privacy.definitions": [
             "DPBanditsWarning",

@@ -1,4 +1,6 @@
-r"""Calibration: the noise scale that a promise needs.
+r"""Calibration: the noise scale that a promise needs, and the arithmetic that certificates rest on.
+
+Numbers in, numbers out, careful about cancellation and underflow.
 
 Calibrations err on the safe side: they aim a hair below delta, return the safe end of the last
 bracket, and so re-evaluate to at most delta. They accept epsilon in (0, 50] and delta in [1e-15, 1).
@@ -12,26 +14,49 @@ Example:
 """
 
 import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import erfcx, ndtr
 
 from dpbandits import _checks
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy._divergences import concentrated_delta, gaussian_delta, largest
-from dpbandits.privacy.certificates import (
-    LARGEST_EPSILON,
-    MARGIN,
-    membership_bound,
-    rounding_distance,
-    within_range,
-)
 
 __all__ = [
     "calibrate_gaussian",
+    "coins_permitted",
+    "concentrated_delta",
     "discrete_gaussian_sigma",
+    "gaussian_delta",
     "gaussian_mu",
     "gaussian_sigma",
+    "membership_bound",
     "near_gaussian_sigma",
+    "rounding_distance",
+    "within_range",
     "zcdp_rho",
 ]
+
+LARGEST_EPSILON = 50.0
+SMALLEST_DELTA = 1e-15
+"""The range in which the formulas are tested against 50-digit arithmetic."""
+
+MARGIN = 1e-10
+"""Relative distance that searches keep from delta: far above the error of the formulas (1e-12)."""
+
+_NARROW = 0.5
+"""Below this mu the two terms of delta nearly cancel, and their difference is integrated instead."""
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+
+_ORDERS = 1.0 + np.logspace(-2.0, 3.0, 41)
+"""Renyi orders above 1 at which a zero-concentrated certificate bounds membership guesses."""
+
+_TINY = float(np.finfo(np.float64).tiny)
+"""Stands for every positive delta too small for float64, so that underflow errs on the safe side."""
+
+
+# -- scales --------------------------------------------------------------------------------------
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -45,7 +70,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         0.2681
     """
     loss, target = _calibration_point(epsilon, delta)
-    return largest(lambda mu: gaussian_delta(loss, mu) <= target)
+    return _largest(lambda mu: gaussian_delta(loss, mu) <= target)
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -73,7 +98,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
         4.53
     """
     loss, target = _calibration_point(epsilon, delta)
-    return largest(lambda rho: concentrated_delta(loss, rho) <= target)
+    return _largest(lambda rho: concentrated_delta(loss, rho) <= target)
 
 
 def discrete_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -101,7 +126,7 @@ def near_gaussian_sigma(epsilon: float, delta: float, sensitivity: float, draws:
         delta: in [1e-15, 1).
         sensitivity: largest Euclidean distance between the integer outputs of two neighbours, over all
             releases that share the promise, above 0.
-        draws: how many draws of noise all these releases take together.
+        draws: how many draws of noise one unit can touch in all these releases.
 
     Raises:
         InvalidParameter: a number outside its range.
@@ -118,7 +143,7 @@ def near_gaussian_sigma(epsilon: float, delta: float, sensitivity: float, draws:
         apart = count * rounding_distance(distance / mu)
         return gaussian_delta(loss, mu) + (1.0 + math.exp(loss)) * apart <= target
 
-    return distance / largest(kept)
+    return distance / _largest(kept)
 
 
 def calibrate_gaussian(
@@ -161,3 +186,126 @@ def _calibration_point(epsilon: float, delta: float) -> tuple[float, float]:
             "and a larger epsilon protects nobody"
         )
     return loss, within_range(delta) * (1.0 - MARGIN)
+
+
+# -- what certificates are computed from ------------------------------------------------------------
+
+
+def membership_bound(epsilon: float, delta: float = 0.0) -> float:
+    """Highest success rate of a membership guess under (epsilon, delta): (e^eps + delta)/(1 + e^eps).
+
+    The two neighbours are equally likely beforehand. A test's success rate is (1 + power - size)/2,
+    and power <= e^eps size + delta on the outcome and on its complement; the best is where both bind.
+
+    Example:
+        >>> round(membership_bound(1.0, 1e-6), 3)
+        0.731
+    """
+    loss = _checks.number(epsilon, name="epsilon", exclusive=False)
+    inverse = math.exp(-loss)
+    # delta may be 1 here: certificates prove nothing better at epsilon = 0 when rho is large
+    return min(1.0, (1.0 + min(max(delta, 0.0), 1.0) * inverse) / (1.0 + inverse))
+
+
+def _mills(t: float) -> float:
+    """(1 - Phi(t))/phi(t), without underflow."""
+    return math.sqrt(0.5 * math.pi) * float(erfcx(t / math.sqrt(2.0)))
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """delta of N(mu, 1) against N(0, 1).
+
+    With near = eps/mu - mu/2, far = eps/mu + mu/2 and e^eps phi(far) = phi(near), it is
+    phi(near) [M(near) - M(far)] for the Mills ratio M; no exponential of epsilon is ever formed.
+    M(near) - M(far) is the integral of 1 - t M(t) between them, which small mu needs.
+    """
+    near, far = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
+    if not near < 38.0:  # phi(near) leaves float64; also where epsilon/mu is infinite
+        return _TINY
+    density = math.exp(-0.5 * near * near) / math.sqrt(2.0 * math.pi)
+    if mu < _NARROW:
+        points = 0.5 * (near + far) + 0.5 * mu * _NODES
+        slopes = 1.0 - points * math.sqrt(0.5 * math.pi) * erfcx(points / math.sqrt(2.0))
+        gap = 0.5 * mu * float(_WEIGHTS @ slopes)
+        return min(1.0, max(_TINY, density * gap))
+    upper = density * _mills(near) if near > 0.0 else float(ndtr(-near))
+    return min(1.0, max(_TINY, upper - density * _mills(far)))
+
+
+def concentrated_delta(epsilon: float, rho: float) -> float:
+    """delta of rho-zCDP at the best order, alpha = 1 + a.
+
+    log delta(a) = a ((1+a) rho - eps) - log(1+a) - a log(1 + 1/a) is convex, with derivative
+    (2a+1) rho - eps - log(1 + 1/a). Every a > 0 gives a valid delta, so the search may be inexact.
+    """
+    low, high = -700.0, 700.0  # bounds on log a; exp stays finite
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        a = math.exp(middle)
+        if (2.0 * a + 1.0) * rho - epsilon - _log1p_inverse(a) < 0.0:
+            low = middle
+        else:
+            high = middle
+    a = math.exp(high)
+    exponent = a * ((1.0 + a) * rho - epsilon) - math.log1p(a) - a * _log1p_inverse(a)
+    return max(_TINY, math.exp(min(0.0, exponent)))
+
+
+def coins_permitted(log_odds: float, rho: float) -> bool:
+    """Whether coins with these log odds and their opposite are within rho-zCDP of each other."""
+    log_p, log_q = -math.log1p(math.exp(-log_odds)), -log_odds - math.log1p(math.exp(-log_odds))
+    if log_odds * math.tanh(0.5 * log_odds) > rho:
+        return False
+    sums = np.logaddexp(_ORDERS * log_p + (1.0 - _ORDERS) * log_q, _ORDERS * log_q + (1.0 - _ORDERS) * log_p)
+    return bool(np.all(sums <= (_ORDERS - 1.0) * _ORDERS * rho))
+
+
+def _log1p_inverse(a: float) -> float:
+    """log(1 + 1/a) for every positive a."""
+    return math.log1p(1.0 / a) if a > 1e-300 else -math.log(a)
+
+
+def _largest(safe: Callable[[float], bool]) -> float:
+    """Largest positive number (to the last digits, from below) for which `safe`, decreasing, holds."""
+    low, high = 1.0, 2.0
+    while not safe(low):
+        low, high = 0.5 * low, low
+    while safe(high):
+        low, high = high, 2.0 * high
+    while high - low > 1e-14 * high:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if safe(middle) else (low, middle)
+    return low
+
+
+def rounding_distance(sigma: float) -> float:
+    """Bound on the total variation between a discrete Gaussian draw and a rounded real one of one scale.
+
+    Let phi be the density of N(0, sigma^2), r_k its integral over [k - 1/2, k + 1/2] and
+    p_k = phi(k)/(1 + eta). By Poisson summation sum_k phi(k) = 1 + eta with
+    eta = 2 sum_{n>=1} exp(-2 pi^2 sigma^2 n^2), so sum |phi(k) - p_k| = eta. By Taylor's formula
+    |r_k - phi(k)| is at most 1/24 of the largest |phi''| in the cell, hence at most 1/24 of the cell's
+    integral of |phi''| + |phi'''|; these integrals are 4 phi_1(1)/sigma^2 = .968/sigma^2 and at most
+    sqrt(6)/sigma^3 (Cauchy-Schwarz, E He_3(Z)^2 = 6). Total variation is half the sum.
+
+    Example:
+        >>> rounding_distance(1e7) < 2.1e-16
+        True
+    """
+    scale = _checks.number(sigma, name="sigma")
+    smooth = (0.968 + 2.45 / scale) / (48.0 * scale * scale)
+    wave = math.exp(-2.0 * math.pi**2 * scale * scale)
+    return min(1.0, smooth + wave / (1.0 - wave))  # eta/2 <= wave + wave^4 + ... <= wave/(1 - wave)
+
+
+def within_range(delta: float) -> float:
+    """`delta`, where the formulas hold: in [1e-15, 1)."""
+    chance = _checks.probability(delta, name="delta")
+    if chance < SMALLEST_DELTA:
+        raise InvalidParameter(
+            f"delta is {chance:g}: Gaussian noise needs delta >= {SMALLEST_DELTA:g}; "
+            "choose one well below one over the number of users"
+        )
+    return chance

@@ -41,7 +41,15 @@ from scipy.special import ndtr
 from dpbandits import _checks
 from dpbandits._config import Configured, Registry
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy._divergences import coins_permitted, concentrated_delta, gaussian_delta
+from dpbandits.privacy.calibration import (
+    LARGEST_EPSILON,
+    MARGIN,
+    coins_permitted,
+    concentrated_delta,
+    gaussian_delta,
+    membership_bound,
+    within_range,
+)
 
 __all__ = [
     "Certificate",
@@ -51,18 +59,8 @@ __all__ = [
     "PureDP",
     "ZeroConcentratedDP",
     "from_config",
-    "membership_bound",
     "rounded_up",
-    "rounding_distance",
 ]
-
-LARGEST_EPSILON = 50.0
-SMALLEST_DELTA = 1e-15
-"""The range in which the formulas are tested against 50-digit arithmetic."""
-
-MARGIN = 1e-10
-"""Relative distance that searches keep from delta: far above the error of the formulas (1e-12)."""
-
 
 _CERTIFICATES: "Registry[Certificate]" = Registry("a certificate", label="kind")
 
@@ -102,6 +100,14 @@ class Certificate(Configured, ABC):
         closer than that, with its own or another, says so.
         """
         return ZeroConcentratedDP(self.to_zcdp().rho + other.to_zcdp().rho)
+
+    def at_shift(self, mu: float) -> "Certificate":
+        """What the same Gaussian noise certifies between neighbours that are `mu` deviations apart.
+
+        Raises:
+            InvalidParameter: this is no certificate of Gaussian noise.
+        """
+        raise InvalidParameter(f"{type(self).__name__} says nothing about shifted Gaussian noise")
 
     def compose(self, *others: "Certificate") -> "Certificate":
         """The certificate of using all the mechanisms on one person's data: `beside`, one after another.
@@ -175,6 +181,10 @@ class GaussianDP(Certificate):
             return GaussianDP(math.hypot(self.mu, other.mu))
         return other.beside(self) if isinstance(other, NearGaussianDP) else super().beside(other)
 
+    def at_shift(self, mu: float) -> Certificate:
+        """Gaussian with this mu."""
+        return GaussianDP(mu)
+
     def delta_at(self, epsilon: float) -> float:
         """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), relative error below 1e-12 down to 1e-15."""
         return gaussian_delta(_checks.number(epsilon, name="epsilon", exclusive=False), self.mu)
@@ -206,6 +216,10 @@ class ZeroConcentratedDP(Certificate):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", _checks.number(self.rho, name="rho"))
+
+    def at_shift(self, mu: float) -> Certificate:
+        """rho = mu^2/2."""
+        return ZeroConcentratedDP(0.5 * mu**2)
 
     def delta_at(self, epsilon: float) -> float:
         """The best delta over all orders (Canonne, Kamath, Steinke 2020, Corollary 13)."""
@@ -255,7 +269,7 @@ class NearGaussianDP(Certificate):
     Args:
         mu: of the Gaussian certificate nearby, sensitivity/sigma.
         distance: total variation between the noise that is drawn and rounded real Gaussian noise, over
-            all draws; see `rounding_distance`.
+            all draws that one unit can touch; see `rounding_distance` and `dpbandits.privacy.noise`.
     """
 
     mu: float
@@ -271,6 +285,10 @@ class NearGaussianDP(Certificate):
             return super().beside(other)
         distance = self.distance + (other.distance if isinstance(other, NearGaussianDP) else 0.0)
         return NearGaussianDP(math.hypot(self.mu, other.mu), distance)
+
+    def at_shift(self, mu: float) -> Certificate:
+        """Near the Gaussian with this mu, by the same distance: the noise is the same."""
+        return NearGaussianDP(mu, self.distance)
 
     def delta_at(self, epsilon: float) -> float:
         """The smaller of the two deltas."""
@@ -355,22 +373,6 @@ def from_config(config: Mapping[str, Any]) -> Certificate:
     return _CERTIFICATES.read(config)
 
 
-def membership_bound(epsilon: float, delta: float = 0.0) -> float:
-    """Highest success rate of a membership guess under (epsilon, delta): (e^eps + delta)/(1 + e^eps).
-
-    The two neighbours are equally likely beforehand. A test's success rate is (1 + power - size)/2,
-    and power <= e^eps size + delta on the outcome and on its complement; the best is where both bind.
-
-    Example:
-        >>> round(membership_bound(1.0, 1e-6), 3)
-        0.731
-    """
-    loss = _checks.number(epsilon, name="epsilon", exclusive=False)
-    inverse = math.exp(-loss)
-    # delta may be 1 here: certificates prove nothing better at epsilon = 0 when rho is large
-    return min(1.0, (1.0 + min(max(delta, 0.0), 1.0) * inverse) / (1.0 + inverse))
-
-
 def rounded_up(value: float, digits: int = 4) -> str:
     """`value` with so many significant digits, never below it: prose that says "at most" stays true.
 
@@ -381,26 +383,6 @@ def rounded_up(value: float, digits: int = 4) -> str:
     with localcontext(prec=digits, rounding=ROUND_CEILING):
         exact = +Decimal(repr(float(value)))
     return f"{float(exact):.{digits}g}"
-
-
-def rounding_distance(sigma: float) -> float:
-    """Bound on the total variation between a discrete Gaussian draw and a rounded real one of one scale.
-
-    Let phi be the density of N(0, sigma^2), r_k its integral over [k - 1/2, k + 1/2] and
-    p_k = phi(k)/(1 + eta). By Poisson summation sum_k phi(k) = 1 + eta with
-    eta = 2 sum_{n>=1} exp(-2 pi^2 sigma^2 n^2), so sum |phi(k) - p_k| = eta. By Taylor's formula
-    |r_k - phi(k)| is at most 1/24 of the largest |phi''| in the cell, hence at most 1/24 of the cell's
-    integral of |phi''| + |phi'''|; these integrals are 4 phi_1(1)/sigma^2 = .968/sigma^2 and at most
-    sqrt(6)/sigma^3 (Cauchy-Schwarz, E He_3(Z)^2 = 6). Total variation is half the sum.
-
-    Example:
-        >>> rounding_distance(1e7) < 2.1e-16
-        True
-    """
-    scale = _checks.number(sigma, name="sigma")
-    smooth = (0.968 + 2.45 / scale) / (48.0 * scale * scale)
-    wave = math.exp(-2.0 * math.pi**2 * scale * scale)
-    return min(1.0, smooth + wave / (1.0 - wave))  # eta/2 <= wave + wave^4 + ... <= wave/(1 - wave)
 
 
 def _smallest_epsilon(certificate: Certificate, delta: float) -> float:
@@ -417,13 +399,3 @@ def _smallest_epsilon(certificate: Certificate, delta: float) -> float:
             break
         low, high = (low, middle) if certificate.delta_at(middle) <= target else (middle, high)
     return high
-
-
-def within_range(delta: float) -> float:
-    chance = _checks.probability(delta, name="delta")
-    if chance < SMALLEST_DELTA:
-        raise InvalidParameter(
-            f"delta is {chance:g}: Gaussian noise needs delta >= {SMALLEST_DELTA:g}; "
-            "choose one well below one over the number of users"
-        )
-    return chance

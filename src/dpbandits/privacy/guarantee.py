@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 from dpbandits._reading import json_object, reading
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import certificates, definitions
-from dpbandits.privacy.certificates import Certificate, membership_bound, rounded_up
+from dpbandits.privacy.calibration import membership_bound
+from dpbandits.privacy.certificates import Certificate, rounded_up
 from dpbandits.privacy.definitions import Definition, JointDP, LocalDP, NoPrivacy, RowDP
 
 __all__ = ["Assumption", "Guarantee", "MechanismRecord", "Observer", "Status"]

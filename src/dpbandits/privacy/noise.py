@@ -7,13 +7,32 @@ the scale that a promise needs:
 =================================================  ====================  ==================
 source and law                                     certificate           scale at (1, 1e-6)
 =================================================  ====================  ==================
-`SecureNoise()`: discrete Gaussian,                `ZeroConcentratedDP`  4.531 sensitivity
+`SecureNoise()`: discrete Gaussian,                `NearGaussianDP`      4.225 sensitivity
 operating-system randomness
-`SecureNoise(certificate="near_gaussian")`:        `NearGaussianDP`      4.225 sensitivity
-the same law, on a fine lattice
+the same, where the draws that one unit can        `ZeroConcentratedDP`  4.531 sensitivity
+touch have no bound, or the lattice is coarse
 `SimulatedNoise(seed)`: rounded normal,            `GaussianDP`          4.225 sensitivity
 repeatable
 =================================================  ====================  ==================
+
+**The rule.** An enforced release is calibrated near-Gaussian wherever it says how many draws of noise one
+unit can touch (`draws`) and its scale, in lattice units, is so large that this takes less noise than the
+zero-concentrated certificate; elsewhere the latter holds by itself. `SecureNoise(certificate="concentrated")`
+always takes the latter.
+
+**Why the touched draws suffice, adaptively.** Fix two neighbours, and releases r_1, r_2, ... that add
+discrete Gaussian noise to integer vectors, each of which may depend on all earlier ones. Given the same past,
+the two vectors differ (by v_j) only in releases that the unit touches, with at most n draws on every path,
+and sum_j |v_j|^2 <= s^2 on every path. Let H be the same process with rounded real Gaussian noise in the
+touched releases. Draw for draw the two noises are within d = `rounding_distance(sigma)` of each other. Couple
+the processes so that they stay together until a touched draw differs, which has probability at most n d: so
+each neighbour's outcome is within n d of its H in total variation. In H, an untouched release has one law
+under both neighbours. A touched one is the rounded sum of v_j and a real Gaussian g_j, v_j being fixed by the
+past: post-processing of the sum. Give the attacker one more Gaussian, with the mean that brings
+sum_j |v_j|^2 up to s^2 exactly. Then E exp(i t sum_j v_j.g_j) = exp(-t^2 sigma^2 s^2/2), by taking
+expectations from the last release to the first, whatever the v_j were: the log-likelihood ratio is that of
+N(s/sigma, 1) against N(0, 1) (Smith, Thakurta 2022). So H is GaussianDP(s/sigma), and the releases are
+`NearGaussianDP`(s/sigma, n d). Counting more draws than n, such as all there are, only asks for more noise.
 
 Simulated noise protects nobody: whoever has the seed can subtract it. A guarantee that rests on it
 has the status `simulated`.
@@ -32,14 +51,8 @@ from dpbandits import _checks
 from dpbandits._config import Configured, Registry
 from dpbandits._typing import IntArray, Seed
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.calibration import gaussian_mu, near_gaussian_sigma, zcdp_rho
-from dpbandits.privacy.certificates import (
-    Certificate,
-    GaussianDP,
-    NearGaussianDP,
-    ZeroConcentratedDP,
-    rounding_distance,
-)
+from dpbandits.privacy.calibration import gaussian_mu, near_gaussian_sigma, rounding_distance, zcdp_rho
+from dpbandits.privacy.certificates import Certificate, GaussianDP, NearGaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.words import SimulatedWords, Words, secure_words
 
 __all__ = ["NoiseSource", "SecureNoise", "SimulatedNoise", "from_config", "words_of"]
@@ -76,8 +89,8 @@ class NoiseSource(Protocol):
                 over all releases that share the promise.
             epsilon: in (0, 50].
             delta: in [1e-15, 1).
-            draws: how many draws of noise all these releases take together, where it is known; a
-                certificate that depends on it cannot be had without.
+            draws: how many draws of noise one privacy unit can touch, over all these releases; None where
+                that has no bound, and the certificate is then one that does not depend on it.
         """
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
@@ -96,17 +109,15 @@ class SecureNoise(Configured):
 
     P(k) is proportional to exp(-k^2/(2 sigma^2)) on the integers. Added to an integer statistic whose
     neighbours are at Euclidean distance at most s, it is s^2/(2 sigma^2)-zCDP (Canonne, Kamath,
-    Steinke 2020, Theorem 14).
+    Steinke 2020, Theorem 14); on a fine lattice it is nearly Gaussian, see the module.
 
     A draw costs about 12 microseconds. `prepare` draws ahead of time, off the path of an answer.
     Prepared noise lives in the memory of this process only: it is never saved, shown, copied or
     shared with a forked child, because noise used twice protects nobody.
 
     Args:
-        certificate: which proof the scale rests on. concentrated: the textbook one, which needs nothing
-            but sensitivity and scale. near_gaussian: where the number of draws is known and the scale is
-            large (a fine lattice), the noise is so near real-valued Gaussian noise that 6 to 9% less of
-            it keeps the same promise; elsewhere the concentrated one is used all the same.
+        certificate: near_gaussian: the rule of the module. concentrated: the textbook certificate always,
+            which needs nothing but sensitivity and scale, for 6 to 9% more noise.
 
     OpenDP asks for its feature flag "contrib" before it draws; the flag is a switch of the whole
     process and is set here, on the first draw, and nowhere else.
@@ -116,8 +127,8 @@ class SecureNoise(Configured):
         (3,)
     """
 
-    def __init__(self, *, certificate: Literal["concentrated", "near_gaussian"] = "concentrated") -> None:
-        _checks.one_of(certificate, ("concentrated", "near_gaussian"), name="certificate")
+    def __init__(self, *, certificate: Literal["near_gaussian", "concentrated"] = "near_gaussian") -> None:
+        _checks.one_of(certificate, ("near_gaussian", "concentrated"), name="certificate")
         self.certificate = certificate
         self._start_empty()
         _LIVING[id(self)] = self
@@ -135,7 +146,7 @@ class SecureNoise(Configured):
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
     ) -> tuple[float, Certificate]:
-        """The smallest scale that the chosen kind of certificate allows, and the certificate."""
+        """The smallest scale that the rule of the module allows, and its certificate."""
         rho = zcdp_rho(epsilon, delta)
         distance = _checks.number(sensitivity, name="sensitivity")
         sigma = _rounded_up(distance / math.sqrt(2.0 * rho))
@@ -173,6 +184,11 @@ class SecureNoise(Configured):
         with self._lock:
             self._prepared.setdefault(scale, []).append(block)
 
+    @classmethod
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """A configuration that names no certificate is older than the choice: concentrated."""
+        return {"certificate": "concentrated"} | super().arguments(config)
+
     def _start_empty(self) -> None:
         """No prepared noise, and a lock that nobody holds."""
         self._lock = threading.Lock()
@@ -188,7 +204,7 @@ class SecureNoise(Configured):
             self._start_empty()
 
     def __repr__(self) -> str:
-        chosen = "" if self.certificate == "concentrated" else f"certificate={self.certificate!r}"
+        chosen = "" if self.certificate == "near_gaussian" else f"certificate={self.certificate!r}"
         return f"SecureNoise({chosen})"
 
     def __eq__(self, other: object) -> bool:

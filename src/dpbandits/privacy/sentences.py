@@ -38,9 +38,9 @@ LEDGER_CHECKS_COPIES = " (attach a ledger to have this checked)."
 REPORT_STORED = "The report is stored before it is sent, and a retry sends the same bytes."
 
 NEAR_GAUSSIAN = (
-    " The scale rests on a closer certificate: all draws together are within the stated total variation of "
-    "rounded real-valued Gaussian noise{which}. Its delta, and 1 + e to the epsilon times "
-    "that distance, add up to at most the promised delta."
+    " The scale rests on a closer certificate: the draws that one protected unit can touch are, all "
+    "together, within the stated total variation of rounded real-valued Gaussian noise{which}. Its delta, "
+    "and 1 + e to the epsilon times that distance, add up to at most the promised delta."
 )
 """Follows the reason why a release holds where its certificate is `NearGaussianDP`; see `reason`."""
 

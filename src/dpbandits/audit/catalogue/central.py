@@ -273,7 +273,7 @@ def _published_answer(epsilon: float, seed: int) -> Pairs:
 
 @_rewarded("usca-release", GaussianAudit, delta=DELTA, sees="the released function", score=None, share=0.06)
 def _published_function(epsilon: float, seed: int) -> Draw:
-    noise = PreparedNoise(certificate="near_gaussian")
+    noise = PreparedNoise()
 
     def run(world: int) -> FloatArray:
         usca = _etc(epsilon, seed, privacy=JointDP(epsilon=epsilon, delta=DELTA), horizon=1, noise=noise)
@@ -310,7 +310,7 @@ def _after_one(
 
 @_phases("phased-usca-policy", GaussianAudit, sees="the policy published after the first phase", score=None)
 def _phased_policy(epsilon: float, seed: int) -> Draw:
-    noise = PreparedNoise(certificate="near_gaussian")
+    noise = PreparedNoise()
 
     def run(world: int) -> FloatArray:
         policy = _after_one(epsilon, seed, noise, 2, world)
@@ -328,7 +328,7 @@ def _phased_policy(epsilon: float, seed: int) -> Draw:
     fit=fit_categories,
 )
 def _phased_actions(epsilon: float, seed: int) -> Draw:
-    noise = PreparedNoise(certificate="near_gaussian")
+    noise = PreparedNoise()
 
     def run(world: int) -> IntArray:
         return _after_one(epsilon, seed, noise, 3, world).ask_batch(np.array([[0.1], [0.9]])).indices

@@ -95,7 +95,7 @@ class PreparedNoise(SecureNoise):
     The sampler is `SecureNoise`'s, and nothing is handed out twice.
     """
 
-    def __init__(self, *, certificate: Literal["concentrated", "near_gaussian"] = "concentrated") -> None:
+    def __init__(self, *, certificate: Literal["near_gaussian", "concentrated"] = "near_gaussian") -> None:
         super().__init__(certificate=certificate)
         self._scales: dict[tuple[float, float, float, int | None], tuple[float, Certificate]] = {}
         self._waiting: dict[float, int] = {}

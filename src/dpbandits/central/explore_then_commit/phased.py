@@ -155,7 +155,7 @@ class PhasedExploreThenCommit(RoundPolicy):
         )
         self.kernel, self.actions, self.privacy = kernel, actions, privacy
         definitions.warn_if_delta_large(privacy.delta, -(-rounds // privacy.rounds_per_user))
-        self.noise = SecureNoise(certificate="near_gaussian") if noise is None else noise
+        self.noise = SecureNoise() if noise is None else noise
         tuning = PhasedTuning() if tuning is None else tuning
         self._reference, self._bound = reference_of(tuning.reference, self.reward_range)
         self.features = EigenFeatures(

@@ -124,7 +124,7 @@ class ExploreThenCommit(Configured, Held):
         user_ids: whether rows name their user.
         clip: clip rewards into the range instead of refusing those outside.
         seed: public randomness of exploration.
-        noise: default `SecureNoise(certificate="near_gaussian")`.
+        noise: default `SecureNoise()`.
         ledger, account: each answer and the release are charged there before they are drawn.
         tuning: see `ExploreTuning`.
 
@@ -192,7 +192,7 @@ class ExploreThenCommit(Configured, Held):
         self.kernel, self.actions, self.privacy, self.horizon = kernel, actions, privacy, rows
         self.user_ids, self.clip, self.seed = user_ids, clip, seed
         self.reward_range = RewardRange.of(reward_range)
-        self.noise = SecureNoise(certificate="near_gaussian") if noise is None else noise
+        self.noise = SecureNoise() if noise is None else noise
         definitions.warn_if_delta_large(privacy.delta, -(-rows // privacy.rounds_per_user))
         tuning = ExploreTuning() if tuning is None else tuning
         centre, widest = reference_of(tuning.reference, self.reward_range)

@@ -22,6 +22,7 @@ Privacy: (epsilon, delta)-joint DP; the unit is one user's decision sets and rew
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,7 +44,9 @@ from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT, BinaryTree, TreeRelease
+from dpbandits.state import State
 from dpbandits.state.ledger import Ledger
+from dpbandits.state.migration import Migrations
 
 __all__ = ["Dubey2021"]
 
@@ -52,6 +55,15 @@ FIRST_EPOCH = 64
 
 MOST_EPOCHS = 16
 """64 (2^16 - 1) rounds: what int64 sums hold."""
+
+
+def _with_its_own_scale(state: State) -> State:
+    """Layout 1 knew the concentrated certificate alone, whatever its noise source asked for."""
+    config = state.public["config"]
+    noise = dict(config["noise"])
+    if noise["kind"] == "SecureNoise":
+        noise["certificate"] = "concentrated"
+    return replace(state, version=2, public={**state.public, "config": {**config, "noise": noise}})
 
 
 class Dubey2021(BasePolicy):
@@ -78,6 +90,8 @@ class Dubey2021(BasePolicy):
     """
 
     kind = "central.published.Dubey2021"
+    state_version = 2
+    state_migrations: ClassVar[Migrations] = {1: _with_its_own_scale}
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **BasePolicy.config_parsers,
         "features": feature_maps.from_config,
@@ -166,6 +180,7 @@ class Dubey2021(BasePolicy):
             noise=self.noise,
             epsilon=self.privacy.epsilon,
             delta=self.privacy.delta,
+            one_of_several=self.doubling,
             sigma_override=override,
         )
 

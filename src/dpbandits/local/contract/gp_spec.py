@@ -46,10 +46,10 @@ _KIND = "GPUCBSpec"
 _FARTHEST = 32.0
 
 
-def _secure() -> "NoiseSource":
+def _secure(certificate: Literal["near_gaussian", "concentrated"] = "near_gaussian") -> "NoiseSource":
     from dpbandits.privacy.noise import SecureNoise
 
-    return SecureNoise()
+    return SecureNoise(certificate=certificate)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -222,7 +222,11 @@ class GPSpec:
         return np.array(rows, dtype=np.int64).reshape(len(phi), self.release.mechanism.size)
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready and complete, but for the noise source, which is the device's own."""
+        """JSON-ready and complete, but for the noise source, which is the device's own.
+
+        Of the noise it holds what fixes its scale: the kind of certificate, where it is not the
+        concentrated one of specs that were written before there was a choice.
+        """
         config: dict[str, Any] = {
             "spec": _KIND,
             "domain": self.domain.to_config(),
@@ -237,13 +241,15 @@ class GPSpec:
         }
         if self.learner != "weights":
             config |= {"learner": self.learner, "constants": dict(sorted(self.constants.items()))}
-        return config
+        certificate = getattr(self.noise, "certificate", "concentrated")
+        return config if certificate == "concentrated" else config | {"certificate": certificate}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
         """The spec that `to_config` described."""
         with reading("the configuration of a GPSpec"):
             fields = {key: value for key, value in config.items() if key != "spec"}
+            certificate = fields.pop("certificate", "concentrated")
             privacy = definitions.from_config(fields["privacy"])
             if config["spec"] != _KIND or not isinstance(privacy, JointDP):
                 raise InvalidParameter("expected the configuration of a GPSpec")
@@ -252,7 +258,7 @@ class GPSpec:
                 "features": feature_models.from_config(fields["features"]),
                 "reward_range": RewardRange.from_config(fields["reward_range"]),
                 "privacy": privacy,
-                "noise": _secure() if noise is None else noise,
+                "noise": _secure(certificate) if noise is None else noise,
             }
             return cls(**fields)
 

@@ -33,8 +33,9 @@ E exp((alpha-1) sum_j L_j) <= exp((alpha-1) alpha s^2/(2 sigma^2)).  QED.
 
 With real-valued Gaussian noise, rounded or not, the stream is GaussianDP(s/sigma) (Denisov et al. 2022;
 Smith, Thakurta 2022 for changes that depend on the past); this is the certificate that simulated noise
-carries. K D draws of discrete noise are within K D `rounding_distance(sigma)` of it in total variation
-(couple the noise, draw by draw), hence `NearGaussianDP`.
+carries. All K D draws of discrete noise are within K D `rounding_distance(sigma)` of it in total variation
+(couple the noise, draw by draw), hence `NearGaussianDP`: what secure noise carries on a lattice this fine
+(`dpbandits.privacy.noise`). K is bounded where the horizon is not: open-ended schedules end in int64.
 """
 
 import math

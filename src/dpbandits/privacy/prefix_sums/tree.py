@@ -8,13 +8,14 @@ Formal guarantee. A round enters at most one released node per level, so at most
 horizon nodes; one user with k rounds, each moving its node's coordinates by at most Delta, moves the
 stacked nodes by at most k Delta sqrt(L), plus (1 + slack) sqrt(D n) from rounding to the release unit,
 n the number of nodes touched. The rest is as for `BlockRelease`: noise of scale sigma gives
-rho-zCDP with sqrt(2 rho) sigma equal to that distance, or GaussianDP for simulated noise.
+rho-zCDP with sqrt(2 rho) sigma equal to that distance, or GaussianDP for simulated noise. One user touches
+D n draws, whatever the horizon: that is the number that the near-Gaussian certificate counts
+(`dpbandits.privacy.noise`).
 """
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -87,6 +88,8 @@ class TreeRelease:
         mechanism: geometry of one round's contribution, with the rounds per user.
         noise: decides scale and certificate.
         epsilon, delta: promise of all nodes together.
+        one_of_several: the promise is shared with other trees, as where the horizon is unknown: the draws
+            that one user touches in all of them are then not counted, and the certificate is concentrated.
         sigma_override: a scale (in coordinates) to use instead of the calibrated one, for reproducing
             published formulas; then `certificate` is None.
     """
@@ -96,6 +99,7 @@ class TreeRelease:
     noise: NoiseSource
     epsilon: float
     delta: float
+    one_of_several: bool = False
     sigma_override: float | None = None
 
     def __post_init__(self) -> None:
@@ -104,13 +108,17 @@ class TreeRelease:
         _ = self._calibration
 
     @property
+    def touched(self) -> int:
+        """D n: how many released numbers one user's rounds can enter."""
+        nodes = min(self.tree.n_blocks, self.mechanism.rounds_per_user * self.tree.levels)
+        return self.mechanism.size * nodes
+
+    @property
     def sensitivity(self) -> float:
         """Largest Euclidean distance between the stacked nodes of two neighbours, in release units."""
-        rounds = self.mechanism.rounds_per_user
-        touched = min(self.tree.n_blocks, rounds * self.tree.levels)
         # a node has one weight, 1: three roundings of at most 2^-53 of 2^22 largest coordinates a side
         slack = 16.0 * 2.0**-52 * self.mechanism.largest_coordinate * self.tree.n_blocks / RELEASE_UNIT
-        rounding = (1.0 + slack) * math.sqrt(self.mechanism.size * touched)
+        rounding = (1.0 + slack) * math.sqrt(self.touched)
         column = self.tree.column_norm * (1.0 + 2.0**-40)
         return self.mechanism.sensitivity * column / RELEASE_UNIT + rounding
 
@@ -119,7 +127,8 @@ class TreeRelease:
         if self.sigma_override is not None:
             scale = _checks.number(self.sigma_override, name="sigma_override")
             return scale / RELEASE_UNIT, None
-        return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta)
+        draws = None if self.one_of_several else self.touched
+        return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta, draws=draws)
 
     @property
     def sigma(self) -> float:
@@ -160,7 +169,3 @@ class TreeRelease:
             releases=self.tree.n_blocks,
             unit="in lattice units of 2^-20",
         )
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description of the public part."""
-        return {"n_blocks": self.tree.n_blocks, "epsilon": self.epsilon, "delta": self.delta}

@@ -3,7 +3,8 @@
 **Gaussian, proof.** Independent discrete Gaussians with parameter sigma on the lattice points P x/h:
 replacing x moves the centre by at most |P|_2 distance/h + sqrt(r) + 1 lattice units (r released
 coordinates; the 1 covers float errors of the projection), which is rho = that^2/(2 sigma^2) (Canonne,
-Kamath, Steinke 2020, Theorem 14).
+Kamath, Steinke 2020, Theorem 14). Rows are drawn one by one, so one row touches r draws, for the
+near-Gaussian certificate (`dpbandits.privacy.noise`).
 
 **Float errors.** A float64 product of d terms, in any order, is off by at most d u/(1 - d u) |p| |x| with
 u = 2^-53 and |p| = 1: two tables, r coordinates, so by 2 sqrt(r) d u |x|/h (1 + 2^-9) in all. Rows longer
@@ -20,7 +21,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.certificates import Certificate, GaussianDP, ZeroConcentratedDP
+from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows.base import (
@@ -42,7 +43,7 @@ class GaussianRows(RowMechanism):
     Args:
         definition: the promise; its delta must be positive.
         dim: coordinates of a row.
-        noise: calibrates (discrete Gaussian under `SecureNoise`, the Gaussian scale under `SimulatedNoise`).
+        noise: decides scale and certificate.
         projection: (r, dim) with orthonormal rows, chosen without the data; rows are released as
             projection @ row.
 
@@ -103,8 +104,9 @@ class GaussianRows(RowMechanism):
     def _calibrated(self) -> tuple[float, Certificate]:
         definition = self.definition
         sensitivity = self._sensitivity(definition.distance)
-        sigma, certificate = self.noise.gaussian_scale(sensitivity, definition.epsilon, definition.delta)
-        return float(sigma), certificate
+        return self.noise.gaussian_scale(
+            sensitivity, definition.epsilon, definition.delta, draws=self.released_dim
+        )
 
     @property
     def scale(self) -> float:
@@ -122,11 +124,9 @@ class GaussianRows(RowMechanism):
         return self._calibrated[1]
 
     def certificate_at(self, distance: float) -> Certificate:
-        """Gaussian certificates: mu grows with the distance, rho with its square (and the rounding term)."""
+        """Of the kind of `certificate`: mu grows with the distance, rho with its square (and rounding)."""
         moved = self._sensitivity(_checks.number(distance, name="distance")) / self._calibrated[0]
-        if isinstance(self.certificate, GaussianDP):
-            return GaussianDP(moved)
-        return ZeroConcentratedDP(0.5 * moved**2)
+        return self.certificate.at_shift(moved)
 
     def privatise(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
         """(n, dim) -> (n, released_dim), multiples of `step`."""
