@@ -266,7 +266,8 @@ MUTATIONS = (
         (
             "central/gp_bandit.py",
             "self._book.asked >= self.batch_boundaries[block]",
-            "(\n            self._book.asked - len(self._book.pending) >= self.batch_boundaries[block]\n        )",
+            "(\n            self._book.asked - len(self._book.pending)\n"
+            "            >= self.batch_boundaries[block]\n        )",
         ),
         tests="tests/contracts/test_neighbours.py",
     ),
@@ -319,8 +320,8 @@ MUTATIONS = (
         "a policy answers without paying",
         (
             "policy/base.py",
-            "            self._holder.charge(self._charged_as, epsilon=promised.epsilon, delta=promised.delta)\n",
-            "            self._charged = promised is not None\n",
+            "            self._holder.charge(self._charged_as, ",
+            "            (lambda *_, **__: None)(self._charged_as, ",
         ),
         tests="tests/contracts/test_saving.py",
     ),

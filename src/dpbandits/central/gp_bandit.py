@@ -109,8 +109,8 @@ class GPTuning(Configured):
         _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False)
         _checks.integer(self.reporting_delay, name="reporting_delay", minimum=0)
 
-    def resolved(self, domain: domains.Domain, horizon: int | None) -> "GPTuning":
-        """The same with blocks, factor and public sets as a policy uses them."""
+    def schedule(self, horizon: int | None) -> tuple[tuple[int, ...], Factor]:
+        """Blocks and how they are mixed, as a policy of this horizon uses them."""
         rounds = LONGEST_HORIZON if horizon is None else horizon
         blocks = check_boundaries(self.blocks, rounds) if self.blocks is not None else None
         if blocks is None:
@@ -120,12 +120,7 @@ class GPTuning(Configured):
             raise InvalidParameter(
                 f"factor mixes {factor.n_blocks} blocks and the schedule has {len(blocks)}"
             )
-        sets = self.public_decision_sets
-        if sets is not None:
-            sets = domain.validate(sets, name="public sets")
-            if sets.ndim != 3:
-                raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
-        return replace(self, blocks=blocks, factor=factor, public_decision_sets=sets)
+        return blocks, factor
 
 
 _FLAT = FlatLayout(1, GPTuning, {})
@@ -219,11 +214,16 @@ class GPBandit(BasePolicy):
         self.privacy = privacy
         self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=tuning.n_features)
         self.decision_sets = decision_sets
-        self.tuning = tuning.resolved(domain, horizon)
-        self.blocks = tuple(self.tuning.blocks)
+        self.blocks, factor = tuning.schedule(horizon)
+        sets = tuning.public_decision_sets
+        if sets is not None:
+            sets = domain.validate(sets, name="public sets")
+            if sets.ndim != 3:
+                raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
+        self.tuning = replace(tuning, blocks=self.blocks, factor=factor, public_decision_sets=sets)
         self.noise = SecureNoise() if noise is None else noise
         self._mechanism = BlockRelease(
-            factor=self.tuning.factor,
+            factor=factor,
             mechanism=GramVectorMechanism(
                 n_features=self.features.n_features,
                 supports=self.features.supports,

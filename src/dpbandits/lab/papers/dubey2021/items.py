@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import Seed
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import FeatureGPUCB, Uniform
@@ -92,17 +92,19 @@ def make_policy(column: str, name: str, promise: JointDP | None, seed: Seed) -> 
             decision_sets="private" if column == BLOCKS else "public",
         )
     if column == TRUSTING:
-        return GPBandit(**private, features=block_features(name), public_law_spread=0.0)
+        return GPBandit(**private, features=block_features(name), tuning=GPTuning(public_law_spread=0.0))
     if column == SIMPLE:
         ends = tuple(range(SIMPLE_BLOCK, environment.horizon, SIMPLE_BLOCK))
         return GPBandit(
             **private,
             features=block_features(name),
-            blocks=ends,
-            factor=square_root_toeplitz(len(ends)),
-            regression="prefix",
-            prior_variance=0.3,
-            thompson_scale=0.0,
+            tuning=GPTuning(
+                blocks=ends,
+                factor=square_root_toeplitz(len(ends)),
+                regression="prefix",
+                prior_variance=0.3,
+                thompson_scale=0.0,
+            ),
         )
     raise InvalidParameter(f"column {column!r}: expected one of {COLUMNS}")
 

@@ -16,18 +16,18 @@ from dpbandits._typing import IntArray, Seed
 from dpbandits.central.explore_then_commit.calibration import (
     ANSWER_SPREAD,
     RIDGES,
-    Plan,
-    plan_answers,
-    plan_release,
+    planned_answers,
+    planned_release,
 )
 from dpbandits.central.explore_then_commit.estimator import (
     NOISE_VARIANCE,
     CoefficientPosterior,
+    Plan,
     PopulationEstimator,
     prior_variances,
 )
 from dpbandits.central.explore_then_commit.publish import FunctionRelease
-from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, CellSums, integer_caps, integer_weights
+from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, RewardSums, integer_caps, integer_weights
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.study import Cell, Choice, Item, Record, Row, mean_and_error
 from dpbandits.lab.worlds.rkhs import BOUND, SETTINGS, RKHSSetting, RKHSWorld, rkhs_setting
@@ -76,11 +76,11 @@ def _plans(setting: str, rounds: int, epsilons: tuple[float, ...], *, hindsight:
     common: dict[str, Any] = {"n_actions": rkhs_setting(setting).actions.size, "rounds": rounds}
     ridges = (None, *(_near(RIDGES) if hindsight else ()))
     answers = {
-        epsilon: [plan_answers(features, **common, epsilon=epsilon, ridge=ridge) for ridge in ridges]
+        epsilon: [planned_answers(features, **common, epsilon=epsilon, ridge=ridge) for ridge in ridges]
         for epsilon in epsilons
     }
     releases = {
-        epsilon: plan_release(features, **common, noise_multiplier=1.0 / gaussian_mu(epsilon, DELTA))
+        epsilon: planned_release(features, **common, noise_multiplier=1.0 / gaussian_mu(epsilon, DELTA))
         for epsilon in epsilons
     }
     plans = [plan for group in answers.values() for plan in group] + list(releases.values())
@@ -181,7 +181,7 @@ def _near(ridges: Sequence[float]) -> Sequence[float]:
 
 def _learned(world: RKHSWorld, setting: RKHSSetting, caps: IntArray, horizon: int) -> IntArray:
     """(k, n) integer cell sums of a world's uniformly explored rounds."""
-    held = CellSums(caps)
+    held = RewardSums(caps)
     for start in range(0, horizon, _CHUNK):
         stop = min(start + _CHUNK, horizon)
         uniforms = PublicCoins(world.seed).uniform("usca/explore", start, stop, 1)[:, 0]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit
+from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
 from dpbandits.lab.study import Cell, Choice, Item, Record, Row
 from dpbandits.lab.worlds.rkhs import RKHSWorld, rkhs_setting
 from dpbandits.privacy.definitions import JointDP
@@ -36,7 +36,7 @@ def losses(
         reward_range=setting.reward_range,
         horizon=horizon,
         privacy=JointDP(epsilon=epsilon, delta=DELTA),
-        phases=phases,
+        tuning=PhasedTuning(phases=phases),
         user_ids=False,
         noise=SimulatedNoise(world.seed),
         seed=world.seed,

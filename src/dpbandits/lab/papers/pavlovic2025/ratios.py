@@ -12,7 +12,8 @@ from itertools import product
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.explore_then_commit.calibration import Plan, plan_answers
+from dpbandits.central.explore_then_commit.calibration import planned_answers
+from dpbandits.central.explore_then_commit.estimator import Plan
 from dpbandits.central.explore_then_commit.sums import integer_caps, integer_weights
 from dpbandits.lab.study import Choice, Item, Record, Single
 from dpbandits.models.features.eigen import EigenFeatures
@@ -43,7 +44,7 @@ def ratio(kernel: str, *, epsilon: float, cells: int = CELLS) -> float:
     """Largest |log ratio|/epsilon found, on cells x cells."""
     line = CellMeasure.uniform(low=0.0, high=1.0, cells=cells)
     features = EigenFeatures(kernel=KERNELS[kernel], measures=(line, line))
-    plan = plan_answers(features, n_actions=cells, rounds=ROUNDS, epsilon=epsilon)
+    plan = planned_answers(features, n_actions=cells, rounds=ROUNDS, epsilon=epsilon)
     return worst_ratio(plan, epsilon=epsilon) / epsilon
 
 
