@@ -38,7 +38,7 @@ def tables(tmp_path):
 def learn(tables, *extra, out="policy", bounds="18:90,0:1,0:1", action="arm", reward="reward", unit=True):
     arguments = ["learn", tables / "log.csv", "--context", "age,frailty", "--action", action]
     arguments += ["--reward", reward, "--bounds", bounds, "--epsilon", "4", "--out", tables / out]
-    return call(*arguments, *(["--unit", "person"] if unit else []), *extra)
+    return call(*arguments, *(["--user", "person"] if unit else []), *extra)
 
 
 def test_learn_predict_evaluate_with_named_arms(tables):
@@ -73,7 +73,7 @@ def test_integers_are_arms_and_numbers_are_doses(tables):
 
 
 def test_one_row_per_unit_is_stated_as_unchecked(tables):
-    done = learn(tables, "--one-row-per-unit", unit=False)
+    done = learn(tables, "--one-row-per-user", unit=False)
     assert done.exit_code == 0
     assert "rows carry no unit id" in done.output.replace("\n", " ")
 
@@ -85,15 +85,15 @@ def test_repeated_units_are_refused_unless_charged(tables):
     assert isinstance(done.exception, ContributionExceeded)
     assert "p0" not in str(done.exception)
     assert not (tables / "policy").exists()
-    assert learn(tables, "--rows-per-unit", "2").exit_code == 0
+    assert learn(tables, "--rows-per-user", "2").exit_code == 0
 
 
 @pytest.mark.parametrize(
     ("extra", "unit", "error"),
     [
         ([], False, InvalidParameter),
-        (["--one-row-per-unit"], True, InvalidParameter),
-        (["--one-row-per-unit", "--rows-per-unit", "2"], False, InvalidParameter),
+        (["--one-row-per-user"], True, InvalidParameter),
+        (["--one-row-per-user", "--rows-per-user", "2"], False, InvalidParameter),
         (["--bounds", "18:90,0:1"], True, InvalidParameter),
         (["--bounds", "18:60,0:1,0:1"], True, InvalidData),
         (["--bounds", "18:90,0:1,0:0.5"], True, InvalidData),
@@ -114,7 +114,7 @@ def test_bad_arguments_and_rows_are_refused(tables, extra, unit, error):
 
 
 def test_the_ledger_pays_once_for_all_of_it(tables):
-    pay = ["--ledger", tables / "book.sqlite", "--population", "town", "--budget", "5,0.00001"]
+    pay = ["--ledger", tables / "book.sqlite", "--account", "town", "--budget", "5,0.00001"]
     assert learn(tables, *pay).exit_code == 0
     assert isinstance(learn(tables, *pay, out="again").exception, BudgetExceeded)
 
@@ -150,7 +150,7 @@ def test_the_histogram_counts_units(tables):
     learn(tables)
     texts = {a.text: a.enforced for a in PublishedFunction.load(tables / "policy").guarantee.assumptions}
     assert [enforced for text, enforced in texts.items() if "histogram of contexts" in text] == [True]
-    learn(tables, "--one-row-per-unit", unit=False, out="other")
+    learn(tables, "--one-row-per-user", unit=False, out="other")
     texts = {a.text: a.enforced for a in PublishedFunction.load(tables / "other").guarantee.assumptions}
     assert [enforced for text, enforced in texts.items() if "histogram of contexts" in text] == [False]
 
@@ -165,7 +165,7 @@ def test_integer_arms_may_be_written_with_zeros(tables):
 
 def test_an_account_with_exactly_the_promise_pays(tables):
     """A fifth of 0.05 and the rest of it add up, as decimals."""
-    pay = ["--ledger", tables / "book.sqlite", "--population", "town", "--budget", "0.05,0.000001"]
+    pay = ["--ledger", tables / "book.sqlite", "--account", "town", "--budget", "0.05,0.000001"]
     done = learn(tables, *pay, "--epsilon", "0.05")
     assert done.exit_code == 0, done.output
 
@@ -187,7 +187,7 @@ def test_what_was_clipped_to_learn_can_be_clipped_to_predict_and_evaluate(tables
 
 def test_a_folder_that_cannot_be_written_shows_before_anything_is_spent(tables):
     (tables / "policy").write_text("a file")
-    pay = ["--ledger", tables / "book.sqlite", "--population", "town", "--budget", "5,0.00001"]
+    pay = ["--ledger", tables / "book.sqlite", "--account", "town", "--budget", "5,0.00001"]
     assert isinstance(learn(tables, *pay).exception, FileExistsError)
     (tables / "policy").unlink()
     assert learn(tables, *pay).exit_code == 0

@@ -357,7 +357,7 @@ def log(tmp_path):
 @pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
 def test_learn_and_predict_on_the_command_line(lint, log, tmp_path):
     base = ["central", "learn", log, "--context", "age", "--action", "arm", "--reward", "reward"]
-    base += ["--unit", "person"]
+    base += ["--user", "person"]
     base += ["--epsilon", "4", "--arms", "a,b"]
     shown(lint, *base, "--bounds", "0:0.5,0:1", "--out", tmp_path / "a", refused=True)
     shown(lint, *base, "--bounds", "0:1,0:0.5", "--out", tmp_path / "a", refused=True)

@@ -6,6 +6,7 @@ in it is computed from a private release; using it, copying it and publishing it
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.measures import CellMeasure
-from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.guarantee import Assumption, Guarantee
 from dpbandits.state.npy import from_npy
 
 __all__ = ["PublishedFunction"]
@@ -80,6 +81,14 @@ class PublishedFunction:
     def choose(self, contexts: ArrayLike) -> IntArray:
         """Index (n,) of the best action at contexts (n, d)."""
         return np.asarray(self._best[self.contexts.locate(contexts, name="contexts")])
+
+    def resting_on(self, text: str) -> "PublishedFunction":
+        """The same function, whose guarantee rests on one more thing that nobody checks."""
+        found = self.guarantee
+        more = replace(found, assumptions=(*found.assumptions, Assumption(text=text, enforced=False)))
+        return PublishedFunction(
+            actions=self.actions, contexts=self.contexts, mean=self.mean, sd=self.sd, guarantee=more
+        )
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write `policy.json`, `mean.npy`, `sd.npy` and `guarantee.txt`; all of it is public."""
