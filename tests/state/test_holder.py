@@ -1,0 +1,292 @@
+"""`Holder`: one process, one thread, one lineage, one charge; by a small object that does nothing else."""
+
+import copy
+import os
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+from dpbandits.errors import (
+    BudgetExceeded,
+    ForkedState,
+    IncompatibleState,
+    InvalidParameter,
+    ProtocolError,
+)
+from dpbandits.state import MemoryLedger, State
+from dpbandits.state.holder import Held, Holder, in_turn, saved_state
+
+STORE_COMMIT = "dpbandits.state.holder.StateStore.commit"
+
+
+class Counter(Held):
+    """Counts calls, and keeps the count."""
+
+    def __init__(self, *, count=0, nested=None, **runtime):
+        self.count = count
+        self.inside = 0
+        self._holder = Holder(self._state, what="counter", nested=nested, **runtime)
+
+    def _state(self, lineage, position):
+        arrays = {"count": np.array(self.count)}
+        return State(kind="Counter", version=1, lineage=lineage, position=position, arrays=arrays)
+
+    @in_turn
+    def step(self, then=None):
+        """Count one, and make it durable before it leaves."""
+        self.count += 1
+        if then is not None:
+            then()
+        self._holder.commit()
+        return self.count
+
+    @in_turn
+    def read_and_write(self, pause):
+        """Loses counts where two threads are inside at once."""
+        seen = self.count
+        pause.wait(0.002)
+        self.count = seen + 1
+
+    @in_turn
+    def save(self, path):
+        self._holder.save(path)
+
+    @classmethod
+    def load(cls, path, *, ledger=None, account=None, adopt=False):
+        saved = saved_state(path, kind="Counter", version=1, ledger=ledger, adopt=adopt)
+        counter = cls(count=int(saved.state.arrays["count"]))
+        counter._holder.take_up(saved, account=account)
+        return counter
+
+    @property
+    def holder(self):
+        return self._holder
+
+
+def paid_ledger(epsilon=3.0):
+    ledger = MemoryLedger()
+    ledger.open_account("town", epsilon=epsilon, delta=1e-6)
+    return ledger
+
+
+def full_disk(*_):
+    raise OSError("no space left on device")
+
+
+# -- one process, one thread ---------------------------------------------------------------------------
+
+
+def test_a_forked_child_is_refused_and_the_parent_goes_on():
+    counter = Counter()
+    child = os.fork()
+    if child == 0:
+        try:
+            counter.step()
+        except ForkedState as error:
+            os._exit(7 if "the counter" in str(error) else 8)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert counter.step() == 1
+
+
+def test_a_forked_child_does_not_wait_for_a_thread_that_is_not_there(monkeypatch):
+    counter, holding, done = Counter(), threading.Event(), threading.Event()
+
+    def hold():
+        with counter.holder.turn():
+            holding.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    holding.wait(20)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(ForkedState):
+        counter.step()
+    done.set()
+    thread.join()
+
+
+def test_threads_take_turns():
+    counter, pause = Counter(), threading.Event()
+    threads = [
+        threading.Thread(target=lambda: [counter.read_and_write(pause) for _ in range(10)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counter.count == 40
+
+
+def test_a_turn_inside_a_turn_is_allowed_unless_it_is_refused():
+    free = Counter()
+    assert free.step(then=free.step) == 2
+    strict = Counter(nested="a callback cannot ask: wait for the answer")
+    with pytest.raises(ProtocolError, match="a callback cannot ask"):
+        strict.step(then=strict.step)
+    assert strict.step() == 2  # the turn that failed was given back
+
+
+def test_another_thread_is_not_nested(monkeypatch):
+    strict, entered = Counter(nested="nested"), threading.Event()
+    later = threading.Thread(target=lambda: (entered.wait(20), strict.step()))
+    later.start()
+    strict.step(then=entered.set)
+    later.join()
+    assert strict.count == 2
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_copies_are_refused_of_the_object_and_of_its_holder(duplicate):
+    counter = Counter()
+    for thing in (counter, counter.holder):
+        with pytest.raises(ProtocolError, match="cannot be copied or pickled"):
+            duplicate(thing)
+
+
+def test_its_repr_shows_no_more_than_a_part_of_the_lineage():
+    counter = Counter()
+    assert repr(counter.holder) == f"Holder(lineage={counter.holder.lineage[:8]!r})"
+
+
+# -- one charge ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "alone", [{"ledger": MemoryLedger()}, {"account": "town"}], ids=["ledger", "account"]
+)
+def test_a_ledger_or_an_account_alone_is_refused(alone):
+    with pytest.raises(InvalidParameter, match="both or neither"):
+        Counter(**alone)
+
+
+def test_a_purpose_is_charged_once_in_one_life_and_in_the_next(tmp_path):
+    ledger = paid_ledger()
+    counter = Counter(ledger=ledger, account="town")
+    for purpose in ("first", "first", "second", None, None):
+        counter.holder.charge(purpose, epsilon=1.0)
+    assert float(ledger.balance("town").spent_epsilon) == 3.0
+    counter.save(tmp_path / "state")
+    again = Counter.load(tmp_path / "state", ledger=ledger, account="town")
+    for purpose in ("first", "second", None):
+        again.holder.charge(purpose, epsilon=1.0)
+    assert float(ledger.balance("town").spent_epsilon) == 3.0
+    with pytest.raises(BudgetExceeded):
+        again.holder.charge("third", epsilon=1.0)
+
+
+def test_without_an_account_nothing_is_charged():
+    counter = Counter()
+    counter.holder.charge("first", epsilon=100.0)
+    assert not counter.holder.charged
+    assert not counter.holder.witnessed
+    assert counter.holder.ledger is None
+
+
+# -- commits and saves ---------------------------------------------------------------------------------
+
+
+def test_every_commit_is_kept_where_it_was_saved(tmp_path):
+    counter = Counter()
+    assert counter.step() == 1  # nowhere to keep it
+    counter.save(tmp_path / "state")
+    for expected in (2, 3):
+        assert counter.step() == expected
+        loaded = Counter.load(tmp_path / "state")
+        assert (loaded.count, loaded.holder.lineage) == (expected, counter.holder.lineage)
+        assert loaded.holder.position == counter.holder.position
+
+
+def test_what_could_not_be_written_does_not_leave_and_is_written_first(tmp_path, monkeypatch):
+    counter = Counter()
+    counter.save(tmp_path / "state")
+    with monkeypatch.context() as broken:
+        broken.setattr(STORE_COMMIT, full_disk)
+        for _ in range(2):
+            with pytest.raises(OSError, match="no space"):
+                counter.step()
+    position = counter.holder.position
+    assert Counter.load(tmp_path / "state").count == 0
+    assert counter.step() == 3
+    assert counter.holder.position == position + 2  # the state that had failed, and this one
+    assert Counter.load(tmp_path / "state").count == 3
+
+
+def test_a_failed_first_save_lets_nothing_leave_until_one_succeeds(tmp_path):
+    counter = Counter()
+    with pytest.raises(FileNotFoundError):
+        counter.save(tmp_path / "no" / "folder")
+    with pytest.raises(FileNotFoundError):
+        counter.step()
+    counter.save(tmp_path / "state")
+    assert counter.step() == 2
+    assert Counter.load(tmp_path / "state").count == 2
+
+
+def test_after_a_failed_save_elsewhere_it_is_kept_where_it_was(tmp_path):
+    counter, other = Counter(), Counter()
+    counter.save(tmp_path / "mine")
+    other.save(tmp_path / "theirs")
+    with pytest.raises(IncompatibleState):
+        counter.save(tmp_path / "theirs")
+    assert counter.step() == 1
+    assert Counter.load(tmp_path / "mine").count == 1
+    assert Counter.load(tmp_path / "theirs").holder.lineage == other.holder.lineage
+
+
+def test_a_save_elsewhere_moves_it(tmp_path):
+    counter = Counter()
+    counter.save(tmp_path / "first")
+    counter.save(tmp_path / "second")
+    counter.step()
+    assert Counter.load(tmp_path / "first").count == 0
+    assert Counter.load(tmp_path / "second").count == 1
+
+
+# -- one lineage ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ledger", [None, paid_ledger()], ids=["alone", "witnessed"])
+def test_of_two_that_took_one_state_up_one_goes_on(tmp_path, ledger):
+    account = None if ledger is None else "town"
+    Counter(ledger=ledger, account=account).save(tmp_path / "state")
+    first, second = (Counter.load(tmp_path / "state", ledger=ledger) for _ in range(2))
+    assert first.step() == 1
+    for _ in range(2):
+        with pytest.raises(ForkedState):
+            second.step()
+    with pytest.raises(ForkedState):
+        second.save(tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+    assert first.step() == 2
+
+
+def test_a_witness_refuses_a_copy_that_lies_elsewhere(tmp_path):
+    ledger = paid_ledger()
+    counter = Counter(ledger=ledger, account="town")
+    counter.save(tmp_path / "state")
+    (tmp_path / "copy").write_bytes((tmp_path / "state").read_bytes())
+    counter.step()
+    with pytest.raises(ForkedState):
+        Counter.load(tmp_path / "copy", ledger=ledger).step()
+    assert Counter.load(tmp_path / "copy").step() == 1  # nobody witnesses: the statement says so
+
+
+def test_a_state_saved_alone_is_adopted_by_a_ledger_on_request(tmp_path):
+    counter, ledger = Counter(), paid_ledger()
+    counter.save(tmp_path / "state")
+    with pytest.raises(IncompatibleState):
+        Counter.load(tmp_path / "state", ledger=ledger)
+    adopted = Counter.load(tmp_path / "state", ledger=ledger, account="town", adopt=True)
+    assert adopted.holder.witnessed
+    assert adopted.holder.charged
+    assert adopted.step() == 1
+
+
+def test_taking_up_names_an_account_of_a_ledger(tmp_path):
+    Counter().save(tmp_path / "state")
+    with pytest.raises(InvalidParameter, match="account"):
+        Counter.load(tmp_path / "state", account="town")
