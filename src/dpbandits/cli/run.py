@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.panel import Panel
 from rich.table import Table
@@ -16,8 +15,14 @@ from dpbandits._typing import Seed
 from dpbandits.cli.console import console, error_console, progress_bar
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import BANNER
-from dpbandits.lab.evaluation.summary import Share
-from dpbandits.lab.people.report import headline, percent_up, table_rows, to_json, write_report
+from dpbandits.lab.people.report import (
+    headline,
+    percent_up,
+    share_text,
+    table_rows,
+    to_json,
+    write_report,
+)
 from dpbandits.lab.people.study import TableStudy, TableStudyResult
 from dpbandits.lab.worlds import TableBandit, available, load, table_from_toml
 
@@ -141,13 +146,13 @@ def _print_screen(result: TableStudyResult, page: Path, data: str) -> None:
     for name, reward, share in table_rows(result):
         uplift = "" if share is None else str(share.uplift)
         style = "bold" if name.startswith("private") else ""
-        costs.add_row(name, str(reward), uplift, _percent(share), style=style)
+        costs.add_row(name, str(reward), uplift, share_text(share), style=style)
     out.print(costs)
 
     sweep = Table(title="Share of the non-private uplift kept")
     for epsilon in result.private:
         sweep.add_column(f"epsilon = {epsilon:g}", justify="right")
-    sweep.add_row(*(_percent(share) for share in result.private_shares.values()))
+    sweep.add_row(*(share_text(share) for share in result.private_shares.values()))
     out.print(sweep)
 
     attacks = Table("policy", title="A live attack: one person's reward, guessed from what was learned")
@@ -168,10 +173,3 @@ def _print_screen(result: TableStudyResult, page: Path, data: str) -> None:
         ("another world and epsilon", f"dpbandits run --data {FALLBACK} --epsilon 0.3"),
     ):
         out.print(f"Next, {purpose}: [bold]{command}[/]", soft_wrap=True)
-
-
-def _percent(share: Share | None) -> str:
-    if share is None or not np.isfinite(share.share):
-        return "–"
-    error = f" ± {100 * share.standard_error:.1f}" if np.isfinite(share.standard_error) else ""
-    return f"{100 * share.share:.1f}%{error}"

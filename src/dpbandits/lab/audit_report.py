@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 
 from dpbandits.audit import AuditRow
+from dpbandits.lab.page import page
 from dpbandits.lab.plot import PALETTE, label_axes, new_figure, to_data_uri, to_png
 
 __all__ = ["summary", "write_audit_report"]
@@ -32,9 +33,9 @@ def write_audit_report(rows: Sequence[AuditRow], folder: Path, *, command: str) 
     folder.mkdir(parents=True, exist_ok=True)
     listed = json.dumps([row.to_json() for row in rows], indent=2, allow_nan=False)
     (folder / "audit.json").write_text(listed + "\n")
-    page = folder / "audit.html"
-    page.write_text(_page(rows, command), encoding="utf-8")
-    return page
+    path = folder / "audit.html"
+    path.write_text(_page(rows, command), encoding="utf-8")
+    return path
 
 
 def _page(rows: Sequence[AuditRow], command: str) -> str:
@@ -46,13 +47,14 @@ def _page(rows: Sequence[AuditRow], command: str) -> str:
     )
     failed = [row.name for row in rows if not row.as_expected]
     verdict = "Nothing unexpected." if not failed else f"UNEXPECTED: {', '.join(failed)}."
-    return _TEMPLATE.substitute(
+    body = _BODY.substitute(
         summary=html.escape(summary(rows)),
         verdict=html.escape(verdict),
         tables="".join(_table(title, part) for title, part in groups if part),
         picture=to_data_uri(_bars(rows)),
         command=html.escape(command),
     )
+    return page(title="dpbandits audit", banner=_BANNER, body=body)
 
 
 def _table(title: str, rows: Sequence[AuditRow]) -> str:
@@ -91,33 +93,10 @@ def _bars(rows: Sequence[AuditRow]) -> bytes:
     return to_png(figure)
 
 
-_TEMPLATE = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>dpbandits audit</title>
-<style>
-body { font: 16px/1.55 system-ui, sans-serif; color: #222; max-width: 58rem; margin: 0 auto;
-       padding: 1.5rem; }
-.banner { background: #FFF4E0; border-left: 5px solid #E69F00; padding: .7rem 1rem; font-weight: 600; }
-h1 { font-size: 1.7rem; margin-bottom: .3rem; }
-h2 { font-size: 1.2rem; margin-top: 2.2rem; }
-.lead { font-size: 1.15rem; }
-table { border-collapse: collapse; margin: .8rem 0; width: 100%; }
-th, td { text-align: left; padding: .35rem 1rem .35rem 0; border-bottom: 1px solid #E4E4E4;
-         vertical-align: top; }
-td { font-variant-numeric: tabular-nums; }
-th { font-weight: 600; }
-.bad td { background: #FBE3E4; }
-img { max-width: 100%; }
-.small { color: #555; font-size: .9rem; }
-</style>
-</head>
-<body>
-<p class="banner">An audit proves a privacy loss from below. It can refute a claim and never confirm one: a
-claim that holds here was not broken by this attack, on these neighbours, at this confidence.</p>
-<h1>Guarantees under attack</h1>
+_BANNER = """An audit proves a privacy loss from below. It can refute a claim and never confirm one: a
+claim that holds here was not broken by this attack, on these neighbours, at this confidence."""
+
+_BODY = Template("""<h1>Guarantees under attack</h1>
 <p class="lead">$summary $verdict</p>
 <img alt="Lower bound over claim of every audit; the line is the claim" src="$picture">
 <p class="small">Blue: honest claims, which must stay left of the line. Pink: false ones, which must cross
@@ -128,6 +107,4 @@ delta. Exact rows compare whole laws; sampled ones count events (Clopper and Pea
 chosen on other samples; conditional ones bound mean and variance and hold if the noise is normal. Noise
 came from the operating system.</p>
 <p class="small">Made by <code>$command</code>. The numbers are in <code>audit.json</code>.</p>
-</body>
-</html>
 """)

@@ -18,13 +18,15 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.errors import InvalidParameter, MissingExtra
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 
 __all__ = ["Cell", "Choice", "Item", "Record", "Row", "Runs", "Single", "Study", "run_cells"]
@@ -364,17 +366,15 @@ def run_cells(
         InvalidParameter: a repetition stands twice, or jobs is 0.
         MissingExtra: jobs is not 1 and joblib is not installed.
     """
-    if jobs == 0:
-        raise InvalidParameter("jobs is 0, expected a number of processes, or -1 for all cores")
     tasks = {key: (cell, seed) for cell in cells for key, seed in _keys(cell, seeds)}
     if len(tasks) != len(cells) * len(seeds):
         raise InvalidParameter("a repetition stands twice: its result would be counted as independent")
     known = _read(path) if path is not None else {}
     found = {key: known[key] for key in tasks if key in known}
-    missing = [(key, *task) for key, task in tasks.items() if key not in found]
+    missing = [partial(_record, key, *task) for key, task in tasks.items() if key not in found]
     if progress is not None:
         progress(len(found), len(tasks))
-    for record in _records(missing, jobs):
+    for record in in_processes(missing, jobs=jobs, ordered=False):
         found[record["key"]] = record
         if path is not None:
             _append(path, record)
@@ -397,17 +397,6 @@ def _keys(cell: Cell, seeds: Sequence[Seed]) -> list[tuple[str, Seed]]:
 
 def _record(key: str, cell: Cell, seed: Seed) -> Record:
     return {"key": key, "cell": cell.name, "seed": seed, **cell.simulate(seed)}
-
-
-def _records(missing: Sequence[tuple[str, Cell, Seed]], jobs: int) -> Any:
-    if jobs == 1 or len(missing) < 2:
-        return (_record(*one) for one in missing)
-    try:
-        from joblib import Parallel, delayed
-    except ImportError as error:
-        raise MissingExtra("jobs other than 1 need joblib: install dpbandits[report]") from error
-    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-    return parallel(delayed(_record)(*one) for one in missing)
 
 
 def _read(path: Path) -> dict[str, Record]:

@@ -10,6 +10,7 @@ Intervals resample whole clusters (families, schools), which share an assignment
 data that one may look at: not a release.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -89,8 +90,8 @@ def policy_value(
         >>> value.estimate
         1.0
     """
-    terms, weights = _terms(law, actions, rewards, propensities, method, outcomes)
-    return _estimate(terms, weights, clusters, method=method, draws=draws, level=level, seed=seed)
+    log = (actions, rewards, propensities)
+    return _interval((law,), log, clusters, method, outcomes, draws=draws, level=level, seed=seed)
 
 
 def value_difference(
@@ -110,14 +111,34 @@ def value_difference(
 
     Doubly robust where `outcomes` are given, else self-normalised.
     """
-    _check_draws(draws, level)
     method: Method = "self_normalised" if outcomes is None else "doubly_robust"
-    pairs = [_terms(one, actions, rewards, propensities, method, outcomes) for one in (law, other)]
+    log = (actions, rewards, propensities)
+    return _interval((law, other), log, clusters, method, outcomes, draws=draws, level=level, seed=seed)
+
+
+def _interval(
+    laws: Sequence[ArrayLike],
+    log: tuple[ArrayLike, ArrayLike, ArrayLike],
+    clusters: ArrayLike | None,
+    method: Method,
+    outcomes: ArrayLike | None,
+    *,
+    draws: int,
+    level: float,
+    seed: Seed,
+) -> PolicyValue:
+    """Of one law's value, or of what the first has above the second on the same draws."""
+    if draws < 2 or not 0.0 < level < 1.0:
+        raise InvalidParameter("draws: expected at least 2; level: a number in (0, 1)")
+    place, count = _labels(clusters, np.asarray(log[1]).size)
     values = [
-        _resampled(terms, weights, clusters, normalise=method == "self_normalised", draws=draws, seed=seed)
-        for terms, weights in pairs
+        _resampled(*_terms(law, *log, method, outcomes), place, count, draws=draws, seed=seed) for law in laws
     ]
-    return _summary(values[0] - values[1], _labels(clusters, len(pairs[0][0]))[1], method=method, level=level)
+    found = values[0] if len(values) == 1 else values[0] - values[1]
+    copies = found[1:]
+    low, high = np.nanquantile(copies, [0.5 * (1.0 - level), 0.5 * (1.0 + level)])
+    error = float(np.nanstd(copies, ddof=1))
+    return PolicyValue(float(found[0]), error, float(low), float(high), level, method, count)
 
 
 def _terms(
@@ -128,6 +149,7 @@ def _terms(
     method: Method,
     outcomes: ArrayLike | None,
 ) -> tuple[FloatArray, FloatArray]:
+    """(n,) what each person adds to the estimate's numerator and denominator."""
     if method not in METHODS:
         raise InvalidParameter(f"method is {method!r}, expected one of {METHODS}")
     given, paid = np.asarray(actions), np.asarray(rewards, dtype=np.float64)
@@ -149,7 +171,7 @@ def _terms(
     rows = np.arange(n)
     weights = policy[rows, given] / chances
     if method != "doubly_robust":
-        return weights * paid, weights
+        return weights * paid, weights if method == "self_normalised" else np.ones(n)
     if outcomes is None:
         raise InvalidParameter("doubly_robust needs outcomes: predictions of a model fitted on other people")
     model = np.asarray(outcomes, dtype=np.float64)
@@ -157,11 +179,6 @@ def _terms(
         raise InvalidData(f"outcomes: expected finite predictions of shape {policy.shape}")
     terms = (policy * model).sum(axis=1) + weights * (paid - model[rows, given])
     return terms, np.ones(n)
-
-
-def _check_draws(draws: int, level: float) -> None:
-    if draws < 2 or not 0.0 < level < 1.0:
-        raise InvalidParameter("draws: expected at least 2; level: a number in (0, 1)")
 
 
 def _labels(clusters: ArrayLike | None, n: int) -> tuple[IntArray, int]:
@@ -174,18 +191,11 @@ def _labels(clusters: ArrayLike | None, n: int) -> tuple[IntArray, int]:
 
 
 def _resampled(
-    terms: FloatArray,
-    weights: FloatArray,
-    clusters: ArrayLike | None,
-    *,
-    normalise: bool,
-    draws: int,
-    seed: Seed,
+    terms: FloatArray, weights: FloatArray, place: IntArray, count: int, *, draws: int, seed: Seed
 ) -> FloatArray:
-    """(1 + draws,) the estimate, and its bootstrap copies: clusters are drawn with replacement."""
-    place, count = _labels(clusters, len(terms))
+    """(1 + draws,) sum of terms over sum of weights, and its bootstrap copies: clusters with replacement."""
     totals = np.bincount(place, weights=terms, minlength=count)
-    mass = np.bincount(place, weights=weights if normalise else np.ones(len(terms)), minlength=count)
+    mass = np.bincount(place, weights=weights, minlength=count)
     rng = np.random.Generator(np.random.Philox(key=seed))
     both = np.column_stack([totals, mass])
     sums = np.empty((draws + 1, 2))
@@ -198,27 +208,3 @@ def _resampled(
         sums[:, 0], sums[:, 1], out=np.full(draws + 1, np.nan), where=sums[:, 1] > 0.0
     )
     return values
-
-
-def _estimate(
-    terms: FloatArray,
-    weights: FloatArray,
-    clusters: ArrayLike | None,
-    *,
-    method: Method,
-    draws: int,
-    level: float,
-    seed: Seed,
-) -> PolicyValue:
-    _check_draws(draws, level)
-    normalise = method == "self_normalised"
-    values = _resampled(terms, weights, clusters, normalise=normalise, draws=draws, seed=seed)
-    return _summary(values, _labels(clusters, len(terms))[1], method=method, level=level)
-
-
-def _summary(values: FloatArray, clusters: int, *, method: Method, level: float) -> PolicyValue:
-    copies = values[1:]
-    low, high = np.nanquantile(copies, [0.5 * (1.0 - level), 0.5 * (1.0 + level)])
-    return PolicyValue(
-        float(values[0]), float(np.nanstd(copies, ddof=1)), float(low), float(high), level, method, clusters
-    )

@@ -1,9 +1,11 @@
 """Drive a policy through an environment, once or over many seeds."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.policy import Policy
 
-__all__ = ["BANNER", "Repetitions", "RunResult", "repeat", "run"]
+__all__ = ["BANNER", "Repetitions", "RunResult", "in_processes", "repeat", "run"]
 
 BANNER = "Evaluation on data that one may look at: these numbers are not a private release."
 """Printed above every table of results."""
@@ -217,19 +219,38 @@ def repeat(
         InvalidParameter: no seeds, or jobs is 0.
         MissingExtra: jobs is not 1 and joblib is not installed.
     """
+    results = in_processes(
+        [partial(_one, make_policy, make_environment, seed, rounds, boundaries) for seed in seeds], jobs=jobs
+    )
+    return Repetitions(name=name, results=tuple(results))
+
+
+def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool = True) -> Iterator[Any]:
+    """What the calls return, as they end, or in their order; picklable calls where jobs is not 1.
+
+    Args:
+        calls: independent of each other.
+        jobs: processes, through joblib; -1 for all cores. A joblib backend chosen around this call, such
+            as a Dask cluster, is used.
+        ordered: whether the order of the calls is kept.
+
+    Raises:
+        InvalidParameter: jobs is 0.
+        MissingExtra: jobs is not 1 and joblib is not installed.
+    """
     if jobs == 0:
         raise InvalidParameter("jobs is 0, expected a number of processes, or -1 for all cores")
-    if jobs == 1:
-        results = [_one(make_policy, make_environment, seed, rounds, boundaries) for seed in seeds]
-    else:
-        try:
-            from joblib import Parallel, delayed
-        except ImportError as error:
-            raise MissingExtra("jobs other than 1 need joblib: install dpbandits[report]") from error
-        results = Parallel(n_jobs=jobs)(
-            delayed(_one)(make_policy, make_environment, seed, rounds, boundaries) for seed in seeds
-        )
-    return Repetitions(name=name, results=tuple(results))
+    if jobs == 1 or len(calls) < 2:
+        return (call() for call in calls)
+    try:
+        from joblib import Parallel, delayed
+    except ImportError as error:
+        raise MissingExtra("jobs other than 1 need joblib: install dpbandits[report]") from error
+    parallel = Parallel(
+        n_jobs=jobs, return_as="generator" if ordered else "generator_unordered", batch_size=1
+    )
+    found: Iterator[Any] = parallel(delayed(call)() for call in calls)
+    return found
 
 
 def _one(

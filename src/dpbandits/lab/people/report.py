@@ -10,10 +10,12 @@ import numpy as np
 
 from dpbandits.lab.evaluation import BANNER, Estimate, Repetitions
 from dpbandits.lab.evaluation.summary import Share
+from dpbandits.lab.page import page
 from dpbandits.lab.people.study import CEILING, CONSTANT, NON_PRIVATE, PRIVATE, RANDOM, TableStudyResult
-from dpbandits.lab.plot import PALETTE, add_legend, label_axes, new_figure, to_data_uri, to_png
+from dpbandits.lab.plot import PALETTE, add_legend, draw_band, label_axes, new_figure, to_data_uri, to_png
+from dpbandits.lab.study import mean_and_error
 
-__all__ = ["headline", "percent_up", "table_rows", "to_json_rows", "write_report"]
+__all__ = ["headline", "percent_up", "share_text", "table_rows", "to_json_rows", "write_report"]
 
 _CURVE_POINTS = 200
 
@@ -36,6 +38,14 @@ def headline(result: TableStudyResult) -> str:
 def percent_up(bound: float) -> float:
     """A bound on a probability in percent, rounded up to one digit, so that what is shown stays true."""
     return float(np.ceil(1000.0 * bound - 1e-9) / 10.0)
+
+
+def share_text(share: Share | None) -> str:
+    """A share in percent with its standard error; a dash where there is none."""
+    if share is None or not np.isfinite(share.share):
+        return "–"
+    error = f" ± {100 * share.standard_error:.1f}" if np.isfinite(share.standard_error) else ""
+    return f"{100 * share.share:.1f}%{error}"
 
 
 def table_rows(result: TableStudyResult) -> list[tuple[str, Estimate, Share | None]]:
@@ -116,20 +126,20 @@ def write_report(result: TableStudyResult, folder: Path, *, command: str) -> Pat
     for name, png in pictures.items():
         (folder / f"{name}.png").write_bytes(png)
     (folder / "result.json").write_text(json.dumps(to_json(result), indent=2, allow_nan=False) + "\n")
-    page = folder / "report.html"
-    page.write_text(_page(result, pictures, command), encoding="utf-8")
-    return page
+    path = folder / "report.html"
+    path.write_text(_page(result, pictures, command), encoding="utf-8")
+    return path
 
 
 def _learning_curves(result: TableStudyResult) -> bytes:
     figure, (axes,) = new_figure()
     colours = {RANDOM: "grey", CONSTANT: "amber", NON_PRIVATE: "black"}
     for name, colour in colours.items():
-        _curve(axes, result.repetitions[name], name, PALETTE[colour])
+        _curve(axes, result.repetitions[name], name, colour)
     shades = iter(("sky", "pink", "green", "blue", "amber"))
     for epsilon, run in result.private.items():
         main = epsilon == result.epsilon
-        colour = PALETTE["orange" if main else next(shades, "grey")]
+        colour = "orange" if main else next(shades, "grey")
         _curve(axes, run, f"private, epsilon = {epsilon:g}", colour, thin=not main)
     label_axes(axes, title="Learning while protecting", x="people decided about", y="mean reward so far")
     add_legend(axes)
@@ -141,11 +151,11 @@ def _curve(axes: Any, run: Repetitions, label: str, colour: str, *, thin: bool =
     total = rewards.shape[1]
     rounds = np.unique(np.linspace(max(1, total // _CURVE_POINTS), total, _CURVE_POINTS, dtype=int))
     running = np.cumsum(rewards, axis=1)[:, rounds - 1] / rounds
-    mean = running.mean(axis=0)
-    axes.plot(rounds, mean, color=colour, label=label, linewidth=1.2 if thin else 2.2)
-    if len(running) > 1:
-        error = running.std(axis=0, ddof=1) / np.sqrt(len(running))
-        axes.fill_between(rounds, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+    mean, error = mean_and_error(running)
+    width = 1.2 if thin else 2.2
+    draw_band(
+        axes, rounds, mean, np.nan_to_num(error), colour=colour, errors=1.0, label=label, linewidth=width
+    )
 
 
 def _shares_over_epsilon(result: TableStudyResult) -> bytes:
@@ -204,20 +214,14 @@ def _attacks(result: TableStudyResult) -> bytes:
 
 
 def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) -> str:
-    def share(value: Share | None) -> str:
-        if value is None or not np.isfinite(value.share):
-            return "–"
-        error = f" ± {100 * value.standard_error:.1f}" if np.isfinite(value.standard_error) else ""
-        return f"{100 * value.share:.1f}%{error}"
-
     def cells(name: str, reward: Estimate, kept: Share | None) -> str:
         uplift = "–" if kept is None else str(kept.uplift)
-        values = (name, str(reward), uplift, share(kept))
+        values = (name, str(reward), uplift, share_text(kept))
         return "<tr>" + "".join(f"<td>{html.escape(value)}</td>" for value in values) + "</tr>"
 
     sweep = "".join(
         f"<tr><td>{epsilon:g}</td><td>{html.escape(str(Estimate.of(run.mean_rewards)))}</td>"
-        f"<td>{html.escape(share(result.private_shares[epsilon]))}</td></tr>"
+        f"<td>{html.escape(share_text(result.private_shares[epsilon]))}</td></tr>"
         for epsilon, run in result.private.items()
     )
     attacks = "".join(
@@ -226,8 +230,7 @@ def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) ->
         f"<td>{percent_up(attack.bound):.1f}%</td><td>{attack.trials}</td></tr>"
         for name, attack in result.attacks.items()
     )
-    return _TEMPLATE.substitute(
-        banner=html.escape(BANNER),
+    body = _BODY.substitute(
         headline=html.escape(headline(result)),
         table=html.escape(result.table),
         horizon=f"{result.horizon:,}",
@@ -241,37 +244,15 @@ def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) ->
         guarantee=html.escape(result.guarantee.explain()),
         command=html.escape(command),
     )
+    title = f"dpbandits report: {html.escape(result.table)}"
+    return page(title=title, banner=html.escape(BANNER), body=body)
 
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-_TEMPLATE = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>dpbandits report: $table</title>
-<style>
-body { font: 16px/1.55 system-ui, sans-serif; color: #222; max-width: 54rem; margin: 0 auto;
-       padding: 1.5rem; }
-.banner { background: #FFF4E0; border-left: 5px solid #E69F00; padding: .7rem 1rem; font-weight: 600; }
-h1 { font-size: 1.7rem; margin-bottom: .3rem; }
-h2 { font-size: 1.2rem; margin-top: 2.2rem; }
-.lead { font-size: 1.15rem; }
-table { border-collapse: collapse; margin: .8rem 0; }
-th, td { text-align: left; padding: .35rem 1.1rem .35rem 0; border-bottom: 1px solid #E4E4E4; }
-td { font-variant-numeric: tabular-nums; }
-th { font-weight: 600; }
-img { max-width: 100%; }
-pre { background: #F6F6F4; padding: 1rem; white-space: pre-wrap; font-size: .85rem; }
-.small { color: #555; font-size: .9rem; }
-</style>
-</head>
-<body>
-<p class="banner">$banner</p>
-<h1>Private decisions about people: $table</h1>
+_BODY = Template("""<h1>Private decisions about people: $table</h1>
 <p class="lead">$headline</p>
 <p class="small">$horizon people a run, one decision each; $reps runs on different orders of the people;
 mean ± standard error. Rewards, uplift and repetitions below are computed from raw data.</p>
@@ -305,6 +286,4 @@ $attacks
 <h2>The guarantee</h2>
 <pre>$guarantee</pre>
 <p class="small">Made by <code>$command</code>. The numbers are in <code>result.json</code>.</p>
-</body>
-</html>
 """)

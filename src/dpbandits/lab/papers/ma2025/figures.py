@@ -11,7 +11,7 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.crowds import SimulationResult
-from dpbandits.lab.plot import PALETTE, new_figure
+from dpbandits.lab.plot import PALETTE, draw_band, new_figure
 from dpbandits.local.contract.spec import Spec
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def regret_picture(results: Sequence[SimulationResult], *, title: str) -> "Figur
     """
     seen, mean, error = curve(results)
     figure, (axes,) = new_figure()
-    axes.plot(seen, mean, color=PALETTE["blue"])
-    axes.fill_between(seen, mean - error, mean + error, color=PALETTE["blue"], alpha=0.2, linewidth=0)
+    draw_band(axes, seen, mean, error, colour="blue", errors=1.0)
     axes.set(xlabel="users so far", ylabel="regret per user", title=title, ylim=(0.0, None))
     return figure
 
