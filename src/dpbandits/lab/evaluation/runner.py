@@ -240,7 +240,7 @@ def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool
     """
     if jobs == 0:
         raise InvalidParameter("jobs is 0, expected a number of processes, or -1 for all cores")
-    if jobs == 1 or len(calls) < 2:
+    if jobs == 1 or not calls:
         return (call() for call in calls)
     try:
         from joblib import Parallel, delayed

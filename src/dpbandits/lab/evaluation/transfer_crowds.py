@@ -295,9 +295,7 @@ def _published(
                 if floating
                 else theirs.mechanism_for(len(leaves))
             )
-            published = PublishedArms(
-                version=0, splits=tuple(rule.partition.splits), weights=rule.weights()
-            )
+            published = PublishedArms(version=0, splits=tuple(rule.partition.splits), weights=rule.weights())
             estimate = _reported(mechanism, cells, positive[here], noise)
             sums = VersionSums.of(published, leaves, estimate)
             rule.learn(sums, crowd=index + 1)
