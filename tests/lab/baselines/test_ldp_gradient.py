@@ -91,7 +91,7 @@ def test_what_a_mechanism_gets_is_clipped_and_of_its_own_size(monkeypatch):
         def __init__(self, *, dim, epsilon):
             self.dim, self.epsilon = dim, epsilon
 
-        def privatise(self, vectors, rng):
+        def privatize(self, vectors, rng):
             seen.append((self.dim, self.epsilon, vectors.copy()))
             return np.zeros_like(vectors)
 

@@ -22,7 +22,7 @@ def test_reports_are_unbiased_with_the_stated_variance(kind, dim, epsilon, lengt
     vector = rng.standard_normal(dim)
     vector *= length / np.linalg.norm(vector)
     n = 40_000
-    reports = mechanism.privatise(np.tile(vector, (n, 1)), rng)
+    reports = mechanism.privatize(np.tile(vector, (n, 1)), rng)
     error = reports.mean(axis=0) - vector
     # 5.7 standard errors: 1e-8 a coordinate
     assert (np.abs(error) < 5.7 * reports.std(axis=0) / math.sqrt(n)).all()
@@ -36,7 +36,7 @@ def test_longer_vectors_are_shortened_before_noise(kind):
     """A vector far too long is reported like the one of norm 1 (or with entries of 1), not farther out."""
     mechanism = VECTOR_REPORTS[kind](dim=3, epsilon=2.0)
     long = np.tile([500.0, 0.0, 0.0], (20_000, 1))
-    mean = mechanism.privatise(long, np.random.default_rng(3)).mean(axis=0)
+    mean = mechanism.privatize(long, np.random.default_rng(3)).mean(axis=0)
     assert np.abs(mean - [1.0, 0.0, 0.0]).max() < 0.2
 
 
@@ -75,8 +75,8 @@ def test_cap_is_hit_as_often_as_promised():
     """The sampler against the proof: how often the cap around v is hit under v and under -v."""
     mechanism = CapReport(dim=4, epsilon=1.0, share=0.2)
     v, n, rng = np.array([[0.6, 0.8, 0.0, 0.0]]), 200_000, np.random.default_rng(11)
-    own = mechanism.privatise(np.repeat(v, n, axis=0), rng) * mechanism.shrinkage @ v[0]
-    other = mechanism.privatise(np.repeat(-v, n, axis=0), rng) * mechanism.shrinkage @ v[0]
+    own = mechanism.privatize(np.repeat(v, n, axis=0), rng) * mechanism.shrinkage @ v[0]
+    other = mechanism.privatize(np.repeat(-v, n, axis=0), rng) * mechanism.shrinkage @ v[0]
     edge = np.quantile(rng.standard_normal((10, 1)), 0.5)  # any threshold: the bound holds for all sets
     for threshold in (edge * 0.1, 0.3, 0.52, 0.8):
         p, r = (own > threshold).mean(), (other > threshold).mean()

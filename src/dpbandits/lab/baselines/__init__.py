@@ -6,8 +6,7 @@
 - `ExactGPUCB`: GP-UCB without privacy on the kernel.
 """
 
-from dpbandits.lab.baselines.constant_arm import ConstantArm
+from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
 from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB
-from dpbandits.lab.baselines.uniform import Uniform
 
 __all__ = ["ConstantArm", "ExactGPUCB", "FeatureGPUCB", "Uniform"]

@@ -5,6 +5,7 @@ O(m^2) a round); `ExactGPUCB` on the kernel itself (incremental Cholesky, O(n t^
 horizons and as the reference that features are held against.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -32,7 +33,58 @@ REWARD_VARIANCE = 0.25
 """Largest variance of a reward, in squared widths of its range."""
 
 
-class FeatureGPUCB(BasePolicy):
+_FEATURES_HELD = 1 << 20
+"""Numbers in the features of candidates that are held at a time (8 MiB)."""
+
+
+class _Optimist(BasePolicy):
+    """Chooses the row with the highest mean + ucb_weight * sd of a model that sees everything."""
+
+    ucb_weight: float
+    _model: FeatureGP | ExactGP
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """None is given."""
+        return no_privacy()
+
+    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the expected reward at `points` (n, d)."""
+        mean, spread = self._moments(self.domain.validate(points, name="points"))
+        return self.reward_range.from_centred(mean), self.reward_range.width * spread
+
+    @abstractmethod
+    def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (...) at points (..., d), rewards centred and scaled."""
+
+    @abstractmethod
+    def _rounds_at_once(self, n_candidates: int) -> int:
+        """Decision sets that the model looks at in one call."""
+
+    def _choose(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[IntArray, FloatArray | None]:
+        ties = self._coins.uniform("ties", start, start + len(candidates), 1)[:, 0]
+        scores = np.empty(candidates.shape[:2])
+        step = self._rounds_at_once(candidates.shape[1])
+        for low in range(0, len(candidates), step):
+            mean, spread = self._moments(candidates[low : low + step])
+            scores[low : low + step] = mean + self.ucb_weight * spread
+        return best_choice(scores, ties, available), None
+
+    def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
+        self._learn_public(actions, rewards)
+
+    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        return {f"model_{name}": array for name, array in self._model.to_arrays().items()}
+
+    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        prefix = "model_"
+        own = {name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)}
+        self._model.load_arrays(own)
+
+
+class FeatureGPUCB(_Optimist):
     """GP-UCB on a finite feature map: choose the row with the highest mean + ucb_weight * sd.
 
     Args:
@@ -52,6 +104,7 @@ class FeatureGPUCB(BasePolicy):
     """
 
     kind = "baselines.FeatureGPUCB"
+    _model: FeatureGP
     config_omits = BasePolicy.config_omits | {"kernel", "n_features"}  # the features say it
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **BasePolicy.config_parsers,
@@ -96,11 +149,6 @@ class FeatureGPUCB(BasePolicy):
         )
 
     @property
-    def guarantee(self) -> Guarantee:
-        """None is given."""
-        return no_privacy()
-
-    @property
     def batch_boundaries(self) -> tuple[int, ...] | None:
         """Rounds at which an evaluation should let the policy learn; None for every round."""
         if self.update_growth == 0.0 or self.horizon is None:
@@ -111,26 +159,11 @@ class FeatureGPUCB(BasePolicy):
             edge += max(1, int(edge * self.update_growth))
         return tuple(edges)
 
-    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the expected reward at `points` (n, d)."""
-        rows = self.domain.validate(points, name="points")
-        mean, spread = self._model.predict_from_features(self.features(rows))
-        return self.reward_range.from_centred(mean), self.reward_range.width * spread
+    def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._model.predict_from_features(self.features(points))
 
-    def _choose(
-        self, candidates: FloatArray, available: BoolArray | None, start: int
-    ) -> tuple[IntArray, FloatArray | None]:
-        ties = self._coins.uniform("ties", start, start + len(candidates), 1)[:, 0]
-        scores = np.empty(candidates.shape[:2])
-        step = max(1, _FEATURES_HELD // (candidates.shape[1] * self.features.n_features))
-        for low in range(0, len(candidates), step):
-            phi = self.features(candidates[low : low + step])
-            mean, spread = self._model.predict_from_features(phi)
-            scores[low : low + step] = mean + self.ucb_weight * spread
-        return best_choice(scores, ties, available), None
-
-    def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
-        self._learn_public(actions, rewards)
+    def _rounds_at_once(self, n_candidates: int) -> int:
+        return max(1, _FEATURES_HELD // (n_candidates * self.features.n_features))
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         phi, centred = self.features(points), self.reward_range.to_centred(rewards)
@@ -139,14 +172,8 @@ class FeatureGPUCB(BasePolicy):
         else:
             self._model.add_batch(phi, centred)
 
-    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        return {f"model_{name}": array for name, array in self._model.to_arrays().items()}
 
-    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        self._model.load_arrays(_model_arrays(arrays))
-
-
-class ExactGPUCB(BasePolicy):
+class ExactGPUCB(_Optimist):
     """GP-UCB on the kernel itself.
 
     Args:
@@ -158,6 +185,7 @@ class ExactGPUCB(BasePolicy):
     """
 
     kind = "baselines.ExactGPUCB"
+    _model: ExactGP
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **BasePolicy.config_parsers,
         "kernel": kernels.from_config,
@@ -192,42 +220,12 @@ class ExactGPUCB(BasePolicy):
         self.noise_sd = noise_sd
         self._model = ExactGP(kernel=kernel, noise_sd=noise_sd)
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """None is given."""
-        return no_privacy()
+    def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, spread = self._model.predict(points.reshape(-1, points.shape[-1]))
+        return mean.reshape(points.shape[:-1]), spread.reshape(points.shape[:-1])
 
-    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the expected reward at `points` (n, d)."""
-        rows = self.domain.validate(points, name="points")
-        mean, spread = self._model.predict(rows)
-        return self.reward_range.from_centred(mean), self.reward_range.width * spread
-
-    def _choose(
-        self, candidates: FloatArray, available: BoolArray | None, start: int
-    ) -> tuple[IntArray, FloatArray | None]:
-        ties = self._coins.uniform("ties", start, start + len(candidates), 1)[:, 0]
-        mean, spread = self._model.predict(candidates.reshape(-1, candidates.shape[-1]))
-        scores = (mean + self.ucb_weight * spread).reshape(candidates.shape[:2])
-        return best_choice(scores, ties, available), None
-
-    def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
-        self._learn_public(actions, rewards)
+    def _rounds_at_once(self, n_candidates: int) -> int:
+        return 1 << 30  # all: each call factors the kernel anew
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         self._model.add_batch(points, self.reward_range.to_centred(rewards))
-
-    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        return {f"model_{name}": array for name, array in self._model.to_arrays().items()}
-
-    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        self._model.load_arrays(_model_arrays(arrays))
-
-
-_FEATURES_HELD = 1 << 20
-"""Numbers in the features of candidates that are held at a time (8 MiB)."""
-
-
-def _model_arrays(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-    prefix = "model_"
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

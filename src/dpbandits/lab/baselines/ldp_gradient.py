@@ -280,7 +280,7 @@ class LDPGradientBandit:
             kind = VECTOR_REPORTS[self.constants.mechanism]
             self._mechanisms[key] = kind(dim=key[0], epsilon=epsilon)
         mechanism, scale = self._mechanisms[key], self.constants.clip
-        total[coordinates] += scale * mechanism.privatise(gradients[:, coordinates], self._noise).sum(axis=0)
+        total[coordinates] += scale * mechanism.privatize(gradients[:, coordinates], self._noise).sum(axis=0)
         variance[coordinates] += len(gradients) * scale**2 * mechanism.variance
 
     def _step(self, total: FloatArray, variance: FloatArray, n: int) -> None:

@@ -53,7 +53,7 @@ class VectorReport(Protocol):
     def variance(self) -> float:
         """Variance of a coordinate of the report for the zero vector: the noise to expect."""
 
-    def privatise(self, vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def privatize(self, vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
         """(n, m) vectors, shortened to norm 1 where longer -> (n, m) reports, one a user."""
 
 
@@ -124,7 +124,7 @@ class CapReport(_Report):
         """1/(m b^2)."""
         return 1.0 / (self.dim * self.shrinkage**2)
 
-    def privatise(self, vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def privatize(self, vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
         """(n, m) -> (n, m) points on the sphere of radius 1/b."""
         n, m = vectors.shape
         lengths = np.linalg.norm(vectors, axis=1)
@@ -177,7 +177,7 @@ class LaplaceReport(_Report):
         """4 (m + 1)/epsilon^2."""
         return 4.0 * (self.dim + 1) / self.epsilon**2
 
-    def privatise(self, vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def privatize(self, vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
         """(n, m) -> (n, m): a uniform direction times a Gamma(m) radius is added."""
         n, m = vectors.shape
         direction = rng.standard_normal((n, m))
@@ -205,7 +205,7 @@ class CoordinateReport(_Report):
         """m/lean^2."""
         return self.dim / self.lean**2
 
-    def privatise(self, vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def privatize(self, vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
         """(n, m) -> (n, m): zero but for one coordinate, which is +-m/lean."""
         n, m = vectors.shape
         rows, column = np.arange(n), rng.integers(m, size=n)

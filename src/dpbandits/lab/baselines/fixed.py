@@ -1,0 +1,135 @@
+"""Policies that learn nothing and reveal nothing: the floor, and the bar that using contexts must clear."""
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.domains import Domain, RewardRange
+from dpbandits.errors import InvalidData
+from dpbandits.lab.baselines.statement import uses_no_data
+from dpbandits.policy import BasePolicy, uniform_choice
+from dpbandits.privacy.guarantee import Guarantee
+
+__all__ = ["ConstantArm", "Uniform"]
+
+
+class _LearnsNothing(BasePolicy):
+    """What both share: no boundaries, and predictions from the reward range alone."""
+
+    def __init__(
+        self,
+        *,
+        domain: Domain,
+        reward_range: RewardRange | tuple[float, float],
+        horizon: int | None = None,
+        user_ids: bool = False,
+        clip: bool = False,
+        seed: Seed = 0,
+    ) -> None:
+        super().__init__(
+            domain=domain,
+            reward_range=reward_range,
+            horizon=horizon,
+            rounds_per_user=None,
+            user_ids=user_ids,
+            clip=clip,
+            seed=seed,
+        )
+
+    @property
+    def batch_boundaries(self) -> tuple[int, ...]:
+        """None: it never learns, so all rounds can be asked at once."""
+        return ()
+
+    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The middle of the reward range, with the deviation of a uniform law over it."""
+        rows = self.domain.validate(points, name="points")
+        spread = self.reward_range.width / np.sqrt(12.0)
+        return np.full(len(rows), self.reward_range.middle), np.full(len(rows), spread)
+
+
+class Uniform(_LearnsNothing):
+    """Choose among the available rows with equal probability.
+
+    Args:
+        domain: public set of candidate rows.
+        reward_range: public (low, high).
+        horizon: rounds to answer, or None for no bound.
+        user_ids: whether asks name their user.
+        clip: clip rewards into the range instead of refusing.
+        seed: public randomness.
+
+    Privacy: perfect; no reward and no other user's candidates enter any choice.
+    """
+
+    kind = "baselines.Uniform"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """No data is used."""
+        return uses_no_data("every choice is a public coin")
+
+    def _choose(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[IntArray, FloatArray | None]:
+        coins = self._coins.uniform("explore", start, start + len(candidates), 1)[:, 0]
+        return uniform_choice(coins, candidates.shape[1], available)
+
+
+class ConstantArm(_LearnsNothing):
+    """Choose row `arm` of every decision set.
+
+    Args:
+        arm: public row index. Chosen from private data it would be a release of its own.
+        domain, reward_range, horizon, user_ids, clip, seed: as in `Uniform`.
+
+    Privacy: perfect, as long as `arm` is public knowledge.
+    """
+
+    kind = "baselines.ConstantArm"
+
+    def __init__(
+        self,
+        *,
+        arm: int,
+        domain: Domain,
+        reward_range: RewardRange | tuple[float, float],
+        horizon: int | None = None,
+        user_ids: bool = False,
+        clip: bool = False,
+        seed: Seed = 0,
+    ) -> None:
+        super().__init__(
+            domain=domain,
+            reward_range=reward_range,
+            horizon=horizon,
+            user_ids=user_ids,
+            clip=clip,
+            seed=seed,
+        )
+        self.arm = _checks.integer(arm, name="arm", minimum=0)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """No data is used."""
+        return uses_no_data("the arm is a public constant")
+
+    def recommend(self, candidates: FloatArray) -> int:
+        """The constant arm."""
+        rows = self.domain.validate(candidates)
+        self._check(len(rows), None)
+        return self.arm
+
+    def _check(self, n_candidates: int, available: BoolArray | None) -> None:
+        if self.arm >= n_candidates:
+            raise InvalidData(f"candidates: expected more than {self.arm} rows, got {n_candidates}")
+        if available is not None and not available[:, self.arm].all():
+            raise InvalidData(
+                f"available: the constant arm {self.arm} is not available in every decision set"
+            )
+
+    def _choose(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[IntArray, FloatArray | None]:
+        self._check(candidates.shape[1], available)
+        return np.full(len(candidates), self.arm, dtype=np.int64), np.ones(len(candidates))
