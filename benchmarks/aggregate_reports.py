@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from dpbandits.domains import Box
-from dpbandits.local import PublishedArms, Spec
+from dpbandits.local import PublishedArms, ReportCounts, Spec, aggregate
 from dpbandits.local.contract.reports import HEADER_BYTES
-from dpbandits.local.server.aggregation import aggregate, read_records, sums_digest
-from dpbandits.local.server.counting import ReportCounts
+from dpbandits.local.server.aggregation import read_records, sums_digest
+from dpbandits.privacy import LocalDP
 
 CHUNK = 100_000
 REPEATED = 50
@@ -29,7 +29,11 @@ REPEATED = 50
 def contract(n_bins):
     """A spec, and one published version with this many bins."""
     spec = Spec(
-        domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=1.0, mechanism="signed", seed=1_000_000
+        domain=Box(low=[0, 0], high=[1, 1]),
+        n_arms=3,
+        privacy=LocalDP(epsilon=1.0),
+        mechanism="signed",
+        seed=1_000_000,
     )
     partition = spec.partition()
     while len(partition.leaves) < n_bins:
@@ -91,9 +95,9 @@ def timed(label, n, run, *, workers=1, used=time.process_time):
     return row
 
 
-def sequentially(paths, spec, policies):
+def sequentially(paths, spec, published):
     """Absorb file after file into one object, as a server would."""
-    counts = ReportCounts(spec, policies)
+    counts = ReportCounts(spec, published)
     tally = counts.absorb([])
     for path in paths:
         records, _ = read_records(path)
@@ -114,7 +118,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        spec, policy = contract(options.bins)
+        spec, published = contract(options.bins)
         paths = write(folder, spec, options.bins, options.reports, options.files)
         n = sum(len(read_records(path)[0]) for path in paths)
         print(
@@ -123,8 +127,8 @@ def main():
             )
         )
         rows = [
-            timed("one object, file after file", n, lambda: sequentially(paths, spec, [policy])),
-            timed("one process", n, lambda: aggregate(paths, spec, [policy])),
+            timed("one object, file after file", n, lambda: sequentially(paths, spec, [published])),
+            timed("one process", n, lambda: aggregate(paths, spec, [published])),
         ]
         from distributed import Client, LocalCluster
 
@@ -137,7 +141,7 @@ def main():
                 timed(
                     label,
                     n,
-                    lambda: aggregate(paths, spec, [policy], cluster=client),
+                    lambda: aggregate(paths, spec, [published], cluster=client),
                     workers=options.workers,
                     used=lambda: sum(client.run(time.process_time).values()),
                 )

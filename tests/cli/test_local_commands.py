@@ -19,8 +19,8 @@ def invoke(*arguments):
     "options",
     [
         (),
-        ("--policy", "eliminate"),
-        ("--policy", "ma2025"),
+        ("--learner", "eliminate"),
+        ("--learner", "ma2025"),
         ("--mechanism", "hadamard"),
         ("--world", "radial-3d"),
     ],

@@ -21,8 +21,6 @@ from dpbandits.local import (
     Client,
     FileOutbox,
     GPSpec,
-    GPUCBClient,
-    GPUCBServer,
     Server,
     Spec,
 )
@@ -32,6 +30,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, PublishedRows, SecretDirectory
 from dpbandits.state import MemoryLedger, SQLiteLedger, StateKey
 from dpbandits.state.format import read_state
+from internals.client import remembered
 
 
 @pytest.fixture
@@ -85,29 +84,33 @@ def test_the_lint_follows_causes_and_objects(lint):
 
 
 def test_devices_and_their_server(lint, tmp_path):
-    spec = Spec(domain=dpb.Box(low=[0, 0], high=[1, 1]), n_arms=2, epsilon=4.0, reports_per_version=2)
+    spec = Spec(
+        domain=dpb.Box(low=[0, 0], high=[1, 1]),
+        n_arms=2,
+        privacy=dpb.LocalDP(epsilon=4.0),
+        reports_per_version=2,
+    )
     server = Server(spec)
     ledger = SQLiteLedger(tmp_path / "device.sqlite")
-    client = Client(spec, ledger=ledger, outbox=FileOutbox(tmp_path / "outbox"), account="mine")
+    outbox = FileOutbox(tmp_path / "outbox")
+    client = Client(spec, ledger=ledger, outbox=outbox, account="mine")
     policy, context = server.publish(), [FEATURE, FEATURE]
-    lint.refuse(client.privatize, context, 0, REWARD)
+    lint.refuse(client.report, REWARD)
     lint.refuse(client.choose, policy, [OUTSIDE, FEATURE])
     lint.refuse(client.choose, policy, [FEATURE])
     lint.refuse(client.choose, policy, [np.nan, FEATURE])
     lint.refuse(client.choose, policy, [USER, USER])
-    arm = client.choose(policy, context)
-    lint.see(client, client._decision)
-    lint.refuse(client.privatize, context, 1 - arm, REWARD)
-    lint.refuse(client.privatize, [1.0 - FEATURE, OUTSIDE], arm, REWARD)
-    lint.refuse(client.privatize, context, arm, USER)
-    lint.refuse(client.privatize, context, arm, np.inf)
-    report = client.privatize(context, arm, REWARD)
-    lint.see(report, client, client._decision, client.unsent())
     client.choose(policy, context)
-    lint.refuse(client.privatize, context, arm, REWARD)  # the budget is spent
+    lint.see(client, remembered(client))
+    lint.refuse(client.report, USER)
+    lint.refuse(client.report, np.inf)
+    report = client.report(REWARD)
+    lint.see(report, client, remembered(client), client.unsent())
+    client.choose(policy, context)
+    lint.refuse(client.report, REWARD)  # the budget is spent
     server.absorb([report, report, b"x", report[:-1]])
     lint.see(server, server.totals, client.guarantee.explain(), server.guarantee.to_json(), spec, ledger)
-    lint.see(server.publish().to_json(spec), spec.to_json(), client._outbox, client._ledger)
+    lint.see(server.publish().to_json(spec), spec.to_json(), outbox, ledger)
     lint.files(tmp_path)
     lint.check()
 
@@ -119,17 +122,17 @@ def test_gaussian_devices_and_their_server(lint, tmp_path):
         reward_range=dpb.RewardRange(0.0, 1.0),
         privacy=dpb.JointDP(epsilon=1.0, delta=1e-6),
     )
-    server = GPUCBServer(spec)
-    client = GPUCBClient(spec, outbox=FileOutbox(tmp_path / "outbox"))
+    server = Server(spec)
+    client = Client(spec, outbox=FileOutbox(tmp_path / "outbox"))
     policy, rows = server.publish(), np.full((2, 2), FEATURE)
-    lint.refuse(client.privatize, reward=REWARD)
+    lint.refuse(client.report, REWARD)
     lint.refuse(client.choose, policy, rows + OUTSIDE)
     lint.refuse(client.choose, policy, rows[0])
     client.choose(policy, rows)
-    lint.refuse(client.privatize, reward=np.nan)
-    report = client.privatize(reward=REWARD)
+    lint.refuse(client.report, np.nan)
+    report = client.report(REWARD)
     server.absorb([report])
-    lint.see(report, client, server, spec.guarantee.explain(), server.publish().to_json())
+    lint.see(report, client, server, spec.statement().explain(), server.publish().to_json(spec))
     lint.see(json.dumps(spec.to_config()))
     lint.files(tmp_path)
     lint.check()

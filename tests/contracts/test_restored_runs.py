@@ -13,7 +13,7 @@ from dpbandits.domains import Box
 from dpbandits.local import Client, DurableServer, Server, Spec
 from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced import Curator
-from dpbandits.privacy import JointDP, RowDP, SimulatedNoise
+from dpbandits.privacy import JointDP, LocalDP, RowDP, SimulatedNoise
 from dpbandits.privacy.rows import AnswerLaplace
 
 CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
@@ -87,14 +87,21 @@ def curator(folder, pauses):
 
 
 def server(folder, pauses):
-    spec = Spec(domain=Box(low=[0], high=[1]), n_arms=2, epsilon=3.0, reports_per_version=5, seed=5)
+    spec = Spec(
+        domain=Box(low=[0], high=[1]),
+        n_arms=2,
+        privacy=LocalDP(epsilon=3.0),
+        learner="tree",
+        reports_per_version=5,
+        seed=5,
+    )
     reports = recorded(spec)
-    one = DurableServer(Server(spec), folder / "server", spec_digest=spec.digest)
+    one = DurableServer.open(spec, folder / "server")
     seen = []
     for batch in range(20):
         if batch in pauses:
             one.close()
-            one = DurableServer(Server(spec), folder / "server", spec_digest=spec.digest)
+            one = DurableServer.open(spec, folder / "server")
         seen.append((one.publish().to_json(spec), one.absorb(reports[3 * batch : 3 * batch + 3])))
     one.close()
     return seen
@@ -107,7 +114,8 @@ def recorded(spec, reports={}):  # noqa: B006 - drawn once by the operating syst
             policy = live.publish()
             for x in np.random.default_rng(batch).random(3):
                 client = Client(spec)
-                drawn.append(client.privatize([x], client.choose(policy, [x]), reward=float(x > 0.5)))
+                client.choose(policy, [x])
+                drawn.append(client.report(float(x > 0.5)))
             live.absorb(drawn[-3:])
         reports[0] = drawn
     return reports[0]

@@ -366,7 +366,15 @@ class _USCASession:
 
 # -- people's devices and their server -------------------------------------------------------------
 
-SPEC = Spec(domain=BOX, n_arms=2, epsilon=1.0, reports_per_version=4, window=30, seed=5)
+SPEC = Spec(
+    domain=BOX,
+    n_arms=2,
+    privacy=dpb.LocalDP(epsilon=1.0),
+    learner="tree",
+    reports_per_version=4,
+    window=30,
+    seed=5,
+)
 
 
 class DeviceSubject:
@@ -412,10 +420,10 @@ class _DeviceSession:
             self.leave(f"report {report[9:17].hex()}", report)
         while self.done < self.subject.choices:
             if not self.chosen:
-                self.arm = self.client.choose(self.policy, [0.3])
+                self.client.choose(self.policy, [0.3])
                 self.leave(f"choice {secrets.token_hex(8)}", "begun")
                 self.chosen = True
-            report = self.client.privatize([0.3], self.arm, reward=0.5)
+            report = self.client.report(0.5)
             self.leave(f"report {report[9:17].hex()}", report)
             if self.done == 0:
                 self.leave(f"confirmed {report[9:17].hex()}", "")
@@ -431,11 +439,12 @@ class ServerSubject:
     batches = 4
 
     def prepare(self, folder: Path) -> None:
-        with DurableServer(Server(SPEC), folder / "server", spec_digest=SPEC.digest) as server:
+        with DurableServer.open(SPEC, folder / "server") as server:
             policy, reports = server.publish(), []
             for x in np.random.default_rng(3).random(3 * self.batches):
                 client = Client(SPEC)
-                reports.append(client.privatize([x], client.choose(policy, [x]), reward=float(x > 0.5)))
+                client.choose(policy, [x])
+                reports.append(client.report(float(x > 0.5)))
         (folder / "reports").write_bytes(b"".join(reports))
 
     def batch(self, folder: Path, number: int) -> list[bytes]:
@@ -449,7 +458,7 @@ class ServerSubject:
     def check(self, folder: Path, acts: list[Act]) -> list[str]:
         confirmed = [int(what.split()[1]) for what, _ in acts if what.startswith("batch")]
         found = []
-        with DurableServer(Server(SPEC), folder / "server", spec_digest=SPEC.digest) as server:
+        with DurableServer.open(SPEC, folder / "server") as server:
             again = [server.absorb(self.batch(folder, number)).repeated for number in confirmed]
         found += ["a confirmed report was lost"] * sum(repeated != 3 for repeated in again)
         later = finish(self, folder, acts)
@@ -457,7 +466,7 @@ class ServerSubject:
         for number in range(self.batches):
             plain.publish()
             plain.absorb(self.batch(folder, number))
-        with DurableServer(Server(SPEC), folder / "server", spec_digest=SPEC.digest) as server:
+        with DurableServer.open(SPEC, folder / "server") as server:
             if server.publish().to_json(SPEC) != plain.publish().to_json(SPEC):
                 found.append("the server ended elsewhere than one that was never interrupted")
         return found + contradictions(later)
@@ -466,7 +475,7 @@ class ServerSubject:
 class _ServerSession:
     def __init__(self, subject: ServerSubject, folder: Path, leave: Leave) -> None:
         self.subject, self.folder, self.leave = subject, folder, leave
-        self.server = DurableServer(Server(SPEC), folder / "server", spec_digest=SPEC.digest)
+        self.server = DurableServer.open(SPEC, folder / "server")
 
     def work(self) -> None:
         for number in range(self.subject.batches):

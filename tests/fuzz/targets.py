@@ -26,8 +26,6 @@ from dpbandits.lab.baselines import ConstantArm, Uniform
 from dpbandits.local import (
     Client,
     GPSpec,
-    GPUCBClient,
-    GPUCBServer,
     PublishedArms,
     ReportCounts,
     Server,
@@ -317,7 +315,8 @@ def _spec(**changes: Any) -> Spec:
     arguments: dict[str, Any] = {
         "domain": BOX,
         "n_arms": 3,
-        "epsilon": 2.0,
+        "privacy": dpb.LocalDP(epsilon=2.0),
+        "learner": "tree",
         "reports_per_version": 4,
         "max_leaves": 16,
     }
@@ -327,7 +326,7 @@ def _spec(**changes: Any) -> Spec:
 def _partition_spec() -> Target:
     seeds = tuple(
         spec.to_json().encode()
-        for spec in (_spec(), _spec(mechanism="oue", arms="user"), _spec(policy="ma2025", n_users=100))
+        for spec in (_spec(), _spec(mechanism="oue", arms="user"), _spec(learner="ma2025", n_users=100))
     )
     return Target(parse=lambda data: Server(Spec.from_json(_text(data))), seeds=seeds, form="json")
 
@@ -355,8 +354,8 @@ def _reports(mechanism: str) -> Target:
     policy = server.publish()
     seeds = []
     for context in ([0.1, 0.2], [0.7, 0.8], [0.4, 0.9]):
-        arm = client.choose(policy, context)
-        seeds.append(client.privatize(context, arm, 1.0))
+        client.choose(policy, context)
+        seeds.append(client.report(1.0))
 
     def parse(data: bytes) -> object:
         return server.absorb([data, data, data[:-1], data + b"x"]).accepted
@@ -365,8 +364,13 @@ def _reports(mechanism: str) -> Target:
 
 
 def _source(**changes: Any) -> SourceSpec:
-    target = _spec(policy="tree", arms="server", mechanism="auto")
-    arguments: dict[str, Any] = {"target": target, "name": "past", "n_users": 500, "epsilon": 2.0}
+    target = _spec(arms="server", mechanism="auto")
+    arguments: dict[str, Any] = {
+        "target": target,
+        "name": "past",
+        "n_users": 500,
+        "privacy": dpb.LocalDP(epsilon=2.0),
+    }
     return SourceSpec(**(arguments | changes))
 
 
@@ -391,8 +395,11 @@ def _source_spec() -> Target:
 def _counted() -> tuple[Spec, list[PublishedArms], list[bytes]]:
     spec = _spec(mechanism="signed", epsilons=(1.0, 2.0))
     policy = Server(spec).publish()
-    clients = [Client(spec, budget=100.0, epsilon=epsilon) for epsilon in (1.0, 2.0, 2.0)]
-    reports = [client.privatize([0.1, 0.2], client.choose(policy, [0.1, 0.2]), 1.0) for client in clients]
+    reports = []
+    for epsilon in (1.0, 2.0, 2.0):
+        client = Client(spec, budget=100.0, privacy=dpb.LocalDP(epsilon=epsilon))
+        client.choose(policy, [0.1, 0.2])
+        reports.append(client.report(1.0))
     return spec, [policy], reports
 
 
@@ -430,7 +437,7 @@ def _counts() -> Target:
         _, forged = found
         path.write_bytes(forged)
         read = read_counts(path)
-        whole = ReportCounts(read.spec, [version.policy for version in read.versions.values()])
+        whole = ReportCounts(read.spec, [version.published for version in read.versions.values()])
         if whole.merge(read) != read.accepted:
             raise AssertionError("reports that vanish in a merge")
         return whole
@@ -449,12 +456,12 @@ def _gp_spec() -> GPSpec:
 
 def _gp_reports() -> Target:
     spec = _gp_spec()
-    server, client = GPUCBServer(spec), GPUCBClient(spec)
+    server, client = Server(spec), Client(spec)
     client.choose(server.publish(), np.array([[0.1, 0.2], [0.7, 0.9]]))
-    report = client.privatize(reward=1.0)
+    report = client.report(1.0)
 
     def parse(data: bytes) -> object:
-        return server.absorb([data, data[:-1]])
+        return server.absorb([data, data[:-1]]).accepted
 
     return Target(parse=parse, seeds=(report,), form="bytes")
 
@@ -463,12 +470,14 @@ def _published_weights() -> Target:
     spec = _gp_spec()
     m = spec.features.n_features
     weights = PublishedWeights(version=1, mean=np.zeros(m), factor=np.eye(m))
-    client = GPUCBClient(spec)
+    client = Client(spec)
 
     def parse(data: bytes) -> object:
-        return client.choose(PublishedWeights.from_json(_text(data)), np.array([[0.1, 0.2], [0.7, 0.9]]))
+        return client.choose(
+            PublishedWeights.from_json(_text(data), spec), np.array([[0.1, 0.2], [0.7, 0.9]])
+        )
 
-    return Target(parse=parse, seeds=(weights.to_json().encode(),), form="json")
+    return Target(parse=parse, seeds=(weights.to_json(spec).encode(),), form="json")
 
 
 def _gp_configuration() -> Target:

@@ -21,18 +21,8 @@ from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Unifo
 from dpbandits.lab.evaluation import SimulatedSource
 from dpbandits.lab.worlds.contextual import world
 from dpbandits.lab.worlds.transfer import SourceWorld
-from dpbandits.local import (
-    EliminationConstants,
-    GPSpec,
-    PublishedWeights,
-    ReportCounts,
-    SmoothTreeConstants,
-    SourceClient,
-    SourceSpec,
-    Spec,
-    TransferTree,
-    TreeConstants,
-)
+from dpbandits.local import GPSpec, PublishedWeights, ReportCounts, SourceClient, SourceSpec, Spec
+from dpbandits.local.learners import EliminationConstants, SmoothTreeConstants, TransferTree, TreeConstants
 from dpbandits.models import kernels, measures
 from dpbandits.models.features import ArmFeatures, MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
@@ -79,8 +69,8 @@ SIMULATED = SimulatedNoise(0)
 ROWS = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
 POLICY = {"domain": BOX, "reward_range": (0.0, 1.0), "horizon": 16, "seed": 0}
 PRIVATE = {**POLICY, "privacy": JointDP(epsilon=1.0, delta=1e-6), "noise": SIMULATED}
-TARGET = Spec(domain=BOX, n_arms=3, epsilon=1.0, policy="tree", max_leaves=64)
-SOURCE = SourceSpec(target=TARGET, name="past", n_users=1000, epsilon=2.0)
+TARGET = Spec(domain=BOX, n_arms=3, privacy=LocalDP(epsilon=1.0), learner="tree", max_leaves=64)
+SOURCE = SourceSpec(target=TARGET, name="past", n_users=1000, privacy=LocalDP(epsilon=2.0))
 CELLS = measures.CellMeasure.uniform(low=0.0, high=1.0, cells=3)
 LEARNED = {
     "kernel": kernels.SquaredExponential(lengthscale=0.5),
@@ -238,10 +228,10 @@ CASES: dict[str, Case] = {
         {
             "domain": BOX,
             "n_arms": 3,
-            "epsilon": 1.0,
+            "privacy": LocalDP(epsilon=1.0),
             "reward_range": (0.0, 1.0),
             "mechanism": "auto",
-            "policy": "tree",
+            "learner": "tree",
             "arms": "server",
             "reports_per_version": 100,
             "window": 8,
@@ -263,6 +253,8 @@ CASES: dict[str, Case] = {
             "thompson_scale": 0.25,
             "n_candidates": 25,
             "seed": 0,
+            "learner": "weights",
+            "constants": {},
         },
     ),
     "PublishedWeights": Case(
@@ -274,7 +266,7 @@ CASES: dict[str, Case] = {
             "target": TARGET,
             "name": "past",
             "n_users": 1000,
-            "epsilon": 2.0,
+            "privacy": LocalDP(epsilon=2.0),
             "arms": "behaviour",
             "propensities": (0.2, 0.3, 0.5),
             "looks": False,
@@ -284,7 +276,7 @@ CASES: dict[str, Case] = {
         },
     ),
     "SourceClient": Case(
-        SourceClient, {"spec": SOURCE.reports, "epsilon": 2.0, "budget": 4.0, "account": "a"}
+        SourceClient, {"spec": SOURCE.reports, "privacy": SOURCE.privacy, "budget": 4.0, "account": "a"}
     ),
     "SimulatedSource": Case(
         SimulatedSource,
@@ -302,7 +294,7 @@ CASES: dict[str, Case] = {
         SourceWorld,
         {"world": world("ma"), "gamma": 1.0, "kappa": 0.5, "behaviour": "even", "shifted": False},
     ),
-    "ReportCounts": Case(ReportCounts, {"spec": TARGET, "policies": []}),
+    "ReportCounts": Case(ReportCounts, {"spec": TARGET, "published": []}),
     "TransferTree": Case(
         TransferTree, {"partition": DyadicPartition(dim=2), "n_arms": 3, "max_leaves": 64, "skip": True}
     ),

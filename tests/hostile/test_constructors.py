@@ -102,21 +102,12 @@ ELSEWHERE = {
         "Shard",
     },
     "local": {
-        "Absorbed",
         "Client",  # tests/local/test_client_and_outbox.py
         "DurableServer",
-        "EliminationRule",
         "FileOutbox",
-        "GPUCBClient",  # tests/local/test_gp_ucb_local.py
-        "GPUCBServer",
         "MemoryOutbox",
-        "Outbox",
         "PublishedArms",  # tests/fuzz
-        "Recorded",
         "Server",  # tests/local/test_server_absorbs.py, tests/fuzz
-        "SmoothTreeConstants",
-        "SmoothTreeRule",
-        "TreeRule",
     },
     "outsourced": {
         "Command",

@@ -16,13 +16,15 @@ from dpbandits.errors import (
 )
 from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Server, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
+from dpbandits.privacy import LocalDP
 from dpbandits.state import MemoryLedger
+from internals.client import remembered
 
 BOX = Box(low=[0.0, -5.0], high=[1.0, 5.0])
 
 
-def spec_of(**changes):
-    return Spec(**({"domain": BOX, "n_arms": 3, "epsilon": 1.0} | changes))
+def spec_of(*, epsilon=1.0, **changes):
+    return Spec(**({"domain": BOX, "n_arms": 3, "privacy": LocalDP(epsilon=epsilon)} | changes))
 
 
 @pytest.fixture
@@ -49,9 +51,9 @@ def policy(spec):
     ],
 )
 def test_bad_contexts_are_refused_before_anything_happens(spec, policy, context, monkeypatch):
-    monkeypatch.setattr("os.urandom", lambda n: pytest.fail("randomness was drawn"))
     ledger, outbox = MemoryLedger(), MemoryOutbox()
     client = Client(spec, ledger=ledger, outbox=outbox)
+    monkeypatch.setattr("os.urandom", lambda n: pytest.fail("randomness was drawn"))
     with pytest.raises(InvalidData) as raised:
         client.choose(policy, context)
     assert "31337" not in str(raised.value)
@@ -64,17 +66,17 @@ def test_bad_contexts_are_refused_before_anything_happens(spec, policy, context,
 def test_bad_rewards_are_refused_before_budget_is_spent(spec, policy, reward):
     ledger = MemoryLedger()
     client = Client(spec, ledger=ledger)
-    arm = client.choose(policy, [0.1, 0.0])
+    client.choose(policy, [0.1, 0.0])
     with pytest.raises(InvalidData):
-        client.privatize([0.1, 0.0], arm, reward)
+        client.report(reward)
     assert ledger.balance("local-reports").spent_epsilon == 0
-    assert client.privatize([0.1, 0.0], arm, 0.5)
+    assert client.report(0.5)
 
 
 def test_the_arm_is_the_bins_and_the_report_names_version_and_spec(spec, policy):
     client = Client(spec, budget=10.0)
     assert [client.choose(policy, [x, y]) for x, y in ([0.1, 0.0], [0.9, -1.0], [0.9, 1.0])] == [2, 0, 1]
-    report = client.privatize([0.9, 1.0], 1, 1.0)
+    report = client.report(1.0)
     assert report[1:5] == spec.digest
     assert int.from_bytes(report[5:9], "little") == 4
     assert len(report) == HEADER_BYTES + spec.mechanism_for(3).report_bytes
@@ -83,24 +85,23 @@ def test_the_arm_is_the_bins_and_the_report_names_version_and_spec(spec, policy)
 def test_order_of_calls_is_enforced(spec, policy):
     client = Client(spec)
     with pytest.raises(ProtocolError, match="choose an arm first"):
-        client.privatize([0.1, 0.0], 2, 1.0)
-    arm = client.choose(policy, [0.1, 0.0])
-    with pytest.raises(ProtocolError, match="not those of the last choice"):
-        client.privatize([0.9, 0.0], arm, 1.0)
-    with pytest.raises(ProtocolError, match="not those of the last choice"):
-        client.privatize([0.1, 0.0], arm + 1, 1.0)
+        client.report(1.0)
+    with pytest.raises(InvalidData):
+        client.choose(policy, [7.0, 0.0])
+    with pytest.raises(ProtocolError, match="choose an arm first"):
+        client.report(1.0)
 
 
 def test_retries_are_the_same_bytes_and_another_report_needs_budget(spec, policy):
     ledger = MemoryLedger()
     client = Client(spec, ledger=ledger)
-    arm = client.choose(policy, [0.1, 0.0])
-    report = client.privatize([0.1, 0.0], arm, 1.0)
-    assert client.privatize([0.1, 0.0], arm, 0.0) == report
+    client.choose(policy, [0.1, 0.0])
+    report = client.report(1.0)
+    assert client.report(0.0) == report
     assert client.unsent() == [report]
-    arm = client.choose(policy, [0.9, 0.0])
+    client.choose(policy, [0.9, 0.0])
     with pytest.raises(BudgetExceeded):
-        client.privatize([0.9, 0.0], arm, 1.0)
+        client.report(1.0)
     assert client.unsent() == [report]
     client.sent(report)
     assert client.unsent() == []
@@ -114,9 +115,9 @@ def test_the_report_is_stored_before_it_is_returned(spec, policy):
 
     ledger = MemoryLedger()
     client = Client(spec, ledger=ledger, outbox=FullDisk())
-    arm = client.choose(policy, [0.1, 0.0])
+    client.choose(policy, [0.1, 0.0])
     with pytest.raises(OSError, match="no space"):
-        client.privatize([0.1, 0.0], arm, 1.0)
+        client.report(1.0)
     # the budget is gone and nothing left the device: never the other way round
     assert ledger.balance("local-reports").remaining_epsilon == 0
 
@@ -133,10 +134,10 @@ def test_a_report_that_could_not_be_stored_is_stored_by_the_next_call(spec, poli
 
     ledger, outbox = MemoryLedger(), FullOnce()
     client = Client(spec, ledger=ledger, outbox=outbox, budget=3.0)
-    arm = client.choose(policy, [0.1, 0.0])
+    client.choose(policy, [0.1, 0.0])
     with pytest.raises(OSError, match="no space"):
-        client.privatize([0.1, 0.0], arm, 1.0)
-    report = client.privatize([0.1, 0.0], arm, 0.0)
+        client.report(1.0)
+    report = client.report(0.0)
     first, second = outbox.offered
     assert first == second == (report[9:HEADER_BYTES].hex(), report)
     assert ledger.balance("local-reports").spent_epsilon == 1
@@ -155,10 +156,10 @@ def test_a_ledger_that_fails_after_writing_is_asked_for_the_same_charge(spec, po
 
     ledger = Interrupted()
     client = Client(spec, ledger=ledger, budget=3.0)
-    arm = client.choose(policy, [0.1, 0.0])
+    client.choose(policy, [0.1, 0.0])
     with pytest.raises(StateError):
-        client.privatize([0.1, 0.0], arm, 1.0)
-    client.privatize([0.1, 0.0], arm, 1.0)
+        client.report(1.0)
+    client.report(1.0)
     assert ledger.balance("local-reports").spent_epsilon == 1
 
 
@@ -190,10 +191,10 @@ def test_what_a_crash_left_unfinished_is_removed(tmp_path):
 
 def test_a_sent_report_is_not_drawn_again(spec, policy):
     client = Client(spec, budget=5.0)
-    arm = client.choose(policy, [0.1, 0.0])
-    client.sent(client.privatize([0.1, 0.0], arm, 1.0))
+    client.choose(policy, [0.1, 0.0])
+    client.sent(client.report(1.0))
     with pytest.raises(ProtocolError, match="choose again"):
-        client.privatize([0.1, 0.0], arm, 1.0)
+        client.report(1.0)
 
 
 def test_file_outbox_survives_the_process(tmp_path):
@@ -213,11 +214,15 @@ def test_file_outbox_survives_the_process(tmp_path):
 
 def test_rewards_are_clipped_and_coined_without_bias(policy):
     spec = spec_of(reward_range=(0.0, 4.0))
-    client = Client(spec)
-    coins = [client._coin(1.0) for _ in range(20_000)]
+    choice = spec.choose(policy, [0.5, 0.0], spec.privacy)
+
+    def coin(reward):
+        return spec.exact(choice, reward)[1]
+
+    coins = [coin(1.0) for _ in range(20_000)]
     assert abs(np.mean(coins) - 0.25) < 5.4 * math.sqrt(0.25 * 0.75 / 20_000)
-    assert all(client._coin(99.0) for _ in range(50))
-    assert not any(client._coin(-99.0) for _ in range(50))
+    assert all(coin(99.0) for _ in range(50))
+    assert not any(coin(-99.0) for _ in range(50))
 
 
 def test_user_chosen_arms_follow_the_published_weights():
@@ -231,12 +236,12 @@ def test_user_chosen_arms_follow_the_published_weights():
 
 def test_nothing_of_the_user_is_in_a_repr(spec, policy):
     client = Client(spec)
-    arm = client.choose(policy, [0.123456, 3.654321])
-    client.privatize([0.123456, 3.654321], arm, 1.0)
-    shown = repr(client) + repr(client._decision) + repr(policy)
+    client.choose(policy, [0.123456, 3.654321])
+    client.report(1.0)
+    shown = repr(client) + repr(remembered(client)) + repr(policy)
     assert "123456" not in shown
     assert "654321" not in shown
-    assert "leaf=" not in repr(client._decision)
+    assert "leaf=" not in repr(remembered(client))
 
 
 @pytest.mark.parametrize(
@@ -284,9 +289,9 @@ def test_json_round_trips_and_refuses_strangers(spec, policy):
         {"epsilon": 17.0},
         {"epsilon": 0.0},
         {"mechanism": "floating-laplace"},
-        {"policy": "guess"},
+        {"learner": "guess"},
         {"arms": "nobody"},
-        {"policy": "ma2025"},
+        {"learner": "ma2025"},
         {"tie": "coin"},
         {"seed": -1},
         {"window": -1},

@@ -8,25 +8,24 @@ from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import simulate
 from dpbandits.lab.worlds.contextual import world
-from dpbandits.local import (
-    Client,
-    EliminationConstants,
-    EliminationRule,
-    Server,
-    SmoothTreeRule,
-    Spec,
-    TreeRule,
-)
-from dpbandits.local.learners.base import CellSums
+from dpbandits.local import Client, Server, Spec
+from dpbandits.local.learners import EliminationConstants, EliminationRule, SmoothTreeRule, TreeRule
+from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.published import Ma2025Constants, Ma2025Rule
 from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import Moments
 
 QUIET = Moments(signed_own=1.0, signed_other=0.5, count_own=0.5, count_other=0.5)
 
 
-def spec_for(one, **changes):
-    base = {"domain": Box(low=[0] * one.dim, high=[1] * one.dim), "n_arms": one.n_arms, "epsilon": 2.0}
+def spec_for(one, *, epsilon=2.0, learner="tree", **changes):
+    base = {
+        "domain": Box(low=[0] * one.dim, high=[1] * one.dim),
+        "n_arms": one.n_arms,
+        "privacy": LocalDP(epsilon=epsilon),
+        "learner": learner,
+    }
     return Spec(**(base | changes))
 
 
@@ -39,7 +38,7 @@ def teach(rule, means, *, n=1000, rounds=30, rng=None):
         normals = np.random.default_rng(version).normal(size=(len(leaves), rule.n_arms))
         arms = rule.assign(normals)
         rule.learn(
-            CellSums(
+            VersionSums(
                 leaves=leaves,
                 arms=arms,
                 weights=None,
@@ -116,7 +115,7 @@ def test_ma2025_at_realistic_numbers_drops_nothing():
     spec = spec_for(
         one,
         epsilon=4.0,
-        policy="ma2025",
+        learner="ma2025",
         arms="user",
         mechanism="paper-laplace",
         n_users=10_000,
@@ -141,7 +140,7 @@ def test_private_learning_beats_random_by_far_and_epsilon_helps():
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"policy": "smooth"}, {"arms": "user"}, {"policy": "eliminate"}, {"mechanism": "oue"}],
+    [{}, {"learner": "smooth"}, {"arms": "user"}, {"learner": "eliminate"}, {"mechanism": "oue"}],
     ids=str,
 )
 def test_crowds_repeat_with_their_seed(changes):
@@ -188,7 +187,7 @@ def test_a_real_crowd_of_devices_and_a_simulated_one_reach_the_same_regret(mecha
             for context, mean in zip(contexts[start : start + 60], means[start : start + 60], strict=True):
                 arm = client.choose(policy, context)
                 lost += mean.max() - mean[arm]
-                batch.append(client.privatize(context, arm, float(rng.random() < mean[arm])))
+                batch.append(client.report(float(rng.random() < mean[arm])))
             server.absorb(batch)
         real.append(lost / n)
     simulated = [simulate(spec, one, n_users=n, seed=100 + s).average_regret for s in range(200)]

@@ -22,10 +22,17 @@ from dpbandits.local.server.aggregation import (
     write_reports,
 )
 from dpbandits.local.server.counting import ReportCounts
+from dpbandits.privacy import LocalDP
 from dpbandits.state import State, write_state
+from internals.server import counts as counts_of
 
 BASE = Spec(
-    domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, epsilon=4.0, reports_per_version=60, mechanism="signed"
+    domain=Box(low=[0, 0], high=[1, 1]),
+    n_arms=3,
+    privacy=LocalDP(epsilon=4.0),
+    reports_per_version=60,
+    mechanism="signed",
+    learner="tree",
 )
 
 
@@ -38,7 +45,7 @@ def crowd(spec=BASE, versions=3, size=60, seed=0):
         policies.append(policy)
         for context in rng.random((size, 2)):
             arm = client.choose(policy, context)
-            batch.append(client.privatize(context, arm, float(rng.random() < 0.3 + 0.2 * arm)))
+            batch.append(client.report(float(rng.random() < 0.3 + 0.2 * arm)))
         server.absorb(batch)
         reports += batch
     return policies, reports
@@ -168,14 +175,14 @@ def test_files_with_reports_that_the_server_has_are_counted_without_them(tmp_pat
     write_reports(tmp_path / "a", first[:30])
     write_reports(tmp_path / "b", [*first[30:], first[3]])
     paths = [tmp_path / "a", tmp_path / "b"]
-    counts, _ = aggregate(paths, BASE, server.open_policies)
+    counts, _ = aggregate(paths, BASE, server.open_versions)
     with pytest.raises(ProtocolError, match="without"):
         server.merge(counts)
-    counts, tally = aggregate(paths, BASE, server.open_policies, without=server.nonces())
+    counts, tally = aggregate(paths, BASE, server.open_versions, without=server.nonces())
     assert (tally.accepted, tally.repeated) == (58, 3)
     assert server.merge(counts) == 58
     whole.absorb(first)
-    assert same(server._counts, whole._counts)
+    assert same(counts_of(server), counts_of(whole))
 
 
 def test_the_command_leaves_out_what_was_counted_before(tmp_path):
@@ -256,7 +263,7 @@ def test_no_cluster_without_the_extra(tmp_path, monkeypatch):
 def contract_files(folder):
     (folder / "spec.json").write_text(BASE.to_json())
     (folder / "policies.jsonl").write_text("\n".join(policy.to_json(BASE) for policy in POLICIES))
-    return ["--spec", str(folder / "spec.json"), "--policies", str(folder / "policies.jsonl")]
+    return ["--spec", str(folder / "spec.json"), "--published", str(folder / "policies.jsonl")]
 
 
 def test_the_command_counts_files(tmp_path):

@@ -13,7 +13,8 @@ from dpbandits.lab.evaluation import simulate
 from dpbandits.lab.worlds.contextual import world
 from dpbandits.local import Client, Server, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
-from dpbandits.local.server.own_epsilon import class_weights, combined_estimate
+from dpbandits.local.learners.base import class_weights, combined_estimate
+from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import SignedTernary, mechanism
 from dpbandits.state.ledger import MemoryLedger
 
@@ -22,7 +23,8 @@ def spec_of(**changes):
     base = {
         "domain": Box(low=[0, 0], high=[1, 1]),
         "n_arms": 2,
-        "epsilon": 4.0,
+        "privacy": LocalDP(epsilon=4.0),
+        "learner": "tree",
         "epsilons": (0.5, 1.0, 4.0),
         "reports_per_version": 50,
     }
@@ -109,14 +111,14 @@ def test_devices_pay_their_own_epsilon_and_servers_learn_from_all():
         for context in rng.random((60, 2)):
             own = spec.epsilons[rng.integers(3)]
             ledger = MemoryLedger()
-            device = Client(spec, epsilon=own, ledger=ledger)
+            device = Client(spec, privacy=LocalDP(epsilon=own), ledger=ledger)
             arm = device.choose(policy, context)
-            batch.append(device.privatize(context, arm, float(rng.random() < (0.9 if arm else 0.1))))
+            batch.append(device.report(float(rng.random() < (0.9 if arm else 0.1))))
             assert ledger.balance("local-reports").remaining_epsilon == 0
             assert batch[-1][HEADER_BYTES] == spec.epsilons.index(own)
             device.choose(policy, context)
             with pytest.raises(BudgetExceeded):
-                device.privatize(context, arm, 1.0)
+                device.report(1.0)
         assert server.absorb(batch).accepted == 60
         batches.append(batch)
     assert (server.publish().arms == 1).all()
@@ -127,14 +129,14 @@ def test_devices_pay_their_own_epsilon_and_servers_learn_from_all():
 
 def test_the_guarantee_is_the_users_own():
     spec = spec_of()
-    assert Client(spec, epsilon=0.5).guarantee.epsilon == 0.5
+    assert Client(spec, privacy=LocalDP(epsilon=0.5)).guarantee.epsilon == 0.5
     assert Client(spec).guarantee.epsilon == 4.0
     assert Spec.from_json(spec.to_json()) == spec
     assert spec_of(epsilons=[0.5, 1, 4]) == spec
     plain = spec_of(epsilons=())
     assert "epsilons" not in plain.to_json()
     with pytest.raises(InvalidParameter):
-        Client(spec, epsilon=2.0)
+        Client(spec, privacy=LocalDP(epsilon=2.0))
 
 
 @pytest.mark.parametrize(
@@ -151,17 +153,19 @@ def test_impossible_classes_are_refused(epsilons):
 def test_a_few_generous_users_help_everyone():
     """Of 4,000 simulated users half choose epsilon = 8: far better than everyone at 1."""
     one = world("tune-waves")
-    base = {"domain": Box(low=[0, 0], high=[1, 1]), "n_arms": 3, "policy": "tree"}
-    mixed = Spec(**base, epsilon=8.0, epsilons=(1.0, 8.0))
+    base = {"domain": Box(low=[0, 0], high=[1, 1]), "n_arms": 3, "learner": "tree"}
+    mixed = Spec(**base, privacy=LocalDP(epsilon=8.0), epsilons=(1.0, 8.0))
 
     def regret(spec):
         return np.mean([simulate(spec, one, n_users=4000, seed=s).average_regret for s in range(6)])
 
-    assert regret(mixed) < 0.85 * regret(Spec(**base, epsilon=1.0))
+    assert regret(mixed) < 0.85 * regret(Spec(**base, privacy=LocalDP(epsilon=1.0)))
     with pytest.raises(InvalidParameter):
         simulate(mixed, one, n_users=10, seed=0, classes=lambda x, rng: np.full(len(x), 2))
     with pytest.raises(InvalidParameter):
-        simulate(Spec(**base, epsilon=1.0), one, n_users=10, seed=0, classes=lambda x, rng: x)
+        simulate(
+            Spec(**base, privacy=LocalDP(epsilon=1.0)), one, n_users=10, seed=0, classes=lambda x, rng: x
+        )
 
 
 def test_simulated_masses_bend_when_epsilon_follows_the_context():
@@ -170,9 +174,9 @@ def test_simulated_masses_bend_when_epsilon_follows_the_context():
     spec = Spec(
         domain=Box(low=[0, 0], high=[1, 1]),
         n_arms=3,
-        epsilon=4.0,
+        privacy=LocalDP(epsilon=4.0),
         epsilons=(0.5, 4.0),
-        policy="explore",
+        learner="explore",
         constants={"depth": 1},
         reports_per_version=10_000,
     )
@@ -224,12 +228,12 @@ def test_epsilon_that_depends_on_the_data_bends_the_estimates(chance, mass, mean
 
 def test_the_guarantee_says_what_a_class_gives_away():
     spec = spec_of()
-    assert Client(spec, epsilon=0.5).guarantee.epsilon == 0.5
-    assert any("in the open" in note for note in Client(spec, epsilon=0.5).guarantee.notes)
+    assert Client(spec, privacy=LocalDP(epsilon=0.5)).guarantee.epsilon == 0.5
+    assert any("in the open" in note for note in Client(spec, privacy=LocalDP(epsilon=0.5)).guarantee.notes)
     assert not any("in the open" in note for note in Client(spec_of(epsilons=())).guarantee.notes)
 
 
 @pytest.mark.parametrize("epsilon", [np.zeros(0), np.ones(3), "4.0", math.nan, 3.0])
 def test_an_epsilon_that_is_no_class_is_refused(epsilon):
     with pytest.raises(InvalidParameter):
-        Client(spec_of(), epsilon=epsilon)
+        Client(spec_of(), privacy=LocalDP(epsilon=epsilon))

@@ -11,10 +11,18 @@ from dpbandits.domains import Box
 from dpbandits.local import Client, Server, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.local.server.nonces import NonceSet
+from dpbandits.privacy import LocalDP
+from internals.server import counts
 
 
-def spec_of(**changes):
-    base = {"domain": Box(low=[0, 0], high=[1, 1]), "n_arms": 3, "epsilon": 4.0, "reports_per_version": 50}
+def spec_of(*, epsilon=4.0, learner="tree", **changes):
+    base = {
+        "domain": Box(low=[0, 0], high=[1, 1]),
+        "n_arms": 3,
+        "privacy": LocalDP(epsilon=epsilon),
+        "learner": learner,
+        "reports_per_version": 50,
+    }
     return Spec(**(base | changes))
 
 
@@ -23,7 +31,7 @@ def reports_for(spec, policy, n, seed=0):
     for context in rng.random((n, 2)):
         arm = client.choose(policy, context)
         reward = float(rng.random() < (0.9 if arm == int(3 * context[0]) else 0.1))
-        out.append(client.privatize(context, arm, reward))
+        out.append(client.report(reward))
     return out
 
 
@@ -41,10 +49,10 @@ def run(spec, n_batches=40, size=60):
     "change",
     [
         {},
-        {"policy": "smooth"},
-        {"policy": "smooth", "arms": "user", "mechanism": "laplace"},
+        {"learner": "smooth"},
+        {"learner": "smooth", "arms": "user", "mechanism": "laplace"},
         {"mechanism": "signed"},
-        {"policy": "eliminate", "epsilon": 8.0},
+        {"learner": "eliminate", "epsilon": 8.0},
         {"arms": "user"},
         {"mechanism": "hadamard"},
         {"tie": "keyed"},
@@ -61,11 +69,11 @@ def test_bytes_alone_rebuild_every_decision(change):
     assert again.publish().to_json(spec) == server.publish().to_json(spec)
     whole = Server.replay(spec, batches)
     assert whole.publish().to_json(spec) == server.publish().to_json(spec)
-    assert len(server.publish().splits) > 0 or change.get("policy") == "eliminate"
+    assert len(server.publish().splits) > 0 or change.get("learner") == "eliminate"
 
 
 def test_ma2025_is_served_too():
-    spec = spec_of(policy="ma2025", n_users=2400, arms="user", mechanism="paper-laplace")
+    spec = spec_of(learner="ma2025", n_users=2400, arms="user", mechanism="paper-laplace")
     server, _, _ = run(spec, n_batches=3)
     assert server.totals.accepted == 180
 
@@ -121,7 +129,7 @@ def test_versions_close_with_the_window():
 def test_memory_is_bounded_by_window_and_bins():
     spec = spec_of(window=3, reports_per_version=100)
     server, _, _ = run(spec, n_batches=30, size=100)
-    nonces = sum(len(version.nonces) for version in server._counts.versions.values())
+    nonces = sum(len(version.nonces) for version in counts(server).versions.values())
     assert nonces <= 100 * (spec.window + 2)
     assert server.memory_bytes <= 16 * nonces + 8 * 2 * 1024 * (spec.window + 1)
 

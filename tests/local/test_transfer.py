@@ -12,12 +12,15 @@ from dpbandits.domains import Box
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.lab.evaluation import SimulatedSource, simulate, simulate_tasks, simulate_transfer
 from dpbandits.lab.evaluation.crowds import Crowd
-from dpbandits.lab.evaluation.transfer_crowds import _Feed
+from dpbandits.lab.evaluation.transfer_crowds import SourceFeed
 from dpbandits.lab.worlds.contextual import World, world
 from dpbandits.lab.worlds.transfer import SourceWorld
-from dpbandits.local import Client, Server, SourceClient, SourceSpec, Spec, TransferTree, TreeRule
+from dpbandits.local import Client, Server, SourceClient, SourceSpec, Spec
+from dpbandits.local.learners import TransferTree, TreeRule
 from dpbandits.local.learners.evidence import source_evidence
 from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.privacy import LocalDP
+from internals.server import counts, learner
 
 MEANS = np.array([0.2, 0.9, 0.55])
 
@@ -47,12 +50,12 @@ class Liar:
         return contexts, np.roll(means, 1, axis=1), rng.integers(self.n_arms, size=n)
 
 
-def spec_for(one, **changes):
+def spec_for(one, *, epsilon=1.0, **changes):
     base = {
         "domain": Box(low=[0] * one.dim, high=[1] * one.dim),
         "n_arms": one.n_arms,
-        "epsilon": 1.0,
-        "policy": "tree",
+        "privacy": LocalDP(epsilon=epsilon),
+        "learner": "tree",
     }
     return Spec(**(base | changes))
 
@@ -63,6 +66,12 @@ def source_of(one, n=5000, epsilon=8.0, *, gamma=0.0, kappa=1.0, behaviour="even
 
 
 TARGET = spec_for(flat())
+
+
+def source_spec(*, epsilon=2.0, **changes):
+    return SourceSpec(
+        **({"target": TARGET, "name": "a", "n_users": 1000, "privacy": LocalDP(epsilon=epsilon)} | changes)
+    )
 
 
 # -- the contract -----------------------------------------------------------------------------------
@@ -79,7 +88,7 @@ TARGET = spec_for(flat())
     ],
 )
 def test_specs_travel_as_json(changes):
-    source = SourceSpec(**({"target": TARGET, "name": "a", "n_users": 1000, "epsilon": 2.0} | changes))
+    source = source_spec(**changes)
     again = SourceSpec.from_json(source.to_json())
     assert again == source
     assert again.reports.digest == source.reports.digest != TARGET.digest
@@ -108,12 +117,12 @@ def test_specs_travel_as_json(changes):
         {"propensities": (math.nan, 0.5, 0.5)},
         {"propensities": "abc"},
         {"target": replace(TARGET, tie="keyed")},
-        {"target": replace(TARGET, policy="eliminate")},
+        {"target": replace(TARGET, learner="eliminate")},
     ],
 )
 def test_impossible_sources_are_refused(changes):
     with pytest.raises(InvalidParameter):
-        SourceSpec(**({"target": TARGET, "name": "a", "n_users": 1000, "epsilon": 2.0} | changes))
+        source_spec(**changes)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"kind": "SourceSpec", "format": 9}', TARGET.to_json()])
@@ -124,7 +133,9 @@ def test_other_json_is_refused(text):
 
 def test_depth_grows_with_what_reports_can_carry():
     def depth(n, epsilon, arms="behaviour"):
-        return SourceSpec(target=TARGET, name="a", n_users=n, epsilon=epsilon, arms=arms).bins_depth
+        return SourceSpec(
+            target=TARGET, name="a", n_users=n, privacy=LocalDP(epsilon=epsilon), arms=arms
+        ).bins_depth
 
     for arms in ("behaviour", "server"):
         by_n = [depth(n, 2.0, arms) for n in (100, 1000, 10_000, 100_000)]
@@ -154,11 +165,13 @@ def test_evidence_is_centred_and_as_precise_as_it_says(changes):
     """Squared standardised errors over bins and arms average about 1; seeds are fixed."""
     scores = []
     for seed in range(12):
-        feed = _Feed(source_of(flat(), **({"n": 8000, "depth": 3} | changes)), TARGET, index=0, seed=seed)
+        feed = SourceFeed(
+            source_of(flat(), **({"n": 8000, "depth": 3} | changes)), TARGET, index=0, seed=seed
+        )
         tree = TransferTree(partition=DyadicPartition(dim=2), n_arms=3)
         feed.give(tree, seen=0)
-        local = source_evidence(feed._rule.sums(), feed.spec.chances).local
-        leaves = feed._rule.partition.leaves
+        local = source_evidence(feed.rule.sums(), feed.spec.chances).local
+        leaves = feed.rule.partition.leaves
         precision, moment = local.precision[leaves], local.moment[leaves]
         scores.append((moment / precision - MEANS) * np.sqrt(precision))
     scores = np.array(scores)
@@ -168,7 +181,7 @@ def test_evidence_is_centred_and_as_precise_as_it_says(changes):
 
 def test_real_devices_and_simulated_crowds_give_the_same_sums():
     """Per-cell sums of 1,500 real reports, against their exact mean and variance. False alarms below 1e-6."""
-    source = SourceSpec(target=TARGET, name="past", n_users=1500, epsilon=3.0, depth=2)
+    source = SourceSpec(target=TARGET, name="past", n_users=1500, privacy=LocalDP(epsilon=3.0), depth=2)
     server, device = Server(source.reports), SourceClient(source.reports, budget=1e9)
     rng = np.random.default_rng(0)
     contexts, arms = rng.random((1500, 2)), rng.integers(3, size=1500)
@@ -176,7 +189,7 @@ def test_real_devices_and_simulated_crowds_give_the_same_sums():
     policy, batch = server.publish(), []
     for context, arm, reward in zip(contexts, arms.tolist(), rewards.tolist(), strict=True):
         device.observe(policy, context, arm)
-        batch.append(device.privatize(context, arm, float(reward)))
+        batch.append(device.report(float(reward)))
     assert server.absorb(batch).accepted == 1500
     sums = server.source_sums()
     assert sums.arm_hidden
@@ -192,14 +205,16 @@ def test_real_devices_and_simulated_crowds_give_the_same_sums():
 
 
 def test_arms_that_a_source_server_assigns_stay_public():
-    source = SourceSpec(target=TARGET, name="s", n_users=600, epsilon=4.0, arms="server", depth=2)
+    source = SourceSpec(
+        target=TARGET, name="s", n_users=600, privacy=LocalDP(epsilon=4.0), arms="server", depth=2
+    )
     server, device = Server(source.reports), SourceClient(source.reports, budget=1e9)
     rng = np.random.default_rng(0)
     for _ in range(6):
         policy, batch = server.publish(), []
         for context in rng.random((100, 2)):
             arm = device.choose(policy, context)
-            batch.append(device.privatize(context, arm, float(rng.random() < MEANS[arm])))
+            batch.append(device.report(float(rng.random() < MEANS[arm])))
         server.absorb(batch)
     sums = server.source_sums()
     assert not sums.arm_hidden
@@ -213,14 +228,14 @@ def test_arms_that_a_source_server_assigns_stay_public():
 
 
 def fed_source(target, n=1500, epsilon=8.0, name="past", seed=0):
-    source = SourceSpec(target=target, name=name, n_users=n, epsilon=epsilon, looks=False)
+    source = SourceSpec(target=target, name=name, n_users=n, privacy=LocalDP(epsilon=epsilon), looks=False)
     server, device = Server(source.reports), SourceClient(source.reports, budget=1e9)
     one, rng = world("tune-stripes"), np.random.default_rng(seed)
     contexts, means = one.draw(n, rng)
     arms, policy, batch = rng.integers(3, size=n), server.publish(), []
     for context, mean, arm in zip(contexts, means, arms.tolist(), strict=True):
         device.observe(policy, context, arm)
-        batch.append(device.privatize(context, arm, float(rng.random() < mean[arm])))
+        batch.append(device.report(float(rng.random() < mean[arm])))
     server.absorb(batch)
     return source, server, batch
 
@@ -265,7 +280,7 @@ def test_targets_teach_each_other_what_they_heard_themselves():
     with pytest.raises(IncompatibleState):
         other.attach_target("one", Server(replace(target, n_arms=2)))
     with pytest.raises(ProtocolError):
-        other.attach_target("one", Server(replace(target, policy="eliminate")))
+        other.attach_target("one", Server(replace(target, learner="eliminate")))
 
 
 @pytest.mark.parametrize("window", [0, 2])
@@ -274,12 +289,17 @@ def test_attaching_loses_no_report_that_was_accepted(window):
     target = spec_for(world("tune-stripes"), window=window)
     source, server, _ = fed_source(target, n=300)
     mine, device = Server(target), Client(target, budget=1e9)
+
+    def reported(x):
+        device.choose(policy, x)
+        return device.report(1.0)
+
     contexts, policy = np.random.default_rng(2).random((60, 2)), mine.publish()
-    batch = [device.privatize(x, device.choose(policy, x), 1.0) for x in contexts]
+    batch = [reported(x) for x in contexts]
     assert mine.absorb(batch).accepted == 60
     for _ in range(3):
         mine.attach(source, server)
-    assert mine._counts.accepted + mine._rule._n == 60
+    assert counts(mine).accepted + learner(mine).reports == 60
     assert mine.evidence().local.precision.any()
 
 
@@ -312,7 +332,7 @@ def test_tiny_propensities_say_nothing_and_break_nothing(least):
     mine = Server(target)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         started = mine.attach(source, server)
-    mean, variance = mine._rule.posterior()
+    mean, variance = learner(mine).posterior()
     assert np.isfinite(mean).all()
     assert (variance > 0.0).all()
     assert len(np.unique(started.arms)) > 1
@@ -334,25 +354,25 @@ def test_evidence_of_another_shape_is_refused():
 
 @pytest.mark.parametrize("arm", [1.5, 3, -1, "a", None, True])
 def test_a_decision_that_is_no_arm_costs_no_budget(arm):
-    source = SourceSpec(target=TARGET, name="past", n_users=100, epsilon=3.0)
+    source = SourceSpec(target=TARGET, name="past", n_users=100, privacy=LocalDP(epsilon=3.0))
     device, policy = SourceClient(source.reports), Server(source.reports).publish()
     with pytest.raises(InvalidParameter):
         device.observe(policy, [0.5, 0.5], arm)
     device.observe(policy, [0.5, 0.5], 1)
-    assert device.privatize([0.5, 0.5], 1, 1.0)
+    assert device.report(1.0)
 
 
 def test_propensities_of_any_kind_become_numbers_that_travel():
-    common = {"target": TARGET, "name": "a", "n_users": 1000, "epsilon": 2.0, "depth": 1}
+    common = {"depth": 1}
     for shape in ([0.2, 0.3, 0.5], [[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]]):
-        specs = [SourceSpec(propensities=one, **common) for one in (shape, np.array(shape))]
+        specs = [source_spec(propensities=one, **common) for one in (shape, np.array(shape))]
         assert specs[0] == specs[1] == SourceSpec.from_json(specs[0].to_json())
         assert hash(specs[0]) == hash(specs[1])
 
 
 def test_a_huge_source_stops_at_the_most_cells_a_report_can_have():
     wide = replace(TARGET, n_arms=256, max_leaves=2**16)
-    source = SourceSpec(target=wide, name="a", n_users=2**53, epsilon=16.0)
+    source = SourceSpec(target=wide, name="a", n_users=2**53, privacy=LocalDP(epsilon=16.0))
     assert 2**source.bins_depth * 256 <= 2**20
 
 
@@ -409,18 +429,17 @@ def test_doubt_sees_nothing_but_estimates():
 
 def test_sources_that_look_are_never_believed_exactly():
     target = spec_for(world("tune-waves"))
-    looks = SourceSpec(target=target, name="a", n_users=1000, epsilon=4.0)
+    looks = SourceSpec(target=target, name="a", n_users=1000, privacy=LocalDP(epsilon=4.0))
     blind = replace(looks, looks=False)
     assert (looks.least_doubt, blind.least_doubt, replace(looks, arms="server").least_doubt) == (
         1.0,
         0.0,
         0.0,
     )
-    feed = _Feed(source_of(world("tune-waves"), 3000, 8.0), target, index=0, seed=0)
+    feed = SourceFeed(source_of(world("tune-waves"), 3000, 8.0), target, index=0, seed=0)
     trusting, wary = (TransferTree(partition=DyadicPartition(dim=2), n_arms=3) for _ in range(2))
-    for chunk in feed._chunks(3000):
-        feed._report(chunk)
-    evidence = source_evidence(feed._rule.sums(), feed.spec.chances)
+    feed.report(3000)
+    evidence = source_evidence(feed.rule.sums(), feed.spec.chances)
     trusting.attach("a", evidence)
     wary.attach("a", evidence, least_doubt=1.0)
     for tree in (trusting, wary):
@@ -432,7 +451,8 @@ def test_sources_that_look_are_never_believed_exactly():
 def test_streamed_reports_end_where_reports_at_once_do():
     one, spec = world("tune-waves"), spec_for(world("tune-waves"))
     feeds = [
-        _Feed(source_of(one, 3000, 4.0, start=500, span=span), spec, index=0, seed=3) for span in (0, 1000)
+        SourceFeed(source_of(one, 3000, 4.0, start=500, span=span), spec, index=0, seed=3)
+        for span in (0, 1000)
     ]
     trees = [TransferTree(partition=DyadicPartition(dim=2), n_arms=3) for _ in feeds]
     for seen in range(0, 2000, 100):
@@ -440,7 +460,7 @@ def test_streamed_reports_end_where_reports_at_once_do():
             feed.give(tree, seen=seen)
             if seen < 500:
                 assert not tree.doubts
-    at_once, streamed = (feed._rule.sums() for feed in feeds)
+    at_once, streamed = (feed.rule.sums() for feed in feeds)
     assert (at_once.reach == streamed.reach).all()
     # the same people; only the mechanism's noise differs
     spread = np.sqrt(2 * 3000 * max(at_once.moments.count_own, at_once.moments.count_other))
@@ -469,7 +489,7 @@ def test_what_cannot_learn_from_sources_says_so():
     one = world("tune-waves")
     with pytest.raises(InvalidParameter):
         simulate_transfer(
-            spec_for(one, policy="eliminate"), one, sources=[source_of(one)], n_users=100, seed=0
+            spec_for(one, learner="eliminate"), one, sources=[source_of(one)], n_users=100, seed=0
         )
     with pytest.raises(InvalidParameter):
         simulate_transfer(spec_for(one), one, sources=[source_of(world("tune-ridges"))], n_users=100, seed=0)
@@ -500,7 +520,7 @@ def test_the_measured_gain_and_the_measured_harm():
 
 
 def test_a_source_device_needs_numpy_alone():
-    source = SourceSpec(target=TARGET, name="past", n_users=500, epsilon=3.0)
+    source = SourceSpec(target=TARGET, name="past", n_users=500, privacy=LocalDP(epsilon=3.0))
     server = Server(source.reports)
     code = """
 import sys
@@ -517,7 +537,7 @@ from dpbandits.local import PublishedArms, SourceClient, SourceSpec
 source = SourceSpec.from_json(sys.argv[1])
 device = SourceClient(source.reports)
 device.observe(PublishedArms.from_json(sys.argv[2], source.reports), [0.2, 0.7], 2)
-sys.stdout.write(device.privatize([0.2, 0.7], 2, 1.0).hex())
+sys.stdout.write(device.report(1.0).hex())
 """
     policy = server.publish().to_json(source.reports)
     done = subprocess.run(

@@ -14,7 +14,7 @@ from dpbandits.lab.evaluation import SimulatedSource, simulate, simulate_transfe
 from dpbandits.lab.worlds.contextual import world
 from dpbandits.lab.worlds.transfer import SourceWorld
 from dpbandits.local import Spec
-from dpbandits.local.learners.base import CellSums
+from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.published import (
     Ma2025Constants,
     Ma2025Rule,
@@ -22,15 +22,16 @@ from dpbandits.local.published import (
     Ma2025TransferRule,
 )
 from dpbandits.models.trees.partition import DyadicPartition
+from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import Moments
 
 QUIET = Moments(signed_own=1.0, signed_other=0.5, count_own=0.5, count_other=0.5)
 
 
 def sums_of(rule, count, reward, n):
-    """U and V as `CellSums`: signed = 2 V - U."""
+    """U and V as `VersionSums`: signed = 2 V - U."""
     count, reward = np.asarray(count, float), np.asarray(reward, float)
-    return CellSums(
+    return VersionSums(
         leaves=rule.partition.leaves,
         arms=None,
         weights=rule.weights(),
@@ -135,15 +136,15 @@ def test_odd_lists_are_refused():
         )
     rule = rule_of()
     with pytest.raises(InvalidParameter):
-        rule.learn(CellSums(**(vars(sums_of(rule, [[1, 1]], [[1, 1]], 1)) | {"arms": np.array([0])})))
+        rule.learn(VersionSums(**(vars(sums_of(rule, [[1, 1]], [[1, 1]], 1)) | {"arms": np.array([0])})))
 
 
 def spec_of(one, n, **constants):
     return Spec(
         domain=Box(low=[0] * one.dim, high=[1] * one.dim),
         n_arms=one.n_arms,
-        epsilon=4.0,
-        policy="ma2025",
+        privacy=LocalDP(epsilon=4.0),
+        learner="ma2025",
         arms="user",
         mechanism="paper-laplace",
         n_users=n,
@@ -171,10 +172,10 @@ def test_a_huge_source_helps_at_the_widths_of_the_public_code():
     assert len(helped.rule.partition.leaves) > 1
 
 
-@pytest.mark.parametrize("policy", ["tree", "ma2025"])
-def test_sources_on_the_command_line(policy):
+@pytest.mark.parametrize("learner", ["tree", "ma2025"])
+def test_sources_on_the_command_line(learner):
     arguments = ["local", "simulate", "--users", "1500", "--epsilon", "1", "--world", "tune-waves", "--json"]
-    arguments += ["--policy", policy, "--source", "1000,8,0,1", "--source", "500,1,2,0.5,avoid-best"]
+    arguments += ["--learner", learner, "--source", "1000,8,0,1", "--source", "500,1,2,0.5,avoid-best"]
     first, second = (CliRunner().invoke(app, arguments) for _ in range(2))
     assert first.exit_code == 0, first.output
     assert json.loads(first.output) == json.loads(second.output)
@@ -195,7 +196,7 @@ def test_bad_sources_are_refused_in_words(source):
         "1",
         "--world",
         "tune-waves",
-        "--policy",
+        "--learner",
         "tree",
     ]
     result = CliRunner().invoke(app, [*arguments, "--source", source])
@@ -205,7 +206,7 @@ def test_bad_sources_are_refused_in_words(source):
 
 def test_tables_and_elimination_take_no_sources():
     arguments = ["local", "simulate", "--users", "200", "--epsilon", "1", "--source", "100,8,0,1"]
-    for more in (["--policy", "eliminate"], ["--world", "synthetic-income"]):
+    for more in (["--learner", "eliminate"], ["--world", "synthetic-income"]):
         assert CliRunner().invoke(app, [*arguments, *more]).exit_code != 0
 
 

@@ -386,12 +386,12 @@ MUTATIONS = (
         "a device that sends again draws again, and pays once",
         (
             "local/device/client.py",
-            "if decision.kept and decision.nonce is not None:",
-            "if False and decision.nonce is not None:",
+            "if last.kept:",
+            "if False:",
         ),
         (
             "local/device/client.py",
-            "if decision.nonce is None or decision.report is None:",
+            "if not last.report:",
             "if True:",
         ),
         tests="tests/local/test_client_and_outbox.py",
@@ -401,7 +401,7 @@ MUTATIONS = (
         "a device that crashes after sending reports the same choice again",
         (
             "local/device/client.py",
-            "        self._outbox.put(decision.nonce.hex(), decision.report)\n",
+            "        self._outbox.put(last.nonce.hex(), last.report)\n",
             "",
         ),
         tests="tests/local/test_client_and_outbox.py",

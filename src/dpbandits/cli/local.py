@@ -17,18 +17,24 @@ from dpbandits.lab.evaluation.summary import Estimate
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
 from dpbandits.lab.worlds.contextual import PeopleWorld, World, ma2025, world
 from dpbandits.lab.worlds.transfer import BEHAVIOURS, SourceWorld
-from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.server.aggregation import aggregate, read_counts, sums_digest, write_counts
+from dpbandits.local.server.aggregation import (
+    aggregate,
+    read_contract,
+    read_counts,
+    sums_digest,
+    write_counts,
+)
 from dpbandits.local.server.counting import ReportCounts
+from dpbandits.privacy.definitions import LocalDP
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Local privacy: people decide on their own device.", no_args_is_help=True)
 
 
-class Policy(StrEnum):
-    """Rules of the server."""
+class Learner(StrEnum):
+    """Learners of the server."""
 
     smooth = "smooth"
     tree = "tree"
@@ -69,11 +75,9 @@ def simulate_command(
             "--world", help="See dpbandits.lab.worlds.contextual.WORLDS; `ma` takes any dim and arms."
         ),
     ] = "ma",
-    policy: Annotated[
-        Policy | None,
-        typer.Option(
-            help="Learning rule: smooth, or tree where there are sources, by default; ma2025 is published."
-        ),
+    learner: Annotated[
+        Learner | None,
+        typer.Option(help="Smooth, or tree where there are sources, by default; ma2025 is published."),
     ] = None,
     mechanism: Annotated[
         Mechanism, typer.Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
@@ -97,16 +101,16 @@ def simulate_command(
     if (dim or one.dim, arms or one.n_arms) != (one.dim, one.n_arms):
         raise InvalidParameter(f"the world {world_name!r} has dim {one.dim} and {one.n_arms} arms")
     sources = [_source(text, one) for text in source or ()]
-    policy = policy or (Policy.tree if sources else Policy.smooth)
-    if sources and policy not in (Policy.tree, Policy.ma2025):
-        raise InvalidParameter("source: only the policies tree and ma2025 learn from sources")
-    published = policy is Policy.ma2025
-    slow = policy not in (Policy.smooth, Policy.tree)
+    learner = learner or (Learner.tree if sources else Learner.smooth)
+    if sources and learner not in (Learner.tree, Learner.ma2025):
+        raise InvalidParameter("source: only the learners tree and ma2025 learn from sources")
+    published = learner is Learner.ma2025
+    slow = learner not in (Learner.smooth, Learner.tree)
     spec = Spec(
         domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
         n_arms=one.n_arms,
-        epsilon=epsilon,
-        policy=policy.value,
+        privacy=LocalDP(epsilon=epsilon),
+        learner=learner.value,
         mechanism="paper-laplace" if published else mechanism.value,
         arms="user" if published else "server",
         n_users=users,
@@ -134,7 +138,7 @@ def simulate_command(
     files = (
         []
         if out is None
-        else _write(out, spec, results, title=f"{world_name}, epsilon = {epsilon:g}, {policy.value}")
+        else _write(out, spec, results, title=f"{world_name}, epsilon = {epsilon:g}, {learner.value}")
     )
     if as_json:
         values = {
@@ -148,7 +152,7 @@ def simulate_command(
             "arms": spec.n_arms,
             "epsilon": epsilon,
             "world": world_name,
-            "policy": policy.value,
+            "learner": learner.value,
             "mechanism": "floating-laplace" if published else mechanism.value,
             "sources": list(source or ()),
             "seed": seed,
@@ -173,8 +177,8 @@ def simulate_command(
 def aggregate_command(
     reports: Annotated[list[Path], typer.Argument(help="Files of reports.", exists=True, dir_okay=False)],
     spec: Annotated[Path, typer.Option(help="JSON of the spec.", exists=True, dir_okay=False)],
-    policies: Annotated[
-        Path, typer.Option(help="Published policies, one JSON a line.", exists=True, dir_okay=False)
+    published: Annotated[
+        Path, typer.Option(help="Published versions, one JSON a line.", exists=True, dir_okay=False)
     ],
     cluster: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler; this process by default.")
@@ -188,13 +192,12 @@ def aggregate_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Add up the reports of files; the sums are the same on a cluster and in one process."""
-    contract = Spec.from_json(spec.read_text())
-    lines = [line for line in policies.read_text().splitlines() if line.strip()]
-    published = [PublishedArms.from_json(line, contract) for line in lines]
-    before = ReportCounts(contract, published)
+    lines = [line for line in published.read_text().splitlines() if line.strip()]
+    contract, versions = read_contract(spec.read_text(), lines)
+    before = ReportCounts(contract, versions)
     for path in without or ():
         before.merge(read_counts(path))
-    counts, tally = aggregate(reports, contract, published, cluster=cluster, without=before.nonces())
+    counts, tally = aggregate(reports, contract, versions, cluster=cluster, without=before.nonces())
     if out is not None:
         write_counts(out, counts)
     values = vars(tally) | {"files": len(reports), "digest": sums_digest(counts)}

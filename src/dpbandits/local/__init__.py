@@ -4,8 +4,8 @@ The public contract, as JSON: `Spec` (arms in adaptive bins of the context, epsi
 (Gaussian-process bandits, (epsilon, delta)). One client and one server work for both.
 
 - On the device: `Client` chooses with what was published and makes a private `report`; it has its own ledger,
-  and an outbox (`FileOutbox`, `MemoryOutbox`) where reports wait. For a `Spec`, NumPy and the standard library
-  are enough.
+  and an outbox (`FileOutbox`, `MemoryOutbox`) where reports wait. For a `Spec`, NumPy and the standard
+  library are enough.
 - On the server: `Server` absorbs bytes and publishes `PublishedArms` or `PublishedWeights`; it has no way in
   for raw data. `DurableServer` has every report on disk before it is confirmed.
 - Counting anywhere: `ReportCounts`, and `aggregate` for files of reports.

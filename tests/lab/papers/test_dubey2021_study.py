@@ -1,6 +1,7 @@
 """Dubey2021's experiments in miniature: cells, worlds, robustness of block release, report seeds."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -30,7 +31,7 @@ from dpbandits.lab.papers.dubey2021.items import (
 from dpbandits.lab.papers.dubey2021.local import local_spec, simulate_published_local
 from dpbandits.lab.study import Choice, run_cells
 from dpbandits.lab.worlds import dubey2021_figure1
-from dpbandits.local.published.dubey2021_local import Dubey2021LocalServer
+from dpbandits.local import Server
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
@@ -123,7 +124,8 @@ def test_local_as_published_matches_devices_and_server_report_by_report(monkeypa
     simulated = simulate_published_local("figure1-tiny", promise, seed)
     world = dubey2021_worlds.world("figure1-tiny", seed)
     spec = local_spec("figure1-tiny", promise, seed, published=True)
-    server, noise = Dubey2021LocalServer(spec, horizon=12), SimulatedNoise(seed)
+    spec = replace(spec, learner="dubey2021", constants={"horizon": 12.0})
+    server, noise = Server(spec), SimulatedNoise(seed)
     size = spec.release.mechanism.size
     draws = noise.integer_gaussian(spec.release.sigma, 12 * size).reshape(12, size)
     regret = 0.0
@@ -138,7 +140,7 @@ def test_local_as_published_matches_devices_and_server_report_by_report(monkeypa
         silent = spec.release.mechanism.to_coordinates(raw[0]) / RELEASE_UNIT
         values = np.rint(silent).astype(np.int64) + draws[t]
         head = bytes([0xD2]) + spec.digest + t.to_bytes(4, "little") + t.to_bytes(8, "little")
-        assert server.absorb([head + values.astype("<i8").tobytes()]) == 1
+        assert server.absorb([head + values.astype("<i8").tobytes()]).accepted == 1
         means = world.mean_rewards(t, t + 1)[0]
         regret += means.max() - means[index]
     assert simulated["regret"] == pytest.approx(regret, abs=1e-12)

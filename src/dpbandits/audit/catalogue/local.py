@@ -9,9 +9,9 @@ from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, Prepar
 from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import fit_categories
 from dpbandits.domains import Box, RewardRange
-from dpbandits.local import Client, GPSpec, GPUCBClient, GPUCBServer, PublishedArms, Server, Spec
+from dpbandits.local import Client, GPSpec, PublishedArms, Server, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
-from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.definitions import JointDP, LocalDP
 
 __all__ = ["ENTRIES"]
 
@@ -37,13 +37,20 @@ _gaussian = partial(
 
 @_bin("partition-bandit-report", sees="the bytes of one device's report", share=0.5)
 def _reports(epsilon: float, seed: int) -> Draw:
-    """The device's whole path: choose, privatise, bytes; the header holds no data."""
-    spec = Spec(domain=Box(low=[0.0], high=[1.0]), n_arms=2, epsilon=epsilon, mechanism="signed", seed=seed)
+    """The device's whole path: choose, report, bytes; the header holds no data."""
+    spec = Spec(
+        domain=Box(low=[0.0], high=[1.0]),
+        n_arms=2,
+        privacy=LocalDP(epsilon=epsilon),
+        mechanism="signed",
+        learner="tree",
+        seed=seed,
+    )
 
     def run(world: int) -> FloatArray:
         client = Client(spec)
-        arm = client.choose(_SPLIT, [0.25])
-        report = client.privatize([0.25], arm, reward=float(world))
+        client.choose(_SPLIT, [0.25])
+        report = client.report(float(world))
         return np.frombuffer(report[HEADER_BYTES:], dtype=np.uint8).astype(np.float64)
 
     return lives(run)
@@ -55,8 +62,9 @@ def _published_policy(epsilon: float, seed: int) -> Draw:
     spec = Spec(
         domain=Box(low=[0.0], high=[1.0]),
         n_arms=3,
-        epsilon=epsilon,
+        privacy=LocalDP(epsilon=epsilon),
         mechanism="krr",
+        learner="tree",
         arms="user",
         reports_per_version=1,
         seed=seed,
@@ -68,7 +76,7 @@ def _published_policy(epsilon: float, seed: int) -> Draw:
         for _ in range(_CHOICES):
             if client.choose(policy, [0.25]) == 0:
                 break
-        server.absorb([client.privatize([0.25], 0, reward=float(world))])
+        server.absorb([client.report(float(world))])
         weights = server.publish().weights
         return np.zeros(1) if weights is None else np.round(weights, 9)
 
@@ -90,12 +98,12 @@ def _gp_spec(epsilon: float, seed: int) -> GPSpec:
 @_gaussian("local-gp-ucb-report", sees="the bytes of one device's report", share=0.5)
 def _gp_reports(epsilon: float, seed: int) -> Draw:
     spec = _gp_spec(epsilon, seed)
-    policy = GPUCBServer(spec).publish()
+    policy = Server(spec).publish()
 
     def run(world: int) -> FloatArray:
-        client = GPUCBClient(spec)
+        client = Client(spec)
         client.choose(policy, np.array([[1.0 - 2.0 * world]]))
-        report = client.privatize(reward=1.0)
+        report = client.report(1.0)
         return np.frombuffer(report[-8:], dtype="<i8").astype(np.float64)
 
     return lives(run)
@@ -106,9 +114,9 @@ def _gp_weights(epsilon: float, seed: int) -> Draw:
     spec = _gp_spec(epsilon, seed)
 
     def run(world: int) -> FloatArray:
-        server, client = GPUCBServer(spec), GPUCBClient(spec)
+        server, client = Server(spec), Client(spec)
         client.choose(server.publish(), np.array([[1.0 - 2.0 * world]]))
-        server.absorb([client.privatize(reward=1.0)])
+        server.absorb([client.report(1.0)])
         return np.asarray(server.publish().mean)
 
     return lives(run)

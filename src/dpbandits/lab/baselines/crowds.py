@@ -12,7 +12,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation.crowds import ContextWorld
+from dpbandits.lab.evaluation.crowds import CrowdWorld
 from dpbandits.models.trees.partition import DyadicPartition
 
 __all__ = ["ABSE", "BinUCB", "CrowdLearner", "play"]
@@ -29,7 +29,7 @@ class CrowdLearner(Protocol):
 
 
 def play(
-    world: ContextWorld, learner: Callable[[], CrowdLearner], *, n_users: int, seed: int, batch: int = 100
+    world: CrowdWorld, learner: Callable[[], CrowdLearner], *, n_users: int, seed: int, batch: int = 100
 ) -> FloatArray:
     """Regret and expected reward of every batch of users, (ceil(n_users/batch), 2).
 

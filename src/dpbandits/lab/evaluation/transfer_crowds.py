@@ -4,7 +4,7 @@
 Status `simulated`; regret is the target's users' alone, and looks at mean rewards that no server sees.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -26,7 +26,7 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports import FloatingLaplace, Moments, ReportMechanism
 
-__all__ = ["SimulatedSource", "SourcePeople", "simulate_tasks", "simulate_transfer"]
+__all__ = ["SimulatedSource", "SourceFeed", "SourcePeople", "simulate_tasks", "simulate_transfer"]
 
 # Algorithm 3 acts rarely: as many versions per source as the studies give its target.
 _PUBLISHED_VERSIONS = 100
@@ -131,7 +131,7 @@ def simulate_transfer(
     if not isinstance(tree, TransferTree):
         raise InvalidParameter("learner: only 'tree' and 'ma2025' learn from sources")
     tree.skip = skip
-    feeds = [_Feed(one, spec, index=index, seed=seed) for index, one in enumerate(sources)]
+    feeds = [SourceFeed(one, spec, index=index, seed=seed) for index, one in enumerate(sources)]
     for feed in feeds:
         feed.give(tree, seen=0)
     crowd = Crowd(spec, world, n_users=n_users, seed=seed, snapshots=snapshots, rule=tree)
@@ -185,8 +185,15 @@ def simulate_tasks(
     return [crowd.result() for crowd in crowds]
 
 
-class _Feed:
-    """One source's reports, in the order in which they reach the target's server."""
+class SourceFeed:
+    """One source's reports, in the order in which they reach the target's server.
+
+    Args:
+        one: the source.
+        target: the spec of the target.
+        index: which of the target's sources.
+        seed: everything random.
+    """
 
     def __init__(self, one: SimulatedSource, target: Spec, *, index: int, seed: int) -> None:
         people, self._noise = (np.random.default_rng([seed, 2 + channel, index]) for channel in (0, 1))
@@ -205,7 +212,7 @@ class _Feed:
         rule = bin_learner(self.spec.reports)
         if not isinstance(rule, ExploreRule):
             raise InvalidParameter("a source explores")
-        self._rule = rule
+        self.rule = rule
         contexts, self._means, self._arms = one.people.draw(one.n_users, people)
         self._luck = people.random(one.n_users)
         self._at = rule.partition.rank[rule.partition.locate(contexts)]
@@ -220,22 +227,22 @@ class _Feed:
         due = int(share * one.n_users) if seen >= one.start else 0
         if due <= self._sent:
             return
-        for chunk in self._chunks(due):
-            self._report(chunk)
-        evidence = source_evidence(self._rule.sums(), self.spec.chances)
+        self.report(due)
+        evidence = source_evidence(self.rule.sums(), self.spec.chances)
         tree.attach(self.name, evidence, least_doubt=self.spec.least_doubt)
         tree.jump_start()
 
-    def _chunks(self, due: int) -> Iterator[slice]:
+    def report(self, due: int) -> None:
+        """Let all report who are among the first `due` of the source's people."""
         step = self.spec.reports_per_version if self.spec.arms == "server" else due - self._sent
         while self._sent < due:
             stop = min(due, self._sent + step)
-            yield slice(self._sent, stop)
+            self._report(slice(self._sent, stop))
             self._sent = stop
 
     def _report(self, chunk: slice) -> None:
-        spec, partition, at = self.spec.reports, self._rule.partition, self._at[chunk]
-        published = self._rule.publish(spec, self._version, self._coins)
+        spec, partition, at = self.spec.reports, self.rule.partition, self._at[chunk]
+        published = self.rule.publish(spec, self._version, self._coins)
         self._version += 1
         if published.weights is None:
             chosen, cells = np.asarray(published.arms)[at], at
@@ -244,7 +251,7 @@ class _Feed:
             cells = at * spec.n_arms + chosen
         positive = self._luck[chunk] < self._means[chunk][np.arange(len(at)), chosen]
         sums = _reported(self._mechanism, cells, positive, self._noise)
-        self._rule.learn(VersionSums.of(published, partition.leaves, sums))
+        self.rule.learn(VersionSums.of(published, partition.leaves, sums))
 
 
 def _reported(

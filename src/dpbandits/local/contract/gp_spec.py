@@ -57,8 +57,8 @@ class GPSpec:
     """The public contract between devices and server.
 
     Beside Dubey2021, Algorithm 3, it calibrates Gram and vector jointly, or leaves the Gram out (the server
-    then simulates it from public decision sets, and a report is m numbers), takes few features, and the server
-    regresses on the sums of each published version with the noise in the model, without a shift.
+    then simulates it from public decision sets, and a report is m numbers), takes few features, and the
+    server regresses on the sums of each published version with the noise in the model, without a shift.
 
     Args:
         domain: public set that every candidate lies in.

@@ -191,11 +191,10 @@ class Spec:
         Raises:
             InvalidParameter: none of the spec's epsilons.
         """
-        if privacy is None:
-            return self.privacy
-        if not isinstance(privacy, LocalDP) or privacy.epsilon not in (self.epsilons or (self.epsilon,)):
+        own: object = self.privacy if privacy is None else privacy  # of any type, from a caller
+        if not isinstance(own, LocalDP) or own.epsilon not in (self.epsilons or (self.epsilon,)):
             raise InvalidParameter("privacy: expected LocalDP with one of the spec's epsilons")
-        return privacy
+        return own
 
     def choose(self, published: PublishedArms, context: ArrayLike, privacy: LocalDP) -> Choice:
         """The arm for this context.

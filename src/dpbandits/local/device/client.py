@@ -7,7 +7,7 @@ the only source of randomness, and no argument replaces it.
 import os
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -199,6 +199,6 @@ class SourceClient(Client[PublishedArms]):
         arm = integer(arm, name="arm", minimum=0)
         if self.spec.arms != "user" or arm >= self.spec.n_arms:
             raise InvalidParameter("observe: expected a spec with arms 'user', and one of its arms")
-        choice: Any = self.spec.choose(published, context, self.privacy)
-        choice.arm = arm
-        self._last = _Open(choice)
+        self.choose(published, context)
+        if self._last is not None:
+            self._last.choice.arm = arm

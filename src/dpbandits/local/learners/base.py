@@ -142,13 +142,13 @@ def combined_estimate(
 
     A user's class is one of the spec's public `epsilons`; it travels in the open, and the report keeps that
     class's epsilon. Each class is added up by itself, and the unbiased estimates are combined with weights
-    proportional to 1/variance, which depend on public numbers only: epsilon, the number of cells, and how many
-    reports of each class were accepted.
+    proportional to 1/variance, which depend on public numbers only: epsilon, the number of cells, and how
+    many reports of each class were accepted.
 
     **What must hold.** Class and (context, reward) are independent. Whoever chooses epsilon by looking at the
-    own context or reward tells the server about it, which no mechanism can hide, and bends the estimates: bins
-    whose people choose large epsilons seem to hold more people than they do, and an arm whose lucky people
-    choose large epsilons seems better than it is.
+    own context or reward tells the server about it, which no mechanism can hide, and bends the estimates:
+    bins whose people choose large epsilons seem to hold more people than they do, and an arm whose lucky
+    people choose large epsilons seems better than it is.
 
     Args:
         parts: mechanism, integer sums and number of reports of every class that has any.
@@ -302,8 +302,8 @@ class NodeData:
 class PosteriorLearner(BinLearner):
     """A Gaussian posterior of every leaf's arms, from which arms are drawn and leaves are split.
 
-    A rule says in `Constants`: `temperature`, factor on the posterior variance when arms are drawn, divided by
-    their number; `child_sd`, `rival`, `known` and `settled`, see `split_ready`.
+    A rule says in `Constants`: `temperature`, factor on the posterior variance when arms are drawn, divided
+    by their number; `child_sd`, `rival`, `known` and `settled`, see `split_ready`.
     """
 
     refresh: ClassVar[float]
@@ -364,8 +364,8 @@ class PosteriorLearner(BinLearner):
     def split_ready(self) -> IntArray:
         """Places, among the leaves, of those whose rivals are known well enough to split.
 
-        With the children's spread child_sd 2^(-(s + 1)/dim) in a leaf of depth s: arms count as rivals above a
-        probability `rival`/K of being best in the children; a rival is known when its deviation is at most
+        With the children's spread child_sd 2^(-(s + 1)/dim) in a leaf of depth s: arms count as rivals above
+        a probability `rival`/K of being best in the children; a rival is known when its deviation is at most
         `known` times the spread, the leader when it is at most the spread; nothing is split where one arm is
         best with at least probability `settled`.
         """

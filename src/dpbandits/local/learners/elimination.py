@@ -158,7 +158,7 @@ class EliminationRule(EliminatingLearner):
 
     def may_split(self, leaves: IntArray) -> BoolArray:
         """Where several arms are left."""
-        return (self._active[leaves].sum(axis=1) > 1) & self.partition.splittable(leaves)
+        return np.asarray((self._active[leaves].sum(axis=1) > 1) & self.partition.splittable(leaves))
 
     def grow(self, n_nodes: int) -> None:
         """Sums start anew; masses are estimated again."""

@@ -20,6 +20,7 @@ from dpbandits.models.trees.smooth import SmoothTree
 
 __all__ = ["SmoothTreeConstants", "SmoothTreeRule"]
 
+
 @dataclass(frozen=True, kw_only=True)
 class SmoothTreeConstants:
     """Constants of the rule, chosen on tuning worlds (`dpbandits.lab.papers.ma2025.local_tuning`) and frozen.

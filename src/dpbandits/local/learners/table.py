@@ -38,7 +38,5 @@ def learner_for(spec: Spec | GPSpec) -> Learner[Any]:
     try:
         learner: Learner[Any] = LEARNERS[spec.learner].of(spec)
     except TypeError:
-        raise InvalidParameter(
-            f"constants: some are not constants of the learner {spec.learner!r}"
-        ) from None
+        raise InvalidParameter(f"constants: some are not constants of the learner {spec.learner!r}") from None
     return learner

@@ -1,8 +1,8 @@
 """The learner of Gaussian-process reports: a regression on noisy sums per published version.
 
-Generalised least squares over versions, with the noise of the reports in the model and without a shift. Where
-reports leave the Gram out, it is simulated: the mean of phi phi^T of people who bring public decision sets and
-follow the version.
+Generalised least squares over versions, with the noise of the reports in the model and without a shift.
+Where reports leave the Gram out, it is simulated: the mean of phi phi^T of people who bring public decision
+sets and follow the version.
 
 Privacy: post-processing of reports.
 """

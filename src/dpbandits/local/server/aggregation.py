@@ -27,7 +27,15 @@ from dpbandits.local.contract.spec import Spec
 from dpbandits.local.server.counting import Absorbed, ReportCounts
 from dpbandits.local.server.nonces import Nonces
 
-__all__ = ["aggregate", "read_counts", "read_records", "sums_digest", "write_counts", "write_reports"]
+__all__ = [
+    "aggregate",
+    "read_contract",
+    "read_counts",
+    "read_records",
+    "sums_digest",
+    "write_counts",
+    "write_reports",
+]
 
 _KIND = "local.report_counts"
 
@@ -125,6 +133,16 @@ def aggregate(
             client.close()
 
 
+def read_contract(spec: str, published: Iterable[str]) -> tuple[Contract[Any], list[Any]]:
+    """A spec of either kind, and what was published under it, from their JSON.
+
+    Raises:
+        IncompatibleState: one of them is something else.
+    """
+    contract: Contract[Any] = (Spec if '"PartitionBanditSpec"' in spec else GPSpec).from_json(spec)
+    return contract, [contract.read_published(version) for version in published]
+
+
 def sums_digest(counts: ReportCounts[Any]) -> str:
     """A digest of all sums, numbers and nonces: equal exactly where the counts are."""
     digest = hashlib.blake2b(digest_size=16)
@@ -166,7 +184,7 @@ def read_counts(path: str | os.PathLike[str]) -> ReportCounts[Any]:
     if state.kind != _KIND or state.version != 1:
         raise IncompatibleState("expected the counts of reports")
     with reading("the counts of reports", IncompatibleState):
-        spec, published = _read((state.public["spec"], state.public["policies"]))
+        spec, published = read_contract(state.public["spec"], state.public["policies"])
     arrays = {name.replace(".", "/"): array for name, array in state.arrays.items()}
     return ReportCounts.from_arrays(spec, published, arrays)
 
@@ -177,7 +195,7 @@ _Contract = tuple[str, list[str]]
 def _aggregate(
     files: list[str], contract: _Contract, known: dict[int, Nonces], mapped: Any
 ) -> tuple[ReportCounts[Any], Absorbed]:
-    spec, published = _read(contract)
+    spec, published = read_contract(*contract)
     parts: list[_Part] = mapped([(file, contract, known) for file in files]) if files else []
     again = _repeated(parts)
     if again:
@@ -203,7 +221,7 @@ def _both(left: dict[int, Nonces], right: dict[int, Nonces]) -> dict[int, Nonces
 def _count(job: tuple[str, _Contract, dict[int, Nonces]]) -> _Part:
     """Count one file: what a worker does."""
     file, contract, without = job
-    spec, published = _read(contract)
+    spec, published = read_contract(*contract)
     counts, tally = ReportCounts(spec, published), Absorbed()
     records, torn = read_records(file)
     for start in range(0, len(records), _CHUNK):
@@ -211,13 +229,6 @@ def _count(job: tuple[str, _Contract, dict[int, Nonces]]) -> _Part:
         tally.add(counts.absorb_records(chunk, without=without))
     tally.malformed += torn > 0
     return _Part(counts.to_arrays(), tally)
-
-
-def _read(contract: _Contract) -> tuple[Contract[Any], list[Any]]:
-    """The spec of either kind, and what was published under it."""
-    text, published = contract
-    spec: Contract[Any] = (Spec if '"PartitionBanditSpec"' in text else GPSpec).from_json(text)
-    return spec, [spec.read_published(version) for version in published]
 
 
 def _repeated(parts: list[_Part]) -> dict[int, dict[int, Nonces]]:

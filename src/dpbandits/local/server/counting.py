@@ -121,7 +121,8 @@ class ReportCounts(Generic[PublishedT]):
     """
 
     def __init__(self, spec: Contract[PublishedT], published: Iterable[PublishedT] = ()) -> None:
-        if not isinstance(spec, Spec | GPSpec):
+        contract: object = spec
+        if not isinstance(contract, Spec | GPSpec):
             raise InvalidParameter(f"spec: expected a Spec or a GPSpec, got {type(spec).__name__}")
         self.spec = spec
         self.versions: dict[int, OpenVersion[PublishedT]] = {}
@@ -338,7 +339,12 @@ class ReportCounts(Generic[PublishedT]):
             self._absorb_version(version, mine, ids, tally, without.get(number, _NO_NONCES))
 
     def _absorb_version(
-        self, version: OpenVersion[PublishedT], payloads: Records, ids: Nonces, tally: Absorbed, without: Nonces
+        self,
+        version: OpenVersion[PublishedT],
+        payloads: Records,
+        ids: Nonces,
+        tally: Absorbed,
+        without: Nonces,
     ) -> None:
         """Reports of one version: those that no device sends go first, then repeated ones, in their order."""
         if not self._class_bytes:

@@ -4,11 +4,11 @@ A device forgets a report when the server has confirmed it, so the server must n
 Everything a server knows follows from its reports, their order and the points at which it published; that
 is what is kept, and a new process rebuilds the server from it, every published version included.
 
-A folder of mode 0700 holds `reports.log`, a `Journal` with its end, and a lock that one server holds as long as
-it lives. A record stands for an accepted call: reports absorbed, a version published (with the digest of its
-numbers), counts merged, a source or a target attached (with the sums that it handed over). A call is written
-down first and taken then, so a record that an interrupted append left is taken by the next call; a version is
-written down when it has been computed, and before it is returned.
+A folder of mode 0700 holds `reports.log`, a `Journal` with its end, and a lock that one server holds as long
+as it lives. A record stands for an accepted call: reports absorbed, a version published (with the digest of
+its numbers), counts merged, a source or a target attached (with the sums that it handed over). A call is
+written down first and taken then, so a record that an interrupted append left is taken by the next call; a
+version is written down when it has been computed, and before it is returned.
 
 Reports are private by themselves, so the folder holds no raw data. An old copy of the whole folder cannot be
 told from the newest one: it forgets reports and reveals nothing.
@@ -257,7 +257,9 @@ class DurableServer(Held, Generic[PublishedT]):
             return
         step = self._STEPS.get(record.kind)
         if step is None:
-            raise CorruptState("the server's log holds a record of another kind: use the release of its writer")
+            raise CorruptState(
+                "the server's log holds a record of another kind: use the release of its writer"
+            )
         step(self, record.content)
         self._changes = self._server.changes
 

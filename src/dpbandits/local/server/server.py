@@ -257,7 +257,7 @@ class Server(Held, Generic[PublishedT]):
         return sums
 
     def _check_source(self, source: "SourceSpec", sums: SourceSums) -> TransferTree:
-        if source.target != self.spec:
+        if source.target != _bins_spec(self):
             raise IncompatibleState("attach: the source belongs to another target")
         rule = self._transfer_rule()
         shape = (2**source.bins_depth, source.target.n_arms)

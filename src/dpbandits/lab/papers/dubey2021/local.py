@@ -16,8 +16,8 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.papers.dubey2021.worlds import block_features, tree_features, world
 from dpbandits.lab.study import Record
 from dpbandits.local.contract.gp_spec import GPSpec
-from dpbandits.local.published.dubey2021_local import Dubey2021LocalServer
-from dpbandits.local.server.gp_ucb import GPUCBServer
+from dpbandits.local.learners.weights import WeightLearner
+from dpbandits.local.published.dubey2021_local import Dubey2021Weights
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
@@ -58,15 +58,15 @@ def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
     """
     environment = world(name, seed)
     spec = local_spec(name, promise, seed)
-    server = GPUCBServer(spec)
+    learner = WeightLearner(spec)
     coins = PublicCoins(seed)
     edges = (0, *default_blocks(environment.horizon), environment.horizon)
+    segments = [(start, stop) for start, stop in pairwise(edges) if start < stop]
     regret = random = 0.0
     m = spec.features.n_features
-    for start, stop in pairwise(edges):
-        if start == stop:
-            continue
-        policy = server.publish()
+    for version, (start, stop) in enumerate(segments):
+        learner.refine()
+        policy = learner.publish(spec, version, coins)
         candidates = environment.decision_sets(start, stop)
         rows = np.arange(stop - start)
         if policy.version == 0:
@@ -83,7 +83,7 @@ def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
         exact = spec.release.mechanism.encode(phi, spec.reward_range.to_centred(rewards))
         noise = spec.noise.integer_gaussian(np.sqrt(stop - start) * spec.release.sigma, len(exact))
         units = spec.release.mechanism.to_coordinates(exact) / RELEASE_UNIT
-        server._add(policy.version, stop - start, np.rint(units).astype(np.int64) + noise)
+        learner.add(policy.version, stop - start, np.rint(units).astype(np.int64) + noise)
         means = environment.mean_rewards(start, stop)
         best = means.max(axis=1)
         regret += float((best - means[rows, indices]).sum())
@@ -95,9 +95,10 @@ def simulate_published_local(name: str, promise: JointDP | None, seed: Seed) -> 
     """Regret of a crowd under Algorithm 3: the policy is published anew after every report."""
     environment = world(name, seed)
     spec = local_spec(name, promise, seed, published=True)
-    server = Dubey2021LocalServer(spec, horizon=environment.horizon)
+    learner = Dubey2021Weights(spec, horizon=environment.horizon)
     mechanism, size = spec.release.mechanism, spec.release.mechanism.size
-    first = int(PublicCoins(seed).uniform("local/first", 0, 1, 1)[0, 0] * environment.n_candidates)
+    coins = PublicCoins(seed)
+    first = int(coins.uniform("local/first", 0, 1, 1)[0, 0] * environment.n_candidates)
     regret = random = 0.0
     for start in range(0, environment.horizon, ROUNDS_AT_A_TIME):
         stop = min(start + ROUNDS_AT_A_TIME, environment.horizon)
@@ -106,13 +107,13 @@ def simulate_published_local(name: str, promise: JointDP | None, seed: Seed) -> 
         noise = spec.noise.integer_gaussian(spec.release.sigma, (stop - start) * size).reshape(-1, size)
         chosen = np.empty(stop - start, dtype=np.int64)
         for t in range(stop - start):
-            policy = server.publish()
+            policy = learner.publish(spec, start + t, coins)
             scores = policy.scores(phi[t], thompson_scale=0.0, normals=None)
             chosen[t] = first if policy.version == 0 else scores.argmax()
             reward = environment.rewards(start + t, start + t + 1, chosen[t : t + 1])
             exact = mechanism.encode(phi[t, chosen[t]][None], spec.reward_range.to_centred(reward))
             units = np.rint(mechanism.to_coordinates(exact) / RELEASE_UNIT).astype(np.int64)
-            server._add(policy.version, 1, units + noise[t])
+            learner.add(policy.version, 1, units + noise[t])
         best = means.max(axis=1)
         regret += float((best - means[np.arange(stop - start), chosen]).sum())
         random += float((best - means.mean(axis=1)).sum())

@@ -21,9 +21,10 @@ from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.study import Cell, Choice, Item, Record, Row, Single, values_of
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
-from dpbandits.local.contract.spec import ArmChoice, PolicyName, Spec
+from dpbandits.local.contract.spec import ArmChoice, LearnerName, Spec
 from dpbandits.local.device.client import Client
 from dpbandits.local.server.server import Server
+from dpbandits.privacy.definitions import LocalDP
 
 __all__ = [
     "CASES",
@@ -132,13 +133,13 @@ TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
 def spec_for(case: Case, name: str, *, epsilon: float, n_users: int, reports: int = 100) -> Spec:
     """The spec of a case in a world; a version takes `reports` reports, or more where the case says so."""
     one = world(name)
-    policy: PolicyName = case.policy  # type: ignore[assignment]
+    learner: LearnerName = case.policy  # type: ignore[assignment]
     return Spec(
         domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
         n_arms=one.n_arms,
-        epsilon=epsilon,
+        privacy=LocalDP(epsilon=epsilon),
         mechanism=case.mechanism,
-        policy=policy,
+        learner=learner,
         arms=case.arms,
         n_users=n_users,
         reports_per_version=max(reports, n_users // case.versions),
@@ -213,15 +214,20 @@ def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, An
     reports are then timed, sent again under fresh nonces until there are `n_reports`.
     """
     spec = Spec(
-        domain=Box(low=[0.0, 0.0], high=[1.0, 1.0]), n_arms=3, epsilon=8.0, mechanism=mechanism, window=0
+        domain=Box(low=[0.0, 0.0], high=[1.0, 1.0]),
+        n_arms=3,
+        privacy=LocalDP(epsilon=8.0),
+        mechanism=mechanism,
+        learner="tree",
+        window=0,
     )
     client, server, rng = Client(spec, budget=1e9), Server(spec), np.random.default_rng(0)
     while True:
         policy, batch, spent = server.publish(), [], 0.0
         for context in rng.random((1000, 2)):
-            arm = client.choose(policy, context)
+            client.choose(policy, context)
             started = time.process_time()
-            batch.append(client.privatize(context, arm, 0.5))
+            batch.append(client.report(0.5))
             spent += time.process_time() - started
         if len(policy.splits) + 1 >= n_bins:
             break

@@ -41,7 +41,8 @@ from dpbandits.lab.worlds.classification import (
 )
 from dpbandits.lab.worlds.contextual import PeopleWorld, World, world
 from dpbandits.lab.worlds.transfer import Behaviour, PeopleSource, SourceWorld
-from dpbandits.local.contract.spec import PolicyName, Spec
+from dpbandits.local.contract.spec import LearnerName, Spec
+from dpbandits.privacy.definitions import LocalDP
 
 __all__ = [
     "CHOSEN",
@@ -61,7 +62,7 @@ MARKS = 20
 """A curve has this many points, evenly spaced along the users."""
 
 _BATCH = 100
-_POLICIES: dict[str, PolicyName] = {"tree": "tree", "smooth": "smooth"}
+_LEARNERS: dict[str, LearnerName] = {"tree": "tree", "smooth": "smooth"}
 _VERSIONS_OF_SLOW_RULES = 100
 
 CHOSEN: dict[str, dict[str, float]] = {
@@ -180,7 +181,7 @@ def curve(
         totals = play(one, lambda: learner, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
         return at_marks(totals, _BATCH, n_users)
     spec = _spec(method, one, epsilon, n_users, given)
-    floating = method not in _POLICIES
+    floating = method not in _LEARNERS
     if auxiliary:
         simulated = [SimulatedSource(people=p, n_users=n, epsilon=e) for p, n, e in auxiliary]
         result = simulate_transfer(
@@ -222,8 +223,8 @@ def _spec(
     return Spec(
         domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
         n_arms=one.n_arms,
-        epsilon=epsilon,
-        policy=_POLICIES.get(method, "ma2025"),
+        privacy=LocalDP(epsilon=epsilon),
+        learner=_LEARNERS.get(method, "ma2025"),
         mechanism="auto" if ours else "paper-laplace",
         arms="server" if ours else "user",
         n_users=n_users,

@@ -18,7 +18,8 @@ from dpbandits.lab.study import Cell, Choice, Item, Record, Row, values_of
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
 from dpbandits.lab.worlds.transfer import Behaviour, SourceWorld
 from dpbandits.local.contract.sources import SourceArms
-from dpbandits.local.contract.spec import PolicyName, Spec
+from dpbandits.local.contract.spec import LearnerName, Spec
+from dpbandits.privacy.definitions import LocalDP
 
 __all__ = ["CASES", "ITEMS", "Case", "TransferCell", "regret"]
 
@@ -43,7 +44,7 @@ class Case:
     """
 
     text: str
-    policy: PolicyName = "tree"
+    policy: LearnerName = "tree"
     n_users: int = 0
     epsilon: float = 8.0
     gamma: float = 0.0
@@ -93,8 +94,8 @@ def regret(case: Case, name: str, *, n_users: int, epsilon: float, seed: Seed) -
     spec = Spec(
         domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
         n_arms=one.n_arms,
-        epsilon=epsilon,
-        policy=case.policy,
+        privacy=LocalDP(epsilon=epsilon),
+        learner=case.policy,
         mechanism="paper-laplace" if published else "auto",
         arms="user" if published else "server",
         n_users=n_users,
