@@ -43,7 +43,6 @@ nitpick_ignore = [
     ("py:class", "dpbandits.lab.worlds.functions.MeanFunction"),
     ("py:class", "dpbandits.local.server.durable.PolicyT_co"),
     ("py:class", "dpbandits.local.server.durable.TallyT_co"),
-    ("py:class", "dpbandits.outsourced.pipe.Answering"),
     ("py:class", "dpbandits.privacy.rows.noise_laws.Floating"),
 ]
 # Other libraries' inventories would need a network.

@@ -410,13 +410,13 @@ MUTATIONS = (
         "curator answers twice",
         "a row is noised and answered anew whenever it is asked for",
         (
-            "outsourced/curator/answers.py",
-            '            raise UnknownDecision("this row was not answered yet: ask for it")\n',
-            '            raise UnknownDecision("this row was not answered yet: ask for it")\n'
-            "        if self.answer_noise is not None:\n"
-            "            exact = np.array([self._evaluate(self._checked(row))])\n"
-            "            drawn = self.answer_noise.privatise(exact, self.noise, position=999)\n"
-            "            return float(drawn[0])\n",
+            "outsourced/curator/curator.py",
+            "            value = log.get(published.number(row))\n",
+            "            value = log.get(published.number(row))\n"
+            '            if value is not None and self._public["answers"]["type"] != "public":\n'
+            '                noise = AnswerLaplace.from_config(self._public["answers"])\n'
+            "                exact = np.array([self._evaluate(published.number(row))])\n"
+            "                value = float(noise.privatise(exact, self._noise, position=999)[0])\n",
         ),
         tests="tests/outsourced/test_curator.py",
     ),

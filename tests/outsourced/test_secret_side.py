@@ -5,6 +5,7 @@ import os
 import pickle
 import shutil
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -22,7 +23,6 @@ from dpbandits.errors import (
     ProtocolError,
 )
 from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows, SecretDirectory
-from dpbandits.outsourced import publish as release_module
 from dpbandits.outsourced.curator.answer_log import AnswerLog
 from dpbandits.state.files import locked
 from internals.curator import ANSWERING, PUBLISHING, counted_draws, kill, refused_rename, then_kill
@@ -521,10 +521,7 @@ def test_what_cannot_be_written_is_said_before_the_budget_is_paid(tmp_path, monk
     with pytest.raises(InvalidParameter, match="npy or parquet"):
         curator.publish(tmp_path / "out", file_format="xml")
 
-    def missing():
-        raise MissingExtra("pyarrow")
-
-    monkeypatch.setattr(release_module, "_pyarrow", missing)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra):
         curator.publish(tmp_path / "out", file_format="parquet")
     assert ledger.balance("ward").spent_epsilon == 0

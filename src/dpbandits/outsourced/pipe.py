@@ -16,7 +16,7 @@ import math
 import shlex
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any, BinaryIO, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self
 
 from dpbandits.errors import (
     AlreadyTold,
@@ -28,8 +28,10 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 
+if TYPE_CHECKING:
+    from dpbandits.outsourced.curator.curator import Curator
+
 __all__ = [
-    "Answering",
     "PipeAnswers",
     "StreamAnswers",
     "finite_number",
@@ -42,30 +44,8 @@ _LONGEST_LINE = 1 << 16
 """Characters of a line; ours have some hundred."""
 
 
-class Answering(Protocol):
-    """What `serve` needs of a curator."""
-
-    @property
-    def release_id(self) -> str:
-        """The release the answers belong to."""
-
-    @property
-    def cap(self) -> int | None:
-        """Answers given at most."""
-
-    @property
-    def answered(self) -> list[tuple[int, float]]:
-        """Answers given so far, in order."""
-
-    def answer(self, row: int) -> float:
-        """The answer of a row that was not asked for before."""
-
-    def answer_again(self, row: int) -> float:
-        """The answer that was given for a row before."""
-
-
 def serve(
-    curator: Answering,
+    curator: "Curator",
     requests: Iterable[str],
     replies: IO[str],
     *,

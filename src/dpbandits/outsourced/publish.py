@@ -13,6 +13,7 @@ not fit is refused.
 import hashlib
 import io
 import json
+import operator
 import os
 import shutil
 from collections.abc import Mapping
@@ -25,7 +26,14 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray
-from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter, MissingExtra, ProtocolError
+from dpbandits.errors import (
+    CorruptState,
+    IncompatibleState,
+    InvalidParameter,
+    MissingExtra,
+    ProtocolError,
+    UnknownDecision,
+)
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import GaussianLaw, NoiseLaw
 from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
@@ -118,6 +126,20 @@ class PublishedRows:
     def dim(self) -> int:
         """Released coordinates."""
         return int(self.inputs.shape[1])
+
+    def number(self, row: object) -> int:
+        """A row's number as an int.
+
+        Raises:
+            UnknownDecision: no such row.
+        """
+        try:
+            number = -1 if isinstance(row, bool | np.bool_) else operator.index(row)  # type: ignore[arg-type]
+        except TypeError:
+            number = -1
+        if not 0 <= number < self.n:
+            raise UnknownDecision(f"the release has rows 0 to {self.n - 1}, the one asked for is none")
+        return number
 
     @property
     def projected(self) -> bool:

@@ -29,10 +29,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import InvalidParameter, ProtocolError
+from dpbandits.errors import (
+    AlreadyTold,
+    HorizonExceeded,
+    InvalidParameter,
+    ProtocolError,
+    UnknownDecision,
+)
 from dpbandits.outsourced.curator.answer_log import AnswerLog
-from dpbandits.outsourced.curator.answers import AnswerDesk, Command, Objective
 from dpbandits.outsourced.curator.directory import KIND, VERSION, SecretDirectory
+from dpbandits.outsourced.curator.objective import Command, Objective, evaluated
 from dpbandits.outsourced.publish import PublishedRows, check_target
 from dpbandits.outsourced.scaling import PublicScaling, TableRows
 from dpbandits.outsourced.statement import rows_guarantee
@@ -48,6 +54,11 @@ from dpbandits.state.holder import Held, Holder, Saved, in_turn
 from dpbandits.tables import Schema
 
 __all__ = ["Curator", "MechanismChoice"]
+
+
+_Drawn = tuple[Mapping[str, NDArray[Any]], list[str] | None]
+"""inputs (n, d) published rows, table_rows (n,) the table's row behind each, column (n,) answers where a
+column has them; and the rows' own ids, or None where these are their places in the table."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -266,7 +277,7 @@ class Curator(Held):
     @property
     def answered(self) -> list[tuple[int, float]]:
         """(row, answer) in the order they were given; all of it has left."""
-        return [] if self._desk is None else self._desk.log.entries
+        return self._log.entries
 
     @in_turn
     def answer(self, row: int) -> float:
@@ -280,7 +291,18 @@ class Curator(Held):
             ForkedState: another copy of the secret directory has answered; nothing was evaluated.
         """
         with self._locked():
-            return self._open_desk().answer(row)
+            published, log = self._settled()
+            number = published.number(row)
+            if log.get(number) is not None:
+                raise AlreadyTold(f"row {number} was answered before: each row is answered once")
+            if self.cap is not None and len(log) >= self.cap:
+                raise HorizonExceeded(f"all {self.cap} answers of this release were given")
+            value = self._evaluate(number)
+            if self._public["answers"]["type"] != "public":
+                noise = AnswerLaplace.from_config(self._public["answers"])
+                value = float(noise.privatise(np.array([value]), self._noise, position=len(log))[0])
+            log.append(number, value)  # on disk, then witnessed
+            return value
 
     @in_turn
     def answer_again(self, row: int) -> float:
@@ -291,7 +313,11 @@ class Curator(Held):
             ForkedState: another copy of the secret directory has answered.
         """
         with self._locked():
-            return self._open_desk().answer_again(row)
+            published, log = self._settled()
+            value = log.get(published.number(row))
+        if value is None:
+            raise UnknownDecision("this row was not answered yet: ask for it")
+        return value
 
     def __repr__(self) -> str:
         published = self._published is not None
@@ -318,9 +344,9 @@ class Curator(Held):
         self._objective = objective
         self._secret = secret
         self._raw = raw
-        self._drawn: tuple[Mapping[str, NDArray[Any]], list[str] | None] | None = None
+        self._drawn: _Drawn | None = None
         self._published: PublishedRows | None = None
-        self._desk: AnswerDesk | None = None
+        self._log = AnswerLog()
 
     def _locked(self) -> AbstractContextManager[None]:
         return nullcontext() if self._secret is None else self._secret.turn()
@@ -369,7 +395,7 @@ class Curator(Held):
         self._open()
 
     def _describe(self, lineage: str, position: int) -> State:
-        arrays, ids = ({}, None) if self._drawn is None else self._drawn
+        arrays, ids = self._kept()
         return State(
             kind=KIND,
             version=VERSION,
@@ -382,21 +408,12 @@ class Curator(Held):
 
     def _open(self) -> None:
         """Give rows and answers of what was drawn; its log must be there."""
-        if self._drawn is None:
-            raise ProtocolError("nothing was drawn")
-        (arrays, ids), public, secret = self._drawn, self._public, self._secret
-        noised = public["answers"]["type"] != "public"
-        self._desk = AnswerDesk(
-            log=AnswerLog()
+        arrays, _ = self._kept()
+        public, secret = self._public, self._secret
+        self._log = (
+            AnswerLog()
             if secret is None
-            else AnswerLog.open(secret.answers, self.release_id, ledger=secret.ledger),
-            table_rows=np.asarray(arrays["table_rows"], dtype=np.int64),
-            column=np.asarray(arrays["column"]) if "column" in arrays else None,
-            own_ids=ids,
-            objective=self._objective,
-            answer_noise=AnswerLaplace.from_config(public["answers"]) if noised else None,
-            noise=self._noise,
-            cap=public["cap"],
+            else AnswerLog.open(secret.answers, self.release_id, ledger=secret.ledger)
         )
         self._published = PublishedRows(
             release_id=self.release_id,
@@ -411,10 +428,27 @@ class Curator(Held):
         )
         self._raw = None
 
-    def _open_desk(self) -> AnswerDesk:
-        if self._desk is None:
+    def _kept(self) -> "_Drawn":
+        if self._drawn is None:
             raise ProtocolError("nothing was published yet: call publish() first")
-        return self._desk
+        return self._drawn
+
+    def _settled(self) -> tuple[PublishedRows, AnswerLog]:
+        """Rows and answers, after taking in what other processes have answered."""
+        if self._published is None:
+            raise ProtocolError("nothing was published yet: call publish() first")
+        self._log.settle()
+        return self._published, self._log
+
+    def _evaluate(self, row: int) -> float:
+        """The exact answer of a published row."""
+        arrays, ids = self._kept()
+        place = int(arrays["table_rows"][row])
+        if "column" in arrays:
+            return float(arrays["column"][place])
+        if self._objective is None:
+            raise ProtocolError("this curator has no objective: pass one to answer")
+        return evaluated(self._objective, place if ids is None else ids[place])
 
 
 def _charge(privacy: RowDP, answers: AnswerLaplace | None) -> list[str]:

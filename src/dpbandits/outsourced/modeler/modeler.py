@@ -17,7 +17,6 @@ algebra libraries may round differently, which can only matter where two rows ti
 """
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -26,7 +25,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._config import Configured, Parser
 from dpbandits._reading import reading
-from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
 from dpbandits.models import kernels
 from dpbandits.models.kernels.base import Kernel
@@ -131,7 +130,6 @@ class Modeler(Configured):
         self._sign = 1.0 if maximise else -1.0
         self._asked: list[int] = []
         self._answers: dict[int, float] = {}
-        self._order: list[int] = []
         self._taken = np.zeros(n, dtype=np.bool_)
         self._fitted_at = 0
         self._hyperparameters: fitting.Hyperparameters | None = None
@@ -188,11 +186,12 @@ class Modeler(Configured):
             raise InvalidData(f"{len(rows)} rows came with {len(answers)} answers")
         if len(set(rows)) != len(rows):
             raise AlreadyTold("a row stands twice in this batch: each has one answer")
-        values = []
+        told: dict[int, float] = {}
         for row, answer in zip(rows, answers, strict=True):
-            if not self._was_asked(row):
+            number = self.published.number(row)
+            if not self._taken[number]:
                 raise UnknownDecision("this row was not asked for: tell answers of asked rows only")
-            if int(row) in self._answers:
+            if number in self._answers:
                 raise AlreadyTold("the answer of this row was told before")
             try:
                 value = float(answer)
@@ -202,12 +201,11 @@ class Modeler(Configured):
                 raise InvalidData(
                     f"an answer is NaN, infinite or beyond {_LARGEST_ANSWER:g}: ask again, or in another unit"
                 )
-            values.append(value)
-        for row, value in zip(rows, values, strict=True):
-            self._answers[int(row)] = value
-            self._order.append(int(row))
-            if self._posterior is not None:
-                self._posterior.add(int(row), self._sign * value)
+            told[number] = value
+        self._answers |= told
+        if self._posterior is not None:
+            for number, value in told.items():
+                self._posterior.add(number, self._sign * value)
 
     # -- results -----------------------------------------------------------------------------------
 
@@ -219,7 +217,7 @@ class Modeler(Configured):
     @property
     def answered(self) -> list[tuple[int, float]]:
         """(row, answer) pairs in the order they were told."""
-        return [(row, self._answers[row]) for row in self._order]
+        return list(self._answers.items())
 
     def recommend(self) -> int:
         """The answered row that is best.
@@ -230,14 +228,14 @@ class Modeler(Configured):
         Raises:
             UnknownDecision: nothing was answered yet.
         """
-        if not self._order:
+        if not self._answers:
             raise UnknownDecision("no row was answered yet: there is nothing to recommend")
         if self.published.answer_noise_sd > 0.0:
             self._refit()
         if self.published.answer_noise_sd > 0.0 and self._posterior is not None:
             means = self._posterior.mean
-            return max(self._order, key=lambda row: float(means[row]))
-        return max(self._order, key=lambda row: self._sign * self._answers[row])
+            return max(self._answers, key=lambda row: float(means[row]))
+        return max(self._answers, key=lambda row: self._sign * self._answers[row])
 
     def predict(self) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (n,) of every row's value, in the answers' unit.
@@ -260,7 +258,7 @@ class Modeler(Configured):
             "mean": self.mean if fitted is None else self._sign * fitted.mean,
             "noise_sd": None if fitted is None else fitted.noise_sd,
             "asked": len(self._asked),
-            "answered": len(self._order),
+            "answered": len(self._answers),
         }
 
     # -- rebuilding --------------------------------------------------------------------------------
@@ -310,13 +308,6 @@ class Modeler(Configured):
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _was_asked(self, row: object) -> bool:
-        try:
-            number = -1 if isinstance(row, bool | np.bool_) else operator.index(row)  # type: ignore[arg-type]
-        except TypeError:
-            return False
-        return 0 <= number < self.published.n and bool(self._taken[number])
-
     def _answer_noise(self, kernel: Kernel, noise_sd: float | None) -> float:
         least = _KNOWN_NOISE * math.sqrt(kernel.max_variance)
         return math.hypot(max(noise_sd or 0.0, least), self.published.answer_noise_sd)
@@ -331,21 +322,19 @@ class Modeler(Configured):
             capacity=self.horizon,
             weights=None if self._posterior is None else self._posterior.weights,
         )
-        for row in self._order:
-            self._posterior.add(row, self._sign * self._answers[row])
+        for row, answer in self._answers.items():
+            self._posterior.add(row, self._sign * answer)
 
     def _refit(self) -> None:
         """Fit hyperparameters when there are enough new answers; a function of the answers alone."""
-        t = len(self._order)
+        t = len(self._answers)
         if self.kernel is not None or t < min(_FIRST_ROWS, self.horizon) or t < 2:
             return
         if self._fitted_at and t < _REFIT_GROWTH * self._fitted_at:
             return
-        rows: IntArray = np.asarray(self._order, dtype=np.int64)
-        values = self._sign * np.array([self._answers[row] for row in self._order])
         fitted = fitting.fit(
-            self.published.inputs[rows],
-            values,
+            self.published.inputs[list(self._answers)],
+            self._sign * np.array(list(self._answers.values())),
             law=self.published.law,
             half_width=self.published.half_width,
             known_noise_sd=self.published.answer_noise_sd,
