@@ -58,7 +58,7 @@ def test_both_branches_have_the_singular_values_of_algorithm_1():
     for epsilon, inflated in ((20.0, False), (1.0, True)):
         published = transform(epsilon)
         assert published.inflates(rows) is inflated
-        released = published.release(rows)
+        released = published.publish(rows)
         rng = np.random.Generator(np.random.Philox(0))
         mixing = rng.standard_normal((2, 10))
         left, values, right = np.linalg.svd(centred, full_matrices=False)
@@ -72,7 +72,7 @@ def test_both_branches_have_the_singular_values_of_algorithm_1():
 def test_three_known_rows_give_all_others(epsilon, seed):
     """Both branches (20 is the uninflated one): 1,000 rows of two columns to 1e-8 of their spread."""
     rows = table(seed)
-    released = transform(epsilon, seed=seed).release(rows)
+    released = transform(epsilon, seed=seed).publish(rows)
     known = np.array([1, 500, 900])
     assert recovery_error(released, rows, known) < 1e-8
     assert np.abs(recover_rows(released, known, rows[known]) - rows).max() < 1e-8
@@ -80,7 +80,7 @@ def test_three_known_rows_give_all_others(epsilon, seed):
 
 def test_recovery_in_more_columns_and_with_more_known_rows():
     rows = table(4, d=5)
-    released = transform(0.5).release(rows)
+    released = transform(0.5).publish(rows)
     assert recovery_error(released, rows, np.arange(6)) < 1e-8
     assert recovery_error(released, rows, np.arange(40)) < 1e-8
     with pytest.raises(InvalidData, match="at least 6"):
@@ -95,14 +95,14 @@ def test_the_column_space_tells_neighbours_apart_every_time(epsilon):
         rows = table(seed, n=200)
         neighbour = rows.copy()
         neighbour[seed % 200] += 1e-3 * rng.standard_normal(2)
-        released = transform(epsilon, seed=seed).release(rows)
+        released = transform(epsilon, seed=seed).publish(rows)
         assert distinguish_by_column_space(released, rows)
         assert not distinguish_by_column_space(released, neighbour)
 
 
 def test_algorithm_2_finds_a_hill_and_never_asks_twice():
     rows = table(3, n=300)
-    released = transform(20.0).release(rows)
+    released = transform(20.0).publish(rows)
     value = -((rows - 5.0) ** 2).sum(axis=1) / 400
     for acquisition in ("deviation", "variance"):
         modeler = PublishedModeler(
@@ -150,4 +150,4 @@ def test_parameters_are_checked():
 def test_bad_tables_are_refused():
     for bad in (np.zeros(3), np.zeros((1, 2)), np.array([[0.0, np.nan], [1.0, 1.0]])):
         with pytest.raises(InvalidData):
-            transform(1.0).release(bad)
+            transform(1.0).publish(bad)

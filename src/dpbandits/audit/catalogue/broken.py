@@ -51,7 +51,7 @@ def _transform(epsilon: float, seed: int) -> Draw:
         transform = PublishedTransform(
             epsilon=epsilon, delta=_PAPER_DELTA, seed=drawn, acknowledge_broken=True
         )
-        return distinguish_by_column_space(transform.release(tables[world]), tables[1])
+        return distinguish_by_column_space(transform.publish(tables[world]), tables[1])
 
     return lives(accepted)
 

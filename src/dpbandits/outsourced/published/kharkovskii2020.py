@@ -4,24 +4,18 @@ Implements Algorithms 1 (curator) and 2 (modeler) of Kharkovskii2020: *Private O
 Optimization*, ICML 2020.
 
 **Algorithm 1.** X (n, d) has its column means taken off. With omega = 16 sqrt(r ln(2/delta)) ln(16
-r/delta)/epsilon
-and Z = r^(-1/2) X M for a (d, r) matrix M of independent standard normals: X is released so when its smallest
-singular value is at least omega; else its singular values are first inflated to sqrt(s^2 + omega^2).
+r/delta)/epsilon and Z = r^(-1/2) X M for a (d, r) matrix M of independent standard normals: X is published so
+when its smallest singular value is at least omega; else its singular values are first inflated to
+sqrt(s^2 + omega^2).
 
 **Why it is not private.** The columns of Z lie in the column space of the centred X, in both branches. A
-neighbour
-of X has another column space as soon as n > d + 1. So the supports of Z under two neighbours are disjoint
-(up to
-measure zero), and no finite epsilon holds at any delta below 1. The theorem it rests on (Blocki et al. 2012)
-is
-about X^T M, which mixes *rows*; here rows are what is released. `dpbandits.audit.attacks.kharkovskii2020`
-recovers
-all
-rows from d + 1 known ones to 13 digits.
+neighbour of X has another column space as soon as n > d + 1. So the supports of Z under two neighbours are
+disjoint (up to measure zero), and no finite epsilon holds at any delta below 1. The theorem it rests on
+(Blocki et al. 2012) is about X^T M, which mixes *rows*; here rows are what is published.
+`dpbandits.audit.attacks.kharkovskii2020` recovers all rows from d + 1 known ones to 13 digits.
 
 **Algorithm 2.** GP-UCB on the rows of Z as if they were the inputs. The authors' code adds sqrt(beta) times
-the
-posterior *variance* where the paper has the standard deviation; `acquisition` selects.
+the posterior *variance* where the paper has the standard deviation; `acquisition` selects.
 """
 
 import math
@@ -49,9 +43,8 @@ __all__ = ["PublishedModeler", "PublishedTransform", "guideline_dimension", "sin
 
 ATTACK = (
     "the released columns lie in the column space of the centred table. Whoever knows all rows but one "
-    "tells any two "
-    "candidates for it apart with certainty, and whoever knows d + 1 rows recovers every other row exactly "
-    "(dpbandits.audit.attacks.kharkovskii2020)."
+    "tells any two candidates for it apart with certainty, and whoever knows d + 1 rows recovers every other "
+    "row exactly (dpbandits.audit.attacks.kharkovskii2020)."
 )
 
 
@@ -90,7 +83,7 @@ class PublishedTransform:
     Args:
         epsilon: claimed, not kept.
         delta: claimed, not kept.
-        dimension: r, columns of the released table; 10 in the paper's experiments.
+        dimension: r, columns of the published table; 10 in the paper's experiments.
         seed: of the projection.
         acknowledge_broken: must be True.
 
@@ -124,23 +117,18 @@ class PublishedTransform:
 
     def inflates(self, table: FloatArray) -> bool:
         """Whether the second branch is taken for this table."""
-        centred = _centred(table)
-        return bool(np.linalg.svd(centred, compute_uv=False).min() < self.threshold)
+        return bool(np.linalg.svd(_centred(table), compute_uv=False).min() < self.threshold)
 
-    def release(self, table: FloatArray) -> FloatArray:
+    def publish(self, table: FloatArray) -> FloatArray:
         """Z (n, r) for X (n, d)."""
         centred = _centred(table)
         left, values, right = np.linalg.svd(centred, full_matrices=False)
         if values.min() < self.threshold:
             values = np.sqrt(values**2 + self.threshold**2)
-        mixing = self._mixing(centred.shape[1])
-        released: FloatArray = (left * values) @ right @ mixing / math.sqrt(self.dimension)
-        return released
-
-    def _mixing(self, dim: int) -> FloatArray:
-        """M (d, r)."""
         rng = np.random.Generator(np.random.Philox(self.seed))
-        return rng.standard_normal((dim, self.dimension))
+        mixing = rng.standard_normal((centred.shape[1], self.dimension))  # M
+        published: FloatArray = (left * values) @ right @ mixing / math.sqrt(self.dimension)
+        return published
 
     @property
     def guarantee(self) -> Guarantee:
@@ -167,10 +155,10 @@ class PublishedTransform:
 
 
 class PublishedModeler:
-    """Algorithm 2: GP-UCB on the released rows as if they were inputs; no row twice, as in the authors' code.
+    """Algorithm 2: GP-UCB on the published rows as if they were inputs; no row twice, as in the authors' code.
 
     Args:
-        released: Z (n, r).
+        published: Z (n, r).
         kernel: the kernel of f on the original inputs.
         noise_sd: of an answer.
         acquisition: "deviation" as in the paper, "variance" as in the authors' code.
@@ -181,7 +169,7 @@ class PublishedModeler:
 
     def __init__(
         self,
-        released: FloatArray,
+        published: FloatArray,
         *,
         kernel: Kernel,
         noise_sd: float,
@@ -192,8 +180,8 @@ class PublishedModeler:
     ) -> None:
         if acquisition not in ("deviation", "variance"):
             raise InvalidParameter(f"acquisition is {acquisition!r}, expected 'deviation' or 'variance'")
-        self._process = PoolGP(kernel=kernel, pool=released, noise_sd=noise_sd, capacity=capacity)
-        self._taken = np.zeros(len(released), dtype=np.bool_)
+        self._process = PoolGP(kernel=kernel, pool=published, noise_sd=noise_sd, capacity=capacity)
+        self._taken = np.zeros(len(published), dtype=np.bool_)
         self._by_variance = acquisition == "variance"
         self._failure = failure
         self._first = float(PublicCoins(seed).uniform("kharkovskii2020-first", 0, 1, 1)[0, 0])

@@ -104,7 +104,7 @@ def published(dimension: int = PUBLISHED_DIMENSION) -> Method:
         if world.kernel is None:
             raise InvalidParameter("the published modeler needs a known kernel")
         modeler = PublishedModeler(
-            transform.release(world.points),
+            transform.publish(world.points),
             kernel=world.kernel,
             noise_sd=math.sqrt(1e-5),
             capacity=horizon,
@@ -159,5 +159,5 @@ def attack(epsilon: float, seed: Seed) -> tuple[float, bool]:
     """
     rows = (2.0 * PublicCoins(seed).uniform("kharkovskii2020-attack", 0, 1000, 2) - 1.0) * RADIUS
     transform = PublishedTransform(epsilon=epsilon, delta=DELTA, seed=seed, acknowledge_broken=True)
-    error = recovery_error(transform.release(rows), rows, np.array([1, 500, 900]))
+    error = recovery_error(transform.publish(rows), rows, np.array([1, 500, 900]))
     return float(error), bool(transform.inflates(rows))
