@@ -7,6 +7,7 @@ Public numbers raise `InvalidParameter`; arrays of points and rewards, which may
 import math
 import numbers
 import operator
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,7 @@ __all__ = [
     "probability",
     "public_array",
     "require_finite",
+    "settle",
 ]
 
 
@@ -63,6 +65,15 @@ def integer(value: object, *, name: str, minimum: int = 1) -> int:
     if result < minimum:
         raise InvalidParameter(f"{name} is {result}, expected an integer of at least {minimum}")
     return result
+
+
+def settle(thing: object, **checks: Callable[..., object]) -> None:
+    """Put each attribute of a frozen object through a check: `settle(self, epsilon=number)`.
+
+    A check takes the value and, as `name=`, the attribute's name for its error.
+    """
+    for name, check in checks.items():
+        object.__setattr__(thing, name, check(getattr(thing, name), name=name))
 
 
 def one_of(value: object, choices: tuple[str, ...], *, name: str) -> str:

@@ -37,7 +37,7 @@ def test_known_rows_do_not_give_the_others(epsilon, which):
     """With 3 or 100 known rows, the others stay about as far off as the noise put them."""
     mechanism = mechanisms(epsilon)[which]
     rows = np.random.default_rng(1).uniform(-HALF, HALF, (1000, 2))
-    released = mechanism.privatise(rows, SimulatedNoise(5))
+    released = mechanism.privatize(rows, SimulatedNoise(5))
     noise = np.sqrt(((released - rows) ** 2).mean())
     for known in (np.array([1, 500, 900]), np.arange(100)):
         others = np.setdiff1d(np.arange(1000), known)
@@ -52,7 +52,7 @@ def test_the_column_space_says_nothing(which):
     neighbour = rows.copy()
     neighbour[3] += 0.5
     for seed in range(20):
-        released = mechanisms(1.0)[which].privatise(rows, SimulatedNoise(seed))
+        released = mechanisms(1.0)[which].privatize(rows, SimulatedNoise(seed))
         assert not distinguish_by_column_space(released, rows)
         assert not distinguish_by_column_space(released, neighbour)
 

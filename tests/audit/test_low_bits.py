@@ -49,5 +49,5 @@ def test_the_same_attack_proves_next_to_nothing_on_the_lattice(name):
 def test_outputs_lie_on_one_lattice_wherever_the_centre_is():
     mechanism = AnswerLaplace(epsilon=1.0, distance=1.0, low=-8.0, high=8.0)
     for centre in (0.0, 1.0, 1.0 / 3.0):
-        released = mechanism.privatise(np.full(2000, centre), SecureNoise()) / mechanism.step
+        released = mechanism.privatize(np.full(2000, centre), SecureNoise()) / mechanism.step
         assert (released == np.rint(released)).all()

@@ -416,7 +416,7 @@ MUTATIONS = (
             '            if value is not None and self._public["answers"]["type"] != "public":\n'
             '                noise = AnswerLaplace.from_config(self._public["answers"])\n'
             "                exact = np.array([self._evaluate(published.number(row))])\n"
-            "                value = float(noise.privatise(exact, self._noise, position=999)[0])\n",
+            "                value = float(noise.privatize(exact, self._noise, position=999)[0])\n",
         ),
         tests="tests/outsourced/test_curator.py",
     ),

@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy.reports import MECHANISMS, FloatingLaplace, mechanism
-from dpbandits.privacy.reports.lattice import log_upper
+from dpbandits.privacy.reports.mechanism import log_upper
 from dpbandits.privacy.samplers import uniform_below
 from dpbandits.privacy.words import secure_words
 

@@ -57,7 +57,7 @@ def test_l2_laplace_rows_have_the_stated_law(noise, dim):
     n = 20_000
     mechanism = L2Laplace(definition=RowDP(epsilon=0.5, distance=1.0), dim=dim)
     points = np.random.default_rng(0).uniform(-17, 17, (n, dim))
-    released = mechanism.privatise(points, noise)
+    released = mechanism.privatize(points, noise)
     assert np.all(released / mechanism.step == np.rint(released / mechanism.step))
     radii = np.linalg.norm(released - points, axis=1) / mechanism.scale
     assert abs(radii.mean() - dim) < 6 * math.sqrt(dim / n)
@@ -67,9 +67,9 @@ def test_l2_laplace_rows_have_the_stated_law(noise, dim):
 def test_simulated_rows_repeat_and_secure_rows_do_not():
     mechanism = L2Laplace(definition=RowDP(epsilon=1.0, distance=1.0), dim=2)
     points = np.zeros((50, 2))
-    one = mechanism.privatise(points, SimulatedNoise(9))
-    np.testing.assert_array_equal(one, mechanism.privatise(points, SimulatedNoise(9)))
-    assert (mechanism.privatise(points, SecureNoise()) != mechanism.privatise(points, SecureNoise())).any()
+    one = mechanism.privatize(points, SimulatedNoise(9))
+    np.testing.assert_array_equal(one, mechanism.privatize(points, SimulatedNoise(9)))
+    assert (mechanism.privatize(points, SecureNoise()) != mechanism.privatize(points, SecureNoise())).any()
 
 
 def test_gaussian_rows_certificate_and_scale():
@@ -98,12 +98,12 @@ def test_gaussian_rows_noise_and_projection():
         projection=tuple(map(tuple, projection)),
     )
     points = rng.uniform(-1, 1, (4000, 30))
-    released = mechanism.privatise(points, SimulatedNoise(2))
+    released = mechanism.privatize(points, SimulatedNoise(2))
     assert released.shape == (4000, 5)
     errors = released - points @ projection.T
     assert abs(errors.std() / mechanism.scale - 1) < 6 / math.sqrt(2 * errors.size)
     small = GaussianRows(definition=RowDP(epsilon=1.0, delta=1e-5, distance=1.0), dim=2, noise=SecureNoise())
-    drawn = small.privatise(np.zeros((2000, 2)), SecureNoise())
+    drawn = small.privatize(np.zeros((2000, 2)), SecureNoise())
     assert abs(drawn.std() / small.scale - 1) < 6 / math.sqrt(2 * drawn.size)
 
 
@@ -137,7 +137,7 @@ def test_randomised_response_law_by_counting():
         definition=RowDP(epsilon=2.0, distance=1.0), dim=2, half_width=3.0, cells_per_dimension=3
     )
     n = 90_000
-    released = mechanism.privatise(np.tile([[0.4, -2.9]], (n, 1)), SimulatedNoise(4))
+    released = mechanism.privatize(np.tile([[0.4, -2.9]], (n, 1)), SimulatedNoise(4))
     centres, counts = np.unique(released, axis=0, return_counts=True)
     assert len(centres) == 9
     own = np.all(np.isclose(centres, [0.0, -2.0]), axis=1)
@@ -172,7 +172,7 @@ def test_the_rule_passes_over_what_cannot_carry_an_epsilon():
         mechanism = choose_row_mechanism(
             definition=definition, n=100, dim=2, half_width=10.0, noise=SecureNoise()
         )
-        mechanism.privatise(np.zeros((3, 2)), SimulatedNoise(1))
+        mechanism.privatize(np.zeros((3, 2)), SimulatedNoise(1))
         return mechanism.name
 
     assert chosen(1e-8) == "randomised_response"
@@ -238,14 +238,14 @@ def test_laws_survive_json_and_refuse_others():
 
 def test_answer_noise():
     noise = AnswerLaplace(epsilon=0.5, distance=4.0, low=0.0, high=10.0)
-    released = noise.privatise(np.full(20_000, 25.0), SimulatedNoise(1))
+    released = noise.privatize(np.full(20_000, 25.0), SimulatedNoise(1))
     assert abs(released.mean() - 10.0) < 6 * noise.sd / math.sqrt(20_000)
     assert released.std() == pytest.approx(math.sqrt(2) * 8.0, rel=0.05)
     assert noise.rate * (4.0 / noise.step + 1) <= 0.5
     again = AnswerLaplace.from_config(noise.to_config())
     assert again == noise
-    one = noise.privatise(np.array([1.0]), SimulatedNoise(1), position=1)
-    assert one != noise.privatise(np.array([1.0]), SimulatedNoise(1), position=2)
+    one = noise.privatize(np.array([1.0]), SimulatedNoise(1), position=1)
+    assert one != noise.privatize(np.array([1.0]), SimulatedNoise(1), position=2)
 
 
 def test_answers_that_do_not_fit_the_lattice_are_refused():
@@ -255,7 +255,7 @@ def test_answers_that_do_not_fit_the_lattice_are_refused():
             AnswerLaplace(epsilon=1.0, distance=1e-3, low=low, high=high)
     edge = 2.0**34 * (1 - 2.0**-40)  # just below 2^50 steps of 2^-16
     noise = AnswerLaplace(epsilon=1.0, distance=1.0, low=-edge, high=edge)
-    assert abs(noise.privatise(np.array([1e300]), SimulatedNoise(1))[0] - edge) < 100
+    assert abs(noise.privatize(np.array([1e300]), SimulatedNoise(1))[0] - edge) < 100
     for epsilon in (1e-12, 1e9):
         with pytest.raises(InvalidParameter, match="rate of lattice noise"):
             AnswerLaplace(epsilon=epsilon, distance=1.0, low=0.0, high=1.0)
@@ -278,13 +278,13 @@ def test_a_projection_takes_only_rows_whose_float_errors_are_counted():
     )
     x = rng.standard_normal(dim)
     x *= 0.999 * mechanism.longest_row / np.linalg.norm(x)
-    mechanism.privatise(x[None], SimulatedNoise(2))
+    mechanism.privatize(x[None], SimulatedNoise(2))
     product = (x[None] @ projection.T)[0]
     exact = [sum(Fraction(p) * Fraction(v) for p, v in zip(row, x, strict=True)) for row in projection]
     errors = [float(Fraction(got) - want) for got, want in zip(product, exact, strict=True)]
     assert 2.0 * np.linalg.norm(errors) / mechanism.step < 0.5
     with pytest.raises(InvalidData, match="too far out to be projected"):
-        mechanism.privatise(1.01 * x[None], SimulatedNoise(2))
+        mechanism.privatize(1.01 * x[None], SimulatedNoise(2))
 
 
 @pytest.mark.parametrize("cells", [2, 3, 1000, 2**31])
@@ -309,6 +309,6 @@ def test_rows_must_be_rows():
     mechanism = L2Laplace(definition=RowDP(epsilon=1.0, distance=1.0), dim=2)
     for bad in (np.zeros(3), np.zeros((3, 3)), np.array([[0.0, np.nan]]), np.array([[0.0, 1e300]])):
         with pytest.raises(InvalidData):
-            mechanism.privatise(bad, SimulatedNoise(0))
+            mechanism.privatize(bad, SimulatedNoise(0))
     with pytest.raises(InvalidParameter, match="reject nearly every draw"):
         L2Laplace(definition=RowDP(epsilon=1.0, distance=1.0), dim=40)

@@ -3,14 +3,14 @@
 Nothing here knows about privacy. A model receives plain arrays, and where they are noisy it is told
 how noisy; whatever it computes from released statistics is post-processing of the release.
 
-- `kernels`: covariance functions, combined with `*` and `+`.
+- `kernels`: covariance functions, combined with `*` and `+`; `expected_kernel`: averaged over noise.
 - `features`: finite feature maps of a kernel, with norm at most one.
-- `measures`: public laws on cells; `eigenfeatures`: a kernel's eigenfunctions under them.
+- `measures`: public laws on cells; `decision_sets`: public laws of what people bring.
 - `noisy_regression`: regression on feature weights from a noisy Gram matrix and a noisy vector.
 - `gaussian_process`: exact, pooled and feature-space Gaussian process regression on clean data.
-- `partition`: adaptive dyadic bins; `posterior_tree`: a posterior over arms in them.
+- `trees`: adaptive dyadic bins, and posteriors over arms in them.
 
-Modules load on first use: devices import `partition` with NumPy alone.
+Modules load on first use: devices import `trees.partition` with NumPy alone.
 """
 
 from typing import TYPE_CHECKING
@@ -40,16 +40,4 @@ __all__ = [
     "trees",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    modules={
-        "decision_sets": "dpbandits.models.decision_sets",
-        "expected_kernel": "dpbandits.models.expected_kernel",
-        "features": "dpbandits.models.features",
-        "gaussian_process": "dpbandits.models.gaussian_process",
-        "kernels": "dpbandits.models.kernels",
-        "measures": "dpbandits.models.measures",
-        "noisy_regression": "dpbandits.models.noisy_regression",
-        "trees": "dpbandits.models.trees",
-    },
-)
+__getattr__, __dir__ = lazy(__name__)

@@ -4,19 +4,18 @@ A promise is a definition; noise of a law and a scale earns a certificate; the c
 promise; a guarantee says all of it in words.
 
 - `definitions`: `JointDP`, `LocalDP`, `RowDP`, `NoPrivacy`: the promise, its unit and its neighbours.
-- `certificates`: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, `NearGaussianDP`: what a mechanism
-  provably gives away, and conversions.
-- `accounting`: calibration, the noise that a promise needs.
-- `noise`: `SecureNoise`, `SimulatedNoise`: integer noise.
-- `mechanisms`: `GramVectorMechanism`: exact integer contributions and their sensitivity.
-- `guarantee`: `Guarantee`: the whole of it, in prose and in JSON.
+- `certificates`: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, `NearGaussianDP`, `PureBeside`: what noise
+  provably gives away, and how that adds up; `calibration`: the noise that a promise needs.
+- `noise`: `SecureNoise`, `SimulatedNoise`: integer noise, and the rule for its certificate; `words`: where
+  random bits come from; `samplers`: exact laws made of them.
+- `gram_vector`: `GramVectorMechanism`: exact integer contributions and their sensitivity.
 - `prefix_sums`: `BlockRelease` and `TreeRelease`: noisy sums over blocks or rounds, the place where raw
   data meets noise; the factors, the tree, what each costs and the rule that chooses.
-- `selection`: `permute_and_flip`, the private choice of one of n; `mixed`: `PureBeside`, a pure loss beside
-  another certificate.
-- `frequency`: local mechanisms, one private report a user.
+- `selection`: `permute_and_flip`, the private choice of one of n.
+- `reports`: local mechanisms, one private report a user; `rows`: mechanisms for tables, row by row.
+- `guarantee`: `Guarantee`: the whole of it, in prose and in JSON; `sentences`: what statements share.
 
-Names load on first use: devices import `frequency` with NumPy alone.
+Names load on first use: devices import `reports` with NumPy alone.
 """
 
 from typing import TYPE_CHECKING

@@ -3,7 +3,9 @@ r"""Calibration: the noise scale that a promise needs, and the arithmetic that c
 Numbers in, numbers out, careful about cancellation and underflow.
 
 Calibrations err on the safe side: they aim a hair below delta, return the safe end of the last
-bracket, and so re-evaluate to at most delta. They accept epsilon in (0, 50] and delta in [1e-15, 1).
+bracket, and so re-evaluate to at most delta. They take epsilon in (0, 50] and delta in [1e-15, 1), and a
+`sensitivity` above 0: the largest Euclidean distance between the outputs of two neighbours, over all releases
+that share the promise. What is out of range raises `InvalidParameter`.
 What the scales are good for is said by a certificate (`dpbandits.privacy.certificates`).
 
 Example:
@@ -62,9 +64,6 @@ _TINY = float(np.finfo(np.float64).tiny)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu whose Gaussian certificate proves (epsilon, delta).
 
-    Raises:
-        InvalidParameter: epsilon outside (0, 50] or delta outside [1e-15, 1).
-
     Example:
         >>> round(gaussian_mu(1.0, 1e-5), 4)
         0.2681
@@ -74,24 +73,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Standard deviation of real-valued Gaussian noise that keeps (epsilon, delta): sensitivity/mu.
-
-    Args:
-        epsilon: in (0, 50].
-        delta: in [1e-15, 1).
-        sensitivity: largest Euclidean distance between the outputs of two neighbours, above 0.
-
-    Raises:
-        InvalidParameter: a number outside its range.
-    """
+    """Standard deviation of real-valued Gaussian noise that keeps (epsilon, delta): sensitivity/mu."""
     return _checks.number(sensitivity, name="sensitivity") / gaussian_mu(epsilon, delta)
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """Largest rho whose zero-concentrated certificate proves (epsilon, delta), by the tight conversion.
-
-    Raises:
-        InvalidParameter: epsilon outside (0, 50] or delta outside [1e-15, 1).
 
     Example:
         >>> round(1.0 / (2.0 * zcdp_rho(1.0, 1e-6)) ** 0.5, 2)
@@ -102,16 +89,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 
 def discrete_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Scale of discrete Gaussian noise that keeps (epsilon, delta): sensitivity/sqrt(2 rho).
-
-    Args:
-        epsilon: in (0, 50].
-        delta: in [1e-15, 1).
-        sensitivity: largest Euclidean distance between the integer outputs of two neighbours, above 0.
-
-    Raises:
-        InvalidParameter: a number outside its range.
-    """
+    """Scale of discrete Gaussian noise that keeps (epsilon, delta): sensitivity/sqrt(2 rho)."""
     return _checks.number(sensitivity, name="sensitivity") / math.sqrt(2.0 * zcdp_rho(epsilon, delta))
 
 
@@ -122,14 +100,8 @@ def near_gaussian_sigma(epsilon: float, delta: float, sensitivity: float, draws:
     certificate asks for at small delta.
 
     Args:
-        epsilon: in (0, 50].
-        delta: in [1e-15, 1).
-        sensitivity: largest Euclidean distance between the integer outputs of two neighbours, over all
-            releases that share the promise, above 0.
+        epsilon, delta, sensitivity: see the module; outputs are integers.
         draws: how many draws of noise one unit can touch in all these releases.
-
-    Raises:
-        InvalidParameter: a number outside its range.
 
     Example:
         >>> round(near_gaussian_sigma(1.0, 1e-6, 2.0**20, draws=1000) / 2.0**20, 3)
@@ -152,9 +124,8 @@ def calibrate_gaussian(
     """Both Gaussian scales for one promise, side by side.
 
     Args:
-        epsilon: in (0, 50].
-        delta: in [1e-15, 1).
-        sensitivity: largest Euclidean distance between the outputs of two neighbours, of each release.
+        epsilon, delta: see the module.
+        sensitivity: of each release.
         releases: how many releases about the same people share the promise.
 
     Returns:

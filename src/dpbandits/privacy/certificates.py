@@ -74,9 +74,24 @@ class Certificate(Configured, ABC):
     def delta_at(self, epsilon: float) -> float:
         """Smallest delta that this certificate proves at `epsilon` >= 0."""
 
-    @abstractmethod
     def epsilon_at(self, delta: float) -> float:
-        """Smallest epsilon that this certificate proves at `delta`, rounded up in the last digits."""
+        """Smallest epsilon with delta_at(epsilon) <= delta, rounded up in the last digits.
+
+        Args:
+            delta: in [1e-15, 1); a pure certificate takes 0, too.
+        """
+        target = within_range(delta) * (1.0 - MARGIN)
+        if self.delta_at(0.0) <= target:
+            return 0.0
+        low, high = 0.0, 1.0
+        while self.delta_at(high) > target:
+            low, high = high, 2.0 * high
+        while high - low > 1e-13 * high:
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                break
+            low, high = (low, middle) if self.delta_at(middle) <= target else (middle, high)
+        return high
 
     @abstractmethod
     def to_zcdp(self) -> "ZeroConcentratedDP":
@@ -128,7 +143,7 @@ class PureDP(Certificate):
     adds_linearly: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
+        _checks.settle(self, epsilon=_checks.number)
 
     def beside(self, other: Certificate) -> Certificate:
         """Epsilons of pure certificates add."""
@@ -173,7 +188,7 @@ class GaussianDP(Certificate):
     mu: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", _checks.number(self.mu, name="mu"))
+        _checks.settle(self, mu=_checks.number)
 
     def beside(self, other: Certificate) -> Certificate:
         """Mus add in squares, a nearly Gaussian one's too."""
@@ -188,11 +203,6 @@ class GaussianDP(Certificate):
     def delta_at(self, epsilon: float) -> float:
         """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), relative error below 1e-12 down to 1e-15."""
         return gaussian_delta(_checks.number(epsilon, name="epsilon", exclusive=False), self.mu)
-
-    def epsilon_at(self, delta: float) -> float:
-        """Smallest epsilon with delta_at(epsilon) <= delta, for delta in [1e-15, 1)."""
-        target = within_range(delta)
-        return _smallest_epsilon(self, target)
 
     def to_zcdp(self) -> "ZeroConcentratedDP":
         """mu^2/2: the Renyi divergence of order alpha of N(mu, 1) from N(0, 1) is alpha mu^2/2."""
@@ -215,7 +225,7 @@ class ZeroConcentratedDP(Certificate):
     rho: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", _checks.number(self.rho, name="rho"))
+        _checks.settle(self, rho=_checks.number)
 
     def at_shift(self, mu: float) -> Certificate:
         """rho = mu^2/2."""
@@ -224,11 +234,6 @@ class ZeroConcentratedDP(Certificate):
     def delta_at(self, epsilon: float) -> float:
         """The best delta over all orders (Canonne, Kamath, Steinke 2020, Corollary 13)."""
         return concentrated_delta(_checks.number(epsilon, name="epsilon", exclusive=False), self.rho)
-
-    def epsilon_at(self, delta: float) -> float:
-        """Smallest epsilon with delta_at(epsilon) <= delta, for delta in [1e-15, 1)."""
-        target = within_range(delta)
-        return _smallest_epsilon(self, target)
 
     def to_zcdp(self) -> "ZeroConcentratedDP":
         """Itself."""
@@ -276,8 +281,7 @@ class NearGaussianDP(Certificate):
     distance: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", _checks.number(self.mu, name="mu"))
-        object.__setattr__(self, "distance", _checks.probability(self.distance, name="distance"))
+        _checks.settle(self, mu=_checks.number, distance=_checks.probability)
 
     def beside(self, other: Certificate) -> Certificate:
         """Mus add in squares, distances to a Gaussian add up; a Gaussian has none."""
@@ -297,11 +301,6 @@ class NearGaussianDP(Certificate):
         if loss > LARGEST_EPSILON:
             return concentrated
         return min(concentrated, gaussian_delta(loss, self.mu) + (1.0 + math.exp(loss)) * self.distance)
-
-    def epsilon_at(self, delta: float) -> float:
-        """An epsilon with delta_at(epsilon) <= delta, for delta in [1e-15, 1)."""
-        target = within_range(delta)
-        return _smallest_epsilon(self, target)
 
     def to_zcdp(self) -> ZeroConcentratedDP:
         """mu^2/2, which holds of discrete Gaussian noise itself."""
@@ -336,7 +335,7 @@ class PureBeside(Certificate):
     other: Certificate
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
+        _checks.settle(self, epsilon=_checks.number)
 
     def delta_at(self, epsilon: float) -> float:
         """`other`'s delta at what is left of epsilon; below the pure loss, its delta at 0 or more: 1."""
@@ -383,19 +382,3 @@ def rounded_up(value: float, digits: int = 4) -> str:
     with localcontext(prec=digits, rounding=ROUND_CEILING):
         exact = +Decimal(repr(float(value)))
     return f"{float(exact):.{digits}g}"
-
-
-def _smallest_epsilon(certificate: Certificate, delta: float) -> float:
-    """Smallest epsilon (from above) at which `certificate` proves delta."""
-    target = delta * (1.0 - MARGIN)
-    if certificate.delta_at(0.0) <= target:
-        return 0.0
-    low, high = 0.0, 1.0
-    while certificate.delta_at(high) > target:
-        low, high = high, 2.0 * high
-    while high - low > 1e-13 * high:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        low, high = (low, middle) if certificate.delta_at(middle) <= target else (middle, high)
-    return high

@@ -4,8 +4,8 @@ A definition holds the numbers that a user chooses and says in words what they m
 (whose data is protected as one piece) and the neighbours (which two inputs nobody may tell apart).
 How noise keeps the promise is the business of the other files.
 
-Every definition has `epsilon` and `delta`, a `unit` (whose data is protected as one piece), `neighbours`
-(which two inputs nobody may tell apart) and `left_out`, sentences on what the promise does not cover.
+Every definition has a `title`, `epsilon` and `delta`, a `unit` (whose data is protected as one piece),
+`neighbours` (which two inputs nobody may tell apart) and `left_out`, sentences on what is not covered.
 """
 
 import math
@@ -105,6 +105,7 @@ class JointDP(Configured):
         'one user: everything the user contributes in at most 1 round'
     """
 
+    title: ClassVar[str] = "joint differential privacy"
     epsilon: float
     delta: float = 0.0
     rounds_per_user: int = 1
@@ -120,10 +121,9 @@ class JointDP(Configured):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
-        object.__setattr__(self, "delta", _checks.probability(self.delta, name="delta"))
-        rounds = _checks.integer(self.rounds_per_user, name="rounds_per_user")
-        object.__setattr__(self, "rounds_per_user", rounds)
+        _checks.settle(
+            self, epsilon=_checks.number, delta=_checks.probability, rounds_per_user=_checks.integer
+        )
         _warn_above_threshold(self.delta)
 
     @property
@@ -145,6 +145,7 @@ class LocalDP(Configured):
         InvalidParameter: epsilon is not a finite number above 0.
     """
 
+    title: ClassVar[str] = "local differential privacy"
     epsilon: float
     delta: ClassVar[float] = 0.0
     unit: ClassVar[str] = "one user: the one (context, reward) that the device reports on"
@@ -155,7 +156,7 @@ class LocalDP(Configured):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
+        _checks.settle(self, epsilon=_checks.number)
 
 
 @_DEFINITIONS.add("RowDP")
@@ -173,14 +174,13 @@ class RowDP(Configured):
         InvalidParameter: a number outside its range.
     """
 
+    title: ClassVar[str] = "row-level differential privacy"
     epsilon: float
     delta: float = 0.0
     distance: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _checks.number(self.epsilon, name="epsilon"))
-        object.__setattr__(self, "delta", _checks.probability(self.delta, name="delta"))
-        object.__setattr__(self, "distance", _checks.number(self.distance, name="distance"))
+        _checks.settle(self, epsilon=_checks.number, delta=_checks.probability, distance=_checks.number)
         _warn_above_threshold(self.delta)
 
     @property
@@ -212,6 +212,7 @@ class RowDP(Configured):
 class NoPrivacy(Configured):
     """No promise: for baselines that privacy is compared with."""
 
+    title: ClassVar[str] = "no privacy"
     epsilon: ClassVar[float] = math.inf
     delta: ClassVar[float] = 1.0
     unit: ClassVar[str] = "nobody"

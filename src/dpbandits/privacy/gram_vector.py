@@ -112,11 +112,10 @@ class GramVectorMechanism:
     vector_only: bool = False
 
     def __post_init__(self) -> None:
-        size = _checks.integer(self.n_features, name="n_features")
-        object.__setattr__(self, "n_features", size)
-        object.__setattr__(self, "ratio", _checks.number(self.ratio, name="ratio"))
-        rounds = _checks.integer(self.rounds_per_user, name="rounds_per_user")
-        object.__setattr__(self, "rounds_per_user", rounds)
+        _checks.settle(
+            self, n_features=_checks.integer, ratio=_checks.number, rounds_per_user=_checks.integer
+        )
+        size = self.n_features
         pairs = ((0, size),) if self.supports is None else self.supports
         with reading("supports"):
             supports = tuple((int(start), int(stop)) for start, stop in pairs)

@@ -8,14 +8,15 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
+from dpbandits._config import Configured
 from dpbandits._reading import json_object, reading
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import certificates, definitions
 from dpbandits.privacy.calibration import membership_bound
 from dpbandits.privacy.certificates import Certificate, rounded_up
-from dpbandits.privacy.definitions import Definition, JointDP, LocalDP, NoPrivacy, RowDP
+from dpbandits.privacy.definitions import Definition, NoPrivacy
 
 __all__ = ["Assumption", "Guarantee", "MechanismRecord", "Observer", "Status"]
 
@@ -58,7 +59,7 @@ class Assumption:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MechanismRecord:
+class MechanismRecord(Configured):
     """One use of noise.
 
     Args:
@@ -78,6 +79,7 @@ class MechanismRecord:
     certificate: Certificate | None
     releases: int
     unit: str = "in units of the released numbers"
+    config_parsers: ClassVar[Mapping[str, Any]] = {"certificate": certificates.from_config}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,12 +186,12 @@ class Guarantee:
         if self.status == "none":
             parts = [_HEADLINES["none"], self._observers(), *self.notes]
         elif self.status == "broken":
-            claim = f"What was claimed: {_name(self.definition)} at {self._numbers()}."
+            claim = f"What was claimed: {self.definition.title} at {self._numbers()}."
             parts = [_HEADLINES["broken"], f"The attack: {self.attack}", claim, self._protected()]
             parts += [self._observers(), self._mechanisms(), *self.notes]
         else:
             parts = [_HEADLINES[self.status]]
-            parts += [f"The promise: {_name(self.definition)} at {self._numbers()}.", self._protected()]
+            parts += [f"The promise: {self.definition.title} at {self._numbers()}.", self._protected()]
             parts += [self._observers(), self._meaning(), self._not_promised(), self._mechanisms()]
             parts += [self._assumptions(), f"Why it holds: {self.theorem}", *self.notes]
         return "\n\n".join(_wrapped(part) for part in parts if part)
@@ -267,7 +269,7 @@ class Guarantee:
             "unit": self.unit,
             "neighbours": self.neighbours,
             "observers": [asdict(observer) for observer in self.observers],
-            "mechanisms": [_record_to_config(record) for record in self.mechanisms],
+            "mechanisms": [record.to_config() for record in self.mechanisms],
             "assumptions": [asdict(assumption) for assumption in self.assumptions],
             "theorem": self.theorem,
             "status": self.status,
@@ -292,7 +294,7 @@ class Guarantee:
             fields["epsilon"] = math.inf if fields["epsilon"] is None else fields["epsilon"]
             fields["certificate"] = certificates.from_config(certificate) if certificate else None
             fields["observers"] = tuple(Observer(**observer) for observer in fields["observers"])
-            fields["mechanisms"] = tuple(_record_from_config(record) for record in fields["mechanisms"])
+            fields["mechanisms"] = tuple(map(MechanismRecord.from_config, fields["mechanisms"]))
             fields["assumptions"] = tuple(Assumption(**assumption) for assumption in fields["assumptions"])
             guarantee = cls(**fields)
             guarantee.explain()  # every field is of the kind that its prose needs
@@ -314,16 +316,6 @@ _HEADLINES = {
 }
 
 
-def _name(definition: Definition) -> str:
-    if isinstance(definition, JointDP):
-        return "joint differential privacy"
-    if isinstance(definition, LocalDP):
-        return "local differential privacy"
-    if isinstance(definition, RowDP):
-        return "row-level differential privacy"
-    return "none"
-
-
 def _factor(epsilon: float) -> str:
     """e^epsilon in words; beyond floats it is no restriction that needs its digits."""
     return rounded_up(math.exp(epsilon)) if epsilon < 700.0 else "a number of more than three hundred digits"
@@ -340,13 +332,3 @@ def _wrapped(paragraph: str) -> str:
         textwrap.fill(line, _WIDTH, subsequent_indent="  " if line.startswith("- ") else "")
         for line in paragraph.split("\n")
     )
-
-
-def _record_to_config(record: MechanismRecord) -> dict[str, Any]:
-    certificate = record.certificate.to_config() if record.certificate else None
-    return {**asdict(record), "certificate": certificate}
-
-
-def _record_from_config(config: Mapping[str, Any]) -> MechanismRecord:
-    certificate = certificates.from_config(config["certificate"]) if config["certificate"] else None
-    return MechanismRecord(**{**config, "certificate": certificate})

@@ -1,6 +1,6 @@
 """`Range` and `Categories`: what a schema says in public about one column of a table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,20 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._checks import as_numbers
+from dpbandits._config import Configured, Registry
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains.arms import Arms
 from dpbandits.domains.box import Box
 from dpbandits.errors import InvalidData, InvalidParameter
 
-__all__ = ["Categories", "Range", "column_from_config"]
+__all__ = ["COLUMNS", "Categories", "Range"]
 
 ObjectArray = NDArray[np.object_]
 Category = str | int | bool
 
 
+COLUMNS: "Registry[Range | Categories]" = Registry("a column")
+
+
+@COLUMNS.add("Range")
 @dataclass(frozen=True)
-class Range:
+class Range(Configured):
     """A number between public bounds, scaled to [0, 1] by them.
 
     Args:
@@ -63,13 +68,10 @@ class Range:
             )
         return np.clip((numbers - self.low) / (self.high - self.low), 0.0, 1.0)
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "Range", "low": self.low, "high": self.high, "clip": self.clip}
 
-
+@COLUMNS.add("Categories")
 @dataclass(frozen=True, init=False, repr=False)
-class Categories:
+class Categories(Configured):
     """One of a public list of values, encoded as its place in the list.
 
     Cells are compared by Python's equality, so that an integer column that pandas stores as
@@ -123,25 +125,8 @@ class Categories:
             )
         return encoded
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {"type": "Categories", "values": list(self.values)}
-
     def __repr__(self) -> str:
         return f"Categories({list(self.values)})"
-
-
-def column_from_config(config: Mapping[str, Any]) -> Range | Categories:
-    """Rebuild a column from its `to_config()`."""
-    try:
-        match config.get("type"):
-            case "Range":
-                return Range(config["low"], config["high"], clip=config["clip"])
-            case "Categories":
-                return Categories(config["values"])
-    except KeyError as missing:
-        raise InvalidParameter(f"a column's configuration lacks the field {missing}") from None
-    raise InvalidParameter("a column's configuration needs a 'type': 'Range' or 'Categories'")
 
 
 def _null_message(name: str) -> str:

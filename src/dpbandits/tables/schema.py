@@ -12,7 +12,7 @@ from dpbandits.domains.box import Box
 from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.tables.columns import Categories, Range, column_from_config
+from dpbandits.tables.columns import COLUMNS, Categories, Range
 from dpbandits.tables.frames import read_table
 
 __all__ = ["Schema"]
@@ -122,7 +122,8 @@ class Schema:
         """Rebuild a schema from `to_config()`."""
         if config.get("type") != "Schema" or not isinstance(config.get("columns"), list):
             raise InvalidParameter("a schema's configuration needs 'type': 'Schema' and a list of 'columns'")
-        return cls(**{column["name"]: column_from_config(column) for column in config["columns"]})
+        columns = [dict(column) for column in config["columns"]]
+        return cls(**{column.pop("name"): COLUMNS.read(column) for column in columns})
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):

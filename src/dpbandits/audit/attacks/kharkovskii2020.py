@@ -75,7 +75,7 @@ def likelihood_attack(
         trials: releases of each position.
     """
     points = np.array([first, second], dtype=np.float64)
-    released = mechanism.privatise(np.repeat(points, trials, axis=0), noise)
+    released = mechanism.privatize(np.repeat(points, trials, axis=0), noise)
     images = [_image(mechanism, point) for point in points]
     scores = mechanism.law.log_density(released - images[0]) - mechanism.law.log_density(released - images[1])
     ties = np.where(scores == 0.0, 0.5, scores > 0.0)

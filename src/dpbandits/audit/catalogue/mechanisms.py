@@ -203,7 +203,7 @@ def _tree_release(epsilon: float, seed: int) -> Draw:
 )
 def _rows_l2_laplace(epsilon: float, seed: int) -> Draw:
     mechanism = L2Laplace(definition=RowDP(epsilon=epsilon, distance=1.0), dim=2)
-    return lambda world, n: mechanism.privatise(np.tile(_POSITIONS[world], (n, 1)), SecureNoise())
+    return lambda world, n: mechanism.privatize(np.tile(_POSITIONS[world], (n, 1)), SecureNoise())
 
 
 @_normal("rows-gaussian", sees="one released row", neighbours="positions at the stated distance")
@@ -211,7 +211,7 @@ def _rows_gaussian(epsilon: float, seed: int) -> Draw:
     noise = PreparedNoise()
     definition = RowDP(epsilon=epsilon, delta=DELTA, distance=1.0)
     mechanism = GaussianRows(definition=definition, dim=1, noise=noise)
-    return lambda world, n: mechanism.privatise(np.full((n, 1), float(world)), noise)
+    return lambda world, n: mechanism.privatize(np.full((n, 1), float(world)), noise)
 
 
 @_sampled(
@@ -223,7 +223,7 @@ def _rows_gaussian(epsilon: float, seed: int) -> Draw:
 def _rows_randomised_response(epsilon: float, seed: int) -> Draw:
     definition = RowDP(epsilon=epsilon, distance=1.0)
     mechanism = CellResponse(definition=definition, dim=1, half_width=25.0, cells_per_dimension=2)
-    return lambda world, n: mechanism.privatise(np.full((n, 1), 50.0 * world - 25.0), SecureNoise())
+    return lambda world, n: mechanism.privatize(np.full((n, 1), 50.0 * world - 25.0), SecureNoise())
 
 
 @_sampled(
@@ -234,7 +234,7 @@ def _rows_randomised_response(epsilon: float, seed: int) -> Draw:
 )
 def _answer_laplace(epsilon: float, seed: int) -> Draw:
     mechanism = AnswerLaplace(epsilon=epsilon, distance=1.0, low=-8.0, high=8.0)
-    return lambda world, n: mechanism.privatise(np.full(n, float(world)), SecureNoise())
+    return lambda world, n: mechanism.privatize(np.full(n, float(world)), SecureNoise())
 
 
 @_sampled(

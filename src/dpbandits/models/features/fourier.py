@@ -83,7 +83,7 @@ class QuadratureFourierFeatures(_Fourier):
 
     def __init__(self, *, kernel: SquaredExponential, dim: int, nodes: int) -> None:
         lengthscales = _lengthscales(kernel, dim)
-        integer(nodes, name="nodes", minimum=1)
+        integer(nodes, name="nodes")
         if nodes > MOST_NODES or dim * math.log(nodes) > math.log(MOST_FEATURES) + 1e-9:
             raise InvalidParameter(
                 f"expected 1 to {MOST_NODES} nodes a dimension, and 1 to {MOST_FEATURES} features in all"
@@ -122,7 +122,7 @@ class RandomFourierFeatures(_Fourier):
 
     def __init__(self, *, kernel: SquaredExponential, dim: int, n_frequencies: int, seed: Seed = 0) -> None:
         lengthscales = _lengthscales(kernel, dim)
-        integer(n_frequencies, name="n_frequencies", minimum=1)
+        integer(n_frequencies, name="n_frequencies")
         integer(seed, name="seed", minimum=0)
         if n_frequencies > MOST_FEATURES:
             raise InvalidParameter(f"expected at most {MOST_FEATURES} frequencies")
@@ -158,7 +158,7 @@ def quadrature_error_bound(*, nodes: int, dim: int, radius: float, lengthscale: 
 def _lengthscales(kernel: SquaredExponential, dim: int) -> FloatArray:
     if getattr(kernel, "columns", ()) is not None or type(kernel) is not SquaredExponential:
         raise InvalidParameter("Fourier features are of a SquaredExponential kernel on all columns")
-    if integer(dim, name="dim", minimum=1) > MOST_DIMENSIONS:
+    if integer(dim, name="dim") > MOST_DIMENSIONS:
         raise InvalidParameter(f"dim is beyond {MOST_DIMENSIONS}: no Fourier features cover that")
     lengthscale = np.asarray(kernel.lengthscale, dtype=np.float64)
     if lengthscale.ndim == 1 and len(lengthscale) != dim:

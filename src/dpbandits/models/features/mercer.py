@@ -97,9 +97,9 @@ class MercerFeatures(Configured):
         n_landmarks: int | None = None,
         seed: Seed = 0,
     ) -> None:
-        integer(n_features, name="n_features", minimum=1)
+        integer(n_features, name="n_features")
         integer(seed, name="seed", minimum=0)
-        size = 2 * n_features if n_landmarks is None else integer(n_landmarks, name="n_landmarks", minimum=1)
+        size = 2 * n_features if n_landmarks is None else integer(n_landmarks, name="n_landmarks")
         if size > MOST_LANDMARKS:
             raise InvalidParameter(f"expected at most {MOST_LANDMARKS} landmarks: their matrix is factorised")
         if size < n_features:
@@ -218,7 +218,7 @@ class ArmFeatures(Configured):
 
     def __init__(self, *, base: Features, arm_column: int, n_arms: int) -> None:
         integer(arm_column, name="arm_column", minimum=0)
-        if integer(n_arms, name="n_arms", minimum=1) * base.n_features > MOST_ARM_FEATURES:
+        if integer(n_arms, name="n_arms") * base.n_features > MOST_ARM_FEATURES:
             raise InvalidParameter(f"expected at most {MOST_ARM_FEATURES} features of all arms together")
         self.base = base
         self.arm_column = arm_column

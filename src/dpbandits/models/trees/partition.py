@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._checks import integer
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
@@ -53,9 +52,9 @@ class DyadicPartition:
         self, *, dim: int, tie: TieRule = "first", seed: int = 0, splits: Iterable[int] = ()
     ) -> None:
         _checks.one_of(tie, ("first", "keyed"), name="tie")
-        if integer(dim, name="dim", minimum=1) > MOST_COLUMNS:
+        if _checks.integer(dim, name="dim") > MOST_COLUMNS:
             raise InvalidParameter(f"dim: expected at most {MOST_COLUMNS} columns")
-        self.dim, self.tie, self.seed = int(dim), tie, integer(seed, name="seed", minimum=0)
+        self.dim, self.tie, self.seed = int(dim), tie, _checks.integer(seed, name="seed", minimum=0)
         self.n_nodes = 1
         self._links = np.full((4, 1), -1, dtype=np.int64)  # parent, left, right, split column
         self.depth = np.zeros(1, dtype=np.int64)

@@ -300,7 +300,7 @@ class Curator(Held):
             value = self._evaluate(number)
             if self._public["answers"]["type"] != "public":
                 noise = AnswerLaplace.from_config(self._public["answers"])
-                value = float(noise.privatise(np.array([value]), self._noise, position=len(log))[0])
+                value = float(noise.privatize(np.array([value]), self._noise, position=len(log))[0])
             log.append(number, value)  # on disk, then witnessed
             return value
 
@@ -387,7 +387,7 @@ class Curator(Held):
             AnswerLog.create(self._secret.answers, self.release_id, ledger=self._secret.ledger)
         if self._drawn is None:  # after a commit that failed, what was drawn is committed again
             order = _permutation(len(rows.points), words_of(self._noise, stream=3))
-            drawn = {"inputs": mechanism.privatise(rows.points[order], self._noise), "table_rows": order}
+            drawn = {"inputs": mechanism.privatize(rows.points[order], self._noise), "table_rows": order}
             if rows.answers is not None:
                 drawn["column"] = rows.answers
             self._drawn = drawn, rows.ids

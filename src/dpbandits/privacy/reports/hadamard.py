@@ -12,8 +12,14 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.privacy.reports.lattice import log_upper, on_lattice, probability
-from dpbandits.privacy.reports.mechanism import Moments, Payloads, ReportMechanism
+from dpbandits.privacy.reports.mechanism import (
+    Moments,
+    Payloads,
+    ReportMechanism,
+    log_upper,
+    on_lattice,
+    probability,
+)
 from dpbandits.privacy.reports.randomised_response import bytes_to_codes
 from dpbandits.privacy.words import Words, secure_words
 

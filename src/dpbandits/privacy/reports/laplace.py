@@ -14,8 +14,15 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.reports.lattice import LATTICE, log_upper, on_lattice, probability
-from dpbandits.privacy.reports.mechanism import Moments, Payloads, ReportMechanism
+from dpbandits.privacy.reports.mechanism import (
+    LATTICE,
+    Moments,
+    Payloads,
+    ReportMechanism,
+    log_upper,
+    on_lattice,
+    probability,
+)
 from dpbandits.privacy.words import Words, secure_words
 
 __all__ = ["FloatingLaplace", "OneHotLaplace", "PaperLaplace"]

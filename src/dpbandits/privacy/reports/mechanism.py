@@ -6,6 +6,7 @@ every cell the server recovers two sums over reports: the *signed* sum, unbiased
 sum 1[cell] (2 reward - 1), and the *count*, unbiased for sum 1[cell].
 """
 
+import math
 import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,20 +15,28 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpbandits._checks import integer
+from dpbandits._checks import integer, number
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.reports.lattice import calibration_epsilon
 from dpbandits.privacy.words import Words, secure_words
 
-__all__ = ["Moments", "Payloads", "ReportMechanism"]
+__all__ = ["MAX_CELLS", "MAX_EPSILON", "Moments", "Payloads", "ReportMechanism"]
 
 Payloads = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 """(n, report_bytes) bytes of n reports."""
 
 MAX_CELLS = 1 << 20
 
+LATTICE = 1 << 64
+"""Every probability on a device is an integer over this."""
+
 SMALLEST_EPSILON = 1e-6
+
+MAX_EPSILON = 16.0
+"""Above it the small probabilities come too near to 2**-64 for the calibration's slack."""
+
+# Rounding a probability to the lattice moves a likelihood ratio by less than this relative share of epsilon.
+_SLACK = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +89,17 @@ class ReportMechanism(ABC):
         self.n_cells = integer(n_cells, name="n_cells")
         if self.n_cells > MAX_CELLS:
             raise InvalidParameter(f"n_cells is {n_cells}, expected at most {MAX_CELLS}")
-        calibration = calibration_epsilon(epsilon)
-        if epsilon < SMALLEST_EPSILON:
+        self.epsilon = number(epsilon, name="epsilon")
+        if self.epsilon > MAX_EPSILON:
+            raise InvalidParameter(
+                f"epsilon {epsilon:g} is above {MAX_EPSILON:g}, the largest that exact 64-bit sampling "
+                "supports: ask for less, or use a non-private policy"
+            )
+        if self.epsilon < SMALLEST_EPSILON:
             raise InvalidParameter(
                 f"epsilon is {epsilon:g}: below {SMALLEST_EPSILON:g} reports on a 64-bit lattice say nothing"
             )
-        self.epsilon = float(epsilon)
-        self._calibrate(calibration)
+        self._calibrate(self.epsilon * (1.0 - _SLACK))
         if self.exact_epsilon > self.epsilon:
             raise InvalidParameter(
                 f"{self.name} cannot keep epsilon {epsilon:g} on the 64-bit lattice: ask for another epsilon"
@@ -94,7 +107,7 @@ class ReportMechanism(ABC):
 
     @abstractmethod
     def _calibrate(self, epsilon: float) -> None:
-        """Fix the rational probabilities for `epsilon`."""
+        """Fix the rational probabilities for `epsilon`, which leaves room for rounding them."""
 
     @property
     @abstractmethod
@@ -187,3 +200,29 @@ def column_sums(bits: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]") -> IntA
     groups = bits[:full].reshape(-1, 255, width).sum(axis=1, dtype=np.uint8)
     total = groups.sum(axis=0, dtype=np.int64) + bits[full:].sum(axis=0, dtype=np.int64)
     return np.asarray(total, dtype=np.int64)
+
+
+def on_lattice(value: float) -> int:
+    """The probability as an integer over 2**64, rounded down."""
+    return math.floor(Fraction(value) * LATTICE)
+
+
+def probability(threshold: int) -> Fraction:
+    """The rational that a threshold stands for."""
+    return Fraction(threshold, LATTICE)
+
+
+def log_upper(ratio: Fraction) -> float:
+    """A float that is at least log(ratio), for ratios of at least 1.
+
+    Below 2 through log(1 + x), x exact: the quotient of a ratio near 1, rounded, would lose what is asked
+    for. Either way the error is under three steps of the result, and four are added.
+    """
+    if ratio < 2:
+        excess = ratio - 1
+        value = math.log1p(excess.numerator / excess.denominator)
+    else:
+        value = math.log(ratio.numerator / ratio.denominator)
+    for _ in range(4):
+        value = math.nextafter(value, math.inf)
+    return value

@@ -11,12 +11,18 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.privacy.reports.lattice import log_upper, on_lattice, probability
-from dpbandits.privacy.reports.mechanism import Moments, Payloads, ReportMechanism
+from dpbandits.privacy.reports.mechanism import (
+    Moments,
+    Payloads,
+    ReportMechanism,
+    log_upper,
+    on_lattice,
+    probability,
+)
 from dpbandits.privacy.samplers import uniform_below
 from dpbandits.privacy.words import Words, secure_words
 
-__all__ = ["RandomisedResponse", "bytes_to_codes", "codes_to_bytes"]
+__all__ = ["RandomisedResponse", "bytes_to_codes"]
 
 
 class RandomisedResponse(ReportMechanism):
@@ -100,11 +106,6 @@ class RandomisedResponse(ReportMechanism):
         p, q = self._floats
         plus, minus = ((aggregate - n * q) / (p - q)).reshape(-1, 2).T
         return plus - minus, plus + minus
-
-
-def codes_to_bytes(codes: IntArray, width: int) -> Payloads:
-    """(n,) integers as (n, width) little-endian bytes."""
-    return np.ascontiguousarray(codes.astype("<u8")).view(np.uint8).reshape(-1, 8)[:, :width]
 
 
 def bytes_to_codes(payloads: Payloads) -> IntArray:

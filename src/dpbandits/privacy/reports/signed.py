@@ -17,13 +17,15 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.privacy.reports.lattice import log_upper, on_lattice, probability
 from dpbandits.privacy.reports.mechanism import (
     Moments,
     Payloads,
     ReportMechanism,
     column_sums,
+    log_upper,
+    on_lattice,
     padding_is_zero,
+    probability,
     unpack_bits,
 )
 from dpbandits.privacy.words import Words, secure_words

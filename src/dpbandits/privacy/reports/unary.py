@@ -10,14 +10,17 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.privacy.reports.lattice import LATTICE, log_upper, on_lattice, probability
 from dpbandits.privacy.reports.mechanism import (
+    LATTICE,
     Moments,
     Payloads,
     ReportMechanism,
     column_sums,
+    log_upper,
+    on_lattice,
     pack_bits,
     padding_is_zero,
+    probability,
     unpack_bits,
 )
 from dpbandits.privacy.words import Words, secure_words

@@ -2,13 +2,13 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData
-from dpbandits.privacy.certificates import Certificate
+from dpbandits.privacy.certificates import Certificate, PureDP
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows.noise_laws import NoiseLaw
@@ -29,19 +29,22 @@ LARGEST_COORDINATE = 2.0**50
 
 
 class RowMechanism(ABC):
-    """One row in, one noisy row out, independently for every row."""
+    """One row in, one noisy row out, independently for every row.
 
+    Attributes:
+        name: the mechanism's name in a release.
+        definition: the promise.
+        dim: coordinates of a row.
+    """
+
+    name: ClassVar[str]
     definition: RowDP
+    dim: int
 
     @property
-    @abstractmethod
-    def name(self) -> str:
-        """The mechanism's name in a release."""
-
-    @property
-    @abstractmethod
     def released_dim(self) -> int:
         """Coordinates of a released row."""
+        return self.dim
 
     @property
     @abstractmethod
@@ -49,16 +52,16 @@ class RowMechanism(ABC):
         """The noise law that a modeler should expect; public."""
 
     @property
-    @abstractmethod
     def certificate(self) -> Certificate:
-        """What is proved for two positions at the definition's distance."""
+        """What is proved for two positions at the definition's distance; pure unless a mechanism says so."""
+        return PureDP(self.definition.epsilon)
 
     @abstractmethod
     def certificate_at(self, distance: float) -> Certificate:
         """What is proved for two positions of a row that are `distance` apart."""
 
     @abstractmethod
-    def privatise(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
+    def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
         """(n, d) rows in public coordinates -> (n, released_dim) released rows. Draws fresh noise."""
 
     @abstractmethod

@@ -44,6 +44,8 @@ class CellResponse(RowMechanism):
         cells_per_dimension: cells along each side; None picks the smallest error.
     """
 
+    name = "randomised_response"
+
     definition: RowDP
     dim: int
     half_width: float
@@ -57,7 +59,7 @@ class CellResponse(RowMechanism):
                 f"epsilon is {self.definition.epsilon:g}, randomised response needs at least "
                 f"{SMALLEST_EPSILON:g}: below, its integers no longer tell the true cell from others"
             )
-        object.__setattr__(self, "half_width", _checks.number(self.half_width, name="half_width"))
+        _checks.settle(self, half_width=_checks.number)
         per_side = self.cells_per_dimension
         if per_side is None:
             per_side = self._best_cells()
@@ -75,11 +77,6 @@ class CellResponse(RowMechanism):
         keep = 1.0 / (1.0 + others * math.exp(-self.definition.epsilon))
         explained = (keep - (1.0 - keep) / others) ** 2 * (1.0 - 1.0 / per_side**2)
         return int(per_side[explained.argmax()])
-
-    @property
-    def name(self) -> str:
-        """The mechanism's name in a release."""
-        return "randomised_response"
 
     @property
     def per_side(self) -> int:
@@ -105,26 +102,16 @@ class CellResponse(RowMechanism):
         return 2.0 * self.half_width / self.per_side
 
     @property
-    def released_dim(self) -> int:
-        """Coordinates of a released row."""
-        return self.dim
-
-    @property
     def law(self) -> NoiseLaw:
         """Two cases, see `CellLaw`."""
         keep = self.keep_words / 2**64
         return CellLaw(dim=self.dim, keep=keep, width=self.scale, half_width=self.half_width)
 
-    @property
-    def certificate(self) -> Certificate:
-        """Pure epsilon."""
-        return PureDP(self.definition.epsilon)
-
     def certificate_at(self, distance: float) -> Certificate:
         """Pure epsilon at every distance."""
         return PureDP(self.definition.epsilon)
 
-    def privatise(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
+    def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
         """(n, dim) -> (n, dim), centres of cells. Rows outside the cube count as in the nearest cell."""
         rows = as_rows(points, self.dim)
         words = words_of(noise, stream=2)

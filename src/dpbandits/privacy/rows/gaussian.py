@@ -51,6 +51,8 @@ class GaussianRows(RowMechanism):
         InvalidParameter: delta is 0, or a projection that is not orthonormal.
     """
 
+    name = "gaussian"
+
     definition: RowDP
     dim: int
     noise: NoiseSource
@@ -69,11 +71,6 @@ class GaussianRows(RowMechanism):
             if not np.allclose(matrix @ matrix.T, np.eye(len(matrix)), rtol=0.0, atol=1e-9):
                 raise InvalidParameter("the rows of the projection must be orthonormal (to 1e-9)")
             object.__setattr__(self, "projection", tuple(tuple(map(float, row)) for row in matrix))
-
-    @property
-    def name(self) -> str:
-        """The mechanism's name in a release."""
-        return "gaussian"
 
     @property
     def matrix(self) -> FloatArray | None:
@@ -128,7 +125,7 @@ class GaussianRows(RowMechanism):
         moved = self._sensitivity(_checks.number(distance, name="distance")) / self._calibrated[0]
         return self.certificate.at_shift(moved)
 
-    def privatise(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
+    def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
         """(n, dim) -> (n, released_dim), multiples of `step`."""
         projected = as_rows(points, self.dim)
         if self.matrix is not None:

@@ -10,6 +10,7 @@ epsilon (D + h sqrt(d))/(distance + h sqrt(d)). `exact_sampling` draws from exac
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ class L2Laplace(RowMechanism):
         3.0
     """
 
+    name = "l2_laplace"
+
     definition: RowDP
     dim: int
 
@@ -63,11 +66,6 @@ class L2Laplace(RowMechanism):
                 "use GaussianRows, which is also more accurate above about eleven dimensions"
             )
         check_rate(self.rate)
-
-    @property
-    def name(self) -> str:
-        """The mechanism's name in a release."""
-        return "l2_laplace"
 
     @property
     def step(self) -> float:
@@ -86,19 +84,9 @@ class L2Laplace(RowMechanism):
         return self.step / self.rate
 
     @property
-    def released_dim(self) -> int:
-        """Coordinates of a released row."""
-        return self.dim
-
-    @property
     def law(self) -> NoiseLaw:
         """The continuous law of the same rate: the lattice is 2^-16 of the distance."""
         return L2LaplaceLaw(dim=self.dim, scale=self.scale)
-
-    @property
-    def certificate(self) -> Certificate:
-        """Pure epsilon."""
-        return PureDP(self.definition.epsilon)
 
     def certificate_at(self, distance: float) -> Certificate:
         """Pure, with a loss proportional to the distance (and the rounding term)."""
@@ -106,7 +94,7 @@ class L2Laplace(RowMechanism):
         reach = self.definition.distance / self.step + math.sqrt(self.dim)
         return PureDP(self.definition.epsilon * (moved / reach))
 
-    def privatise(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
+    def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
         """(n, dim) -> (n, dim), multiples of `step`."""
         rows = to_lattice(points, self.step, self.dim)
         words = words_of(noise, stream=1)
@@ -141,11 +129,8 @@ class AnswerLaplace:
     high: float
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "distance"):
-            object.__setattr__(self, name, _checks.number(getattr(self, name), name=name))
-        for name in ("low", "high"):
-            number = _checks.number(getattr(self, name), name=name, minimum=-_WIDEST)
-            object.__setattr__(self, name, number)
+        bound = partial(_checks.number, minimum=-_WIDEST)
+        _checks.settle(self, epsilon=_checks.number, distance=_checks.number, low=bound, high=bound)
         if not (self.low < self.high <= _WIDEST and self.distance >= 1.0 / _WIDEST):
             raise InvalidParameter("the bounds of noised answers are two finite numbers, low < high")
         if max(abs(self.low), abs(self.high)) / self.step > LARGEST_COORDINATE:
@@ -170,7 +155,7 @@ class AnswerLaplace:
         """Standard deviation of the noise."""
         return math.sqrt(2.0) * self.step / self.rate
 
-    def privatise(self, values: FloatArray, noise: NoiseSource, *, position: int = 0) -> FloatArray:
+    def privatize(self, values: FloatArray, noise: NoiseSource, *, position: int = 0) -> FloatArray:
         """(n,) answers -> (n,) noised. `position` numbers the answers, for a simulated source's stream."""
         clipped = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
         rounded = np.rint(clipped / self.step).astype(np.int64)

@@ -100,8 +100,7 @@ class GaussianLaw(IsotropicLaw):
     deviation: float
 
     def __post_init__(self) -> None:
-        _checks.integer(self.dim, name="dim")
-        object.__setattr__(self, "deviation", _width(self.deviation, name="deviation"))
+        _checks.settle(self, dim=_checks.integer, deviation=_width)
 
     @property
     def sd(self) -> float:
@@ -137,8 +136,7 @@ class L2LaplaceLaw(IsotropicLaw):
     scale: float
 
     def __post_init__(self) -> None:
-        _checks.integer(self.dim, name="dim")
-        object.__setattr__(self, "scale", _width(self.scale, name="scale"))
+        _checks.settle(self, dim=_checks.integer, scale=_width)
 
     @property
     def sd(self) -> float:
@@ -181,10 +179,7 @@ class CellLaw(NoiseLaw):
     half_width: float
 
     def __post_init__(self) -> None:
-        _checks.integer(self.dim, name="dim")
-        object.__setattr__(self, "keep", _checks.number(self.keep, name="keep"))
-        for name in ("width", "half_width"):
-            object.__setattr__(self, name, _width(getattr(self, name), name=name))
+        _checks.settle(self, dim=_checks.integer, keep=_checks.number, width=_width, half_width=_width)
         if self.keep > 1.0 or self.width > 2.0 * self.half_width:
             raise InvalidParameter("a cell law needs keep <= 1 and cells no wider than the cube")
 
