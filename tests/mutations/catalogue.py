@@ -242,8 +242,8 @@ MUTATIONS = (
         "two processes release with the same prepared noise",
         (
             "privacy/noise.py",
-            "    for source in list(_SOURCES.values()):\n        source._start_empty()\n",
-            "    for source in list(_SOURCES.values()):\n        source._lock = threading.Lock()\n"
+            "    for source in list(_LIVING.values()):\n        source._start_empty()\n",
+            "    for source in list(_LIVING.values()):\n        source._lock = threading.Lock()\n"
             "        source._process = os.getpid()\n",
         ),
         tests="tests/privacy/test_noise.py",

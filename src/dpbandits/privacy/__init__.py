@@ -4,8 +4,8 @@ A promise is a definition; noise of a law and a scale earns a certificate; the c
 promise; a guarantee says all of it in words.
 
 - `definitions`: `JointDP`, `LocalDP`, `RowDP`, `NoPrivacy`: the promise, its unit and its neighbours.
-- `certificates`: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, `NearGaussianDP`, `PureBeside`: what noise
-  provably gives away, and how that adds up; `calibration`: the noise that a promise needs.
+- `certificates`: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, `NearGaussianDP`: what a mechanism provably
+  gives away, and how that adds up; `calibration`: the noise that a promise needs.
 - `noise`: `SecureNoise`, `SimulatedNoise`: integer noise, and the rule for its certificate; `words`: where
   random bits come from; `samplers`: exact laws made of them.
 - `gram_vector`: `GramVectorMechanism`: exact integer contributions and their sensitivity.

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData
-from dpbandits.privacy.certificates import Certificate, PureDP
+from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows.noise_laws import NoiseLaw
@@ -52,9 +52,9 @@ class RowMechanism(ABC):
         """The noise law that a modeler should expect; public."""
 
     @property
+    @abstractmethod
     def certificate(self) -> Certificate:
-        """What is proved for two positions at the definition's distance; pure unless a mechanism says so."""
-        return PureDP(self.definition.epsilon)
+        """What is proved for two positions at the definition's distance."""
 
     @abstractmethod
     def certificate_at(self, distance: float) -> Certificate:

@@ -107,6 +107,11 @@ class CellResponse(RowMechanism):
         keep = self.keep_words / 2**64
         return CellLaw(dim=self.dim, keep=keep, width=self.scale, half_width=self.half_width)
 
+    @property
+    def certificate(self) -> Certificate:
+        """Pure epsilon."""
+        return PureDP(self.definition.epsilon)
+
     def certificate_at(self, distance: float) -> Certificate:
         """Pure epsilon at every distance."""
         return PureDP(self.definition.epsilon)

@@ -88,6 +88,11 @@ class L2Laplace(RowMechanism):
         """The continuous law of the same rate: the lattice is 2^-16 of the distance."""
         return L2LaplaceLaw(dim=self.dim, scale=self.scale)
 
+    @property
+    def certificate(self) -> Certificate:
+        """Pure epsilon."""
+        return PureDP(self.definition.epsilon)
+
     def certificate_at(self, distance: float) -> Certificate:
         """Pure, with a loss proportional to the distance (and the rounding term)."""
         moved = _checks.number(distance, name="distance") / self.step + math.sqrt(self.dim)
