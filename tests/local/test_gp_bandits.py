@@ -227,7 +227,10 @@ def test_spec_survives_its_config():
     written = {name: value for name, value in secure.to_config().items() if name != "certificate"}
     older = GPSpec.from_config(written)
     assert older.release.sigma > 1.06 * secure.release.sigma
-    assert older.digest == spec().digest != secure.digest
+    assert older.digest != secure.digest == spec().digest
+    assert GPSpec.from_config(older.to_config()).digest == older.digest
+    with pytest.raises(InvalidParameter, match="certificate"):
+        spec(noise=SecureNoise(certificate="concentrated"))
     with pytest.raises(InvalidParameter):
         GPSpec.from_config({"spec": "other", "privacy": JointDP(epsilon=1.0).to_config()})
     with pytest.raises(IncompatibleState):

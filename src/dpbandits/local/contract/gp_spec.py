@@ -46,7 +46,10 @@ _KIND = "GPUCBSpec"
 _FARTHEST = 32.0
 
 
-def _secure(certificate: Literal["near_gaussian", "concentrated"] = "near_gaussian") -> "NoiseSource":
+NoiseCertificate = Literal["near_gaussian", "concentrated"]
+
+
+def _secure(certificate: NoiseCertificate = "near_gaussian") -> "NoiseSource":
     from dpbandits.privacy.noise import SecureNoise
 
     return SecureNoise(certificate=certificate)
@@ -71,6 +74,7 @@ class GPSpec:
         n_candidates: of the simulated public decision sets.
         seed: of the simulated public sets.
         noise: of the devices. `SimulatedNoise` is for studies, and protects nobody.
+        certificate: of secure noise; it fixes the scale, which server and devices must agree on.
         learner: of the server; `dubey2021` is Algorithm 3 as published, and needs reported Grams.
         constants: of the learner, where it has any (`dpbandits.local.published.dubey2021_local`).
 
@@ -94,6 +98,7 @@ class GPSpec:
     n_candidates: int = 25
     seed: Seed = 0
     noise: "NoiseSource" = field(default_factory=_secure)
+    certificate: NoiseCertificate = "near_gaussian"
     learner: GPLearnerName = "weights"
     constants: Mapping[str, float] = field(default_factory=dict)
 
@@ -105,6 +110,12 @@ class GPSpec:
         _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False)
         _checks.integer(self.n_candidates, name="n_candidates")
         _checks.integer(self.seed, name="seed", minimum=0)
+        _checks.one_of(self.certificate, get_args(NoiseCertificate), name="certificate")
+        if getattr(self.noise, "certificate", self.certificate) != self.certificate:
+            raise InvalidParameter(
+                f"the spec's certificate is {self.certificate!r} and its noise has another: pass "
+                f"noise=SecureNoise(certificate={self.certificate!r})"
+            )
         if self.report_gram not in (False, True):
             raise InvalidParameter("report_gram: expected True or False")
         _checks.one_of(self.learner, get_args(GPLearnerName), name="learner")
@@ -224,8 +235,7 @@ class GPSpec:
     def to_config(self) -> dict[str, Any]:
         """JSON-ready and complete, but for the noise source, which is the device's own.
 
-        Of the noise it holds what fixes its scale: the kind of certificate, where it is not the
-        concentrated one of specs that were written before there was a choice.
+        Specs that were written before there was a choice name no certificate: theirs is concentrated.
         """
         config: dict[str, Any] = {
             "spec": _KIND,
@@ -241,15 +251,16 @@ class GPSpec:
         }
         if self.learner != "weights":
             config |= {"learner": self.learner, "constants": dict(sorted(self.constants.items()))}
-        certificate = getattr(self.noise, "certificate", "concentrated")
-        return config if certificate == "concentrated" else config | {"certificate": certificate}
+        if self.certificate != "concentrated":
+            config["certificate"] = self.certificate
+        return config
 
     @classmethod
     def from_config(cls, config: dict[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
         """The spec that `to_config` described."""
         with reading("the configuration of a GPSpec"):
             fields = {key: value for key, value in config.items() if key != "spec"}
-            certificate = fields.pop("certificate", "concentrated")
+            certificate = fields.setdefault("certificate", "concentrated")
             privacy = definitions.from_config(fields["privacy"])
             if config["spec"] != _KIND or not isinstance(privacy, JointDP):
                 raise InvalidParameter("expected the configuration of a GPSpec")
