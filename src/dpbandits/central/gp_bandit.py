@@ -31,19 +31,16 @@ from dpbandits.central.schedule import check_boundaries, default_blocks, open_en
 from dpbandits.central.statement import block_release_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.models import features as feature_maps
-from dpbandits.models import kernels
 from dpbandits.models.decision_sets import PublicSets
 from dpbandits.models.features import Features, mercer_or_given
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import BasePolicy, RoundPolicy, best_choice, uniform_choice
 from dpbandits.privacy import definitions
-from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.prefix_sums import BlockRelease, Factor, factor_for
 from dpbandits.state.ledger import Ledger
 
@@ -162,15 +159,12 @@ class GPBandit(BasePolicy):
     """
 
     kind = "central.BlockGPUCB"
+    noise: NoiseSource
     state_version = 2
     state_migrations = _FLAT.migrations
     config_omits = RoundPolicy.config_omits | {"kernel"}  # the features say it
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
-        "kernel": kernels.from_config,
-        "features": feature_maps.from_config,
-        "privacy": definitions.from_config,
-        "noise": noise_sources.from_config,
         "tuning": GPTuning.from_config,
     }
 
@@ -221,7 +215,7 @@ class GPBandit(BasePolicy):
             if sets.ndim != 3:
                 raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
         self.tuning = replace(tuning, blocks=self.blocks, factor=factor, public_decision_sets=sets)
-        self.noise = SecureNoise() if noise is None else noise
+        self.noise = noise = SecureNoise() if noise is None else noise
         self._mechanism = BlockRelease(
             factor=factor,
             mechanism=GramVectorMechanism(
@@ -230,7 +224,7 @@ class GPBandit(BasePolicy):
                 rounds_per_user=privacy.rounds_per_user,
                 vector_only=decision_sets == "public",
             ),
-            noise=self.noise,
+            noise=noise,
             epsilon=privacy.epsilon,
             delta=privacy.delta,
             max_rounds=rounds,
@@ -395,7 +389,6 @@ class GPBandit(BasePolicy):
         self._fit()
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        position = self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
         gram, vector = self._public_data or (np.zeros((0, 0)), np.zeros(0))
         return {
             "raw_sums": self._raw_sums,
@@ -403,16 +396,11 @@ class GPBandit(BasePolicy):
             "grams": self._grams,
             "public_gram": gram,
             "public_vector": vector,
-            "noise_position": np.array(position),
         }
 
     def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        try:
-            raw_sums, released, grams = arrays["raw_sums"], arrays["released"], arrays["grams"]
-            gram, vector = arrays["public_gram"], arrays["public_vector"]
-            position = int(arrays["noise_position"])
-        except (KeyError, TypeError) as error:
-            raise CorruptState("the saved releases are incomplete") from error
+        raw_sums, released, grams = arrays["raw_sums"], arrays["released"], arrays["grams"]
+        gram, vector = arrays["public_gram"], arrays["public_vector"]
         m, size = self.features.n_features, self._mechanism.mechanism.size
         k = len(released)
         if (
@@ -427,6 +415,4 @@ class GPBandit(BasePolicy):
             raise CorruptState("the saved releases contradict the saved configuration")
         self._raw_sums, self._released, self._grams = raw_sums, released, grams
         self._public_data = (gram, vector) if vector.size else None
-        if isinstance(self.noise, SimulatedNoise):
-            self.noise = self.noise.at(position)
-            self._mechanism = replace(self._mechanism, noise=self.noise)
+        self._mechanism = replace(self._mechanism, noise=self.noise)

@@ -20,10 +20,14 @@ from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.models import features, kernels
 from dpbandits.policy.bookkeeping import RoundBook
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
+from dpbandits.privacy import definitions
+from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
 from dpbandits.state import State, StateKey
 from dpbandits.state.holder import Held, Holder, in_turn, saved_state
 from dpbandits.state.ledger import Ledger
@@ -57,8 +61,14 @@ class RoundPolicy(Configured, Held, ABC):
     config_omits = frozenset({"ledger", "account"})
     config_parsers: ClassVar[Mapping[str, Any]] = {
         "domain": domains.from_config,
+        "features": features.from_config,
+        "kernel": kernels.from_config,
+        "noise": noise_sources.from_config,
+        "privacy": definitions.from_config,
         "reward_range": RewardRange.from_config,
     }
+    noise: NoiseSource | None = None
+    """What a guarantee rests on; a simulated one's position is part of the state."""
     state_version: ClassVar[int] = 1
     state_migrations: ClassVar[Migrations] = {}
     """Steps from older layouts of this policy's state; see `dpbandits.state.migration`."""
@@ -216,6 +226,9 @@ class RoundPolicy(Configured, Held, ABC):
 
     def _state(self, lineage: str, position: int) -> State:
         arrays = {**self._book.state_arrays(), **self._arrays()}
+        if self.noise is not None:
+            drawn = self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
+            arrays["noise_position"] = np.array(drawn)
         return State(
             kind=self.kind,
             version=self.state_version,
@@ -278,7 +291,10 @@ class RoundPolicy(Configured, Held, ABC):
         policy._holder.take_up(saved, account=account)
         policy._book = policy._new_book()
         policy._book.restore(saved.state.arrays)
-        policy._restore(saved.state.arrays)
+        with reading("what a policy saved", CorruptState):
+            if isinstance(policy.noise, SimulatedNoise):
+                policy.noise = policy.noise.at(int(saved.state.arrays["noise_position"]))
+            policy._restore(saved.state.arrays)
         policy._settled = policy._rounds_out
         policy._book.close(policy._settled)
         policy._fit()

@@ -19,6 +19,7 @@ multiplier), clip = the mean square that clipping takes from a normal function. 
 
 import math
 import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -367,20 +368,16 @@ def planned_answers(
 ) -> Plan:
     """Ridge and caps for answers at `epsilon` each."""
     contexts, actions, kappa = _sample_cells(features, n_actions)
-    best: tuple[float, PopulationEstimator, float] | None = None
-    for estimator in _candidates(features, n_actions, rounds, ridge):
+
+    def costs(estimator: PopulationEstimator) -> Iterator[float]:
         spreads = estimator.own_ranges(contexts, actions)
         for share in SHARES:
             caps = _caps(spreads, share)
             ranges = 2.0 * rounds_per_user * (caps * spreads).max(axis=1)
             noise = (ANSWER_SPREAD * float(kappa @ ranges) / epsilon) ** 2
-            clip = float(kappa @ clip_loss(caps).mean(axis=1))
-            value = _objective(estimator, noise + ANSWER_CLIP_WEIGHT * clip)
-            if best is None or value > best[0]:
-                best = (value, estimator, share)
-    if best is None:
-        raise InvalidParameter("no ridge to choose from")
-    _, estimator, share = best
+            yield noise + ANSWER_CLIP_WEIGHT * float(kappa @ clip_loss(caps).mean(axis=1))
+
+    estimator, share = _best(features, n_actions, rounds, ridge, costs)
     spreads = estimator.own_ranges(np.arange(estimator.n_contexts))  # (C, A)
     caps = _caps(spreads, share)
     ranges = 2.0 * rounds_per_user * (caps * spreads).max(axis=1)
@@ -400,19 +397,16 @@ def planned_release(
     """Ridge and caps for one release of the whole function, whose noise is `noise_multiplier` times the
     sensitivity.
     """
-    best: tuple[float, PopulationEstimator, float] | None = None
-    for estimator in _candidates(features, n_actions, rounds, ridge):
+
+    def costs(estimator: PopulationEstimator) -> Iterator[float]:
         largest = float(estimator.deviation.max())
         for share in SHARES:
             noise_sd = 2.0 * rounds_per_user * share * largest * noise_multiplier
             clip = float(features.weights @ clip_loss(_caps(estimator.deviation, share)))
             noise = noise_sd**2 * float(estimator.shrinkage.sum())
-            value = _objective(estimator, noise + RELEASE_CLIP_WEIGHT * clip)
-            if best is None or value > best[0]:
-                best = (value, estimator, share)
-    if best is None:
-        raise InvalidParameter("no ridge to choose from")
-    _, estimator, share = best
+            yield noise + RELEASE_CLIP_WEIGHT * clip
+
+    estimator, share = _best(features, n_actions, rounds, ridge, costs)
     caps = _caps(estimator.deviation, share)
     sensitivity = 2.0 * rounds_per_user * float((caps * estimator.deviation).max())
     return Plan(estimator, caps, share, sensitivity * noise_multiplier)
@@ -457,13 +451,22 @@ def expected_error(plan: Plan, *, release: bool, seed: Seed = 0) -> ExpectedErro
     )
 
 
-def _candidates(
-    features: EigenFeatures, n_actions: int, rounds: int, ridge: float | None
-) -> list[PopulationEstimator]:
-    if ridge is not None:
-        ridge = _checks.number(ridge, name="ridge")
-    ridges = RIDGES if ridge is None else (ridge,)
-    return [PopulationEstimator(features, n_actions, rounds, value) for value in ridges]
+def _best(
+    features: EigenFeatures,
+    n_actions: int,
+    rounds: int,
+    ridge: float | None,
+    costs: Callable[[PopulationEstimator], Iterable[float]],
+) -> tuple[PopulationEstimator, float]:
+    """Ridge and share of the best objective; `costs` gives an estimator's cost for every share."""
+    ridges = RIDGES if ridge is None else (_checks.number(ridge, name="ridge"),)
+    choices = [
+        (_objective(estimator, cost), estimator, share)
+        for estimator in (PopulationEstimator(features, n_actions, rounds, value) for value in ridges)
+        for share, cost in zip(SHARES, costs(estimator), strict=True)
+    ]
+    _, estimator, share = max(choices, key=lambda choice: choice[0])
+    return estimator, share
 
 
 def _objective(estimator: PopulationEstimator, extra: float) -> float:

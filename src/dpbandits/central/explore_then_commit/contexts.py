@@ -10,13 +10,13 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
-from dpbandits._reading import reading
+from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import ContributionExceeded, InvalidData, InvalidParameter
 from dpbandits.models.measures import CellMeasure
@@ -39,7 +39,7 @@ LARGEST_RATE = 16.0
 
 
 @dataclass(frozen=True)
-class ContextLaw:
+class ContextLaw(Configured):
     """A law of contexts on public cells, and where it comes from.
 
     Attributes:
@@ -50,6 +50,8 @@ class ContextLaw:
         rounds_per_user: rows of one user that a private histogram's noise covers.
         counted_units: whether it counted them, and refused users with more.
     """
+
+    config_parsers: ClassVar[Mapping[str, Any]] = {"measure": CellMeasure.from_config}
 
     measure: CellMeasure
     source: str = "known"
@@ -155,23 +157,6 @@ class ContextLaw:
     def describe(self) -> str:
         """Where it comes from, as a sentence for the guarantee."""
         return f"The law of contexts on {self.measure.size} cells is public: {SOURCES[self.source]}."
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {
-            "measure": self.measure.to_config(),
-            "source": self.source,
-            "epsilon": self.epsilon,
-            "status": self.status,
-            "rounds_per_user": self.rounds_per_user,
-            "counted_units": self.counted_units,
-        }
-
-    @classmethod
-    @reading("the configuration of a law of contexts")
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild a law from `to_config()`."""
-        return cls(**{**config, "measure": CellMeasure.from_config(config["measure"])})
 
 
 def _counted(contexts: ArrayLike, cells: CellMeasure, *, smoothing: float) -> CellMeasure:

@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._config import Configured
-from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, IntArray, Seed
 from dpbandits.central.explore_then_commit.calibration import calibrated_release, noise_multiplier
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
@@ -37,16 +36,14 @@ from dpbandits.central.published_function import PublishedFunction
 from dpbandits.central.statement import explore_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.models import kernels
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Decision, DecisionBatch, RoundPolicy
 from dpbandits.privacy import definitions
-from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.state.holder import in_turn
 from dpbandits.state.ledger import Ledger
 
@@ -103,15 +100,13 @@ class PhasedExploreThenCommit(RoundPolicy):
     """
 
     kind = "central.PhasedUSCA"
+    noise: NoiseSource
     state_version = 3
     state_migrations = _FLAT.migrations
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
-        "kernel": kernels.from_config,
         "contexts": ContextLaw.from_config,
         "actions": CellMeasure.from_config,
-        "privacy": definitions.from_config,
-        "noise": noise_sources.from_config,
         "tuning": PhasedTuning.from_config,
     }
     _charged_as = "run"
@@ -318,23 +313,18 @@ class PhasedExploreThenCommit(RoundPolicy):
         return super().arguments(_FLAT.present(config))
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        noise = self.noise
         return {
             "released": self._released,
             # releases are coefficients in this basis, and another process may find another one
             "eigenvalues": self.features.eigenvalues,
             "psi": self.features.psi,
             "posterior": np.stack([self._posterior.mean, self._posterior.variance]),
-            "noise_position": np.array(noise.position if isinstance(noise, SimulatedNoise) else 0),
         }
 
     def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        with reading("the saved releases of the phases", CorruptState):
-            if isinstance(self.noise, SimulatedNoise):
-                self.noise = self.noise.at(int(arrays["noise_position"]))
-            released, posterior = arrays["released"], arrays["posterior"]
-            self.features = self.features.in_basis(arrays["eigenvalues"], arrays["psi"])
-            self._releases = self._calibrated()
+        released, posterior = arrays["released"], arrays["posterior"]
+        self.features = self.features.in_basis(arrays["eigenvalues"], arrays["psi"])
+        self._releases = self._calibrated()
         features = self.features.n_features
         drawn = released.ndim == 2 and released.dtype == np.int64 and len(released) <= len(self.phases)
         if not drawn or released.shape[1] != features or posterior.shape != (2, features):

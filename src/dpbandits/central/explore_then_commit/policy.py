@@ -43,13 +43,11 @@ from dpbandits.central.published_function import PublishedFunction
 from dpbandits.central.statement import explore_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
-from dpbandits.models import kernels
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy.coins import PublicCoins
+from dpbandits.policy import PublicCoins, RoundPolicy
 from dpbandits.privacy import definitions
-from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, words_of
@@ -152,15 +150,11 @@ class ExploreThenCommit(Configured, Held):
     """
 
     kind = config_type = "central.USCA"
-    config_label = "policy"
-    config_omits = frozenset({"ledger", "account"})
+    config_label, config_omits = RoundPolicy.config_label, RoundPolicy.config_omits
     config_parsers: ClassVar[Mapping[str, Any]] = {
-        "kernel": kernels.from_config,
+        **RoundPolicy.config_parsers,
         "contexts": ContextLaw.from_config,
         "actions": CellMeasure.from_config,
-        "reward_range": RewardRange.from_config,
-        "privacy": definitions.from_config,
-        "noise": noise_sources.from_config,
         "tuning": ExploreTuning.from_config,
     }
 

@@ -34,15 +34,13 @@ from dpbandits.central.published.printed import Formula, printed_scale
 from dpbandits.central.statement import tree_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.models import features as feature_maps
 from dpbandits.models.features import Features
 from dpbandits.policy import BasePolicy, best_choice
 from dpbandits.privacy import definitions
-from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT, BinaryTree, TreeRelease
 from dpbandits.state import State
 from dpbandits.state.ledger import Ledger
@@ -92,12 +90,7 @@ class Dubey2021(BasePolicy):
     kind = "central.published.Dubey2021"
     state_version = 2
     state_migrations: ClassVar[Migrations] = {1: _with_its_own_scale}
-    config_parsers: ClassVar[Mapping[str, Any]] = {
-        **BasePolicy.config_parsers,
-        "features": feature_maps.from_config,
-        "privacy": definitions.from_config,
-        "noise": noise_sources.from_config,
-    }
+    noise: NoiseSource
 
     def __init__(
         self,
@@ -316,7 +309,6 @@ class Dubey2021(BasePolicy):
         return super().to_config() | ({"horizon": None} if self.doubling else {})
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        position = self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
         return {
             "clock": self._clock,
             "open_nodes": self._open,
@@ -324,20 +316,12 @@ class Dubey2021(BasePolicy):
             "carried": self._carried,
             "carried_variance": np.array(self._carried_variance),
             "public": self._public,
-            "noise_position": np.array(position),
         }
 
     def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        try:
-            clock, carried = arrays["clock"], arrays["carried"]
-            opened, nodes = arrays["open_nodes"], arrays["released_nodes"]
-            public = arrays["public"]
-            variance, position = float(arrays["carried_variance"]), int(arrays["noise_position"])
-            if isinstance(self.noise, SimulatedNoise):
-                self.noise = self.noise.at(position)
-            release = self._release_of(int(clock[0]))
-        except (KeyError, TypeError, IndexError, InvalidParameter) as error:
-            raise CorruptState("the saved tree is incomplete") from error
+        clock, carried, public = arrays["clock"], arrays["carried"], arrays["public"]
+        opened, nodes = arrays["open_nodes"], arrays["released_nodes"]
+        variance, release = float(arrays["carried_variance"]), self._release_of(int(clock[0]))
         shape = (release.tree.levels, self._mechanism.size)
         arrays_fit = clock.shape == (3,) and opened.shape == nodes.shape == shape
         arrays_fit = arrays_fit and public.shape == self._public.shape

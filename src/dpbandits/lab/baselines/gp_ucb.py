@@ -7,7 +7,7 @@ horizons and as the reference that features are held against.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines.statement import no_privacy
-from dpbandits.models import features as feature_models
-from dpbandits.models import kernels
 from dpbandits.models.features import Features, mercer_or_given
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Kernel
@@ -106,10 +104,6 @@ class FeatureGPUCB(_Optimist):
     kind = "baselines.FeatureGPUCB"
     _model: FeatureGP
     config_omits = BasePolicy.config_omits | {"kernel", "n_features"}  # the features say it
-    config_parsers: ClassVar[Mapping[str, Any]] = {
-        **BasePolicy.config_parsers,
-        "features": feature_models.from_config,
-    }
 
     def __init__(
         self,
@@ -186,10 +180,6 @@ class ExactGPUCB(_Optimist):
 
     kind = "baselines.ExactGPUCB"
     _model: ExactGP
-    config_parsers: ClassVar[Mapping[str, Any]] = {
-        **BasePolicy.config_parsers,
-        "kernel": kernels.from_config,
-    }
 
     def __init__(
         self,
