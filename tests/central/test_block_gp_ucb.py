@@ -7,6 +7,7 @@ import dpbandits as dpb
 from dpbandits.central import GPBandit
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
+from internals.policy import book, drawn, posterior
 from tuning import built
 
 ARGUMENTS = {
@@ -111,7 +112,7 @@ def test_a_fit_that_failed_is_tried_again(monkeypatch):
         assert len(policy.released) == 0  # a release that is not used is not shown
     monkeypatch.undo()
     policy.ask(sets, user="late 0")
-    assert policy._posterior is not None
+    assert posterior(policy) is not None
     assert len(policy.released) == 1
 
 
@@ -124,13 +125,13 @@ def test_an_interrupt_after_the_release_still_closes_its_rounds(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(policy._book, "close", interrupt)
+    monkeypatch.setattr(book(policy), "close", interrupt)
     with pytest.raises(KeyboardInterrupt):
         policy.ask(np.full((1, 2), 0.5), user="next")
     monkeypatch.undo()
-    first = policy._released.copy()
+    first = drawn(policy).copy()
     policy.ask(np.full((1, 2), 0.5), user="next")
-    assert np.array_equal(policy._released, first)  # the same release, no new noise
+    assert np.array_equal(drawn(policy), first)  # the same release, no new noise
     assert policy.tell(late.id, 1.0).value == "late"
 
 

@@ -24,7 +24,7 @@ from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.calibration import gaussian_mu, membership_bound
-from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+from internals.dubey2021 import epoch_release, go_to_epoch, nodes, released_statistics, shifted_gram, weights
 
 SE = SquaredExponential(lengthscale=1.0)
 FEATURES = QuadratureFourierFeatures(kernel=SE, dim=2, nodes=4)
@@ -69,8 +69,7 @@ def drive(p, rounds):
 def test_without_noise_the_prefix_is_the_sum(rounds, horizon):
     p = policy(noise=Silence(0), horizon=horizon)
     actions, rewards = drive(p, rounds)
-    released = (p._carried + p._nodes.sum(axis=0)) * RELEASE_UNIT
-    gram, half = p._mechanism.from_coordinates(released)
+    gram, half = released_statistics(p)
     phi = FEATURES(actions)
     assert gram == pytest.approx(phi.T @ phi, abs=1e-4)
     assert 2 * half == pytest.approx(phi.T @ rewards, abs=1e-4)
@@ -106,22 +105,21 @@ def test_an_interrupted_release_is_done_again_and_loses_nobody(at, horizon):
         p.tell(decision.id, 1.0)
     assert cut == 1
     p.ask(candidates)
-    released = (p._carried + p._nodes.sum(axis=0)) * RELEASE_UNIT
     phi = FEATURES(np.array(actions))
-    assert p._mechanism.from_coordinates(released)[0] == pytest.approx(phi.T @ phi, abs=1e-4)
+    assert released_statistics(p)[0] == pytest.approx(phi.T @ phi, abs=1e-4)
 
 
 def test_a_fit_that_failed_is_tried_again(monkeypatch):
     p = policy(noise=Silence(0))
     decision = p.ask(DOMAIN.sample(2, np.random.default_rng(0)))
     p.tell(decision.id, 1.0)
-    before = p._weights.copy()
+    before = weights(p).copy()
     monkeypatch.setattr(p, "_fit", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         p.ask(DOMAIN.sample(2, np.random.default_rng(1)))
     monkeypatch.undo()
     p.ask(DOMAIN.sample(2, np.random.default_rng(1)))
-    assert not np.array_equal(p._weights, before)
+    assert not np.array_equal(weights(p), before)
 
 
 def test_the_radius_covers_the_function():
@@ -158,7 +156,7 @@ def test_the_shift_is_twice_the_bound_on_the_noise():
     m, levels = FEATURES.n_features, p.diagnostics()["levels"]
     tail = math.sqrt(2.0 * math.log(2.0 * 40 / 0.1))
     bound = math.sqrt(levels) * p.diagnostics()["node_noise_sd"] * (math.sqrt(2.0 * m) + tail)
-    smallest = np.linalg.eigvalsh(p._lower @ p._lower.T)[0]
+    smallest = np.linalg.eigvalsh(shifted_gram(p))[0]
     assert smallest == pytest.approx(2.0 * bound, rel=1e-6)
     rng = np.random.default_rng(0)
     for _ in range(200):
@@ -171,10 +169,7 @@ def test_doubling_carries_finished_epochs_on():
     p = policy(noise=Silence(0), horizon=None)
     actions, rewards = drive(p, 70)
     assert p.diagnostics()["epoch"] == 1
-    released = (p._carried + p._nodes.sum(axis=0)) * RELEASE_UNIT
-    assert 2 * p._mechanism.from_coordinates(released)[1] == pytest.approx(
-        FEATURES(actions).T @ rewards, abs=1e-4
-    )
+    assert 2 * released_statistics(p)[1] == pytest.approx(FEATURES(actions).T @ rewards, abs=1e-4)
     assert "double" in p.guarantee.explain()
 
 
@@ -190,7 +185,7 @@ def test_doubling_goes_on_after_a_restart(tmp_path):
         assert left.index == right.index
         one.tell(left.id, 1.0)
         other.tell(right.id, 1.0)
-    assert np.array_equal(one._nodes, other._nodes)
+    assert np.array_equal(nodes(one), nodes(other))
 
 
 def test_a_state_of_the_first_layout_goes_on_with_its_own_scale(tmp_path):
@@ -206,37 +201,37 @@ def test_a_state_of_the_first_layout_goes_on_with_its_own_scale(tmp_path):
         p = policy(noise=noise, cls=Layout1)
         noise.certificate = asked  # what such a policy's configuration said
         p.save(tmp_path / asked)
-        written[asked] = p._epoch_release.sigma
+        written[asked] = epoch_release(p).sigma
         again = Dubey2021.load(tmp_path / asked)
-        assert again._epoch_release.sigma == written[asked]
+        assert epoch_release(again).sigma == written[asked]
         assert again.guarantee.certificate == p.guarantee.certificate
-    assert policy(noise=SecureNoise())._epoch_release.sigma < 0.94 * written["concentrated"]
+    assert epoch_release(policy(noise=SecureNoise())).sigma < 0.94 * written["concentrated"]
 
 
 def test_one_user_moves_all_nodes_by_at_most_the_sensitivity():
     """Two runs without noise that differ in one user's reward, or in whether it came."""
     target = 5
 
-    def nodes(reward):
+    def run(reward):
         p = policy(noise=Silence(0), horizon=16)
         seen = []
         for t in range(16):
             decision = p.ask(DOMAIN.sample(1, np.random.default_rng(t)))
-            seen.append(p._nodes.copy())
+            seen.append(nodes(p).copy())
             if t == target and reward is None:
                 p.abandon(decision.id)
             else:
                 p.tell(decision.id, reward if t == target else 0.5)
         return p, np.array(seen)
 
-    whole, first = nodes(1.0)
+    whole, first = run(1.0)
     for reward in (0.0, None):
-        _, second = nodes(reward)
+        _, second = run(reward)
         moved = 0.0
         for t in range(1, 16):  # every node once: when it was released
             level = (t & -t).bit_length() - 1
             moved += float(((first[t, level] - second[t, level]).astype(float) ** 2).sum())
-        assert 0.0 < math.sqrt(moved) <= whole._epoch_release.sensitivity
+        assert 0.0 < math.sqrt(moved) <= epoch_release(whole).sensitivity
 
 
 def test_noise_of_a_prefix_is_popcount_nodes():
@@ -248,7 +243,7 @@ def test_noise_of_a_prefix_is_popcount_nodes():
         for _ in range(7):
             p.abandon(p.ask(DOMAIN.sample(3, rng)).id)
         p.ask(DOMAIN.sample(3, rng))
-        draws.append(p._nodes.sum(axis=0) / p._epoch_release.sigma)
+        draws.append(nodes(p).sum(axis=0) / epoch_release(p).sigma)
     assert np.mean(np.concatenate(draws) ** 2) == pytest.approx(3.0, abs=7 * 3 * math.sqrt(2 / 1404))
 
 
@@ -296,7 +291,7 @@ class TestPrintedConstants:
             acknowledge_broken=True,
         )
         first = p.guarantee.explain()
-        p._epoch_release = p._release_of(5)
+        go_to_epoch(p, 5)
         assert p.guarantee.status == "broken"
         assert p.guarantee.explain() == first
 

@@ -18,6 +18,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.state import MemoryLedger
+from internals.policy import drawn, explores, phase_mechanisms
 from tuning import built
 
 T = 3000
@@ -88,25 +89,25 @@ def test_one_user_moves_nobody_elses_choice_except_through_one_release():
     changed = (100, 0.95, 0.0)
     one, other = build(), build()
     first, second = drive(one, 0, 1200), drive(other, 0, 1200, change=changed)
-    explored = one._explores(0, 1200)
+    explored = explores(one, 0, 1200)
     assert np.array_equal(first[explored], second[explored])
     assert np.array_equal(first[:300], second[:300])
-    difference = (one._released - other._released).astype(float)
-    mechanism = one._releases[0]
+    difference = (drawn(one) - drawn(other)).astype(float)
+    mechanism = phase_mechanisms(one)[0]
     assert 0.0 < np.linalg.norm(difference[0]) <= mechanism.sensitivity
     one.ask([0.5])
     other.ask([0.5])
-    assert np.array_equal(one._released[1], other._released[1])  # same noise, other people
+    assert np.array_equal(drawn(one)[1], drawn(other)[1])  # same noise, other people
 
 
 def test_a_round_that_acts_contributes_nothing():
     one, other = build(), build()
     drive(one, 0, 1200)
-    acting = int(np.flatnonzero(~one._explores(300, 1200))[0]) + 300
+    acting = int(np.flatnonzero(~explores(one, 300, 1200))[0]) + 300
     drive(other, 0, 1200, change=(acting, 0.01, 0.0))
     one.ask([0.5])
     other.ask([0.5])
-    assert np.array_equal(one._released, other._released)
+    assert np.array_equal(drawn(one), drawn(other))
 
 
 def test_missing_rewards_shift_nobody():
@@ -123,8 +124,8 @@ def test_missing_rewards_shift_nobody():
             other.abandon(batch.ids[20])
     one.ask([0.5])
     other.ask([0.5])
-    distance = np.linalg.norm((one._released - other._released).astype(float))
-    assert 0.0 < distance <= one._releases[0].sensitivity / 2 * (1 + 1e-9)
+    distance = np.linalg.norm((drawn(one) - drawn(other)).astype(float))
+    assert 0.0 < distance <= phase_mechanisms(one)[0].sensitivity / 2 * (1 + 1e-9)
 
 
 def test_restored_runs_go_on_bit_for_bit(tmp_path):
@@ -135,7 +136,7 @@ def test_restored_runs_go_on_bit_for_bit(tmp_path):
     second = PhasedExploreThenCommit.load(tmp_path / "state")
     assert np.array_equal(np.concatenate([begun, drive(second, 700, 1500)]), expected)
     third = PhasedExploreThenCommit.load(tmp_path / "state")  # written at the second release
-    assert np.array_equal(third._released, whole._released)
+    assert np.array_equal(drawn(third), drawn(whole))
     assert third.published.mean.tobytes() == whole.published.mean.tobytes()
 
 
@@ -187,8 +188,8 @@ def test_propensities_and_guarantee_are_stated():
 
 def test_several_rounds_a_user_multiply_the_noise():
     single, double = build(), build(privacy=JointDP(epsilon=2.0, delta=1e-6, rounds_per_user=2))
-    ratio = double._releases[0].sensitivity / single._releases[0].sensitivity
-    assert double._releases[0].rounds_per_user == 2
+    ratio = phase_mechanisms(double)[0].sensitivity / phase_mechanisms(single)[0].sensitivity
+    assert phase_mechanisms(double)[0].rounds_per_user == 2
     assert ratio > 1.2
 
 

@@ -21,6 +21,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger
+from internals.explore_then_commit import cells, published_tables, sums
 from tuning import built
 
 T = 4000
@@ -107,7 +108,7 @@ def test_any_split_into_shards_gives_the_same_bits(tmp_path):
         shard.learn(contexts[part], actions[part], rewards[part])
         shard.save(tmp_path / "shard")
         split.merge(split.shard().load_sums(tmp_path / "shard"))
-    assert np.array_equal(whole._shard.cells.sums, split._shard.cells.sums)
+    assert np.array_equal(sums(whole), sums(split))
     for context in (0.1, 0.6):
         assert whole.answer([context]).index == split.answer([context]).index
     first, second = whole.publish(), split.publish()
@@ -161,7 +162,7 @@ def test_units_are_counted_over_calls_and_shards():
     shard = usca.shard()
     shard.learn(contexts[2:4], actions[2:4], rewards[2:4], users=["ann", "cyd"])
     usca.merge(shard)
-    before = usca._shard.cells.sums.copy()
+    before = sums(usca).copy()
     with pytest.raises(ContributionExceeded) as caught:
         usca.learn(contexts[4:5], actions[4:5], rewards[4:5], users=["ann"])
     assert "ann" not in str(caught.value)
@@ -173,7 +174,7 @@ def test_units_are_counted_over_calls_and_shards():
         usca.learn(contexts[:3], actions[:3], rewards[:3], users=["dan"] * 3)
     with pytest.raises(InvalidData):
         usca.learn(contexts[:1], actions[:1], rewards[:1])
-    assert np.array_equal(usca._shard.cells.sums, before)
+    assert np.array_equal(sums(usca), before)
     with pytest.raises(InvalidData):
         build().learn(contexts[:1], actions[:1], rewards[:1], users=["ann"])
 
@@ -228,8 +229,8 @@ def test_bad_rows_are_refused_and_change_nothing(change, error):
         usca.learn(row.pop("contexts"), row.pop("actions"), row.pop("rewards"), **row)
     for secret in ("0.123456", "0.654321", "1.5", "1.1"):
         assert secret not in str(caught.value)
-    assert not usca._shard.cells.sums.any()
-    assert usca._shard.cells.rounds == 0
+    assert not sums(usca).any()
+    assert cells(usca).rounds == 0
 
 
 @pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
@@ -331,9 +332,9 @@ def test_foreign_shards_and_files_are_refused(tmp_path):
 def test_reprs_and_diagnostics_hold_no_data():
     usca = build()
     usca.learn([0.5] * 3, [3] * 3, [0.987654321] * 3)
-    shown = repr(usca) + repr(usca.shard()) + repr(usca._shard.cells) + str(usca.diagnostics())
+    shown = repr(usca) + repr(usca.shard()) + repr(cells(usca)) + str(usca.diagnostics())
     assert "987" not in shown
-    assert str(int(usca._shard.cells.sums.max())) not in shown
+    assert str(int(sums(usca).max())) not in shown
 
 
 def test_exploration_is_public_and_keyed_by_the_row():
@@ -375,9 +376,9 @@ def test_a_release_that_could_not_be_saved_does_not_leave_and_is_not_drawn_again
         broken.setattr("dpbandits.state.holder.StateStore.commit", full_disk)
         with pytest.raises(OSError, match="no space"):
             usca.publish()
-    drawn = usca._released[0].copy()
+    drawn = published_tables(usca)[0].copy()
     policy = usca.publish()
-    assert np.array_equal(usca._released[0], drawn)
+    assert np.array_equal(published_tables(usca)[0], drawn)
     assert np.array_equal(policy.mean, drawn)
     assert np.array_equal(ExploreThenCommit.load(tmp_path / "state").publish().mean, policy.mean)
 

@@ -30,6 +30,8 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger, store
+from internals.explore_then_commit import published_tables, rules_caps, sums
+from internals.policy import book, drawn, explores, phase_mechanisms, posterior
 from tuning import built
 
 CONTEXTS = CellMeasure.uniform(low=0, high=1, cells=6)
@@ -84,12 +86,12 @@ def test_no_propensity_moves_a_cell_beyond_its_cap(reward, chance):
     """0 * inf is not a number, which astype(int64) made -2^63."""
     usca = build()
     usca.learn([0.1], [3], [reward], propensities=[chance])
-    sums = usca._shard.cells.sums
-    assert (np.abs(sums) <= usca.calibration.caps).all()
-    assert (sums.min() >= 0) == (reward >= 0.5)
+    kept = sums(usca)
+    assert (np.abs(kept) <= usca.calibration.caps).all()
+    assert (kept.min() >= 0) == (reward >= 0.5)
     nobody = build(bound=1e-320, actions=ACTIONS.with_weights([0, 1, 1, 1, 1, 1, 1]))
     nobody.learn([0.1], [0], [reward], propensities=[chance])
-    assert not nobody._shard.cells.sums.any()
+    assert not sums(nobody).any()
 
 
 def test_sums_refuse_what_is_no_number_and_what_is_too_large():
@@ -120,11 +122,11 @@ def test_an_interrupted_learn_counts_nothing(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         usca.learn(contexts, actions, rewards, users=units)
     monkeypatch.undo()
-    assert not usca._shard.cells.sums.any()
+    assert not sums(usca).any()
     usca.learn(contexts, actions, rewards, users=units)
     whole = build(user_ids=True)
     whole.learn(contexts, actions, rewards, users=units)
-    assert np.array_equal(usca._shard.cells.sums, whole._shard.cells.sums)
+    assert np.array_equal(sums(usca), sums(whole))
 
 
 @pytest.mark.parametrize(
@@ -169,19 +171,19 @@ def test_a_shard_counts_once(tmp_path):
     with pytest.raises(ContributionExceeded):
         shard.merge(shard)
     usca.merge(outer)
-    once = usca._shard.cells.sums.copy()
+    once = sums(usca).copy()
     shard.learn([0.1], [3], [1.0])
     for again in (outer, shard, twin, usca.shard().load_sums(tmp_path / "shard")):
         with pytest.raises(ContributionExceeded, match="merged before"):
             usca.merge(again)
-    assert np.array_equal(usca._shard.cells.sums, once)
+    assert np.array_equal(sums(usca), once)
     usca.save(tmp_path / "state")
     with pytest.raises(ContributionExceeded):
         ExploreThenCommit.load(tmp_path / "state").merge(usca.shard().load_sums(tmp_path / "shard"))
     fresh = usca.shard()
     fresh.learn([0.1] * 3, [3] * 3, [1.0] * 3)
     usca.merge(fresh)
-    assert np.array_equal(usca._shard.cells.sums, 2 * once)
+    assert np.array_equal(sums(usca), 2 * once)
 
 
 # -- the law of contexts -----------------------------------------------------------------------------------
@@ -302,7 +304,7 @@ def test_phases_go_on_with_the_same_function_on_another_machine(tmp_path, monkey
         batch = policy.ask_batch(contexts)
         policy.tell_batch(batch.ids, 1.0 - (batch.actions[:, 0] - contexts) ** 2)
         policy.ask([0.5])
-    assert np.array_equal(restored._released, whole._released)
+    assert np.array_equal(drawn(restored), drawn(whole))
     assert restored.published.mean.tobytes() == whole.published.mean.tobytes()
 
 
@@ -316,16 +318,16 @@ def test_sensitivities_after_a_restart_are_those_of_the_caps_that_rows_were_cut_
     monkeypatch.undo()
     restored = ExploreThenCommit.load(tmp_path / "state")
     assert np.array_equal(restored.calibration.caps, wide.calibration.caps)
-    assert np.array_equal(restored._rules.caps, wide.calibration.caps)
+    assert np.array_equal(rules_caps(restored), wide.calibration.caps)
     assert (
         restored.calibration.release.sensitivity
         == wide.calibration.release.sensitivity
         > usca.calibration.release.sensitivity
     )
-    sums = restored._shard.cells.sums[0]
+    kept = sums(restored)[0]
     assert (
-        restored.calibration.scores(restored.calibration.answers, 2, sums)[1]
-        == (wide.calibration.scores(wide.calibration.answers, 2, sums)[1])
+        restored.calibration.scores(restored.calibration.answers, 2, kept)[1]
+        == (wide.calibration.scores(wide.calibration.answers, 2, kept)[1])
     )
     shard = restored.shard()
     shard.learn(*rows(10))
@@ -390,7 +392,7 @@ def test_a_context_where_all_actions_are_alike_is_answered_at_random():
     flat = type(estimator)(estimator.features, 7, 3000, estimator.ridge)
     flat.__dict__["scaled"] = np.ones((42, 3))
     plan = usca_uses.replace(usca.calibration.answers, estimator=flat)
-    scores, span = usca.calibration.scores(plan, 0, usca._shard.cells.sums[0])
+    scores, span = usca.calibration.scores(plan, 0, sums(usca)[0])
     assert (scores == 0).all()
     assert span == 1
 
@@ -398,12 +400,12 @@ def test_a_context_where_all_actions_are_alike_is_answered_at_random():
 def test_propensities_of_phases_are_those_that_actions_were_drawn_with():
     policy = build_phased()
     first = policy.ask_batch(np.full(200, 0.3))
-    assert not policy._explores(0, 200).all()
+    assert not explores(policy, 0, 200).all()
     assert np.allclose(first.propensities, 1 / 7)
     policy.ask_batch(np.full(200, 0.3))  # the release is made at the next ask
     later = policy.ask_batch(np.full(200, 0.3))
-    explores = policy._explores(400, 600)
-    assert np.allclose(later.propensities, np.where(explores, 1 / 7, 1.0))
+    exploring = explores(policy, 400, 600)
+    assert np.allclose(later.propensities, np.where(exploring, 1 / 7, 1.0))
 
 
 def test_phased_guarantee_speaks_of_phases():
@@ -476,8 +478,8 @@ def test_whoever_dies_while_committing_has_spent_what_left_and_releases_once(
             with pytest.raises(Died):
                 usca.answer([0.5]) if spend == "answer" else usca.publish()
         dead, usca = usca, ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town")
-        if usca._released is not None:  # witnessed: this one and no other
-            assert np.array_equal(usca._released, dead._released)
+        if published_tables(usca) is not None:  # witnessed: this one and no other
+            assert np.array_equal(published_tables(usca), published_tables(dead))
         spent = float(ledger.balance("town").spent_epsilon)
         number = usca.answer([0.5]).number
         assert float(ledger.balance("town").spent_epsilon) >= max(spent, 0.5 * number)
@@ -495,7 +497,7 @@ def test_an_interrupted_phase_never_reaches_the_posterior_twice(monkeypatch, whe
     contexts, _, _ = rows(300)
     batch = policy.ask_batch(contexts)
     policy.tell_batch(batch.ids, 1.0 - (batch.actions[:, 0] - contexts) ** 2)
-    prior = policy._posterior.variance
+    prior = posterior(policy).variance
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -506,16 +508,16 @@ def test_an_interrupted_phase_never_reaches_the_posterior_twice(monkeypatch, whe
         elif where == "vstack":
             broken.setattr(phased_usca.np, "vstack", interrupted)
         else:
-            broken.setattr(policy._book, "close", interrupted)
+            broken.setattr(book(policy), "close", interrupted)
         with pytest.raises(KeyboardInterrupt):
             policy.ask([0.5])
     assert policy.published is None
     policy.ask([0.5])
-    mechanism = policy._releases[0]
-    once = mechanism.update(CoefficientPosterior(np.zeros_like(prior), prior), policy._released[0])
+    mechanism = phase_mechanisms(policy)[0]
+    once = mechanism.update(CoefficientPosterior(np.zeros_like(prior), prior), drawn(policy)[0])
     assert policy.released == 1
-    assert np.array_equal(policy._posterior.mean, once.mean)
-    assert np.array_equal(policy._posterior.variance, once.variance)
+    assert np.array_equal(posterior(policy).mean, once.mean)
+    assert np.array_equal(posterior(policy).variance, once.variance)
 
 
 @pytest.mark.parametrize("make", [build, build_phased])

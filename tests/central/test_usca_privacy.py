@@ -18,6 +18,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.privacy.selection import largest_log_ratio, permute_and_flip_law
+from internals.explore_then_commit import integer_features
 from tuning import built
 
 KERNELS = {
@@ -105,7 +106,7 @@ def test_no_pair_of_rows_moves_scores_by_more_than_the_range(rounds):
 def test_release_moves_by_at_most_its_sensitivity_and_reaches_it():
     usca = build(KERNELS["squared exponential"], delta=1e-6, rounds=2)
     mechanism = usca.calibration.release
-    vectors = mechanism._integers[0]
+    vectors = integer_features(mechanism)
     moves = usca.calibration.caps[0][:, None] * vectors  # a row at its cap
     norms = np.linalg.norm(moves, axis=1)
     assert 2 * 2 * norms.max() <= mechanism.sensitivity

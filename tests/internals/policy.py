@@ -1,0 +1,123 @@
+"""The inside of a central policy, for tests that nothing of it shows and that it is what it must be."""
+
+import hashlib
+
+import numpy as np
+
+from dpbandits.policy import PublicCoins
+
+__all__ = [
+    "book",
+    "drawn",
+    "explores",
+    "fingerprint",
+    "kept_nodes",
+    "kept_phases",
+    "lineage",
+    "mechanism",
+    "phase_mechanisms",
+    "posterior",
+    "raw_sums",
+    "row_sums",
+    "spy_on_coins",
+    "store",
+    "turn",
+]
+
+
+def book(policy):
+    """Who asked, what they were answered and what they told; to check that its repr shows none of it."""
+    return policy._book
+
+
+def fingerprint(policy):
+    """Everything that would be saved, hashed: equal before and after whatever must change nothing."""
+    position = policy._holder.position
+    arrays = policy._state("lineage", position).arrays
+    digest = hashlib.sha256(repr((position, sorted(arrays))).encode())
+    for name in sorted(arrays):
+        digest.update(repr((name, arrays[name].shape, str(arrays[name].dtype))).encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
+def lineage(policy):
+    """The random name of this life, to be taken out of texts that are compared."""
+    return policy._holder.lineage
+
+
+def raw_sums(policy):
+    """(blocks, D) integers before any noise, to check what one user moves in them."""
+    return policy._raw_sums
+
+
+def drawn(policy):
+    """Releases that were drawn, whether or not they are durable and have left."""
+    return policy._released
+
+
+def mechanism(policy):
+    """What adds the noise of a policy that releases in blocks."""
+    return policy._mechanism
+
+
+def phase_mechanisms(policy):
+    """What adds the noise of each phase of `PhasedExploreThenCommit`."""
+    return policy._releases
+
+
+def explores(policy, start, stop):
+    """(stop - start,) whether a round of a phase explores, which public coins decide."""
+    return policy._explores(start, stop)
+
+
+def posterior(policy):
+    """What answers come from; None where nothing was released."""
+    return policy._posterior
+
+
+def row_sums(policy):
+    """The sums of `ExploreThenCommit` that rows were added to."""
+    return policy._shard
+
+
+def store(policy):
+    """Where the state is kept, to make its disk fail."""
+    return policy._holder._store
+
+
+def turn(policy):
+    """Hold the policy's lock, as a thread does that learns or answers."""
+    return policy._holder.turn()
+
+
+def kept_nodes(policy):
+    """(round, nodes of Dubey2021's present tree by level) that are durable; no nodes before they are."""
+    if policy._rounds_out > policy._settled:  # drawn, and not yet on disk: nothing of it has left
+        return int(policy._clock[2]), []
+    return int(policy._clock[2]), list(policy._nodes)
+
+
+def kept_phases(policy):
+    """Releases of `PhasedExploreThenCommit` that are durable."""
+    return policy._released[: (0, *policy.phases).index(policy._settled)]
+
+
+class _SpyingCoins(PublicCoins):
+    """Public coins that remember every draw by (purpose, round)."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.seen = {}
+
+    def uniform(self, purpose, start, stop, draws):
+        values = super().uniform(purpose, start, stop, draws)
+        for offset, row in enumerate(values):
+            self.seen[purpose, start + offset] = row.tobytes()
+        return values
+
+
+def spy_on_coins(policy):
+    """From now on, every public draw by (purpose, round), in the dictionary that is returned."""
+    policy._coins = _SpyingCoins(policy.seed)
+    return policy._coins.seen
