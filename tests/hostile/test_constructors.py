@@ -86,6 +86,7 @@ ELSEWHERE = {
         "BasePolicy",
         "Decision",
         "DecisionBatch",
+        "KeptPolicy",
         "Policy",
         "Receipt",
         "RoundPolicy",

@@ -388,7 +388,7 @@ class GPBandit(BasePolicy):
         self._public_data = (gram, vector)
         self._fit()
 
-    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+    def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         gram, vector = self._public_data or (np.zeros((0, 0)), np.zeros(0))
         return {
             "raw_sums": self._raw_sums,
@@ -398,7 +398,7 @@ class GPBandit(BasePolicy):
             "public_vector": vector,
         }
 
-    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         raw_sums, released, grams = arrays["raw_sums"], arrays["released"], arrays["grams"]
         gram, vector = arrays["public_gram"], arrays["public_vector"]
         m, size = self.features.n_features, self._mechanism.mechanism.size

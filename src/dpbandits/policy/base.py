@@ -33,26 +33,14 @@ from dpbandits.state.holder import Held, Holder, in_turn, saved_state
 from dpbandits.state.ledger import Ledger
 from dpbandits.state.migration import Migrations
 
-__all__ = ["BasePolicy", "RoundPolicy"]
+__all__ = ["BasePolicy", "KeptPolicy", "RoundPolicy"]
 
 
-class RoundPolicy(Configured, Held, ABC):
-    """What is asked and told round by round, whatever a question looks like.
+class KeptPolicy(Configured, Held, ABC):
+    """What promises, is configured, saved and taken up again.
 
     Calls from several threads take turns: two of them must not release one block, or count one user,
     twice. For the same reason a policy cannot be copied or pickled, and a forked child cannot ask.
-
-    Args:
-        dim: columns of what the book keeps of a choice.
-        reward_range: public (low, high) of rewards.
-        horizon: most rounds that may be asked, or None where no noise depends on it.
-        rounds_per_user: rounds one user may take part in, or None for no bound.
-        user_ids: whether asks name their user; without ids the bound on rounds per user is an
-            unchecked assumption of the guarantee.
-        clip: clip rewards into `reward_range` instead of refusing those outside.
-        seed: public randomness.
-        ledger, account: where the guarantee is charged before the first answer, and the witness that
-            only one copy of a saved state goes on; both or neither.
     """
 
     kind: ClassVar[str]
@@ -72,12 +60,123 @@ class RoundPolicy(Configured, Held, ABC):
     state_version: ClassVar[int] = 1
     state_migrations: ClassVar[Migrations] = {}
     """Steps from older layouts of this policy's state; see `dpbandits.state.migration`."""
-    _charged_as: ClassVar[str | None] = None
-    """Purpose of the one charge: part of its id, which a state of any age repeats."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         cls.config_type = getattr(cls, "kind", "")
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What is promised, and on which assumptions."""
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Everything that cannot be rebuilt from the configuration: secret."""
+
+    @abstractmethod
+    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Take over what `_arrays` wrote; whatever is missing or of another kind may raise as it does."""
+
+    @in_turn
+    def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
+        """Write the whole state to `path`, and keep it current there at every release from now on.
+
+        The file holds raw statistics: it is written with mode 0600 and must be kept as the data is, unless
+        it is sealed with a `key`. After a failure see `dpbandits.state.holder.Holder.save`.
+        """
+        self._holder.save(path, key=key)
+
+    def _state(self, lineage: str, position: int) -> State:
+        arrays = self._arrays()
+        if self.noise is not None:
+            drawn = self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
+            arrays["noise_position"] = np.array(drawn)
+        return State(
+            kind=self.kind,
+            version=self.state_version,
+            lineage=lineage,
+            position=position,
+            public={"config": self.to_config()},
+            arrays={name: array.copy() for name, array in arrays.items()},
+        )
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], **runtime: Any) -> Self:
+        """Build the policy that `to_config` described.
+
+        Args:
+            config: from `to_config`.
+            **runtime: what a configuration does not hold (ledger=, account=), or replaces in it (noise=).
+        """
+        with reading(f"a configuration of {cls.kind}"):
+            return cls(**(cls.arguments(config) | runtime))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+        adopt: bool = False,
+        key: StateKey | None = None,
+        **runtime: Any,
+    ) -> Self:
+        """Take up a saved policy where it stood.
+
+        Args:
+            path: where it was saved.
+            ledger: the witness, which must have seen this lineage before.
+            account: pays, where the state was saved before it was paid for.
+            adopt: let the ledger take on a state that was saved without one; that no other copy has gone
+                on is then yours to know.
+            key: that it was saved with.
+            **runtime: as in `from_config`.
+
+        Raises:
+            ForkedState: the ledger has seen this lineage go further than this copy.
+            CorruptState, IncompatibleState: the file is torn, or another object's or version's.
+        """
+        saved = saved_state(
+            path,
+            kind=cls.kind,
+            version=cls.state_version,
+            steps=cls.state_migrations,
+            ledger=ledger,
+            key=key,
+            adopt=adopt,
+        )
+        try:
+            policy = cls.from_config(saved.state.public["config"], **runtime)
+        except (KeyError, InvalidParameter) as error:
+            raise CorruptState("the saved configuration cannot be read") from error
+        policy._holder.take_up(saved, account=account)
+        with reading("what a policy saved", CorruptState):
+            if isinstance(policy.noise, SimulatedNoise):
+                policy.noise = policy.noise.at(int(saved.state.arrays["noise_position"]))
+            policy._restore(saved.state.arrays)
+        return policy
+
+
+class RoundPolicy(KeptPolicy):
+    """What is asked and told round by round, whatever a question looks like.
+
+    Args:
+        dim: columns of what the book keeps of a choice.
+        reward_range: public (low, high) of rewards.
+        horizon: most rounds that may be asked, or None where no noise depends on it.
+        rounds_per_user: rounds one user may take part in, or None for no bound.
+        user_ids: whether asks name their user; without ids the bound on rounds per user is an
+            unchecked assumption of the guarantee.
+        clip: clip rewards into `reward_range` instead of refusing those outside.
+        seed: public randomness.
+        ledger, account: where the guarantee is charged before the first answer, and the witness that
+            only one copy of a saved state goes on; both or neither.
+    """
+
+    _charged_as: ClassVar[str | None] = None
+    """Purpose of the one charge: part of its id, which a state of any age repeats."""
 
     def __init__(
         self,
@@ -118,11 +217,6 @@ class RoundPolicy(Configured, Held, ABC):
 
     # -- what a policy defines ------------------------------------------------------------------
 
-    @property
-    @abstractmethod
-    def guarantee(self) -> Guarantee:
-        """What is promised, and on which assumptions."""
-
     def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
         """Rewards (k,), validated and clipped, arrived for rounds (k,) with actions (k, d)."""
 
@@ -141,12 +235,12 @@ class RoundPolicy(Configured, Held, ABC):
     def _fit(self) -> None:
         """Learn from everything that has been released."""
 
-    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+    def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Arrays to save beside the book's."""
         return {}
 
-    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Take over what `_arrays` wrote."""
+    def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Take over what `_own_arrays` wrote."""
 
     # -- answering and telling ------------------------------------------------------------------
 
@@ -215,90 +309,20 @@ class RoundPolicy(Configured, Held, ABC):
         self._charged = True
 
     @in_turn
-    def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
-        """Write the whole state to `path`, and keep it current there at every release from now on.
-
-        The file holds raw statistics: it is written with mode 0600 and must be kept as the data is, unless
-        it is sealed with a `key`. After a failure see `dpbandits.state.holder.Holder.save`.
-        """
+    def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:  # noqa: D102
         self._charge()  # whoever loads the state need not know the account
-        self._holder.save(path, key=key)
+        super().save(path, key=key)
 
-    def _state(self, lineage: str, position: int) -> State:
-        arrays = {**self._book.state_arrays(), **self._arrays()}
-        if self.noise is not None:
-            drawn = self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
-            arrays["noise_position"] = np.array(drawn)
-        return State(
-            kind=self.kind,
-            version=self.state_version,
-            lineage=lineage,
-            position=position,
-            public={"config": self.to_config()},
-            arrays={name: array.copy() for name, array in arrays.items()},
-        )
+    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        return {**self._book.state_arrays(), **self._own_arrays()}
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], **runtime: Any) -> Self:
-        """Build the policy that `to_config` described.
-
-        Args:
-            config: from `to_config`.
-            **runtime: what a configuration does not hold (ledger=, account=), or replaces in it (noise=).
-        """
-        with reading(f"a configuration of {cls.kind}"):
-            return cls(**(cls.arguments(config) | runtime))
-
-    @classmethod
-    def load(
-        cls,
-        path: str | PathLike[str],
-        *,
-        ledger: Ledger | None = None,
-        account: str | None = None,
-        adopt: bool = False,
-        key: StateKey | None = None,
-        **runtime: Any,
-    ) -> Self:
-        """Take up a saved policy where it stood.
-
-        Args:
-            path: where it was saved.
-            ledger: the witness, which must have seen this lineage before.
-            account: pays, where the state was saved before it was paid for.
-            adopt: let the ledger take on a state that was saved without one; that no other copy has gone
-                on is then yours to know.
-            key: that it was saved with.
-            **runtime: as in `from_config`.
-
-        Raises:
-            ForkedState: the ledger has seen this lineage go further than this copy.
-            CorruptState, IncompatibleState: the file is torn, or another object's or version's.
-        """
-        saved = saved_state(
-            path,
-            kind=cls.kind,
-            version=cls.state_version,
-            steps=cls.state_migrations,
-            ledger=ledger,
-            key=key,
-            adopt=adopt,
-        )
-        try:
-            policy = cls.from_config(saved.state.public["config"], **runtime)
-        except (KeyError, InvalidParameter) as error:
-            raise CorruptState("the saved configuration cannot be read") from error
-        policy._holder.take_up(saved, account=account)
-        policy._book = policy._new_book()
-        policy._book.restore(saved.state.arrays)
-        with reading("what a policy saved", CorruptState):
-            if isinstance(policy.noise, SimulatedNoise):
-                policy.noise = policy.noise.at(int(saved.state.arrays["noise_position"]))
-            policy._restore(saved.state.arrays)
-        policy._settled = policy._rounds_out
-        policy._book.close(policy._settled)
-        policy._fit()
-        return policy
+    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self._book = self._new_book()
+        self._book.restore(arrays)
+        self._restore_own(arrays)
+        self._settled = self._rounds_out
+        self._book.close(self._settled)
+        self._fit()
 
 
 class BasePolicy(RoundPolicy):

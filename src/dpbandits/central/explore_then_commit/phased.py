@@ -312,7 +312,7 @@ class PhasedExploreThenCommit(RoundPolicy):
         """Constructor arguments of a configuration, also of layout 2."""
         return super().arguments(_FLAT.present(config))
 
-    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+    def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         return {
             "released": self._released,
             # releases are coefficients in this basis, and another process may find another one
@@ -321,7 +321,7 @@ class PhasedExploreThenCommit(RoundPolicy):
             "posterior": np.stack([self._posterior.mean, self._posterior.variance]),
         }
 
-    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         released, posterior = arrays["released"], arrays["posterior"]
         self.features = self.features.in_basis(arrays["eigenvalues"], arrays["psi"])
         self._releases = self._calibrated()

@@ -26,7 +26,6 @@ from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._config import Configured
-from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.explore_then_commit.calibration import (
     Budget,
@@ -46,20 +45,18 @@ from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy import PublicCoins, RoundPolicy
+from dpbandits.policy import KeptPolicy, PublicCoins
 from dpbandits.privacy import definitions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, words_of
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
 from dpbandits.privacy.selection import permute_and_flip
-from dpbandits.state import State, StateKey
-from dpbandits.state.holder import Held, Holder, in_turn, saved_state
+from dpbandits.state.holder import Holder, in_turn
 from dpbandits.state.ledger import Ledger
 
 __all__ = ["Answer", "ExploreThenCommit", "ExploreTuning", "NothingToLearn"]
 
 _ANSWER_STREAM = 7_000
-_STATE_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ _FLAT = FlatLayout(
 )
 
 
-class ExploreThenCommit(Configured, Held):
+class ExploreThenCommit(KeptPolicy):
     """Pure-epsilon kernel bandit: explore by public coins, learn sums, answer or publish.
 
     Args:
@@ -149,10 +146,12 @@ class ExploreThenCommit(Configured, Held):
         [0.0]
     """
 
-    kind = config_type = "central.USCA"
-    config_label, config_omits = RoundPolicy.config_label, RoundPolicy.config_omits
+    kind = "central.USCA"
+    noise: NoiseSource
+    state_version = 3
+    state_migrations = _FLAT.migrations
     config_parsers: ClassVar[Mapping[str, Any]] = {
-        **RoundPolicy.config_parsers,
+        **KeptPolicy.config_parsers,
         "contexts": ContextLaw.from_config,
         "actions": CellMeasure.from_config,
         "tuning": ExploreTuning.from_config,
@@ -366,74 +365,33 @@ class ExploreThenCommit(Configured, Held):
         """Constructor arguments of a configuration, also of layout 2."""
         return super().arguments(_FLAT.present(config))
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], **runtime: Any) -> Self:
-        """Build what `to_config` described; `runtime` passes noise=, ledger=, account=."""
-        with reading(f"a configuration of {cls.kind}"):
-            return cls(**(cls.arguments(config) | runtime))
-
-    @in_turn
-    def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
-        """Write the whole state, mode 0600, and keep it current at every answer and release from now on.
-
-        With a `key` what is written is sealed.
-        """
-        self._holder.save(path, key=key)
-
-    def _state(self, lineage: str, position: int) -> State:
-        noise, none = self.noise, np.zeros((0, 0))
+    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        none = np.zeros((0, 0))
         mean, sd = (none, none) if self._released is None else self._released
-        return State(
-            kind=self.kind,
-            version=_STATE_VERSION,
-            lineage=lineage,
-            position=position,
-            public={"config": self.to_config()},
-            arrays={
-                **self._shard.arrays(),
-                "answered": np.array(self._answered),
-                # tables and not coefficients: eigenfunctions may turn out otherwise in another process
-                "released_mean": mean.copy(),
-                "released_sd": sd.copy(),
-                "noise_position": np.array(noise.position if isinstance(noise, SimulatedNoise) else 0),
-            },
-        )
+        return {
+            **self._shard.arrays(),
+            "answered": np.array(self._answered),
+            # tables and not coefficients: eigenfunctions may turn out otherwise in another process
+            "released_mean": mean,
+            "released_sd": sd,
+        }
+
+    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        answered, released = int(arrays["answered"]), (arrays["released_mean"], arrays["released_sd"])
+        sizes = ((0, 0), (self.actions.size, self.contexts.measure.size))
+        fits = released[0].shape == released[1].shape in sizes and np.isfinite(released).all()
+        if not 0 <= answered <= self.calibration.budget.answers or not fits:
+            raise CorruptState("the saved answers and release contradict the saved configuration")
+        self.calibration = self.calibration.with_caps(arrays["caps"])
+        self._rules = replace(self._rules, caps=self.calibration.caps)
+        self._shard = Shard(self._rules, lineage=self._holder.lineage)
+        self._shard.restore(arrays)
+        self._answered = answered
+        self._released = released if released[0].size else None
 
     @classmethod
-    def load(
-        cls,
-        path: str | PathLike[str],
-        *,
-        ledger: Ledger | None = None,
-        account: str | None = None,
-        key: StateKey | None = None,
-    ) -> Self:
-        """Take up a saved state where it stood: same caps, same answers counted, same release.
-
-        Raises:
-            ForkedState: the ledger has seen this lineage go further than this copy.
-            CorruptState, IncompatibleState: the file is torn, or another object's.
-        """
-        saved = saved_state(
-            path, kind=cls.kind, version=_STATE_VERSION, steps=_FLAT.migrations, ledger=ledger, key=key
-        )
-        arrays = saved.state.arrays
-        with reading("the saved state of an ExploreThenCommit", CorruptState), warnings.catch_warnings():
+    def load(cls, path: str | PathLike[str], **options: Any) -> Self:
+        """Take up a saved state where it stood: same caps, same answers counted, same release."""
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingToLearn)  # said when it was built
-            policy = cls.from_config(saved.state.public["config"])
-            answered, caps = int(arrays["answered"]), arrays["caps"]
-            released = arrays["released_mean"], arrays["released_sd"]
-            if isinstance(policy.noise, SimulatedNoise):
-                policy.noise = policy.noise.at(int(arrays["noise_position"]))
-        sizes = ((0, 0), (policy.actions.size, policy.contexts.measure.size))
-        fits = released[0].shape == released[1].shape in sizes and np.isfinite(released).all()
-        if not 0 <= answered <= policy.calibration.budget.answers or not fits:
-            raise CorruptState("the saved answers and release contradict the saved configuration")
-        policy.calibration = policy.calibration.with_caps(caps)
-        policy._rules = replace(policy._rules, caps=policy.calibration.caps)
-        policy._holder.take_up(saved, account=account)
-        policy._shard = Shard(policy._rules, lineage=saved.state.lineage)
-        policy._shard.restore(arrays)
-        policy._answered = answered
-        policy._released = released if released[0].size else None
-        return policy
+            return super().load(path, **options)

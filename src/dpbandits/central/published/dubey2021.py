@@ -308,7 +308,7 @@ class Dubey2021(BasePolicy):
         """Everything public that builds this policy anew."""
         return super().to_config() | ({"horizon": None} if self.doubling else {})
 
-    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+    def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         return {
             "clock": self._clock,
             "open_nodes": self._open,
@@ -318,7 +318,7 @@ class Dubey2021(BasePolicy):
             "public": self._public,
         }
 
-    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         clock, carried, public = arrays["clock"], arrays["carried"], arrays["public"]
         opened, nodes = arrays["open_nodes"], arrays["released_nodes"]
         variance, release = float(arrays["carried_variance"]), self._release_of(int(clock[0]))

@@ -73,10 +73,10 @@ class _Optimist(BasePolicy):
     def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
         self._learn_public(actions, rewards)
 
-    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+    def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         return {f"model_{name}": array for name, array in self._model.to_arrays().items()}
 
-    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         prefix = "model_"
         own = {name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)}
         self._model.load_arrays(own)
