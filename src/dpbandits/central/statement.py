@@ -251,12 +251,12 @@ def explore_guarantee(
     *,
     contexts: ContextLaw,
     status: Status,
-    unit_ids: bool,
+    user_ids: bool,
     witnessed: bool,
     charged: bool,
     answers: tuple[int, float] | None,
     release: MechanismRecord | None,
-    release_epsilon: float,
+    publish_epsilon: float,
     phased: bool = False,
 ) -> Guarantee:
     """The guarantee of a whole `ExploreThenCommit`, or `PhasedExploreThenCommit`, before any data.
@@ -265,12 +265,12 @@ def explore_guarantee(
         privacy: the total promise.
         contexts: the law of contexts, which may have spent epsilon.
         status: of the noise.
-        unit_ids: whether rows name their unit.
+        user_ids: whether rows name their user.
         witnessed: whether a ledger refuses a second copy of a saved state.
         charged: whether a ledger's account pays.
         answers: (how many at most, epsilon of each).
         release: the record of the release, where one is planned.
-        release_epsilon: its share of the promise.
+        publish_epsilon: its share of the promise.
         phased: whether there is a release a phase, and decisions instead of answers.
     """
     records = []
@@ -304,7 +304,7 @@ def explore_guarantee(
     if release is not None and release.certificate is not None:
         records.append(release)
         parts.append(sentences.reason(RELEASE_THEOREM, release.certificate))
-        pure = privacy.epsilon - release_epsilon
+        pure = privacy.epsilon - publish_epsilon
         certificate = PureBeside(pure, release.certificate) if pure > 0.0 else release.certificate
     parts.append(PHASES if phased else COMPOSITION)
     sees = (
@@ -334,7 +334,7 @@ def explore_guarantee(
         ),
         _contexts_assumption(contexts),
         kept_if(
-            unit_ids,
+            user_ids,
             f"No unit has more than {counted(privacy.rounds_per_user, 'row')}",
             how=": more are refused.",
             otherwise=" (rows carry no unit id).",

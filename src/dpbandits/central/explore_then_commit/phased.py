@@ -196,12 +196,12 @@ class PhasedExploreThenCommit(RoundPolicy):
             self.privacy,
             contexts=self.contexts,
             status=self.noise.status,
-            unit_ids=self.user_ids,
+            user_ids=self.user_ids,
             witnessed=self._holder.witnessed,
             charged=self._holder.charged,
             answers=None,
             release=replace(largest.record(), releases=len(self.phases)),
-            release_epsilon=self.privacy.epsilon,
+            publish_epsilon=self.privacy.epsilon,
             phased=True,
         )
         note = "Every phase has a release of its own, as noisy for its sensitivity as the one shown."

@@ -239,12 +239,12 @@ class ExploreThenCommit(KeptPolicy):
             self.privacy,
             contexts=self.contexts,
             status=self.noise.status,
-            unit_ids=self.user_ids,
+            user_ids=self.user_ids,
             witnessed=self._holder.witnessed,
             charged=self._holder.charged,
             answers=(budget.answers, budget.answer_epsilon) if budget.answers else None,
             release=None if release is None else release.record(),
-            release_epsilon=budget.publish_epsilon,
+            publish_epsilon=budget.publish_epsilon,
         )
 
     def expected_error(self) -> dict[str, ExpectedError]:
