@@ -19,7 +19,7 @@ def trial(request):
 
 
 def test_one_row_a_person_inside_public_ranges(trial):
-    assert len(np.unique(trial.units)) == len(trial)
+    assert len(np.unique(trial.users)) == len(trial)
     low, high = trial.reward_range
     assert ((trial.rewards >= low) & (trial.rewards <= high)).all()
     assert ((trial.propensities > 0) & (trial.propensities < 1)).all()
@@ -48,8 +48,8 @@ def test_families_and_schools_are_kept_whole(trial):
     assert len(first) + len(second) == len(trial)
     assert abs(len(first) / len(trial) - 0.5) < 0.15
     again, _ = trial.split(3)
-    assert np.array_equal(first.units, again.units)
-    assert not np.array_equal(first.units, trial.split(4)[0].units)
+    assert np.array_equal(first.users, again.users)
+    assert not np.array_equal(first.users, trial.split(4)[0].users)
 
 
 def test_families_share_a_plan():
@@ -69,7 +69,7 @@ def test_persons_with_two_rows_are_refused():
             actions=line.astype(int),
             rewards=line,
             propensities=line + 0.5,
-            units=np.array([7, 7]),
+            users=np.array([7, 7]),
             clusters=line.astype(int),
             context_cells=CellMeasure.finite([0.0]),
             reward_range=(0.0, 1.0),

@@ -79,7 +79,7 @@ class LoggedTrial:
         actions: (n,) arm of each person.
         rewards: (n,) in `reward_range`.
         propensities: (n,) public chance of the person's own arm.
-        units: (n,) one id a person.
+        users: (n,) one id a person.
         clusters: (n,) family or school, within or by which was assigned.
         context_cells: public cells of contexts; weights uniform, not the people's.
         reward_range: public bounds.
@@ -92,14 +92,14 @@ class LoggedTrial:
     actions: IntArray
     rewards: FloatArray
     propensities: FloatArray
-    units: IntArray
+    users: IntArray
     clusters: IntArray
     context_cells: CellMeasure
     reward_range: tuple[float, float]
     kernel: Kernel
 
     def __post_init__(self) -> None:
-        if len(np.unique(self.units)) != len(self.units):
+        if len(np.unique(self.users)) != len(self.users):
             raise InvalidData("a person has several rows: keep one by a public rule")
 
     def __len__(self) -> int:
@@ -115,7 +115,7 @@ class LoggedTrial:
 
     def part(self, chosen: BoolArray) -> "LoggedTrial":
         """Some of the people."""
-        columns = ("contexts", "actions", "rewards", "propensities", "units", "clusters")
+        columns = ("contexts", "actions", "rewards", "propensities", "users", "clusters")
         return replace(self, **{name: getattr(self, name)[chosen] for name in columns})
 
     def split(self, seed: Seed, *, share: float = 0.5) -> tuple["LoggedTrial", "LoggedTrial"]:
@@ -158,7 +158,7 @@ def rand_hie(*, outcome: Literal["savings", "access"] = "savings") -> LoggedTria
         actions=arms.astype(np.int64),
         rewards=rewards,
         propensities=shares[np.arange(len(arms)), arms],
-        units=table["zper"].astype(np.int64),
+        users=table["zper"].astype(np.int64),
         clusters=_families(table),
         context_cells=CellMeasure.product(
             CellMeasure.uniform(low=0.0, high=65.0, cells=13),
@@ -213,7 +213,7 @@ def star() -> LoggedTrial:
         actions=arms.astype(np.int64),
         rewards=0.5 + 0.5 * distance / STAR_SPAN,
         propensities=shares[np.arange(len(arms)), arms],
-        units=table["id"].astype(np.int64),
+        users=table["id"].astype(np.int64),
         clusters=table["sch"].astype(np.int64),
         context_cells=CellMeasure.product(
             CellMeasure.finite([0.0, 1.0]),

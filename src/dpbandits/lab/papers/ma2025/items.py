@@ -28,6 +28,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product
 from typing import Any, ClassVar
 
 from dpbandits._typing import Seed
@@ -46,7 +47,6 @@ FIRST_SEED = 5_000_000
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 SIZES = (10_000, 20_000, 40_000, 80_000)
 WORLDS = ("ma", "ma-symmetric")
-LEARNERS = ("tree", "ma2025")
 GAMMAS = (0.0, 0.5, 1.0, 2.0, 4.0)
 KAPPAS = (0.05, 0.2, 0.4, 0.6, 0.8, 1.0)
 
@@ -152,102 +152,74 @@ def verdict(cell: MethodCell, regret: float, standard_error: float) -> str:
     return f"{found} the authors' log, {mean:.3f} ({error:.3f})"
 
 
-def _figure6() -> list[MethodCell]:
-    choices: list[tuple[Source, ...]] = [(), *((Source(n_users=n, epsilon=8.0),) for n in (500, 5000))]
+def _cells(
+    *,
+    worlds: Sequence[str] = ("ma",),
+    methods: Sequence[str] = ("tree", "ma2025"),
+    epsilons: Sequence[float | None] = (1.0,),
+    sizes: Sequence[int],
+    sources: Sequence[tuple[Source, ...]] = ((),),
+) -> list[MethodCell]:
+    """Every method in every world at every epsilon, with so many users and such sources."""
     return [
-        MethodCell(method=method, world="ma", epsilon=1.0, n_users=10_000, sources=sources)
-        for method in LEARNERS
-        for sources in choices
+        MethodCell(method=method, world=world, epsilon=epsilon, n_users=n, sources=those)
+        for world, method, epsilon, n, those in product(worlds, methods, epsilons, sizes, sources)
     ]
 
 
-def _figure7(sources: tuple[Source, ...]) -> list[MethodCell]:
-    return [
-        MethodCell(method=method, world=world, epsilon=epsilon, n_users=n, sources=sources)
-        for world in WORLDS
-        for method in LEARNERS
-        for epsilon in EPSILONS
-        for n in SIZES
-    ]
-
-
-def _figure8() -> list[MethodCell]:
-    found = []
-    for method in LEARNERS:
-        found.append(MethodCell(method=method, world="ma", epsilon=1.0, n_users=40_000))
-        found += [
-            MethodCell(
-                method=method,
-                world="ma",
-                epsilon=1.0,
-                n_users=40_000,
-                sources=2 * (Source(n_users=n, epsilon=epsilon, gamma=gamma),),
-            )
-            for gamma in (0.0, 2.0)
-            for epsilon in (2.0, 4.0, 8.0)
-            for n in (10_000, 20_000, 50_000, 100_000)
-        ]
-    return found
+def _figure7(*sources: Source) -> list[MethodCell]:
+    return _cells(worlds=WORLDS, epsilons=EPSILONS, sizes=SIZES, sources=(sources,))
 
 
 def _shifted(shifts: Sequence[tuple[float, float]]) -> list[MethodCell]:
     """Two sources of 20,000 users with the same gamma and kappa."""
-    return [
-        MethodCell(
-            method=method,
-            world=world,
-            epsilon=2.0,
-            n_users=40_000,
-            sources=2 * (Source(n_users=20_000, epsilon=epsilon, gamma=gamma, kappa=kappa),),
-        )
-        for world in WORLDS
-        for method in LEARNERS
+    sources = [
+        2 * (Source(n_users=20_000, epsilon=epsilon, gamma=gamma, kappa=kappa),)
         for epsilon in (2.0, 8.0)
         for gamma, kappa in shifts
     ]
-
-
-def _figure9c() -> list[MethodCell]:
-    return [
-        MethodCell(
-            method=method,
-            world="ma",
-            epsilon=epsilon,
-            n_users=10_000,
-            sources=tuple(Source(n_users=n, epsilon=own) for own in order),
-        )
-        for method in LEARNERS
-        for epsilon in EPSILONS
-        for n in (10_000, 20_000, 50_000)
-        for order in ((2.0, 8.0), (8.0, 2.0))
-    ]
+    return _cells(worlds=WORLDS, epsilons=(2.0,), sizes=(40_000,), sources=sources)
 
 
 def _table2() -> list[MethodCell]:
-    found = []
-    epsilons = dict.fromkeys(epsilon for epsilon, _ in PAIRS)
+    found: list[MethodCell] = []
+    alone = tuple(dict.fromkeys(epsilon for epsilon, _ in PAIRS))
     for table in CLASSIFICATION_TABLES:
-        found.append(MethodCell(method="abse", world=table, n_users=TABLE_USERS))
-        found += [
-            MethodCell(method="smooth", world=table, epsilon=epsilon, n_users=TABLE_USERS)
-            for epsilon in epsilons
-        ]
+        own: dict[str, Any] = {"worlds": (table,), "sizes": (TABLE_USERS,)}
+        found += _cells(**own, methods=("abse",), epsilons=(None,))
+        found += _cells(**own, methods=("smooth",), epsilons=alone)
         for method in ("tree", "ma2025", "ma2025-tuned", "linear", "neural"):
-            found += [
-                MethodCell(method=method, world=table, epsilon=epsilon, n_users=TABLE_USERS)
-                for epsilon in epsilons
-            ]
-            found += [
-                MethodCell(
-                    method=method,
-                    world=table,
-                    epsilon=epsilon,
-                    n_users=TABLE_USERS,
-                    sources=(Source(n_users=TABLE_SOURCE, epsilon=own),),
-                )
-                for epsilon, own in PAIRS
-            ]
+            found += _cells(**own, methods=(method,), epsilons=alone)
+            for epsilon, theirs in PAIRS:
+                source = (Source(n_users=TABLE_SOURCE, epsilon=theirs),)
+                found += _cells(**own, methods=(method,), epsilons=(epsilon,), sources=(source,))
     return found
+
+
+_FIGURE6 = _cells(sizes=(10_000,), sources=[(), *((Source(n_users=n, epsilon=8.0),) for n in (500, 5000))])
+
+_FIGURE8 = _cells(
+    sizes=(40_000,),
+    sources=[
+        (),
+        *(
+            2 * (Source(n_users=n, epsilon=epsilon, gamma=gamma),)
+            for gamma in (0.0, 2.0)
+            for epsilon in (2.0, 4.0, 8.0)
+            for n in (10_000, 20_000, 50_000, 100_000)
+        ),
+    ],
+)
+
+_FIGURE9C = _cells(
+    epsilons=EPSILONS,
+    sizes=(10_000,),
+    sources=[
+        tuple(Source(n_users=n, epsilon=own) for own in order)
+        for n in (10_000, 20_000, 50_000)
+        for order in ((2.0, 8.0), (8.0, 2.0))
+    ],
+)
 
 
 def _sources_text(row: Row) -> str:
@@ -280,13 +252,13 @@ def _item(name: str, about: str, cells: Sequence[MethodCell], **own: Any) -> Ite
 
 
 _FIGURES = {
-    "figure6": ("regret along the users of one crowd", _figure6()),
-    "figure7a": ("regret against n, without sources", _figure7(())),
-    "figure7b": ("the same with two sources", _figure7(2 * (Source(n_users=5000, epsilon=8.0),))),
-    "figure8": ("regret against the size of two sources", _figure8()),
+    "figure6": ("regret along the users of one crowd", _FIGURE6),
+    "figure7a": ("regret against n, without sources", _figure7()),
+    "figure7b": ("the same with two sources", _figure7(*2 * (Source(n_users=5000, epsilon=8.0),))),
+    "figure8": ("regret against the size of two sources", _FIGURE8),
     "figure9a": ("regret against gamma", _shifted([(gamma, 1.0) for gamma in GAMMAS])),
     "figure9b": ("regret against kappa", _shifted([(0.2, kappa) for kappa in KAPPAS])),
-    "figure9c": ("regret against the order of two sources", _figure9c()),
+    "figure9c": ("regret against the order of two sources", _FIGURE9C),
 }
 
 STUDY = Study(

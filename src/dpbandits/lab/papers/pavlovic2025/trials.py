@@ -57,7 +57,7 @@ def learn_private(
     """
     spent = HISTOGRAM_SHARE * epsilon
     law = ContextLaw.from_private_histogram(
-        trial.contexts, cells=trial.context_cells, epsilon=spent, users=trial.units.tolist(), noise=noise
+        trial.contexts, cells=trial.context_cells, epsilon=spent, users=trial.users.tolist(), noise=noise
     )
     usca = ExploreThenCommit(
         kernel=trial.kernel,
@@ -74,7 +74,7 @@ def learn_private(
         trial.actions,
         trial.rewards,
         propensities=trial.propensities,
-        users=trial.units.tolist(),
+        users=trial.users.tolist(),
     )
     return usca
 
