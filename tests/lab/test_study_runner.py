@@ -95,7 +95,7 @@ def test_every_paper_has_a_study_whose_cells_are_told_apart():
             assert len(told) == len(cells) > 0
             assert what.about
             assert what.key
-            assert what.shown
+            assert what.columns
 
 
 def test_unknown_names_are_answered_by_those_that_are_known():
@@ -118,7 +118,7 @@ def test_a_part_replaces_its_own_rows_and_leaves_the_others(tmp_path):
             return {"value": float(seed)}
 
     cells = [Product(world=world, column=column) for world in "ab" for column in "xy"]
-    item = Item(about="a test", cells=cells, key=("world", "column"), shown={}, reps=2)
+    item = Item(about="a test", cells=cells, key=("world", "column"), shown="world | column", reps=2)
     study = Study(name="made-up", title="Made up", measured="nothing", items={"table": item})
     study.run("table", choice=Choice(worlds=["b"]), out=tmp_path)
     study.run("table", choice=Choice(columns=["x"]), reps=3, out=tmp_path)

@@ -86,10 +86,8 @@ def _table(title: str, item: Item, rows: list[Row]) -> Table:
     counts: Any = {"repetitions": rows[0].get("reps"), "seeds from": rows[0].get("first_seed")}
     known = [f"{name} {value}" for name, value in counts.items() if value is not None]
     table = Table(title=", ".join([title, *known]), caption=BANNER)
-    for name, form in item.shown.items():
-        table.add_column(
-            name.replace("_", " "), justify="right" if form and isinstance(form, str) else "left"
-        )
+    for name, form in item.columns.items():
+        table.add_column(name.replace("_", " "), justify="right" if form else "left")
     for row in rows:
         table.add_row(*item.text_of(row))
     return table

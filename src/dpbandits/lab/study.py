@@ -17,7 +17,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,6 +28,7 @@ from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
+from dpbandits.lab.evaluation.summary import mean_and_error
 
 __all__ = ["Cell", "Choice", "Item", "Record", "Row", "Runs", "Single", "Study", "run_cells"]
 
@@ -138,13 +139,6 @@ def values_of(records: Sequence[Record], name: str) -> FloatArray:
     return np.array([record[name] for record in records], dtype=np.float64)
 
 
-def mean_and_error(values: FloatArray) -> tuple[Any, Any]:
-    """Means over the first axis and their standard errors (NaN for one run): numbers, or lists for curves."""
-    runs = len(values)
-    error = values.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(values.shape[1:], np.nan)
-    return values.mean(axis=0).tolist(), np.asarray(error).tolist()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """Which cells of an item are run; None: all that it has.
@@ -183,8 +177,8 @@ class Item:
         about: one line for lists.
         cells: all of them, or what makes them for a choice.
         key: names in a row that tell rows apart: a run replaces the rows that it has anew, others stay.
-        shown: what the printed table has: heading, mostly a name in a row -> format of its numbers, or
-            what makes the text of a row.
+        shown: columns of the printed table, names in a row with formats of numbers: "world | regret:.2f".
+        texts: name of a column -> what makes its text of a row, where it is no number or text in it.
         picture: rows -> PNG.
         compare: what is said of all cells together, beside the rows. Such a file is never put together
             from parts: a part goes to a file called -part.
@@ -197,7 +191,8 @@ class Item:
     about: str
     cells: Sequence[Cell] | Callable[[Choice], Sequence[Cell]]
     key: tuple[str, ...]
-    shown: Mapping[str, str | Callable[[Row], str]]
+    shown: str
+    texts: Mapping[str, Callable[[Row], str]] = field(default_factory=dict)
     picture: Callable[[Sequence[Row]], bytes] | None = None
     compare: Callable[[Sequence[Runs]], dict[str, Any]] | None = None
     file: str | None = None
@@ -222,18 +217,20 @@ class Item:
             raise InvalidParameter(f"no such cell: the columns are {columns}; the worlds are {worlds}")
         return found
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """Columns of the printed table, with the format of their numbers."""
+        parts = (part.strip().partition(":") for part in self.shown.split("|"))
+        return {name: form for name, _, form in parts}
+
     def text_of(self, row: Row) -> list[str]:
         """A row of the printed table; what is not there is left blank."""
-        texts = []
-        for name, form in self.shown.items():
-            value = None if callable(form) else row.get(name)
-            if callable(form):
-                texts.append(form(row))
-            elif value is None or isinstance(value, str):
-                texts.append(value or "")
-            else:
-                texts.append(format(value, form))
-        return texts
+
+        def text(name: str, form: str) -> str:
+            value = self.texts[name](row) if name in self.texts else row.get(name)
+            return str(value or "") if value is None or isinstance(value, str) else format(value, form)
+
+        return [text(name, form) for name, form in self.columns.items()]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ def test_errors_fall_with_rounds_and_epsilon_and_stand_in_the_right_order():
     assert error["non-private", 10_000, None] < error["USCA release", 10_000, 0.5]
     assert error["random", 1000, None] > 0.2
     shown = STUDY.item("errors")
-    assert all(len(shown.text_of(row)) == len(shown.shown) for row in rows)
+    assert all(len(shown.text_of(row)) == len(shown.columns) for row in rows)
     found = slopes(rows, features_of(rkhs_setting(NAME)), "USCA answer")
     assert found["T"] < 0.0
     assert found["gamma/(T epsilon)"] > 0.3

@@ -18,4 +18,4 @@ def test_table_has_a_line_a_cell():
     rows = [row for run in run_cells(cells, seeds=[1, 2]) for row in run.rows]
     assert [row["epsilon"] for row in rows] == [1.0, 5.0]
     shown = STUDY.item("phases")
-    assert all(len(shown.text_of(row)) == len(shown.shown) for row in rows)
+    assert all(len(shown.text_of(row)) == len(shown.columns) for row in rows)

@@ -16,11 +16,18 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.evaluation.runner import BANNER, Repetitions
 
-__all__ = ["Estimate", "Share", "Summary", "SummaryRow", "share_kept", "summarise"]
+__all__ = ["Estimate", "Share", "Summary", "SummaryRow", "mean_and_error", "share_kept", "summarise"]
 
 # A ratio whose denominator is not clearly above zero has no useful standard error (its law is nearly
 # Cauchy): below this many standard errors the share is not computed.
 _LEAST_SIGNAL = 3.0
+
+
+def mean_and_error(values: FloatArray) -> tuple[Any, Any]:
+    """Means over the first axis and their standard errors (NaN for one run): numbers, or lists for curves."""
+    runs = len(values)
+    error = values.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(values.shape[1:], np.nan)
+    return values.mean(axis=0).tolist(), np.asarray(error).tolist()
 
 
 @dataclass(frozen=True)
@@ -45,9 +52,7 @@ class Estimate:
         Estimate(mean=2.0, standard_error=0.577..., n=3)
         """
         array = _runs(values, name="values")
-        n = len(array)
-        error = float(array.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
-        return cls(float(array.mean()), error, n)
+        return cls(*mean_and_error(array), len(array))
 
     def __str__(self) -> str:
         return _with_error(self.mean, self.standard_error)

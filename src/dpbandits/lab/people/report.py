@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from dpbandits.lab.evaluation import BANNER, Estimate, Repetitions
-from dpbandits.lab.evaluation.summary import Share
+from dpbandits.lab.evaluation.summary import Share, mean_and_error
 from dpbandits.lab.page import page
 from dpbandits.lab.people.study import CEILING, CONSTANT, NON_PRIVATE, PRIVATE, RANDOM, TableStudyResult
 from dpbandits.lab.plot import PALETTE, add_legend, draw_band, label_axes, new_figure, to_data_uri, to_png
-from dpbandits.lab.study import mean_and_error
 
 __all__ = ["headline", "percent_up", "share_text", "table_rows", "to_json_rows", "write_report"]
 

@@ -263,17 +263,11 @@ def _promise(row: Row) -> tuple[float, float]:
 _item = partial(
     Item,
     key=("world", "column", "epsilon", "delta"),
-    shown={
-        "world": "",
-        "column": "",
-        "epsilon": "g",
-        "delta": "g",
-        "regret": ".0f",
-        "standard_error": ".1f",
-        "median": ".0f",
-        "paper": lambda _: "not printed",
-        "verdict": "",
-    },
+    shown=(
+        "world | column | epsilon:g | delta:g | regret:.0f | standard_error:.1f | median:.0f"
+        " | paper | verdict"
+    ),
+    texts={"paper": lambda _: "not printed"},
     picture=picture,
 )
 

@@ -239,15 +239,7 @@ def _draw(ax: "Axes", row: Row, *, colour: str, label: str, style: Any = "-") ->
 _item = partial(
     Item,
     key=("world", "method", "epsilon", "dimension"),
-    shown={
-        "world": "",
-        "method": "",
-        "epsilon": "g",
-        "dimension": "",
-        "regret": ".3g",
-        "standard_error": ".2g",
-        "verdict": "",
-    },
+    shown="world | method | epsilon:g | dimension | regret:.3g | standard_error:.2g | verdict",
     picture=picture,
 )
 
@@ -274,7 +266,7 @@ STUDY = Study(
             about="rows recovered from the published transformation",
             cells=tuple(AttackCell(epsilon=epsilon) for epsilon in (0.05, 0.5, 1.0, 3.0, 8.0, 20.0)),
             key=("epsilon",),
-            shown={"epsilon": "g", "branch": "", "largest_error": ".1e", "reps": ""},
+            shown="epsilon:g | branch | largest_error:.1e | reps",
         ),
     },
 )

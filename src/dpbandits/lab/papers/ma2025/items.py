@@ -235,17 +235,11 @@ def _item(name: str, about: str, cells: Sequence[MethodCell], **own: Any) -> Ite
         about=about,
         cells=cells,
         key=("world", "method", "epsilon", "n_users", "sources"),
-        shown={
-            "world": "",
-            "method": "",
-            "epsilon": "g",
-            "n_users": ",",
-            "sources": _sources_text,
-            "regret_at_quarter": ".4f",
-            "regret": ".4f",
-            "standard_error": ".4f",
-            "verdict": "",
-        },
+        shown=(
+            "world | method | epsilon:g | n_users:, | sources | regret_at_quarter:.4f"
+            " | regret:.4f | standard_error:.4f | verdict"
+        ),
+        texts={"sources": _sources_text},
         picture=partial(picture, item=name),
         **own,
     )

@@ -374,16 +374,10 @@ ITEMS = {
         about="every way to learn from local reports, in every world",
         cells=_local_cells,
         key=("case", "world", "epsilon", "n_users", "reports", "reps", "first_seed"),
-        shown={
-            "case": "",
-            "world": "",
-            "epsilon": "g",
-            "n_users": ",",
-            "average_regret": ".4f",
-            "stderr": ".4f",
-            "average_reward": ".4f",
-            "reward_stderr": ".4f",
-        },
+        shown=(
+            "case | world | epsilon:g | n_users:, | average_regret:.4f | stderr:.4f"
+            " | average_reward:.4f | reward_stderr:.4f"
+        ),
         file="local-worlds",
         reps=100,
     ),
@@ -391,7 +385,7 @@ ITEMS = {
         about="regret of random arms and of the best constant arm",
         cells=_reference_cells,
         key=("world",),
-        shown={"world": "", "random": ".4f", "best_constant": ".4f"},
+        shown="world | random:.4f | best_constant:.4f",
         file="local-references",
         seeded=False,
     ),
@@ -399,7 +393,7 @@ ITEMS = {
         about="how far the authors' public code understates noise and radius",
         cells=_PUBLIC_CODE,
         key=("depth", "batches"),
-        shown={"depth": "", "batches": "", "variance": ".2f", "radius": ".2f"},
+        shown="depth | batches | variance:.2f | radius:.2f",
         file="local-public-code",
         seeded=False,
     ),
@@ -407,17 +401,10 @@ ITEMS = {
         about="CPU seconds of single runs and of real reports",
         cells=_SPEED,
         key=("case", "world", "epsilon", "n_users", "mechanism"),
-        shown={
-            "case": "",
-            "world": "",
-            "epsilon": "g",
-            "n_users": ",",
-            "cpu": ".3f",
-            "mechanism": "",
-            "device_ms": ".3f",
-            "absorbed_per_second": ",.0f",
-            "server_bytes_per_report": ".1f",
-        },
+        shown=(
+            "case | world | epsilon:g | n_users:, | cpu:.3f | mechanism | device_ms:.3f"
+            " | absorbed_per_second:,.0f | server_bytes_per_report:.1f"
+        ),
         file="local-speed",
         seeded=False,
     ),

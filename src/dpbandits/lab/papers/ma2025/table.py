@@ -12,8 +12,9 @@ import numpy as np
 
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
+from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.papers.ma2025.methods import table_references
-from dpbandits.lab.study import Runs, mean_and_error
+from dpbandits.lab.study import Runs
 
 __all__ = ["OURS", "PAIRS", "compare", "table2"]
 

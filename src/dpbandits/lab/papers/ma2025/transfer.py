@@ -175,14 +175,7 @@ ITEMS = {
         about="what sources are worth to this library's own tree",
         cells=_cells,
         key=("case", "world", "users", "epsilon", "reps", "first_seed"),
-        shown={
-            "case": "",
-            "world": "",
-            "users": ",",
-            "epsilon": "g",
-            "average_regret": ".4f",
-            "stderr": ".4f",
-        },
+        shown="case | world | users:, | epsilon:g | average_regret:.4f | stderr:.4f",
         file="transfer",
     )
 }

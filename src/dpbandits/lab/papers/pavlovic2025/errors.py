@@ -29,7 +29,8 @@ from dpbandits.central.explore_then_commit.estimator import (
 from dpbandits.central.explore_then_commit.publish import FunctionRelease
 from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, RewardSums, integer_caps, integer_weights
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.study import Cell, Choice, Item, Record, Row, mean_and_error
+from dpbandits.lab.evaluation.summary import mean_and_error
+from dpbandits.lab.study import Cell, Choice, Item, Record, Row
 from dpbandits.lab.worlds.rkhs import BOUND, SETTINGS, RKHSSetting, RKHSWorld, rkhs_setting
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.policy.coins import PublicCoins
@@ -288,13 +289,5 @@ ITEM = Item(
     about="error against T and epsilon",
     cells=_cells,
     key=("setting", "rounds", "method", "epsilon"),
-    shown={
-        "setting": "",
-        "rounds": ",",
-        "epsilon": "g",
-        "method": "",
-        "ridge": "g",
-        "error": ".5f",
-        "standard_error": ".5f",
-    },
+    shown="setting | rounds:, | epsilon:g | method | ridge:g | error:.5f | standard_error:.5f",
 )

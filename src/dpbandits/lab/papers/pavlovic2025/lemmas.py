@@ -116,16 +116,8 @@ ITEM = Item(
     about="what the approximating set costs",
     cells=_cells,
     key=("setting", "T"),
-    shown={
-        "setting": "",
-        "T": ",",
-        "Z": ",",
-        "gamma": ".4g",
-        "gap": ".4g",
-        "gap s.e.": ".2g",
-        "error": ".4g",
-        "error s.e.": ".2g",
-        "spectral Z": ".4g",
-        "spectral data": ".4g",
-    },
+    shown=(
+        "setting | T:, | Z:, | gamma:.4g | gap:.4g | gap s.e.:.2g | error:.4g"
+        " | error s.e.:.2g | spectral Z:.4g | spectral data:.4g"
+    ),
 )

@@ -112,14 +112,8 @@ ITEM = Item(
     about="regret from the first user on, by phases",
     cells=_cells,
     key=("setting", "T", "epsilon"),
-    shown={
-        "setting": "",
-        "T": ",",
-        "epsilon": "g",
-        "phases": ".4f",
-        "phases s.e.": ".4f",
-        "one phase": ".4f",
-        "one phase s.e.": ".4f",
-        "random": ".4f",
-    },
+    shown=(
+        "setting | T:, | epsilon:g | phases:.4f | phases s.e.:.4f | one phase:.4f"
+        " | one phase s.e.:.4f | random:.4f"
+    ),
 )

@@ -102,6 +102,6 @@ ITEM = Item(
     about="exact log ratios over adversarial neighbours",
     cells=_cells,
     key=("kernel", "cells", "T", "epsilon"),
-    shown={"kernel": "", "cells": "", "T": ",", "epsilon": "g", "ratio": ".4f"},
+    shown="kernel | cells | T:, | epsilon:g | ratio:.4f",
     seeded=False,
 )

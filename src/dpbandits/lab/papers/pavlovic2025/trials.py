@@ -223,5 +223,6 @@ ITEM = Item(
     about="two randomised experiments on real people",
     cells=_cells,
     key=("trial", "epsilon", "policy"),
-    shown={"trial": "", "epsilon": "g", "policy": "", "value": _value_text, "s.d.": ".4f"},
+    shown="trial | epsilon:g | policy | value | s.d.:.4f",
+    texts={"value": _value_text},
 )
