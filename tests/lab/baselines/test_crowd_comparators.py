@@ -29,8 +29,8 @@ def test_abse_keeps_both_of_two_equal_arms_and_splits():
         arms = learner.choose(contexts)
         learner.learn(contexts, arms, (rng.random(100) < 0.5).astype(float))
     assert len(learner.partition.leaves) > 1
-    assert learner._active[learner.partition.leaves].any(axis=1).all()
-    assert learner._pulls.sum() == 10_000
+    assert learner.active[learner.partition.leaves].any(axis=1).all()
+    assert learner.pulls.sum() == 10_000
 
 
 def test_bin_ucb_tries_every_arm_first():

@@ -12,9 +12,9 @@ from dpbandits.lab.worlds import available, cps_income, datasets, load
 
 @pytest.fixture
 def fresh_cache():
-    datasets._cps_income.cache_clear()
+    datasets.cps_income_table.cache_clear()
     yield
-    datasets._cps_income.cache_clear()
+    datasets.cps_income_table.cache_clear()
 
 
 def test_cps_income_is_the_published_table():

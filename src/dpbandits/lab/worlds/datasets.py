@@ -69,12 +69,13 @@ def cps_income(*, seed: Seed, horizon: int | None = None) -> TableBandit:
     Four arms: average hourly earnings under 10, from 10 to under 16, from 16 to under 24, and 24 US
     dollars and over; reward 1 for the right one. Guessing blindly pays 0.25.
     """
-    world = _cps_income()
+    world = cps_income_table()
     return replace(world, seed=seed, horizon=world.horizon if horizon is None else horizon)
 
 
 @lru_cache(maxsize=1)
-def _cps_income() -> TableBandit:
+def cps_income_table() -> TableBandit:
+    """The table of `cps_income`, read once."""
     frame = cps_earnings()
     try:
         return TableBandit.from_labels(

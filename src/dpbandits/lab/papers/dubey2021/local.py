@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits._typing import Seed
+from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.schedule import default_blocks
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.papers.dubey2021.worlds import block_features, tree_features, world
@@ -51,6 +51,12 @@ def local_settings(name: str, promise: JointDP | None, *, published: bool = Fals
     return settings | {"server": "Algorithm 3"} if published else settings
 
 
+def _lost(means: FloatArray, chosen: IntArray) -> FloatArray:
+    """(2,) summed regret of candidates `chosen` (B,) and of random ones; mean rewards (B, n)."""
+    best = means.max(axis=1)
+    return np.array([(best - means[np.arange(len(means)), chosen]).sum(), (best - means.mean(axis=1)).sum()])
+
+
 def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
     """Regret of a crowd: each person chooses with the version of the day and reports once.
 
@@ -62,7 +68,7 @@ def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
     coins = PublicCoins(seed)
     edges = (0, *default_blocks(environment.horizon), environment.horizon)
     segments = [(start, stop) for start, stop in pairwise(edges) if start < stop]
-    regret = random = 0.0
+    lost = np.zeros(2)
     m = spec.features.n_features
     for version, (start, stop) in enumerate(segments):
         learner.refine()
@@ -84,11 +90,8 @@ def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
         noise = spec.noise.integer_gaussian(np.sqrt(stop - start) * spec.release.sigma, len(exact))
         units = spec.release.mechanism.to_coordinates(exact) / RELEASE_UNIT
         learner.add(policy.version, stop - start, np.rint(units).astype(np.int64) + noise)
-        means = environment.mean_rewards(start, stop)
-        best = means.max(axis=1)
-        regret += float((best - means[rows, indices]).sum())
-        random += float((best - means.mean(axis=1)).sum())
-    return {"regret": regret, "random": random, "seconds": 0.0}
+        lost += _lost(environment.mean_rewards(start, stop), indices)
+    return {"regret": float(lost[0]), "random": float(lost[1]), "seconds": 0.0}
 
 
 def simulate_published_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
@@ -99,11 +102,10 @@ def simulate_published_local(name: str, promise: JointDP | None, seed: Seed) -> 
     mechanism, size = spec.release.mechanism, spec.release.mechanism.size
     coins = PublicCoins(seed)
     first = int(coins.uniform("local/first", 0, 1, 1)[0, 0] * environment.n_candidates)
-    regret = random = 0.0
+    lost = np.zeros(2)
     for start in range(0, environment.horizon, ROUNDS_AT_A_TIME):
         stop = min(start + ROUNDS_AT_A_TIME, environment.horizon)
         phi = spec.features(environment.decision_sets(start, stop))
-        means = environment.mean_rewards(start, stop)
         noise = spec.noise.integer_gaussian(spec.release.sigma, (stop - start) * size).reshape(-1, size)
         chosen = np.empty(stop - start, dtype=np.int64)
         for t in range(stop - start):
@@ -114,7 +116,5 @@ def simulate_published_local(name: str, promise: JointDP | None, seed: Seed) -> 
             exact = mechanism.encode(phi[t, chosen[t]][None], spec.reward_range.to_centred(reward))
             units = np.rint(mechanism.to_coordinates(exact) / RELEASE_UNIT).astype(np.int64)
             learner.add(policy.version, 1, units + noise[t])
-        best = means.max(axis=1)
-        regret += float((best - means[np.arange(stop - start), chosen]).sum())
-        random += float((best - means.mean(axis=1)).sum())
-    return {"regret": regret, "random": random, "seconds": 0.0}
+        lost += _lost(environment.mean_rewards(start, stop), chosen)
+    return {"regret": float(lost[0]), "random": float(lost[1]), "seconds": 0.0}
