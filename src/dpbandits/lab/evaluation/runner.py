@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ __all__ = ["BANNER", "Repetitions", "RunResult", "in_processes", "repeat", "run"
 
 BANNER = "Evaluation on data that one may look at: these numbers are not a private release."
 """Printed above every table of results."""
+
+EnvironmentT = TypeVar("EnvironmentT", bound=Environment)
 
 # Between two releases a policy answers all rounds alike, so batches may be cut anywhere; this bounds
 # the memory of a batch without another release.
@@ -193,8 +195,8 @@ def run(
 
 
 def repeat(
-    make_policy: Callable[[Environment, Seed], Policy],
-    make_environment: Callable[[Seed], Environment],
+    make_policy: Callable[[EnvironmentT, Seed], Policy],
+    make_environment: Callable[[Seed], EnvironmentT],
     *,
     name: str,
     seeds: Sequence[Seed],
@@ -254,8 +256,8 @@ def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool
 
 
 def _one(
-    make_policy: Callable[[Environment, Seed], Policy],
-    make_environment: Callable[[Seed], Environment],
+    make_policy: Callable[[EnvironmentT, Seed], Policy],
+    make_environment: Callable[[Seed], EnvironmentT],
     seed: Seed,
     rounds: int | None,
     boundaries: Sequence[int] | None,

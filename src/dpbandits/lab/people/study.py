@@ -17,7 +17,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import ConstantArm, FeatureGPUCB, Uniform
 from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
 from dpbandits.lab.evaluation.summary import Share, share_kept
-from dpbandits.lab.worlds import Environment, TableBandit
+from dpbandits.lab.worlds import TableBandit
 from dpbandits.models import kernels
 from dpbandits.models.features import ArmFeatures, MercerFeatures
 from dpbandits.models.kernels import Kernel
@@ -273,51 +273,29 @@ class TableStudy:
 class _Maker(Protocol):
     """Builds a policy; `noise_seed` is for simulated noise and defaults to `seed`."""
 
-    def __call__(
-        self, environment: Environment, seed: Seed, /, *, noise_seed: Seed | None = None
-    ) -> Policy: ...
+    def __call__(self, table: TableBandit, seed: Seed, /, *, noise_seed: Seed | None = None) -> Policy: ...
 
 
-def _uniform(environment: Environment, seed: Seed) -> Policy:
-    return Uniform(domain=environment.domain, reward_range=environment.reward_range, seed=seed)
+def _uniform(table: TableBandit, seed: Seed) -> Policy:
+    return Uniform(domain=table.domain, reward_range=table.reward_range, seed=seed)
 
 
-def _constant(environment: Environment, seed: Seed) -> Policy:
-    table = _table(environment)
-    return ConstantArm(
-        arm=table.best_constant_arm().index,
-        domain=table.domain,
-        reward_range=table.reward_range,
-        seed=seed,
-    )
+def _constant(table: TableBandit, seed: Seed) -> Policy:
+    arm = table.best_constant_arm().index
+    return ConstantArm(arm=arm, domain=table.domain, reward_range=table.reward_range, seed=seed)
 
 
-def _non_private(
-    environment: Environment,
-    seed: Seed,
-    *,
-    noise_seed: Seed | None = None,  # there is no noise
-) -> Policy:
-    return non_private_policy(_table(environment), seed)
+def _non_private(table: TableBandit, seed: Seed, *, noise_seed: Seed | None = None) -> Policy:
+    del noise_seed  # there is no noise
+    return non_private_policy(table, seed)
 
 
 def _private(
-    environment: Environment,
-    seed: Seed,
-    *,
-    noise_seed: Seed | None = None,
-    privacy: JointDP,
-    secure: bool,
+    table: TableBandit, seed: Seed, *, noise_seed: Seed | None = None, privacy: JointDP, secure: bool
 ) -> Policy:
     simulated = SimulatedNoise(seed if noise_seed is None else noise_seed)
     noise: NoiseSource = SecureNoise() if secure else simulated
-    return private_policy(_table(environment), seed, privacy=privacy, noise=noise)
-
-
-def _table(environment: Environment) -> TableBandit:
-    if not isinstance(environment, TableBandit):
-        raise InvalidParameter(f"expected a TableBandit, got {type(environment).__name__}")
-    return environment
+    return private_policy(table, seed, privacy=privacy, noise=noise)
 
 
 def _uniform_rewards(run: Repetitions) -> FloatArray:
