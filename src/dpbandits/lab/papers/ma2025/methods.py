@@ -10,7 +10,7 @@
 | `abse` | adaptively binned successive elimination, without privacy and without sources |
 
 All but `abse` and `smooth` take sources. Everyone publishes after 100 users, but for `ma2025`, whose rule
-acts rarely: a hundredth of its users. Constants in `CHOSEN` were taken by `ma2025_tuning`.
+acts rarely: a hundredth of its users. Constants in `CHOSEN` were taken by the item `tuning`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -108,7 +108,7 @@ def world_and_sources(
     """A world or table by name, and its sources with their sizes and epsilons.
 
     Args:
-        name: of a world (`environments.contextual.WORLDS`) or of a table (`CLASSIFICATION_TABLES`).
+        name: of a world (`worlds.contextual.WORLDS`) or of a table (`CLASSIFICATION_TABLES`).
         sources: all auxiliary people of a table can be one source only.
         half: of a table's people.
         data: folder of `adult`.
