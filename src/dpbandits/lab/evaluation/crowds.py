@@ -13,12 +13,12 @@ import numpy as np
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import BinLearner, VersionSums, combined_estimate
+from dpbandits.local.learners.base import BinLearner, Estimates, VersionSums, combined_estimate
 from dpbandits.local.learners.table import learner_for
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy.reports import FloatingLaplace, Moments
+from dpbandits.privacy.reports import FloatingLaplace, ReportMechanism
 
-__all__ = ["Crowd", "CrowdWorld", "SimulationResult", "bin_learner", "simulate"]
+__all__ = ["Crowd", "CrowdWorld", "SimulationResult", "reported", "simulate"]
 
 
 ClassLaw = Callable[[FloatArray, np.random.Generator], IntArray]
@@ -40,12 +40,21 @@ class CrowdWorld(Protocol):
         """Contexts (n, dim) and mean rewards (n, n_arms), in [0, 1]."""
 
 
-def bin_learner(spec: Spec) -> BinLearner:
-    """A fresh learner of the spec's bins."""
-    learner = learner_for(spec)
-    if not isinstance(learner, BinLearner):
-        raise InvalidParameter(f"spec: expected a Spec, got {type(spec).__name__}")
-    return learner
+def signs_by_cell(cells: IntArray, positive: BoolArray, n_cells: int) -> tuple[IntArray, IntArray]:
+    """(n_cells,) people of each cell with a positive sign, and with a negative one."""
+    yes, no = (np.bincount(cells[here], minlength=n_cells) for here in (positive, ~positive))
+    return yes, no
+
+
+def reported(
+    mechanism: ReportMechanism | FloatingLaplace,
+    cells: IntArray,
+    positive: BoolArray,
+    noise: np.random.Generator,
+) -> Estimates:
+    """What the reports of people in these cells say, drawn at once."""
+    crowd = signs_by_cell(cells, positive, mechanism.n_cells)
+    return *mechanism.simulated_estimate(*crowd, noise), len(cells), mechanism.moments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,25 +110,15 @@ def simulate(
     Raises:
         InvalidParameter: world and spec do not fit, or no user.
     """
-    crowd = Crowd(
+    return Crowd(
         spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots, classes=classes
-    )
-    while crowd.running:
-        crowd.step()
-    return crowd.result()
+    ).run()
 
 
 class Crowd:
     """A simulated crowd that is run version by version: `simulate`, for those who do something in between.
 
-    Args:
-        spec: as for `simulate`.
-        world: as for `simulate`.
-        n_users: as for `simulate`.
-        seed: as for `simulate`.
-        floating: as for `simulate`.
-        snapshots: as for `simulate`.
-        classes: as for `simulate`.
+    Args: as for `simulate`.
         rule: the learning rule, which may have learned before; None: a fresh one.
     """
 
@@ -145,7 +144,7 @@ class Crowd:
         self._luck = people.random((n_users, 2))
         self._classes = self._chosen_classes(spec, floating=floating, classes=classes, rng=people)
         self.spec, self._floating = spec, floating
-        self._coins, self.rule = PublicCoins(seed), bin_learner(spec) if rule is None else rule
+        self._coins, self.rule = PublicCoins(seed), learner_for(spec) if rule is None else rule
         self._n_versions = -(-n_users // spec.reports_per_version)
         self._regret, self._reward = np.zeros(self._n_versions), np.zeros(self._n_versions)
         self._users = np.zeros(self._n_versions, dtype=np.int64)
@@ -164,6 +163,15 @@ class Crowd:
     def seen(self) -> int:
         """Users who have come."""
         return min(len(self._best), self._version * self.spec.reports_per_version)
+
+    def run(self, after: Callable[["Crowd"], None] | None = None) -> SimulationResult:
+        """All who are left, `after` being called after every version."""
+        while self.running:
+            self.step()
+            if after is not None:
+                after(self)
+                self.relocate()
+        return self.result()
 
     def result(self) -> SimulationResult:
         """What happened so far."""
@@ -212,31 +220,21 @@ class Crowd:
         if len(later):
             self._nodes[later] = self.rule.partition.locate(self._contexts[later])
 
-    def _estimate(
-        self, cells: IntArray, positive: BoolArray, people: slice, n_leaves: int
-    ) -> tuple[FloatArray, FloatArray, int, Moments]:
-        """Signed sums and counts of a version's reports."""
-        n_cells = self.spec.n_cells(n_leaves)
-
-        def split(here: BoolArray | slice) -> tuple[IntArray, IntArray]:
-            mine, good = cells[here], positive[here]
-            return np.bincount(mine[good], minlength=n_cells), np.bincount(mine[~good], minlength=n_cells)
-
-        if self._floating or self._classes is None:
-            one = (
-                FloatingLaplace(n_cells=n_cells, epsilon=self.spec.epsilon)
-                if self._floating
-                else self.spec.mechanism_for(n_leaves)
-            )
-            return *one.simulated_estimate(*split(slice(None)), self._noise), len(cells), one.moments
-        chosen = self._classes[people]
-        return combined_estimate(
-            [
-                (one, one.simulate(*split(chosen == kind), self._noise), int((chosen == kind).sum()))
-                for kind, one in enumerate(self.spec.mechanisms_for(n_leaves))
-                if (chosen == kind).any()
-            ]
-        )
+    def _estimate(self, cells: IntArray, positive: BoolArray, people: slice, n_leaves: int) -> Estimates:
+        """What a version's reports say."""
+        if self._floating:
+            noise = FloatingLaplace(n_cells=self.spec.n_cells(n_leaves), epsilon=self.spec.epsilon)
+            return reported(noise, cells, positive, self._noise)
+        mechanisms = self.spec.mechanisms_for(n_leaves)
+        if self._classes is None:
+            return reported(mechanisms[0], cells, positive, self._noise)
+        chosen, parts = self._classes[people], []
+        for kind, one in enumerate(mechanisms):
+            here = chosen == kind
+            if here.any():
+                crowd = signs_by_cell(cells[here], positive[here], one.n_cells)
+                parts.append((one, one.simulate(*crowd, self._noise), int(here.sum())))
+        return combined_estimate(parts)
 
     def _chosen_classes(
         self,

@@ -11,20 +11,21 @@ from typing import Protocol
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation.crowds import Crowd, CrowdWorld, SimulationResult, bin_learner, simulate
+from dpbandits.lab.evaluation.crowds import Crowd, CrowdWorld, SimulationResult, reported, simulate
 from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.sources import SourceArms, SourceSpec
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import VersionSums
+from dpbandits.local.learners.base import BinLearner, VersionSums
 from dpbandits.local.learners.evidence import source_evidence
 from dpbandits.local.learners.explore import ExploreRule
+from dpbandits.local.learners.table import learner_for
 from dpbandits.local.learners.transfer import TransferTree
 from dpbandits.local.published.ma2025_transfer import Ma2025TransferConstants, Ma2025TransferRule
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import LocalDP
-from dpbandits.privacy.reports import FloatingLaplace, Moments, ReportMechanism
+from dpbandits.privacy.reports import FloatingLaplace
 
 __all__ = ["SimulatedSource", "SourceFeed", "SourcePeople", "simulate_tasks", "simulate_transfer"]
 
@@ -113,34 +114,30 @@ def simulate_transfer(
         raise InvalidParameter("sources: expected the target's dim and n_arms")
     if not sources:
         return simulate(spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots)
-    if spec.learner == "ma2025":
-        rule = _published(spec, sources, n_users=n_users, seed=seed, floating=floating)
-        crowd = Crowd(
-            spec,
-            world,
-            n_users=n_users,
-            seed=seed,
-            floating=floating,
-            snapshots=snapshots,
-            rule=rule,
-        )
-        while crowd.running:
-            crowd.step()
-        return crowd.result()
-    tree = bin_learner(spec)
-    if not isinstance(tree, TransferTree):
-        raise InvalidParameter("learner: only 'tree' and 'ma2025' learn from sources")
-    tree.skip = skip
-    feeds = [SourceFeed(one, spec, index=index, seed=seed) for index, one in enumerate(sources)]
-    for feed in feeds:
-        feed.give(tree, seen=0)
-    crowd = Crowd(spec, world, n_users=n_users, seed=seed, snapshots=snapshots, rule=tree)
-    while crowd.running:
-        crowd.step()
+    published, feeds = spec.learner == "ma2025", []
+    if published:
+        rule: BinLearner = _published(spec, sources, n_users=n_users, seed=seed, floating=floating)
+    else:
+        rule = tree = _tree(spec)
+        tree.skip = skip
+        feeds = [SourceFeed(one, spec, index=index, seed=seed) for index, one in enumerate(sources)]
+        for feed in feeds:
+            feed.give(tree, seen=0)
+    noise = floating and published
+    crowd = Crowd(spec, world, n_users=n_users, seed=seed, floating=noise, snapshots=snapshots, rule=rule)
+
+    def hear(crowd: Crowd) -> None:
         for feed in feeds:
             feed.give(tree, seen=crowd.seen)
-        crowd.relocate()
-    return crowd.result()
+
+    return crowd.run(hear)
+
+
+def _tree(spec: Spec) -> TransferTree:
+    tree = learner_for(spec)
+    if not isinstance(tree, TransferTree):
+        raise InvalidParameter("learner: only 'tree' and 'ma2025' learn from sources")
+    return tree
 
 
 def simulate_tasks(
@@ -167,11 +164,10 @@ def simulate_tasks(
         raise InvalidParameter("expected one spec, one world and one number of users a target")
     crowds, trees = [], []
     for index, (spec, world, n) in enumerate(zip(specs, worlds, n_users, strict=True)):
-        tree = bin_learner(spec)
-        if not isinstance(tree, TransferTree) or spec.tie != "first":
+        if spec.tie != "first":
             raise InvalidParameter("learner: targets that share need the learner 'tree' and tie 'first'")
-        trees.append(tree)
-        crowds.append(Crowd(spec, world, n_users=n, seed=seed * len(specs) + index, rule=tree))
+        trees.append(_tree(spec))
+        crowds.append(Crowd(spec, world, n_users=n, seed=seed * len(specs) + index, rule=trees[-1]))
     while any(crowd.running for crowd in crowds):
         progress = [
             crowd.seen / n if crowd.running else np.inf for crowd, n in zip(crowds, n_users, strict=True)
@@ -209,7 +205,7 @@ class SourceFeed:
             looks=chances is None,
             depth=one.depth,
         )
-        rule = bin_learner(self.spec.reports)
+        rule = learner_for(self.spec.reports)
         if not isinstance(rule, ExploreRule):
             raise InvalidParameter("a source explores")
         self.rule = rule
@@ -250,19 +246,8 @@ class SourceFeed:
             chosen = self._arms[chunk]
             cells = at * spec.n_arms + chosen
         positive = self._luck[chunk] < self._means[chunk][np.arange(len(at)), chosen]
-        sums = _reported(self._mechanism, cells, positive, self._noise)
+        sums = reported(self._mechanism, cells, positive, self._noise)
         self.rule.learn(VersionSums.of(published, partition.leaves, sums))
-
-
-def _reported(
-    mechanism: ReportMechanism | FloatingLaplace,
-    cells: IntArray,
-    positive: BoolArray,
-    noise: np.random.Generator,
-) -> tuple[FloatArray, FloatArray, int, Moments]:
-    """Signed sums and counts of people in these cells."""
-    ones, zeros = (np.bincount(cells[here], minlength=mechanism.n_cells) for here in (positive, ~positive))
-    return *mechanism.simulated_estimate(ones, zeros, noise), len(cells), mechanism.moments
 
 
 def _published(
@@ -303,8 +288,7 @@ def _published(
                 else theirs.mechanism_for(len(leaves))
             )
             published = PublishedArms(version=0, splits=tuple(rule.partition.splits), weights=rule.weights())
-            estimate = _reported(mechanism, cells, positive[here], noise)
-            sums = VersionSums.of(published, leaves, estimate)
-            rule.learn(sums, crowd=index + 1)
+            estimate = reported(mechanism, cells, positive[here], noise)
+            rule.learn(VersionSums.of(published, leaves, estimate), crowd=index + 1)
             rule.refine()
     return rule

@@ -8,23 +8,23 @@ Privacy: each report is (epsilon, delta)-differentially private in the user's wh
 server too; choices of others are computed from reports alone.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks, domains
+from dpbandits._config import Configured
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
-from dpbandits.local.contract.reports import Choice, Records
+from dpbandits.local.contract.reports import Choice, Contract, Published, Records
 from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
 from dpbandits.privacy import definitions
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["GPLearnerName", "GPSpec", "PublishedWeights"]
 
 GPLearnerName = Literal["weights", "dubey2021"]
-
-# What files call it: the name of the spec when the format was fixed.
-_KIND = "GPUCBSpec"
 
 # No honest number is as many deviations of the noise beyond any contribution.
 _FARTHEST = 32.0
@@ -56,7 +53,7 @@ def _secure(certificate: NoiseCertificate = "near_gaussian") -> "NoiseSource":
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GPSpec:
+class GPSpec(Configured, Contract["PublishedWeights"]):
     """The public contract between devices and server.
 
     Beside Dubey2021, Algorithm 3, it calibrates Gram and vector jointly, or leaves the Gram out (the server
@@ -82,11 +79,17 @@ class GPSpec:
         InvalidParameter: numbers outside their ranges.
     """
 
-    report_format: ClassVar[int] = 0xD2
-    classes: ClassVar[int] = 0
-    window: ClassVar[int | None] = None
-    reports_per_version: ClassVar[int] = 0
-    """0: every publication is a new version."""
+    config_label, config_type, config_omits = "spec", "GPUCBSpec", frozenset({"noise"})
+    config_parsers = {  # noqa: RUF012
+        "domain": domains.from_config,
+        "features": feature_models.from_config,
+        "reward_range": RewardRange.from_config,
+        "privacy": definitions.from_config,
+    }
+    report_format = 0xD2
+    epsilons = ()
+    window = None
+    reports_per_version = 0
 
     domain: Domain
     features: Features
@@ -104,8 +107,11 @@ class GPSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
-        if self.privacy.rounds_per_user != 1:
-            raise InvalidParameter("a device sends one report: rounds_per_user must be 1")
+        promise: object = self.privacy  # of any type, where the spec comes from a file
+        if not isinstance(promise, JointDP) or promise.rounds_per_user != 1:
+            raise InvalidParameter(
+                "privacy: expected JointDP with rounds_per_user=1, as a device sends one report"
+            )
         _checks.number(self.prior_variance, name="prior_variance")
         _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False)
         _checks.integer(self.n_candidates, name="n_candidates")
@@ -186,6 +192,13 @@ class GPSpec:
             row = int(np.argmax(scores))
         return Choice(version=published.version, arm=row, about=rows[row])
 
+    def contribution(self, chosen: FloatArray, rewards: FloatArray) -> IntArray:
+        """(n, D) exact integers that users would add without noise; rows (n, d), rewards (n,)."""
+        phi = self.features(self.domain.validate(chosen))
+        z = self.reward_range.to_centred(self.reward_range.validate(rewards, clip=True))
+        rows = [self.release.mechanism.encode(phi[i : i + 1], z[i : i + 1]) for i in range(len(phi))]
+        return np.array(rows, dtype=np.int64).reshape(len(phi), self.release.mechanism.size)
+
     def exact(self, choice: Choice, reward: Any) -> IntArray:
         """(1, D) exact integers of the row that was chosen; InvalidData for a reward that is none."""
         return self.contribution(choice.about[None], np.array([reward]))
@@ -202,14 +215,29 @@ class GPSpec:
 
     # -- bytes ---------------------------------------------------------------------------------------
 
-    @cached_property
-    def digest(self) -> bytes:
-        """Four bytes that reports carry."""
-        return hashlib.blake2b(self.to_json().encode(), digest_size=4).digest()
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready and complete, but for the noise source, which is the device's own.
 
-    def read_published(self, text: str) -> "PublishedWeights":
-        """What `PublishedWeights.to_json` wrote; IncompatibleState for anything else."""
-        return PublishedWeights.from_json(text, self)
+        Of the noise it holds what fixes its scale: the kind of certificate, where it is not the
+        concentrated one of specs that were written before there was a choice.
+        """
+        config = super().to_config()
+        if self.learner == "weights":  # as before there were others: the digest of a spec stays
+            del config["learner"], config["constants"]
+        if self.certificate == "concentrated":
+            del config["certificate"]
+        return config
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
+        """The spec that `to_config` described, with its device's noise: by default the operating system's.
+
+        Raises:
+            InvalidParameter: the configuration of something else, or values that do not fit.
+        """
+        with reading("the configuration of a GPSpec"):
+            fields = {"certificate": "concentrated"} | cls.arguments(config)
+            return cls(**fields, noise=_secure(fields["certificate"]) if noise is None else noise)
 
     def to_json(self) -> str:
         """Canonical JSON of `to_config`."""
@@ -217,61 +245,9 @@ class GPSpec:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Rebuild a spec, with noise from the operating system.
-
-        Raises:
-            IncompatibleState: not a spec.
-        """
+        """Rebuild a spec; IncompatibleState for anything else."""
         with reading("the JSON of a GPSpec", IncompatibleState):
             return cls.from_config(json_object(text, "the JSON of a GPSpec", IncompatibleState))
-
-    def contribution(self, chosen: FloatArray, rewards: FloatArray) -> IntArray:
-        """(n, D) exact integers that users would add without noise; rows (n, d), rewards (n,)."""
-        phi = self.features(self.domain.validate(chosen))
-        z = self.reward_range.to_centred(self.reward_range.validate(rewards, clip=True))
-        rows = [self.release.mechanism.encode(phi[i : i + 1], z[i : i + 1]) for i in range(len(phi))]
-        return np.array(rows, dtype=np.int64).reshape(len(phi), self.release.mechanism.size)
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready and complete, but for the noise source, which is the device's own.
-
-        Specs that were written before there was a choice name no certificate: theirs is concentrated.
-        """
-        config: dict[str, Any] = {
-            "spec": _KIND,
-            "domain": self.domain.to_config(),
-            "features": self.features.to_config(),
-            "reward_range": self.reward_range.to_config(),
-            "privacy": self.privacy.to_config(),
-            "report_gram": self.report_gram,
-            "prior_variance": self.prior_variance,
-            "thompson_scale": self.thompson_scale,
-            "n_candidates": self.n_candidates,
-            "seed": self.seed,
-        }
-        if self.learner != "weights":
-            config |= {"learner": self.learner, "constants": dict(sorted(self.constants.items()))}
-        if self.certificate != "concentrated":
-            config["certificate"] = self.certificate
-        return config
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
-        """The spec that `to_config` described."""
-        with reading("the configuration of a GPSpec"):
-            fields = {key: value for key, value in config.items() if key != "spec"}
-            certificate = fields.setdefault("certificate", "concentrated")
-            privacy = definitions.from_config(fields["privacy"])
-            if config["spec"] != _KIND or not isinstance(privacy, JointDP):
-                raise InvalidParameter("expected the configuration of a GPSpec")
-            fields |= {
-                "domain": domains.from_config(fields["domain"]),
-                "features": feature_models.from_config(fields["features"]),
-                "reward_range": RewardRange.from_config(fields["reward_range"]),
-                "privacy": privacy,
-                "noise": _secure(certificate) if noise is None else noise,
-            }
-            return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -294,7 +270,7 @@ class _Integers:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PublishedWeights:
+class PublishedWeights(Published):
     """The law of the feature weights, public.
 
     Args:
@@ -303,6 +279,8 @@ class PublishedWeights:
         factor: (m, m); the covariance of the weights is factor @ factor.T.
         radius: None for a Thompson draw; else the row with the largest mean + radius * deviation.
     """
+
+    kind = "PublishedWeights"
 
     version: int
     mean: FloatArray
@@ -348,43 +326,9 @@ class PublishedWeights:
         return spec.reward_range.from_centred(mean), spec.reward_range.width * spread
 
     def check(self, spec: GPSpec) -> None:
-        """Refuse weights of other features.
-
-        Raises:
-            IncompatibleState: another number of features.
-        """
+        """Refuse weights of another number of features, with IncompatibleState."""
         if len(self.mean) != spec.features.n_features:
             raise IncompatibleState("the weights belong to another spec: ask the server for both again")
 
-    def to_json(self, spec: GPSpec) -> str:
-        """What the server sends to devices, with the digest of the spec it belongs to."""
-        return json.dumps(
-            {
-                "kind": "PublishedWeights",
-                "spec": spec.digest.hex(),
-                "version": self.version,
-                "mean": self.mean.tolist(),
-                "factor": self.factor.tolist(),
-                "radius": self.radius,
-            }
-        )
 
-    @classmethod
-    def from_json(cls, text: str, spec: GPSpec) -> Self:
-        """Read weights and check that they belong to the spec.
-
-        Raises:
-            IncompatibleState: anything else.
-        """
-        fields = json_object(text, "published weights", IncompatibleState)
-        with reading("published weights", IncompatibleState):
-            if fields["kind"] != "PublishedWeights" or fields["spec"] != spec.digest.hex():
-                raise IncompatibleState("the weights belong to another spec: ask the server for both again")
-            published = cls(
-                version=fields["version"],
-                mean=np.array(fields["mean"], dtype=np.float64),
-                factor=np.array(fields["factor"], dtype=np.float64),
-                radius=fields["radius"],
-            )
-        published.check(spec)
-        return published
+GPSpec.publishes = PublishedWeights

@@ -17,17 +17,21 @@ contract says how a context becomes a choice, how choice and reward become a pri
 are counted. NumPy and the standard library only: devices read it.
 """
 
+import hashlib
 import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from dpbandits._config import Configured
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import IncompatibleState
-from dpbandits.privacy.definitions import JointDP, LocalDP
 
 if TYPE_CHECKING:
     from dpbandits.local.contract.spec import Spec
@@ -38,9 +42,9 @@ __all__ = [
     "NONCE_BYTES",
     "Choice",
     "Contract",
-    "Countable",
     "Published",
     "PublishedArms",
+    "PublishedT",
     "Records",
     "pack",
     "parse",
@@ -69,87 +73,101 @@ class Choice:
     about: Any
 
 
-class Published(Protocol):
-    """What a server publishes: anybody may read it, and decide with it for ever."""
+class Published(Configured):
+    """What a server publishes: anybody may read it, and decide with it for ever.
 
-    @property
-    def version(self) -> int:
-        """Counts up from 0."""
+    Attributes:
+        kind: what files call it.
+        version: counts up from 0.
+    """
 
-    def to_json(self, spec: Any) -> str:
-        """JSON, with the digest of the spec it belongs to."""
+    kind: ClassVar[str]
+    version: int
 
     def check(self, spec: Any) -> None:
-        """Refuse what does not fit the spec, with `IncompatibleState`."""
+        """Refuse what does not fit the spec.
+
+        Raises:
+            IncompatibleState: shapes, arms or probabilities are impossible.
+        """
+        raise NotImplementedError
+
+    def to_json(self, spec: "Contract[Any]") -> str:
+        """JSON, with the digest of the spec it belongs to."""
+        whose = {"kind": self.kind, "spec": spec.digest.hex()}
+        return json.dumps(whose | self.to_config(), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str, spec: "Contract[Any]") -> Self:
+        """Read what was published, and check that it belongs to the spec and is whole.
+
+        Raises:
+            IncompatibleState: anything else.
+        """
+        what = f"the JSON of a {cls.__name__}"
+        config = json_object(text, what, IncompatibleState)
+        with reading(what, IncompatibleState):
+            if (config.pop("kind"), config.pop("spec")) != (cls.kind, spec.digest.hex()):
+                raise IncompatibleState("it was published for another spec: ask the server for both again")
+            published = cls.from_config(config)
+        published.check(spec)
+        return published
 
 
-class Countable(Protocol):
-    """How payloads of one length are counted: a report mechanism, or integers that add up."""
-
-    @property
-    def report_bytes(self) -> int:
-        """Bytes of one payload."""
-
-    def valid(self, payloads: Any, /) -> BoolArray:
-        """(n,) which payloads a device could have sent."""
-
-    def aggregate(self, payloads: Any, /) -> IntArray:
-        """Integer sums of valid payloads; sums of shards add."""
+PublishedT = TypeVar("PublishedT", bound=Published)
 
 
-PublishedT_contra = TypeVar("PublishedT_contra", bound=Published, contravariant=True)
+class Contract(ABC, Generic[PublishedT]):
+    """What devices and server agree on before anyone reports; frozen.
 
+    Attributes:
+        report_format: first byte of a report.
+        publishes: the class of what the server publishes.
+        epsilons: classes that a report may name in the open; empty: it names none.
+        window: how many versions before the current one are still accepted; None: all.
+        reports_per_version: a new version is published after so many; 0: whenever the server publishes.
+        seed: public randomness of the server.
+    """
 
-class Contract(Protocol[PublishedT_contra]):
-    """What devices and server agree on before anyone reports. The first five are the device's part."""
+    report_format: int
+    publishes: type[Any]
+    epsilons: Sequence[float]
+    window: int | None
+    reports_per_version: int
+    seed: int
 
-    def own(self, privacy: Any, /) -> LocalDP | JointDP:
-        """The promise of one device's reports; None: the contract's own. InvalidParameter for no such."""
-
-    def choose(self, published: PublishedT_contra, context: ArrayLike, privacy: Any, /) -> Choice:
-        """The choice of a device with this context; InvalidData for a bad context, nothing is remembered."""
-
-    def exact(self, choice: Choice, reward: Any, /) -> Any:
-        """What the report is about, bounded and not yet noised; InvalidData for a reward that is none."""
-
-    def noised(self, choice: Choice, exact: Any, privacy: Any, /) -> bytes:
-        """The payload: the one place where raw data meets noise."""
-
-    def statement(self, privacy: Any = None, /) -> "Guarantee":
-        """What one report promises."""
-
-    @property
-    def report_format(self) -> int:
-        """First byte of a report."""
-
-    @property
+    @cached_property
     def digest(self) -> bytes:
-        """Four bytes that every report carries."""
+        """Four bytes that every report carries: reports of another spec are dropped."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=4).digest()
 
-    @property
-    def classes(self) -> int:
-        """Number of classes that a report may name in the open; 0: it names none."""
-
-    @property
-    def window(self) -> int | None:
-        """How many versions before the current one are still accepted; None: all."""
-
-    @property
-    def reports_per_version(self) -> int:
-        """A new version is published after so many reports; 0: whenever the server publishes."""
-
-    @property
-    def seed(self) -> int:
-        """Public randomness of the server."""
-
-    def counted_by(self, published: PublishedT_contra, /) -> tuple[Countable, ...]:
-        """How reports that answer this are counted, one a class."""
-
-    def read_published(self, text: str, /) -> Any:
-        """What `Published.to_json` wrote."""
-
+    @abstractmethod
     def to_json(self) -> str:
         """Canonical JSON."""
+
+    @abstractmethod
+    def own(self, privacy: Any) -> Any:
+        """The promise of one device's reports; None: the contract's. InvalidParameter for any other."""
+
+    @abstractmethod
+    def choose(self, published: PublishedT, context: ArrayLike, privacy: Any) -> Choice:
+        """The choice of a device in this context; nothing is remembered."""
+
+    @abstractmethod
+    def exact(self, choice: Choice, reward: Any) -> Any:
+        """What the report is about: bounded, and not yet noised. InvalidData for a reward that is none."""
+
+    @abstractmethod
+    def noised(self, choice: Choice, exact: Any, privacy: Any) -> bytes:
+        """The payload: the one place where raw data meets noise."""
+
+    @abstractmethod
+    def statement(self, privacy: Any = None) -> "Guarantee":
+        """What one report promises."""
+
+    @abstractmethod
+    def counted_by(self, published: PublishedT) -> tuple[Any, ...]:
+        """What checks and adds up payloads that answer this, one a class: see `ReportMechanism`."""
 
 
 def pack(*, spec: Contract[Any], version: int, nonce: bytes, payload: bytes) -> bytes:
@@ -157,14 +175,7 @@ def pack(*, spec: Contract[Any], version: int, nonce: bytes, payload: bytes) -> 
     return bytes([spec.report_format]) + spec.digest + version.to_bytes(4, "little") + nonce + payload
 
 
-def parse(
-    records: Records, spec: Contract[Any]
-) -> tuple[
-    "np.ndarray[tuple[int], np.dtype[np.bool_]]",
-    IntArray,
-    "np.ndarray[tuple[int], np.dtype[np.uint64]]",
-    Records,
-]:
+def parse(records: Records, spec: Contract[Any]) -> tuple[BoolArray, IntArray, NDArray[np.uint64], Records]:
     """Headers of n records of one length, at least `HEADER_BYTES`.
 
     Returns:
@@ -178,7 +189,7 @@ def parse(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PublishedArms:
+class PublishedArms(Published):
     """What the server tells everyone: bins and, for each, an arm or probabilities of arms.
 
     Attributes:
@@ -188,66 +199,31 @@ class PublishedArms:
         weights: (L, K) probabilities of arms (arms chosen by users), or None.
     """
 
+    kind = "PublishedPolicy"
+    config_parsers = {  # noqa: RUF012
+        "version": int,
+        "splits": lambda nodes: tuple(map(int, nodes)),
+        "arms": lambda arms: np.array(arms, dtype=np.int64),
+        "weights": lambda weights: np.array(weights, dtype=np.float64),
+    }
+
     version: int
     splits: tuple[int, ...]
     arms: IntArray | None = None
     weights: FloatArray | None = None
 
-    def to_json(self, spec: "Spec") -> str:
-        """JSON, with the digest of the spec it belongs to."""
-        return json.dumps(
-            {
-                "kind": "PublishedPolicy",
-                "spec": spec.digest.hex(),
-                "version": self.version,
-                "splits": list(self.splits),
-                "arms": None if self.arms is None else self.arms.tolist(),
-                "weights": None if self.weights is None else self.weights.tolist(),
-            },
-            sort_keys=True,
-        )
-
-    @classmethod
-    def from_json(cls, text: str, spec: "Spec") -> Self:
-        """Read a policy and check that it belongs to the spec and is whole.
-
-        Raises:
-            IncompatibleState: anything else.
-        """
-        config = json_object(text, "the JSON of a PublishedArms", IncompatibleState)
-        with reading("the JSON of a PublishedArms", IncompatibleState):
-            if config["kind"] != "PublishedPolicy" or config["spec"] != spec.digest.hex():
-                raise IncompatibleState("the policy belongs to another spec: ask the server for both again")
-            arms, weights = config["arms"], config["weights"]
-            policy = cls(
-                version=int(config["version"]),
-                splits=tuple(int(node) for node in config["splits"]),
-                arms=None if arms is None else np.array(arms, dtype=np.int64),
-                weights=None if weights is None else np.array(weights, dtype=np.float64),
-            )
-        policy.check(spec)
-        return policy
-
     def check(self, spec: "Spec") -> None:
-        """Refuse a policy that does not fit the spec.
-
-        Raises:
-            IncompatibleState: the shapes, arms or probabilities are impossible.
-        """
-        n_leaves = len(self.splits) + 1
+        """Refuse arms or probabilities that do not fit the spec, with IncompatibleState."""
+        n_leaves, arms, weights = len(self.splits) + 1, self.arms, self.weights
         if not 0 <= self.version < 1 << 32 or n_leaves > spec.max_leaves:
-            raise IncompatibleState("the policy's version or number of bins is outside what the spec allows")
-        if spec.arms == "server":
-            good = self.arms is not None and self.weights is None and self.arms.shape == (n_leaves,)
-            good = (
-                good and self.arms is not None and bool(((self.arms >= 0) & (self.arms < spec.n_arms)).all())
-            )
+            raise IncompatibleState("the version or the number of bins is outside what the spec allows")
+        if arms is not None and weights is None:
+            good = spec.arms == "server" and arms.shape == (n_leaves,)
+            good = good and bool(((arms >= 0) & (arms < spec.n_arms)).all())
         else:
-            good = self.weights is not None and self.arms is None
-            if good and self.weights is not None:
-                good = self.weights.shape == (n_leaves, spec.n_arms)
-                good = good and bool(
-                    (self.weights >= 0).all() and np.allclose(self.weights.sum(axis=-1), 1.0)
-                )
+            good = weights is not None and arms is None and spec.arms == "user"
+            good = good and weights is not None and weights.shape == (n_leaves, spec.n_arms)
+            good = good and weights is not None and bool((weights >= 0).all())
+            good = good and weights is not None and np.allclose(weights.sum(axis=-1), 1.0)
         if not good:
-            raise IncompatibleState("the policy's arms do not fit the spec and its bins")
+            raise IncompatibleState("the published arms do not fit the spec and its bins")

@@ -3,23 +3,23 @@
 NumPy and the standard library only: devices read it.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._checks import integer
+from dpbandits._config import plain
 from dpbandits._reading import json_object, reading
 from dpbandits.domains import Box
 from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
-from dpbandits.local.contract.reports import Choice, PublishedArms
+from dpbandits.local.contract.reports import Choice, Contract, PublishedArms
 from dpbandits.models.trees.partition import DyadicPartition, TieRule
 from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
@@ -58,7 +58,7 @@ _COUNTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spec:
+class Spec(Contract[PublishedArms]):
     """A locally private contextual bandit on adaptive bins.
 
     Args:
@@ -96,7 +96,8 @@ class Spec:
         True
     """
 
-    report_format: ClassVar[int] = 0xD1
+    report_format = 0xD1
+    publishes = PublishedArms
 
     domain: Box
     n_arms: int
@@ -152,11 +153,6 @@ class Spec:
     def epsilon(self) -> float:
         """Of every report, where users do not choose a smaller one."""
         return self.privacy.epsilon
-
-    @property
-    def classes(self) -> int:
-        """Number of classes of epsilon that a report may name; 0: there is one and it names none."""
-        return len(self.epsilons)
 
     def partition(self, splits: "list[int] | tuple[int, ...]" = ()) -> DyadicPartition:
         """The partition after these splits, the same on every machine."""
@@ -259,35 +255,16 @@ class Spec:
 
     # -- bytes ---------------------------------------------------------------------------------------
 
-    @cached_property
-    def digest(self) -> bytes:
-        """Four bytes that every report carries: reports of another spec are dropped."""
-        return hashlib.blake2b(self.to_json().encode(), digest_size=4).digest()
-
     def to_json(self) -> str:
         """Canonical JSON."""
-        return json.dumps(
-            {
-                "format": FORMAT_VERSION,
-                "kind": "PartitionBanditSpec",
-                "domain": self.domain.to_config(),
-                "n_arms": self.n_arms,
-                "epsilon": self.epsilon,
-                "reward_range": [self.reward_range.low, self.reward_range.high],
-                "mechanism": self.mechanism,
-                "policy": self.learner,
-                "arms": self.arms,
-                "reports_per_version": self.reports_per_version,
-                "window": self.window,
-                "tie": self.tie,
-                "max_leaves": self.max_leaves,
-                "n_users": self.n_users,
-                "seed": self.seed,
-                "constants": dict(sorted(self.constants.items())),
-            }
-            | ({"epsilons": list(self.epsilons)} if self.epsilons else {}),
-            sort_keys=True,
-        )
+        config = {one.name: plain(getattr(self, one.name)) for one in fields(self)}
+        # As they were called when the format was fixed: a digest of this is on every report.
+        config |= {"policy": config.pop("learner"), "epsilon": config.pop("privacy")["epsilon"]}
+        config |= {"format": FORMAT_VERSION, "kind": "PartitionBanditSpec"}
+        config["reward_range"] = [self.reward_range.low, self.reward_range.high]
+        if not self.epsilons:
+            del config["epsilons"]
+        return json.dumps(config, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -310,10 +287,6 @@ class Spec:
             config["privacy"] = LocalDP(epsilon=config.pop("epsilon"))
             config["learner"] = config.pop("policy")
             return cls(**config)
-
-    def read_published(self, text: str) -> PublishedArms:
-        """What `PublishedArms.to_json` wrote; IncompatibleState for anything else."""
-        return PublishedArms.from_json(text, self)
 
     def __hash__(self) -> int:
         return hash(self.to_json())

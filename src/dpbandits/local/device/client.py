@@ -7,13 +7,13 @@ the only source of randomness, and no argument replaces it.
 import os
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic
 
 from numpy.typing import ArrayLike
 
 from dpbandits._checks import integer
 from dpbandits.errors import InvalidParameter, ProtocolError
-from dpbandits.local.contract.reports import NONCE_BYTES, Choice, Contract, Published, PublishedArms, pack
+from dpbandits.local.contract.reports import NONCE_BYTES, Choice, Contract, PublishedArms, PublishedT, pack
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.device.outbox import MemoryOutbox, Outbox
 from dpbandits.state.holder import Held, Holder, in_turn
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = ["Client", "SourceClient"]
-
-PublishedT = TypeVar("PublishedT", bound=Published)
 
 
 @dataclass(repr=False)

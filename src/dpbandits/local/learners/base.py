@@ -14,14 +14,15 @@ Privacy: post-processing of reports, each private under its own class's epsilon.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from dpbandits._checks import integer
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.local.contract.reports import Published, PublishedArms
-from dpbandits.local.contract.spec import Spec
+from dpbandits.local.contract.reports import PublishedArms, PublishedT
+from dpbandits.local.contract.spec import MOST_ARMS, Spec
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.models.trees.posterior import bin_masses, probability_best
 from dpbandits.policy.coins import PublicCoins
@@ -29,6 +30,7 @@ from dpbandits.privacy.reports import Moments, ReportMechanism
 
 __all__ = [
     "BinLearner",
+    "Estimates",
     "Learner",
     "NodeData",
     "PosteriorLearner",
@@ -39,7 +41,8 @@ __all__ = [
     "grown",
 ]
 
-PublishedT = TypeVar("PublishedT", bound=Published)
+Estimates = tuple[FloatArray, FloatArray, int, Moments]
+"""(cells,) signed sums, (cells,) counts, the number of reports, and the moments per report."""
 
 Counted = Sequence[tuple[Any, IntArray, int]]
 """Mechanism, integer sums and number of reports of every class that has any."""
@@ -84,19 +87,8 @@ class VersionSums:
     moments: Moments
 
     @classmethod
-    def of(
-        cls,
-        published: PublishedArms,
-        leaves: IntArray,
-        estimate: tuple[FloatArray, FloatArray, int, Moments],
-    ) -> Self:
-        """Sums of the reports that answered `published`, whose bins are `leaves`.
-
-        Args:
-            published: the version.
-            leaves: (L,).
-            estimate: signed sums and counts of all cells in a row, number of reports, moments.
-        """
+    def of(cls, published: PublishedArms, leaves: IntArray, estimate: Estimates) -> Self:
+        """What the reports that answered `published`, of bins `leaves` (L,), say."""
         signed, count, n, moments = estimate
         shape = (len(leaves),) if published.weights is None else published.weights.shape
         return cls(
@@ -135,9 +127,7 @@ def class_weights(mechanisms: Sequence[ReportMechanism], reports: Sequence[int])
     return np.asarray(n.sum() * precision / (n * precision).sum())
 
 
-def combined_estimate(
-    parts: Sequence[tuple[ReportMechanism, IntArray, int]],
-) -> tuple[FloatArray, FloatArray, int, Moments]:
+def combined_estimate(parts: Sequence[tuple[ReportMechanism, IntArray, int]]) -> Estimates:
     """Signed sums and counts of all classes together, as if one mechanism had made them.
 
     A user's class is one of the spec's public `epsilons`; it travels in the open, and the report keeps that
@@ -154,8 +144,7 @@ def combined_estimate(
         parts: mechanism, integer sums and number of reports of every class that has any.
 
     Returns:
-        (cells,) signed sums, (cells,) counts, the number of reports, and the moments per report. The
-        moments bound the variance from above where a cell's count varies with who came.
+        `Estimates`. Their moments bound the variance from above where a cell's count varies with who came.
     """
     if len(parts) == 1:
         mechanism, sums, n = parts[0]
@@ -194,6 +183,9 @@ class BinLearner(ABC):
         n_arms: number of arms.
         constants: of the rule, by default `Constants()`.
         max_leaves: no split beyond this many leaves: bounds the server's memory and a report's size.
+
+    Raises:
+        InvalidParameter: an argument is outside what it may be.
     """
 
     Constants: ClassVar[type[Any]]
@@ -201,20 +193,28 @@ class BinLearner(ABC):
     def __init__(
         self, *, partition: DyadicPartition, n_arms: int, constants: Any = None, max_leaves: int = 4096
     ) -> None:
-        self.partition = partition
-        self.n_arms = n_arms
+        if not isinstance(partition, DyadicPartition):
+            raise InvalidParameter(f"partition: expected a DyadicPartition, got {type(partition).__name__}")
+        if integer(n_arms, name="n_arms") > MOST_ARMS:
+            raise InvalidParameter(f"n_arms: expected at most {MOST_ARMS}")
+        self.partition, self.n_arms = partition, n_arms
         self.constants = self.Constants() if constants is None else constants
-        self.max_leaves = max_leaves
+        self.max_leaves = integer(max_leaves, name="max_leaves")
+        self._begin()
 
     @classmethod
     def of(cls, spec: Spec) -> Self:
         """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
-        return cls(
-            partition=spec.partition(),
-            n_arms=spec.n_arms,
-            max_leaves=spec.max_leaves,
-            constants=cls.Constants(**spec.constants),
-        )
+        constants = cls._constants_of(spec)
+        partition, leaves = spec.partition(), spec.max_leaves
+        return cls(partition=partition, n_arms=spec.n_arms, max_leaves=leaves, constants=constants)
+
+    @classmethod
+    def _constants_of(cls, spec: Spec) -> Any:
+        return cls.Constants(**spec.constants)
+
+    def _begin(self) -> None:
+        """What the rule keeps, before anybody has reported."""
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedArms:
         """Arms drawn by the public coins of the version, or weights for the devices to draw from.
@@ -309,13 +309,10 @@ class PosteriorLearner(BinLearner):
     refresh: ClassVar[float]
     """Masses and beliefs are computed anew when this share of reports has come in since."""
 
-    def __init__(
-        self, *, partition: DyadicPartition, n_arms: int, constants: Any = None, max_leaves: int = 4096
-    ) -> None:
-        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
-        self._temperature = self.constants.temperature / n_arms
-        self._data = NodeData(partition.n_nodes, n_arms)
-        self._mass = np.ones(partition.n_nodes)
+    def _begin(self) -> None:
+        nodes = self.partition.n_nodes
+        self._temperature = self.constants.temperature / self.n_arms
+        self._data, self._mass = NodeData(nodes, self.n_arms), np.ones(nodes)
         self._n, self._mass_n = 0, 0
 
     @abstractmethod
@@ -384,7 +381,7 @@ class PosteriorLearner(BinLearner):
         return np.asarray(candidates[well & (best.max(axis=1) < constants.settled)])
 
     def _look_again(self) -> None:
-        """Estimate the masses, and whatever rests on them, from all reports."""
+        """Estimates the masses, and whatever rests on them, from all reports."""
         self._mass, self._mass_n = self._data.masses(self.partition), self._n
 
 

@@ -12,13 +12,11 @@ with the constants that make it act at realistic numbers of users.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.local.learners.base import BinLearner, VersionSums, grown
-from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.models.trees.posterior import bin_masses
 
 __all__ = ["EliminatingLearner", "EliminationConstants", "EliminationRule"]
@@ -40,11 +38,8 @@ class EliminationConstants:
 class EliminatingLearner(BinLearner):
     """Drops the arms whose interval lies below another's, and splits the leaves whose others are narrow."""
 
-    def __init__(
-        self, *, partition: DyadicPartition, n_arms: int, constants: Any = None, max_leaves: int = 4096
-    ) -> None:
-        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
-        self._active = np.ones((partition.n_nodes, n_arms))
+    def _begin(self) -> None:
+        self._active = np.ones((self.partition.n_nodes, self.n_arms))
 
     @abstractmethod
     def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
@@ -87,29 +82,17 @@ class EliminatingLearner(BinLearner):
 class EliminationRule(EliminatingLearner):
     """State of the rule: arrays over nodes and arms.
 
-    Args:
-        partition: the partition to grow; a fresh one.
-        n_arms: number of arms.
-        constants: see `EliminationConstants`.
-        max_leaves: no split beyond this many leaves.
+    Args: as for `BinLearner`; its constants are `EliminationConstants`.
     """
 
     Constants = EliminationConstants
     constants: EliminationConstants
 
-    def __init__(
-        self,
-        *,
-        partition: DyadicPartition,
-        n_arms: int,
-        constants: EliminationConstants | None = None,
-        max_leaves: int = 4096,
-    ) -> None:
-        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
-        shape = (partition.n_nodes, n_arms)
+    def _begin(self) -> None:
+        super()._begin()
+        shape = self._active.shape
         self._signed, self._reach, self._variance = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        self._count = np.zeros((partition.n_nodes, 3))
-        self._mass = np.ones(partition.n_nodes)
+        self._count, self._mass = np.zeros((shape[0], 3)), np.ones(shape[0])
         self._n, self._mass_n = 0, 0
 
     def assign(self, normals: FloatArray) -> IntArray:

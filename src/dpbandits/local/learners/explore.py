@@ -8,7 +8,6 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.local.learners.base import BinLearner, VersionSums
 from dpbandits.local.learners.evidence import SourceSums
-from dpbandits.models.trees.partition import DyadicPartition
 
 __all__ = ["ExploreConstants", "ExploreRule"]
 
@@ -34,11 +33,7 @@ class ExploreConstants:
 class ExploreRule(BinLearner):
     """All bins of one depth; arms uniform, whatever the reports say.
 
-    Args:
-        partition: a fresh partition; it is split everywhere, `constants.depth` times.
-        n_arms: number of arms.
-        constants: see `ExploreConstants`.
-        max_leaves: bound on the number of bins.
+    Args: as for `BinLearner`; its constants are `ExploreConstants`.
 
     Raises:
         InvalidParameter: 2^depth bins are more than `max_leaves`.
@@ -46,21 +41,13 @@ class ExploreRule(BinLearner):
 
     Constants = ExploreConstants
 
-    def __init__(
-        self,
-        *,
-        partition: DyadicPartition,
-        n_arms: int,
-        constants: ExploreConstants | None = None,
-        max_leaves: int = 4096,
-    ) -> None:
-        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
-        depth = int(self.constants.depth)
-        if 2**depth > max_leaves:
-            raise InvalidParameter(f"depth: expected an integer >= 0 with at most {max_leaves} bins")
+    def _begin(self) -> None:
+        partition, depth = self.partition, int(self.constants.depth)
+        if 2**depth > self.max_leaves:
+            raise InvalidParameter(f"depth: expected an integer >= 0 with at most {self.max_leaves} bins")
         for _ in range(depth):
             partition.split(partition.leaves)
-        shape = (len(partition.leaves), n_arms)
+        shape = (len(partition.leaves), self.n_arms)
         self._signed, self._count, self._reach = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self._sums: VersionSums | None = None
 

@@ -15,7 +15,6 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.local.learners.base import PosteriorLearner, child_spread
 from dpbandits.models.features.box import BoxFeatures
-from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.models.trees.smooth import SmoothTree
 
 __all__ = ["SmoothTreeConstants", "SmoothTreeRule"]
@@ -54,11 +53,7 @@ class SmoothTreeConstants:
 class SmoothTreeRule(PosteriorLearner):
     """State of the rule: arrays over nodes and arms.
 
-    Args:
-        partition: the partition to grow; a fresh one.
-        n_arms: number of arms.
-        constants: see `SmoothTreeConstants`.
-        max_leaves: no split beyond this many leaves: bounds the server's memory and a report's size.
+    Args: as for `BinLearner`; its constants are `SmoothTreeConstants`.
     """
 
     Constants = SmoothTreeConstants
@@ -66,22 +61,16 @@ class SmoothTreeRule(PosteriorLearner):
     refresh: ClassVar[float] = 0.03
     constants: SmoothTreeConstants
 
-    def __init__(
-        self,
-        *,
-        partition: DyadicPartition,
-        n_arms: int,
-        constants: SmoothTreeConstants | None = None,
-        max_leaves: int = 4096,
-    ) -> None:
-        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
+    def _begin(self) -> None:
+        super()._begin()
+        partition = self.partition
         self._features = BoxFeatures(
             dim=partition.dim,
             length=self.constants.length,
             smooth_sd=self.constants.smooth_sd,
             constant_sd=self.constants.prior_sd,
         )
-        self._belief = SmoothTree(self._features(partition.low, partition.high)[0], n_arms=n_arms)
+        self._belief = SmoothTree(self._features(partition.low, partition.high)[0], n_arms=self.n_arms)
 
     def posterior(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means and variances of the leaves' arms, (L, K) each."""

@@ -6,7 +6,6 @@ from typing import Any
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import Learner
 from dpbandits.local.learners.elimination import EliminationRule
 from dpbandits.local.learners.explore import ExploreRule
 from dpbandits.local.learners.smooth import SmoothTreeRule
@@ -29,14 +28,13 @@ LEARNERS: Mapping[str, Any] = {
 """Bins above, Gaussian processes below; `learner_for` makes one."""
 
 
-def learner_for(spec: Spec | GPSpec) -> Learner[Any]:
-    """A fresh learner for the spec.
+def learner_for(spec: Spec | GPSpec) -> Any:
+    """A fresh learner for the spec: a `Learner`.
 
     Raises:
         InvalidParameter: the spec's constants are not those of its learner.
     """
     try:
-        learner: Learner[Any] = LEARNERS[spec.learner].of(spec)
+        return LEARNERS[spec.learner].of(spec)
     except TypeError:
         raise InvalidParameter(f"constants: some are not constants of the learner {spec.learner!r}") from None
-    return learner

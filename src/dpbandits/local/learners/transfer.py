@@ -24,10 +24,8 @@ import math
 
 import numpy as np
 
-from dpbandits._checks import integer
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.local.contract.spec import MOST_ARMS
 from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.learners.evidence import SourceEvidence
 from dpbandits.local.learners.tree import TreeConstants, TreeRule
@@ -63,11 +61,7 @@ _FACTORS = np.minimum(DOUBTS, _FAR) ** 2
 class TransferTree(TreeRule):
     """`TreeRule` that can be told what other crowds know.
 
-    Args:
-        partition: the partition to grow; a fresh one with tie rule `first` if sources are to be attached.
-        n_arms: number of arms.
-        constants: as for `TreeRule`.
-        max_leaves: as for `TreeRule`.
+    Args: as for `TreeRule`; the partition's tie rule is `first` if sources are to be attached.
         skip: watch sources and discount those that disagree with the target's own reports.
 
     Raises:
@@ -83,11 +77,6 @@ class TransferTree(TreeRule):
         max_leaves: int = 4096,
         skip: bool = True,
     ) -> None:
-        if not isinstance(partition, DyadicPartition):
-            raise InvalidParameter(f"partition: expected a DyadicPartition, got {type(partition).__name__}")
-        if integer(n_arms, name="n_arms", minimum=1) > MOST_ARMS:
-            raise InvalidParameter(f"n_arms: expected at most {MOST_ARMS}")
-        integer(max_leaves, name="max_leaves", minimum=1)
         if not isinstance(skip, bool):
             raise InvalidParameter("skip: expected True or False")
         super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)

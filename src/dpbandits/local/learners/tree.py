@@ -15,7 +15,6 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.local.learners.base import PosteriorLearner, VersionSums, child_spread, grown
-from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.models.trees.posterior import arm_posterior
 
 __all__ = ["TreeConstants", "TreeRule"]
@@ -47,27 +46,16 @@ class TreeConstants:
 class TreeRule(PosteriorLearner):
     """State of the rule: arrays over nodes and arms.
 
-    Args:
-        partition: the partition to grow; a fresh one.
-        n_arms: number of arms.
-        constants: see `TreeConstants`.
-        max_leaves: no split beyond this many leaves: bounds the server's memory and a report's size.
+    Args: as for `BinLearner`; its constants are `TreeConstants`.
     """
 
     Constants = TreeConstants
     refresh: ClassVar[float] = 0.02
     constants: TreeConstants
 
-    def __init__(
-        self,
-        *,
-        partition: DyadicPartition,
-        n_arms: int,
-        constants: TreeConstants | None = None,
-        max_leaves: int = 4096,
-    ) -> None:
-        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
-        shape = (partition.n_nodes, n_arms)
+    def _begin(self) -> None:
+        super()._begin()
+        shape = (self.partition.n_nodes, self.n_arms)
         self._prior_mean = np.full(shape, self.constants.prior_mean)
         self._prior_variance = np.full(shape, self.constants.prior_sd**2)
         self._posterior: tuple[FloatArray, FloatArray] | None = None

@@ -21,7 +21,6 @@ Privacy: epsilon-LDP for one report a user (sensitivity 4 in L1 over U and V tog
 
 import math
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -29,7 +28,6 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import VersionSums, grown
 from dpbandits.local.learners.elimination import EliminatingLearner
-from dpbandits.models.trees.partition import DyadicPartition
 
 __all__ = ["Ma2025Constants", "Ma2025Rule"]
 
@@ -54,26 +52,15 @@ class Ma2025Constants:
 class Ma2025Rule(EliminatingLearner):
     """State of Algorithm 2: arrays over nodes and arms.
 
-    Args:
-        partition: the partition to grow; a fresh one.
-        n_arms: number of arms.
-        constants: see `Ma2025Constants`.
-        max_leaves: no split beyond this many leaves.
+    Args: as for `BinLearner`; its constants are `Ma2025Constants`.
     """
 
     Constants = Ma2025Constants
     constants: Ma2025Constants
 
-    def __init__(
-        self,
-        *,
-        partition: DyadicPartition,
-        n_arms: int,
-        constants: Ma2025Constants,
-        max_leaves: int = 4096,
-    ) -> None:
-        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
-        n, epsilon, dim = constants.n_users, constants.epsilon, partition.dim
+    def _begin(self) -> None:
+        super()._begin()
+        n, epsilon, dim = self.constants.n_users, self.constants.epsilon, self.partition.dim
         effective = max(2.0, n * min(1.0, epsilon) ** 2)
         self._log_term = math.sqrt(2.0 * math.log2(effective))
         self._warm_start = int(math.log2(effective)) ** 2
@@ -86,20 +73,13 @@ class Ma2025Rule(EliminatingLearner):
                 ),
             )
         )
-        shape = (partition.n_nodes, n_arms)
+        shape = self._active.shape
         self._count, self._reward = np.zeros(shape), np.zeros(shape)
-        self._users = np.zeros((partition.n_nodes, 1))
+        self._users = np.zeros((shape[0], 1))
 
     @classmethod
-    def of(cls, spec: Spec) -> Self:
-        """A fresh rule for the spec; TypeError where its constants are not those of the rule."""
-        constants = cls.Constants(n_users=spec.n_users or 1, epsilon=spec.epsilon, **spec.constants)
-        return cls(
-            partition=spec.partition(),
-            n_arms=spec.n_arms,
-            max_leaves=spec.max_leaves,
-            constants=constants,
-        )
+    def _constants_of(cls, spec: Spec) -> Ma2025Constants:
+        return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.epsilon, **spec.constants)
 
     def assign(self, normals: FloatArray) -> IntArray:
         """An arm left, by the public coin: not in the paper, whose users choose."""

@@ -29,7 +29,6 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.learners.base import VersionSums, grown
 from dpbandits.local.published.ma2025 import Ma2025Constants, Ma2025Rule
-from dpbandits.models.trees.partition import DyadicPartition
 
 __all__ = ["Ma2025TransferConstants", "Ma2025TransferRule"]
 
@@ -52,27 +51,18 @@ class Ma2025TransferRule(Ma2025Rule):
 
     Without sources it is Algorithm 2 but for cells whose noisy count is below zero, which say nothing here.
 
-    Args:
-        partition: the partition to grow; a fresh one.
-        n_arms: number of arms.
-        constants: see `Ma2025TransferConstants`.
-        max_leaves: no split beyond this many leaves.
+    Args: as for `BinLearner`; its constants are `Ma2025TransferConstants`.
 
     Raises:
         InvalidParameter: the two lists of sources differ in length.
     """
 
     Constants = Ma2025TransferConstants
+    constants: Ma2025TransferConstants
 
-    def __init__(
-        self,
-        *,
-        partition: DyadicPartition,
-        n_arms: int,
-        constants: Ma2025TransferConstants,
-        max_leaves: int = 4096,
-    ) -> None:
-        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
+    def _begin(self) -> None:
+        super()._begin()
+        constants, partition = self.constants, self.partition
         if len(constants.source_users) != len(constants.source_epsilons):
             raise InvalidParameter("expected as many source_epsilons as source_users")
         sizes = np.array([constants.n_users, *constants.source_users], dtype=np.float64)
@@ -84,7 +74,7 @@ class Ma2025TransferRule(Ma2025Rule):
         plain = np.log2(np.maximum(1.0, pooled)) * dim / (2.0 + dim)
         private = np.log2(np.maximum(1.0, pooled * self._epsilons**2)) * dim / (2.0 + 2.0 * dim)
         self._max_depth = int(np.minimum(plain, private)[sizes > 0].max(initial=0.0))
-        shape = (partition.n_nodes, n_arms, len(sizes))
+        shape = (partition.n_nodes, self.n_arms, len(sizes))
         self._crowd_count, self._crowd_reward = np.zeros(shape), np.zeros(shape)
         self._crowd_users = np.zeros((partition.n_nodes, 1, len(sizes)))
 

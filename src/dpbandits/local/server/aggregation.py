@@ -14,7 +14,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, MissingExtra
 from dpbandits.local.contract.gp_spec import GPSpec
-from dpbandits.local.contract.reports import HEADER_BYTES, Contract, Published, Records
+from dpbandits.local.contract.reports import HEADER_BYTES, Contract, PublishedT, Records
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.server.counting import Absorbed, ReportCounts
 from dpbandits.local.server.nonces import Nonces
@@ -38,8 +38,6 @@ __all__ = [
 ]
 
 _KIND = "local.report_counts"
-
-PublishedT = TypeVar("PublishedT", bound=Published)
 
 _MAGIC = b"DPBREP1\n"
 _HEAD = len(_MAGIC) + 4
@@ -140,7 +138,7 @@ def read_contract(spec: str, published: Iterable[str]) -> tuple[Contract[Any], l
         IncompatibleState: one of them is something else.
     """
     contract: Contract[Any] = (Spec if '"PartitionBanditSpec"' in spec else GPSpec).from_json(spec)
-    return contract, [contract.read_published(version) for version in published]
+    return contract, [contract.publishes.from_json(version, contract) for version in published]
 
 
 def sums_digest(counts: ReportCounts[Any]) -> str:

@@ -9,7 +9,7 @@ number) are refused, and so are shards that hold a report both: it would count t
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.gp_spec import GPSpec
-from dpbandits.local.contract.reports import HEADER_BYTES, Contract, Countable, Published, Records, parse
+from dpbandits.local.contract.reports import HEADER_BYTES, Contract, PublishedT, Records, parse
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.server.nonces import Nonces, NonceSet
 
@@ -26,8 +26,6 @@ __all__ = ["Absorbed", "OpenVersion", "ReportCounts"]
 
 # Sums beyond it are of no crowd, and could overflow when they are added.
 _LARGEST_SUM = 1 << 53
-
-PublishedT = TypeVar("PublishedT", bound=Published)
 
 _NO_NONCES: Nonces = np.zeros(0, dtype=np.uint64)
 
@@ -52,8 +50,8 @@ class Absorbed:
 
     def add(self, other: "Absorbed") -> None:
         """Add another tally to this one."""
-        for name in ("accepted", "malformed", "foreign", "closed", "repeated"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name, n in vars(other).items():
+            setattr(self, name, getattr(self, name) + n)
 
 
 @dataclass(kw_only=True)
@@ -70,7 +68,7 @@ class OpenVersion(Generic[PublishedT]):
     """
 
     published: PublishedT
-    mechanisms: tuple[Countable, ...]
+    mechanisms: tuple[Any, ...]
     lineage: bytes
     sums: list[IntArray | None]
     n: list[int]
@@ -82,7 +80,7 @@ class OpenVersion(Generic[PublishedT]):
         self.sums[kind] = sums.copy() if before is None else before + sums
         self.n[kind] += n
 
-    def take(self) -> list[tuple[Countable, IntArray, int]]:
+    def take(self) -> list[tuple[Any, IntArray, int]]:
         """Mechanism, sums and number of reports of every class that has any; they start from zero again."""
         taken = [
             (mechanism, sums, n)
@@ -126,7 +124,7 @@ class ReportCounts(Generic[PublishedT]):
             raise InvalidParameter(f"spec: expected a Spec or a GPSpec, got {type(spec).__name__}")
         self.spec = spec
         self.versions: dict[int, OpenVersion[PublishedT]] = {}
-        self._class_bytes = 1 if spec.classes else 0
+        self._class_bytes = 1 if spec.epsilons else 0
         with reading("published versions"):
             given = list(published)
         for version in given:
@@ -259,12 +257,7 @@ class ReportCounts(Generic[PublishedT]):
         return counts
 
     def check_merge(self, other: "ReportCounts[PublishedT]") -> None:
-        """Refuse what `merge` would refuse, and change nothing.
-
-        Raises:
-            IncompatibleState: as for `merge`.
-            ProtocolError: as for `merge`.
-        """
+        """Refuse what `merge` refuses, with its errors, and change nothing."""
         if other.spec.to_json() != self.spec.to_json():
             raise IncompatibleState("the counts belong to another spec")
         for number, version in other.versions.items():
@@ -348,14 +341,14 @@ class ReportCounts(Generic[PublishedT]):
     ) -> None:
         """Reports of one version: those that no device sends go first, then repeated ones, in their order."""
         if not self._class_bytes:
-            valid = self._valid(version.mechanisms[0], payloads)
+            valid = _valid(version.mechanisms[0], payloads)
             kinds = np.zeros(0, dtype=np.uint8)
         else:
             kinds, payloads = payloads[:, 0], payloads[:, 1:]
             valid = np.zeros(len(payloads), dtype=np.bool_)
             for kind, mechanism in enumerate(version.mechanisms):
                 here = kinds == kind
-                valid[here] = self._valid(mechanism, payloads[here])
+                valid[here] = _valid(mechanism, payloads[here])
         if not valid.all():
             tally.malformed += int((~valid).sum())
             payloads, ids, kinds = payloads[valid], ids[valid], kinds[valid[: len(kinds)]]
@@ -370,13 +363,15 @@ class ReportCounts(Generic[PublishedT]):
             if len(mine):
                 version.add(kind, mechanism.aggregate(np.ascontiguousarray(mine)), len(mine))
 
-    @staticmethod
-    def _valid(mechanism: Countable, payloads: Records) -> BoolArray:
-        if mechanism.report_bytes != payloads.shape[1]:
-            return np.zeros(len(payloads), dtype=np.bool_)
-        return mechanism.valid(np.ascontiguousarray(payloads))
+
+def _valid(mechanism: Any, payloads: Records) -> BoolArray:
+    """(n,) which payloads a device could have sent."""
+    if mechanism.report_bytes != payloads.shape[1]:
+        return np.zeros(len(payloads), dtype=np.bool_)
+    return np.asarray(mechanism.valid(np.ascontiguousarray(payloads)))
 
 
-def _sums_shape(mechanism: Countable) -> tuple[int, ...]:
+def _sums_shape(mechanism: Any) -> tuple[int, ...]:
     """Shape of a mechanism's integer sums."""
-    return mechanism.aggregate(np.zeros((0, mechanism.report_bytes), dtype=np.uint8)).shape
+    nobody = np.zeros((0, mechanism.report_bytes), dtype=np.uint8)
+    return np.shape(mechanism.aggregate(nobody))

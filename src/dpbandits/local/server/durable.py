@@ -22,14 +22,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, IncompatibleState, ProtocolError, StateError
-from dpbandits.local.contract.reports import Contract, Published, PublishedArms
+from dpbandits.local.contract.reports import Contract, Published, PublishedArms, PublishedT
 from dpbandits.local.contract.sources import SourceSpec
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from dpbandits.state.journal import Record
 
 __all__ = ["DurableServer"]
-
-PublishedT = TypeVar("PublishedT", bound=Published)
 
 _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _STARTED = b"A", b"P", b"M", b"S", b"T", b"V"
 
@@ -142,11 +140,9 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @in_turn
     def merge(self, counts: ReportCounts[PublishedT]) -> int:
-        """As `Server.merge`; returns when the counts are on disk.
+        """As `Server.merge`, with its errors before anything is written; returns when the counts are on disk.
 
         Raises:
-            IncompatibleState: as `Server.merge`; nothing was written.
-            ProtocolError: as `Server.merge`; nothing was written.
             OSError: the disk refused. Merge again; where it says that the reports are in both, they arrived.
         """
         self._settle()
@@ -156,11 +152,9 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @in_turn
     def attach(self, source: SourceSpec, server: Server[PublishedArms]) -> PublishedT:
-        """As `Server.attach`; the source's sums are on disk before the new version is returned.
+        """As `Server.attach`, with its errors before anything is written; the sums are on disk first.
 
         Raises:
-            IncompatibleState: as `Server.attach`; nothing was written.
-            ProtocolError: as `Server.attach`; nothing was written.
             OSError: the disk refused. Attach again.
         """
         self._settle()
@@ -170,11 +164,9 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @in_turn
     def attach_target(self, name: str, server: Server[PublishedArms]) -> PublishedT:
-        """As `Server.attach_target`; the evidence is on disk before the new version is returned.
+        """As `Server.attach_target`, as `attach` is; the evidence is on disk before it returns.
 
         Raises:
-            IncompatibleState: as `Server.attach_target`; nothing was written.
-            ProtocolError: as `Server.attach_target`; nothing was written.
             OSError: the disk refused. Attach again.
         """
         self._settle()

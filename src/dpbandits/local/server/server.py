@@ -5,10 +5,10 @@ published: a process that has only these rebuilds every decision (`Server.replay
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 from dpbandits.errors import IncompatibleState, ProtocolError
-from dpbandits.local.contract.reports import Contract, Published, PublishedArms
+from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Learner
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums, source_evidence
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = ["Absorbed", "Server"]
-
-PublishedT = TypeVar("PublishedT", bound=Published)
 
 
 class Server(Held, Generic[PublishedT]):
@@ -128,12 +126,7 @@ class Server(Held, Generic[PublishedT]):
         return added
 
     def check_merge(self, counts: ReportCounts[PublishedT]) -> None:
-        """Refuse what `merge` would refuse, and change nothing.
-
-        Raises:
-            IncompatibleState: as for `merge`.
-            ProtocolError: as for `merge`.
-        """
+        """Refuse what `merge` refuses, with its errors, and change nothing."""
         self._counts.check_merge(counts)
 
     def nonces(self) -> dict[int, Nonces]:
@@ -159,16 +152,7 @@ class Server(Held, Generic[PublishedT]):
 
     @in_turn
     def _attach_sums(self, source: "SourceSpec", sums: SourceSums) -> PublishedT:
-        """As `attach`, from sums that the source's server handed over: it may be another machine's.
-
-        Args:
-            source: as for `attach`.
-            sums: what `source_sums` gave there.
-
-        Raises:
-            IncompatibleState: the source belongs to another target, or the sums are not of its bins and arms.
-            ProtocolError: this server does not learn from sources.
-        """
+        """As `attach`, from what `source_sums` gave on the source's server."""
         rule = self._check_source(source, sums)
         evidence = source_evidence(sums, source.chances)
         rule.check(evidence)
@@ -194,17 +178,7 @@ class Server(Held, Generic[PublishedT]):
 
     @in_turn
     def _attach_evidence(self, name: str, target: Spec, evidence: SourceEvidence) -> PublishedT:
-        """As `attach_target`, from what the other target's server handed over.
-
-        Args:
-            name: of the other target.
-            target: its spec.
-            evidence: what `evidence` gave there.
-
-        Raises:
-            IncompatibleState: as for `attach_target`, or the evidence is not of such a target.
-            ProtocolError: as for `attach_target`.
-        """
+        """As `attach_target`, from what `evidence` gave on the target's server."""
         rule = self._check_target(name, target)
         rule.check(evidence)
         self._learn_all()
@@ -213,21 +187,12 @@ class Server(Held, Generic[PublishedT]):
         return self._started(rule)
 
     def _check_target(self, name: str, target: Spec) -> TransferTree:
-        """Refuse what `attach_target` would refuse of a target, and change nothing.
-
-        Raises:
-            IncompatibleState: as for `attach_target`.
-            ProtocolError: as for `attach_target`.
-        """
+        """Refuse what `attach_target` refuses, and change nothing."""
         mine, rule = _bins_spec(self), self._transfer_rule()
         label: object = name
         if not isinstance(label, str) or not label:
             raise ProtocolError("attach_target: expected a name for the target")
-        if (mine.domain, mine.n_arms, mine.reward_range) != (
-            target.domain,
-            target.n_arms,
-            target.reward_range,
-        ):
+        if any(getattr(mine, one) != getattr(target, one) for one in ("domain", "n_arms", "reward_range")):
             raise IncompatibleState("attach_target: expected the same domain, arms and reward range")
         if target == mine:
             raise IncompatibleState(
@@ -244,12 +209,7 @@ class Server(Held, Generic[PublishedT]):
         return rule
 
     def _sums_of(self, source: "SourceSpec", server: "Server[PublishedArms]") -> SourceSums:
-        """A source's sums, checked: what `attach` reads and changes nothing here.
-
-        Raises:
-            IncompatibleState: as for `attach`.
-            ProtocolError: as for `attach`.
-        """
+        """A source's sums, checked: what `attach` reads; nothing here is changed."""
         if server.spec != source.reports:
             raise IncompatibleState("attach: the server belongs to another source")
         sums = server.source_sums()
