@@ -219,13 +219,14 @@ class Held:
     """Base of what has a `Holder`: it cannot be copied or pickled."""
 
     _holder: Holder
+    _harm: ClassVar[str] = "two copies would release twice, and its memory holds raw data"
+    """Why nothing is copied."""
     _moving: ClassVar[str] = "Use save and load to move it, to_config and from_config to build another"
     """What to do instead of copying."""
 
     def __reduce__(self) -> NoReturn:
         raise ProtocolError(
-            f"a {type(self).__name__} cannot be copied or pickled: two copies would release twice, and its "
-            f"memory holds raw data. {self._moving}"
+            f"a {type(self).__name__} cannot be copied or pickled: {self._harm}. {self._moving}"
         )
 
 

@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -139,20 +139,9 @@ class SourceSpec:
 
     def to_json(self) -> str:
         """Canonical JSON."""
-        config = {
-            "format": FORMAT_VERSION,
-            "kind": "SourceSpec",
-            "target": json.loads(self.target.to_json()),
-            "name": self.name,
-            "n_users": self.n_users,
-            "epsilon": self.privacy.epsilon,
-            "arms": self.arms,
-            "propensities": self.propensities,
-            "looks": self.looks,
-            "depth": self.depth,
-            "mechanism": self.mechanism,
-            "reports_per_version": self.reports_per_version,
-        }
+        config = {one.name: getattr(self, one.name) for one in fields(self)}
+        config |= {"format": FORMAT_VERSION, "kind": "SourceSpec"}
+        config |= {"target": json.loads(self.target.to_json()), "epsilon": config.pop("privacy").epsilon}
         return json.dumps(config, sort_keys=True)
 
     @classmethod

@@ -131,27 +131,24 @@ def _shares(sums: SourceSums, propensities: FloatArray | None) -> tuple[FloatArr
         known = np.where(variance > 0.0, reports**2 / np.where(variance > 0.0, variance, 1.0), 0.0)
         return mass, np.where(partition.depth[leaves] > 0, 1.0 / (1.0 / prior + known), 0.0)
 
-    def spread(share: FloatArray) -> FloatArray:
-        return share * m.count_own + (1.0 - share) * m.count_other + share * (1.0 - share)
-
     if not sums.arm_hidden:
         reports = sums.reach.sum(axis=1)
-        mass, variance = masses(sums.count.sum(axis=1), reports, reports * spread(even))
+        mass, variance = masses(sums.count.sum(axis=1), reports, reports * m.count_variance(even))
         return np.repeat(mass[:, None], n_arms, axis=1), np.repeat(variance[:, None], n_arms, axis=1)
     n = float(sums.reach.max(initial=0.0))
     reports = np.full(len(leaves), n)
     if propensities is not None:
         chances = np.broadcast_to(propensities, sums.count.shape)
-        noise = spread(even[:, None] * chances).sum(axis=1)
+        noise = m.count_variance(even[:, None] * chances).sum(axis=1)
         mass, variance = masses(sums.count.sum(axis=1), reports, n * noise)
         return mass[:, None] * chances, variance[:, None] * chances**2
     # Unknown propensities: every arm has a tree of its own, below its overall share.
-    overall_variance = n * len(leaves) * spread(even.mean() / n_arms * np.ones(1))[0]
+    overall_variance = n * len(leaves) * m.count_variance(even.mean() / n_arms * np.ones(1))[0]
     floor = np.sqrt(overall_variance) / max(n, 1.0)
     overall = np.clip(sums.count.sum(axis=0) / max(n, 1.0), min(floor, 1.0 / n_arms), 1.0)
     share, share_variance = np.zeros_like(sums.count), np.zeros_like(sums.count)
     for arm, chance in enumerate(overall):
-        noise = n * spread(even * chance)
+        noise = n * m.count_variance(even * chance)
         mass, variance = masses(sums.count[:, arm], n * chance * np.ones(len(leaves)), noise)
         share[:, arm] = chance * mass
         share_variance[:, arm] = chance**2 * variance + mass**2 * min(floor, chance) ** 2

@@ -75,6 +75,7 @@ class DurableServer(Held, Generic[PublishedT]):
         1
     """
 
+    _harm: ClassVar[str] = "two copies would each count some of the reports"
     _moving: ClassVar[str] = "One server writes one log: open the folder elsewhere when this one is closed"
 
     def __init__(self, spec: Contract[PublishedT], folder: Path, files: ExitStack) -> None:

@@ -42,6 +42,7 @@ class Server(Held, Generic[PublishedT]):
         (0, 1)
     """
 
+    _harm: ClassVar[str] = "two copies would each count some of the reports"
     _moving: ClassVar[str] = "Merge counts, or replay the reports in another"
 
     def __init__(self, spec: Contract[PublishedT]) -> None:
