@@ -91,11 +91,8 @@ def curate(
         )
     if file_format not in ("npy", "parquet"):
         raise InvalidParameter(f"format {file_format!r}: expected npy or parquet")
-    kinds: dict[str, type] = dict.fromkeys(names, float)
-    if objective is not None:
-        kinds[objective] = float
-    if ids is not None:
-        kinds[ids] = str
+    numbers = names if objective is None else [*names, objective]
+    kinds: dict[str, type] = dict.fromkeys(numbers, float) | ({} if ids is None else {ids: str})
     book = None if ledger is None else SQLiteLedger(ledger)
     if book is not None and account is not None and budget is not None:
         first, _, second = budget.partition(",")
@@ -205,7 +202,7 @@ def optimise(
             row = modeler.ask()
             value = source.ask(row)
             modeler.tell(row, value)
-            book.append(row, value)
+            book.append(row=row, answer=value)
             progress.advance(task)
     best = modeler.recommend()
     result = {"row": best, "answer": dict(modeler.answered)[best], "asked": len(modeler.answered)}
@@ -230,7 +227,7 @@ class _ChoiceLog:
         if len(whole) < len(data):
             os.truncate(self._path, len(whole))
         if not whole:  # died before its first line was whole: nothing was asked yet
-            self._write({"modeler": self._config})
+            self.append(modeler=self._config)
             return fresh
         try:
             first, *entries = [json.loads(line) for line in whole.decode(errors="replace").splitlines()]
@@ -244,11 +241,8 @@ class _ChoiceLog:
             )
         return Modeler.replay(self._config, rows, pairs)
 
-    def append(self, row: int, value: float) -> None:
-        """One answer more."""
-        self._write({"row": row, "answer": value})
-
-    def _write(self, entry: dict[str, Any]) -> None:
+    def append(self, **entry: object) -> None:
+        """One line more."""
         if self._path is None:
             return
         with self._path.open("a", encoding="utf-8") as stream:

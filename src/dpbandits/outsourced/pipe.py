@@ -43,6 +43,8 @@ __all__ = [
 _LONGEST_LINE = 1 << 16
 """Characters of a line; ours have some hundred."""
 
+_ENDED = "the answers process has ended: start again, its log has every answer"
+
 
 def serve(
     curator: "Curator",
@@ -242,20 +244,15 @@ class PipeAnswers(_Answers):
 
     def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
         try:
-            if self._process.stdin is None:
-                raise ProtocolError("the pipe is closed")
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
+            print(json.dumps(request), file=self._process.stdin, flush=True)
         except (BrokenPipeError, ValueError):  # ended, or closed on this side
-            raise ProtocolError(
-                "the answers process has ended: start again, its log has every answer"
-            ) from None
+            raise ProtocolError(_ENDED) from None
         return self._receive()
 
     def _receive(self) -> dict[str, Any]:
         line = "" if self._process.stdout is None else self._process.stdout.readline(_LONGEST_LINE)
         if not line:
-            raise ProtocolError("the answers process has ended: start again, its log has every answer")
+            raise ProtocolError(_ENDED)
         reply = json_line(line)
         if not isinstance(reply, dict):
             raise ProtocolError("the answers process does not speak the protocol: expected a line of JSON")

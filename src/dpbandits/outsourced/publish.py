@@ -3,7 +3,7 @@
 | file | what |
 |---|---|
 | `release.json` | the description below, and the SHA-256 of the inputs and of itself |
-| `inputs.npy` or `inputs.parquet` | (n, d) released rows; a row's number is its id |
+| `inputs.npy` or `inputs.parquet` | (n, d) published rows; a row's number is its id |
 
 The description: schema version, mechanism, relation, epsilon, delta, distance, public transform, noise law,
 what answers will be, and the guarantee. Everything in it is public. A directory whose hashes or schema do
@@ -48,11 +48,11 @@ _LARGEST_JSON = 1 << 24
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublishedRows:
-    """A released table of inputs.
+    """A published table of inputs.
 
     Args:
-        release_id: random name of this release.
-        inputs: (n, d) released rows; a row's number is its id.
+        release_id: random name of what was published.
+        inputs: (n, d) published rows; a row's number is its id.
         law: noise law of the rows.
         half_width: half the side of the public cube.
         guarantee: what is promised.
@@ -100,7 +100,7 @@ class PublishedRows:
 
     @classmethod
     def public(cls, inputs: FloatArray, *, half_width: float, cap: int | None = None) -> "PublishedRows":
-        """Positions that everybody may know, as a release without noise: the non-private yardstick."""
+        """Positions that everybody may know, published without noise: the non-private yardstick."""
         with reading("a table of positions"):
             rows = np.array(inputs, dtype=np.float64, ndmin=2)
         _checks.number(half_width, name="half_width", minimum=1e-100)
@@ -117,6 +117,23 @@ class PublishedRows:
             cap=cap,
         )
 
+    @classmethod
+    def described(
+        cls, description: Mapping[str, Any], *, release_id: str, inputs: FloatArray
+    ) -> "PublishedRows":
+        """From what `describe` says of them."""
+        return cls(
+            release_id=release_id,
+            inputs=inputs,
+            law=law_from_config(description["noise_law"]),
+            half_width=float(description["half_width"]),
+            guarantee=Guarantee.from_json(json.dumps(description["guarantee"])),
+            mechanism=description["mechanism"],
+            transform=description["public_transform"],
+            answers=description["answers"],
+            cap=description["cap"],
+        )
+
     @property
     def n(self) -> int:
         """Rows."""
@@ -124,7 +141,7 @@ class PublishedRows:
 
     @property
     def dim(self) -> int:
-        """Released coordinates."""
+        """Published coordinates."""
         return int(self.inputs.shape[1])
 
     def number(self, row: object) -> int:
@@ -143,7 +160,7 @@ class PublishedRows:
 
     @property
     def projected(self) -> bool:
-        """Whether released coordinates are projections of the columns."""
+        """Whether published coordinates are projections of the columns."""
         return self.mechanism.get("projection") is not None
 
     @property
@@ -180,7 +197,7 @@ class PublishedRows:
     def save(
         self, directory: str | os.PathLike[str], *, file_format: Literal["npy", "parquet"] = "npy"
     ) -> None:
-        """Write the directory: complete or not at all, and nothing when it holds this release already.
+        """Write the directory: complete or not at all, and nothing when it holds these rows already.
 
         Raises:
             ProtocolError: the directory exists and holds something else.
@@ -220,7 +237,7 @@ class PublishedRows:
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> "PublishedRows":
-        """Read and check a release directory.
+        """Read and check a directory.
 
         Raises:
             FileNotFoundError: no release.json there.
@@ -248,17 +265,7 @@ class PublishedRows:
             inputs = _from_npy(data) if body["inputs"]["file"].endswith(".npy") else _from_parquet(data)
             if list(inputs.shape) != body["inputs"]["shape"] or len(inputs) != body["rows"]:
                 raise CorruptState("the inputs do not have the shape that release.json states")
-            return cls(
-                release_id=str(body["release"]),
-                inputs=inputs,
-                law=law_from_config(body["noise_law"]),
-                half_width=float(body["half_width"]),
-                guarantee=Guarantee.from_json(json.dumps(body["guarantee"])),
-                mechanism=body["mechanism"],
-                transform=body["public_transform"],
-                answers=body["answers"],
-                cap=body["cap"],
-            )
+            return cls.described(body, release_id=str(body["release"]), inputs=inputs)
 
 
 def check_target(directory: str | os.PathLike[str], *, file_format: str, release_id: str) -> bool:

@@ -47,7 +47,6 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
 from dpbandits.privacy.noise import from_config as noise_from_config
 from dpbandits.privacy.rows import AnswerLaplace, RowMechanism, choose_row_mechanism
-from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
 from dpbandits.privacy.words import Words
 from dpbandits.state import State
 from dpbandits.state.holder import Held, Holder, Saved, in_turn
@@ -166,9 +165,9 @@ class Curator(Held):
         public = {
             "rows": n,
             "half_width": scaling.half_width,
-            "transform": scaling.to_config(),
+            "public_transform": scaling.to_config(),
             "mechanism": chosen.to_config(),
-            "law": chosen.law.to_config(),
+            "noise_law": chosen.law.to_config(),
             "guarantee": json.loads(guarantee.to_json()),
             "answers": {"type": "public"} if answers is None else answers.to_config(),
             "noise": noise.to_config(),
@@ -177,8 +176,8 @@ class Curator(Held):
             "witnessed": witnessed,
             "charge": _charge(privacy, answers),
         }
-        evaluate = None if isinstance(objective, str) else objective
-        self._set_up(public, noise=noise, objective=evaluate, secret=secret, raw=(rows, chosen))
+        function = None if isinstance(objective, str) else objective
+        self._set_up(public, noise=noise, objective=function, secret=secret, raw=(rows, chosen))
         if secret is not None:
             secret.make()
             with secret.turn():
@@ -409,22 +408,12 @@ class Curator(Held):
     def _open(self) -> None:
         """Give rows and answers of what was drawn; its log must be there."""
         arrays, _ = self._kept()
-        public, secret = self._public, self._secret
-        self._log = (
-            AnswerLog()
-            if secret is None
-            else AnswerLog.open(secret.answers, self.release_id, ledger=secret.ledger)
-        )
-        self._published = PublishedRows(
+        if self._secret is not None:
+            self._log = AnswerLog.open(self._secret.answers, self.release_id, ledger=self._secret.ledger)
+        self._published = PublishedRows.described(
+            self._public,
             release_id=self.release_id,
             inputs=np.asarray(arrays["inputs"], dtype=np.float64),
-            law=law_from_config(public["law"]),
-            half_width=float(public["half_width"]),
-            guarantee=self.guarantee,
-            mechanism=public["mechanism"],
-            transform=public["transform"],
-            answers=public["answers"],
-            cap=public["cap"],
         )
         self._raw = None
 

@@ -135,7 +135,8 @@ class Modeler(Configured):
         self._hyperparameters: fitting.Hyperparameters | None = None
         self._posterior: RowPosterior | None = None
         if kernel is not None:
-            self._start(kernel, self._sign * self.mean, self._answer_noise(kernel, noise_sd))
+            scatter = max(noise_sd or 0.0, _KNOWN_NOISE * math.sqrt(kernel.max_variance))
+            self._start(kernel, self._sign * self.mean, math.hypot(scatter, self.published.answer_noise_sd))
 
     # -- ask and tell ------------------------------------------------------------------------------
 
@@ -307,10 +308,6 @@ class Modeler(Configured):
         return f"Modeler(n={self.published.n}, horizon={self.horizon}, asked={len(self._asked)})"
 
     # -- inside ------------------------------------------------------------------------------------
-
-    def _answer_noise(self, kernel: Kernel, noise_sd: float | None) -> float:
-        least = _KNOWN_NOISE * math.sqrt(kernel.max_variance)
-        return math.hypot(max(noise_sd or 0.0, least), self.published.answer_noise_sd)
 
     def _start(self, kernel: Kernel, mean: float, noise_sd: float) -> None:
         self._posterior = RowPosterior(

@@ -157,8 +157,3 @@ class RowPosterior:
         values = self._process.variance
         values -= self.nugget
         return np.maximum(values, 0.0, out=values)
-
-    @property
-    def log_marginal_likelihood(self) -> float:
-        """Log density of all answers."""
-        return self._process.log_marginal_likelihood

@@ -155,7 +155,7 @@ class PublishedTransform:
 
 
 class PublishedModeler:
-    """Algorithm 2: GP-UCB on the published rows as if they were inputs; no row twice, as in the authors' code.
+    """Algorithm 2: GP-UCB on published rows as if they were inputs; no row twice, as in the authors' code.
 
     Args:
         published: Z (n, r).
