@@ -1,7 +1,5 @@
 """Small drivers shared by the contract tests."""
 
-import hashlib
-
 import numpy as np
 
 from contracts.cases import decision_set, reward_of
@@ -21,13 +19,3 @@ def step(policy: BasePolicy, round_index: int) -> Decision:
 
 def drive(policy: BasePolicy, start: int, stop: int) -> list[int]:
     return [step(policy, round_index).index for round_index in range(start, stop)]
-
-
-def fingerprint(policy: BasePolicy) -> str:
-    """Everything that a policy would save, hashed: equal before and after whatever must change nothing."""
-    arrays = {**policy._book.state_arrays(), **policy._arrays()}
-    digest = hashlib.sha256(repr((policy._holder.position, sorted(arrays))).encode())
-    for name in sorted(arrays):
-        digest.update(repr((name, arrays[name].shape, str(arrays[name].dtype))).encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
-    return digest.hexdigest()

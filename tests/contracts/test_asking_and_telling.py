@@ -13,7 +13,7 @@ from contracts.cases import (
     not_learning,
     reward_of,
 )
-from contracts.driving import ask, drive, fingerprint, step
+from contracts.driving import ask, drive, step
 from dpbandits.errors import (
     AlreadyTold,
     ContributionExceeded,
@@ -24,6 +24,7 @@ from dpbandits.errors import (
 )
 from dpbandits.policy import Receipt
 from dpbandits.policy.bookkeeping import RoundStatus
+from internals import policy as internals
 
 
 @every_policy
@@ -45,7 +46,7 @@ def test_calls_out_of_order_change_nothing(case):
     told, given_up, waiting = (ask(policy, round_index) for round_index in range(3))
     policy.tell(told.id, 0.5)
     policy.abandon(given_up.id)
-    before = fingerprint(policy)
+    before = internals.fingerprint(policy)
     for decision in (told, given_up):
         with pytest.raises(AlreadyTold):
             policy.tell(decision.id, 0.5)
@@ -58,17 +59,17 @@ def test_calls_out_of_order_change_nothing(case):
     with pytest.raises(ProtocolError):
         policy.warm_start(decision_set(0), np.full(5, 0.5))
     assert policy.pending == (waiting.id,)
-    assert fingerprint(policy) == before
+    assert internals.fingerprint(policy) == before
 
 
 @every_policy
 def test_the_horizon_is_kept(case):
     policy = case.make()
     drive(policy, 0, HORIZON - 1)
-    before = fingerprint(policy)
+    before = internals.fingerprint(policy)
     with pytest.raises(HorizonExceeded):
         policy.ask_batch(np.stack([decision_set(0)] * 2), users=["a", "b"])
-    assert fingerprint(policy) == before
+    assert internals.fingerprint(policy) == before
     step(policy, HORIZON - 1)
     with pytest.raises(HorizonExceeded):
         ask(policy, HORIZON)
@@ -78,12 +79,12 @@ def test_the_horizon_is_kept(case):
 def test_a_user_takes_part_as_often_as_was_promised(case):
     policy = case.make()
     step(policy, 0)
-    before = fingerprint(policy)
+    before = internals.fingerprint(policy)
     with pytest.raises(ContributionExceeded):
         step(policy, 0)
     with pytest.raises(ContributionExceeded):
         policy.ask_batch(np.stack([decision_set(1)] * 2), users=["twice", "twice"])
-    assert fingerprint(policy) == before
+    assert internals.fingerprint(policy) == before
 
 
 class Name(str):
@@ -116,14 +117,14 @@ def test_any_text_is_an_id(case):
 def test_threads_take_turns(case, monkeypatch):
     policy = case.make()
     drive(policy, 0, 8)
-    check = policy._book.check_open
+    check = internals.book(policy).check_open
 
     def slow_check(*arguments):
         digests = check(*arguments)
         time.sleep(0.01)  # lets the other threads in, if anything does
         return digests
 
-    monkeypatch.setattr(policy._book, "check_open", slow_check)
+    monkeypatch.setattr(internals.book(policy), "check_open", slow_check)
     outcomes = []
 
     def contend():
@@ -167,10 +168,10 @@ INFINITE_ROW[0, 0] = np.inf
 def test_bad_candidates_are_refused_and_change_nothing(case, candidates):
     policy = case.make()
     drive(policy, 0, 3)
-    before = fingerprint(policy)
+    before = internals.fingerprint(policy)
     with pytest.raises(InvalidData):
         ask(policy, 3, candidates=candidates)
-    assert fingerprint(policy) == before
+    assert internals.fingerprint(policy) == before
 
 
 class Frame:
@@ -190,12 +191,12 @@ class Frame:
 )
 def test_tables_and_masks_are_not_taken_for_points(case, candidates):
     policy = case.make()
-    before = fingerprint(policy)
+    before = internals.fingerprint(policy)
     with pytest.raises(InvalidData):
         ask(policy, 0, candidates=candidates)
     with pytest.raises(InvalidData):
         policy.ask_batch(candidates, users=["u"])
-    assert fingerprint(policy) == before
+    assert internals.fingerprint(policy) == before
 
 
 @every_policy
@@ -207,10 +208,10 @@ def test_tables_and_masks_are_not_taken_for_points(case, candidates):
 def test_bad_rewards_are_refused_and_change_nothing(case, reward):
     policy = case.make()
     decision = ask(policy, 0)
-    before = fingerprint(policy)
+    before = internals.fingerprint(policy)
     with pytest.raises(InvalidData):
         policy.tell(decision.id, reward)
-    assert fingerprint(policy) == before
+    assert internals.fingerprint(policy) == before
     assert policy.tell(decision.id, 0.5) is Receipt.COUNTED
 
 
@@ -247,11 +248,11 @@ def test_only_available_rows_are_chosen(case):
         part = slice(start, start + 20)
         batch = policy.ask_batch(sets[part], users=users[part], available=available[part])
         assert available[part][np.arange(20), batch.indices].all()
-    before = fingerprint(policy)
+    before = internals.fingerprint(policy)
     for mask in (np.zeros((2, 5), dtype=bool), np.ones((2, 4), dtype=bool), np.ones((2, 5))):
         with pytest.raises(InvalidData):
             policy.ask_batch(sets[:2], users=["a", "b"], available=mask)
-    assert fingerprint(policy) == before
+    assert internals.fingerprint(policy) == before
 
 
 @every_policy

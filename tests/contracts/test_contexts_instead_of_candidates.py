@@ -7,7 +7,6 @@ asked here.
 """
 
 import copy
-import hashlib
 import json
 import logging
 import pickle
@@ -28,8 +27,9 @@ from dpbandits.errors import (
 )
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy import PublicCoins, Receipt
+from dpbandits.policy import Receipt
 from dpbandits.privacy import Guarantee, JointDP, SimulatedNoise
+from internals import policy as internals
 from tuning import built
 
 HORIZON = 64
@@ -88,15 +88,6 @@ def step(policy, t):
 
 def learned(policy, t, reward=0.7):
     policy.learn([context_of(t)], [t % 5], [reward], users=[f"user-{t}"])
-
-
-def fingerprint(policy):
-    state = policy._state("lineage", 1)
-    digest = hashlib.sha256()
-    for name in sorted(state.arrays):
-        array = state.arrays[name]
-        digest.update(repr((name, array.shape, str(array.dtype))).encode() + array.tobytes())
-    return digest.hexdigest()
 
 
 def traces(number):
@@ -173,7 +164,7 @@ def test_no_canary_is_seen_in_phases(caplog, tmp_path):
     for t in range(1, 30):
         step(policy, t)
     policy.save(tmp_path / "state")
-    text += repr(decision) + repr(policy.published) + repr(policy._book)
+    text += repr(decision) + repr(policy.published) + repr(internals.book(policy))
     assert_no_canary(text + visible(policy, refused, caplog))
 
 
@@ -183,23 +174,23 @@ def test_bad_contexts_are_refused_and_change_nothing(bad):
         (usca(), [lambda p: p.learn([bad], [2], [0.5], users=["u"]), lambda p: p.answer([bad])]),
         (phased(), [lambda p: p.ask([bad], user="u"), lambda p: p.ask_batch([bad], users=["u"])]),
     ):
-        before = fingerprint(policy)
+        before = internals.fingerprint(policy)
         for call in calls:
             with pytest.raises(InvalidData):
                 call(policy)
-        assert fingerprint(policy) == before
+        assert internals.fingerprint(policy) == before
 
 
 @pytest.mark.parametrize("bad", BAD_REWARDS, ids=repr)
 def test_bad_rewards_are_refused_and_change_nothing(bad):
     logged, live = usca(), phased()
     decision = live.ask([0.5], user="u")
-    before = fingerprint(logged), fingerprint(live)
+    before = internals.fingerprint(logged), internals.fingerprint(live)
     with pytest.raises(InvalidData):
         logged.learn([0.5], [2], [bad], users=["u"])
     with pytest.raises(InvalidData):
         live.tell(decision.id, bad)
-    assert (fingerprint(logged), fingerprint(live)) == before
+    assert (internals.fingerprint(logged), internals.fingerprint(live)) == before
     assert live.tell(decision.id, 0.5) is Receipt.COUNTED
 
 
@@ -210,7 +201,7 @@ def test_calls_out_of_order_change_nothing():
     told, given_up, waiting = (policy.ask([0.5], user=f"u{t}") for t in range(3))
     policy.tell(told.id, 0.5)
     policy.abandon(given_up.id)
-    before = fingerprint(policy)
+    before = internals.fingerprint(policy)
     for decision in (told, given_up):
         with pytest.raises(AlreadyTold):
             policy.tell(decision.id, 0.5)
@@ -221,7 +212,7 @@ def test_calls_out_of_order_change_nothing():
     with pytest.raises(InvalidData):
         policy.tell_batch([waiting.id], np.array([0.1, 0.2]))
     assert policy.pending == (waiting.id,)
-    assert fingerprint(policy) == before
+    assert internals.fingerprint(policy) == before
 
 
 def test_horizon_and_users_are_kept():
@@ -229,16 +220,16 @@ def test_horizon_and_users_are_kept():
     for t in range(HORIZON):
         learned(logged, t)
         step(live, t)
-    before = fingerprint(logged), fingerprint(live)
+    before = internals.fingerprint(logged), internals.fingerprint(live)
     with pytest.raises(HorizonExceeded):
         learned(logged, HORIZON)
     with pytest.raises(HorizonExceeded):
         live.ask([0.5], user="new")
-    assert (fingerprint(logged), fingerprint(live)) == before
+    assert (internals.fingerprint(logged), internals.fingerprint(live)) == before
     live, logged = phased(), usca()
     step(live, 0)
     learned(logged, 0)
-    before = fingerprint(logged), fingerprint(live)
+    before = internals.fingerprint(logged), internals.fingerprint(live)
     for call in (
         lambda: step(live, 0),
         lambda: live.ask_batch([0.1, 0.2], users=["twice", np.str_("twice")]),
@@ -247,19 +238,7 @@ def test_horizon_and_users_are_kept():
     ):
         with pytest.raises(ContributionExceeded):
             call()
-    assert (fingerprint(logged), fingerprint(live)) == before
-
-
-class SpyingCoins(PublicCoins):
-    def __init__(self, seed):
-        super().__init__(seed)
-        self.seen = {}
-
-    def uniform(self, purpose, start, stop, draws):
-        drawn = super().uniform(purpose, start, stop, draws)
-        for offset, row in enumerate(drawn):
-            self.seen[purpose, start + offset] = row.tobytes()
-        return drawn
+    assert (internals.fingerprint(logged), internals.fingerprint(live)) == before
 
 
 @pytest.mark.parametrize("target", [TARGET, PHASES[0] + 2], ids=["in the first phase", "after a release"])
@@ -267,7 +246,7 @@ class SpyingCoins(PublicCoins):
 def test_nobody_elses_public_draw_moves(change, target):
     def run(changed):
         policy = phased()
-        policy._coins = SpyingCoins(policy.seed)
+        seen = internals.spy_on_coins(policy)
         chosen, waiting = [], None
         for t in range(HORIZON):
             mine = changed and t == target
@@ -282,15 +261,15 @@ def test_nobody_elses_public_draw_moves(change, target):
                 policy.tell(decision.id, 0.0 if mine else 1.0 - (decision.action[0] - context_of(t)) ** 2)
         if waiting is not None:
             assert policy.tell(waiting, 0.5) is Receipt.LATE
-        return policy, chosen
+        return policy, chosen, seen
 
-    (one, chosen), (other, others) = run(False), run(True)
-    assert one._coins.seen == other._coins.seen
-    explores = one._explores(0, HORIZON)
+    (one, chosen, seen), (other, others, changed_seen) = run(False), run(True)
+    assert seen == changed_seen
+    explores = internals.explores(one, 0, HORIZON)
     kept = [t for t in range(HORIZON) if t != target and (explores[t] or t < PHASES[0])]
     assert [chosen[t] for t in kept] == [others[t] for t in kept]
-    moved = (one._released - other._released).astype(float)
-    sensitivities = [release.sensitivity for release in one._releases]
+    moved = (internals.drawn(one) - internals.drawn(other)).astype(float)
+    sensitivities = [release.sensitivity for release in internals.phase_mechanisms(one)]
     assert sum((np.linalg.norm(row) / s) ** 2 for row, s in zip(moved, sensitivities, strict=True)) <= 1.0
 
 
@@ -353,7 +332,7 @@ def test_saved_phases_go_on_exactly(tmp_path):
     first.save(tmp_path / "state")
     again = PhasedExploreThenCommit.load(tmp_path / "state")
     assert begun + [step(again, t) for t in range(20, HORIZON)] == expected
-    assert np.array_equal(again._released, whole._released)
+    assert np.array_equal(internals.drawn(again), internals.drawn(whole))
 
 
 class Frame:
@@ -368,7 +347,7 @@ class Frame:
 )
 def test_tables_and_masks_are_not_taken_for_rows(bad):
     logged, live = usca(), phased()
-    before = fingerprint(logged), fingerprint(live)
+    before = internals.fingerprint(logged), internals.fingerprint(live)
     for call in (
         lambda: logged.learn(bad, [2], [0.5], users=["u"]),
         lambda: logged.learn([0.5], [2], [0.5], propensities=bad, users=["u"]),
@@ -379,4 +358,4 @@ def test_tables_and_masks_are_not_taken_for_rows(bad):
     ):
         with pytest.raises(InvalidData):
             call()
-    assert (fingerprint(logged), fingerprint(live)) == before
+    assert (internals.fingerprint(logged), internals.fingerprint(live)) == before

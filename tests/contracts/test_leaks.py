@@ -9,6 +9,7 @@ from contracts.canaries import FEATURE, REWARD, USER, Lint
 from contracts.cases import decision_set, every_policy, private
 from contracts.driving import ask, drive
 from dpbandits.privacy import Guarantee
+from internals import policy as internals
 
 
 def canary_set():
@@ -18,7 +19,7 @@ def canary_set():
 
 
 def see_all(lint, policy, decision, batch):
-    lint.see(policy, decision, batch, policy._book)
+    lint.see(policy, decision, batch, internals.book(policy))
     lint.see(json.dumps(policy.to_config()), json.dumps(policy.diagnostics(), default=str))
     lint.see(policy.guarantee.explain(), policy.guarantee.to_json())
 

@@ -30,6 +30,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, PublishedRows, SecretDirectory
 from dpbandits.state import MemoryLedger, SQLiteLedger, StateKey
 from dpbandits.state.format import read_state
+from internals import policy as internals
 from internals.client import remembered
 
 
@@ -243,7 +244,7 @@ def test_usca_answers_and_release(lint, tmp_path):
     usca.learn(contexts, actions, rewards, users=units)
     shard = usca.shard()
     lint.refuse(usca.learn, contexts[:1], actions[:1], rewards[:1], users=[USER])
-    lint.see(usca, shard, usca.unsafe_rules, usca._shard)
+    lint.see(usca, shard, usca.unsafe_rules, internals.row_sums(usca))
     lint.refuse(usca.answer, [OUTSIDE])
     answer = usca.answer([FEATURE])
     lint.refuse(usca.answer, [FEATURE])
@@ -273,7 +274,7 @@ def test_phased_usca(lint, tmp_path):
     policy.tell(decision.id, REWARD)
     lint.refuse(policy.tell, decision.id, REWARD)
     lint.refuse(policy.ask, [FEATURE], user=USER)
-    lint.see(policy, decision, policy._book)
+    lint.see(policy, decision, internals.book(policy))
     for round_index in range(6):
         one = policy.ask([FEATURE], user=f"u{round_index}")
         policy.tell(one.id, REWARD)

@@ -5,29 +5,16 @@ import pytest
 
 from contracts.cases import BLOCKS, HORIZON, decision_set, every_policy, releasing_in_blocks, reward_of
 from contracts.driving import ask, drive
-from dpbandits.policy import PublicCoins, Receipt
+from dpbandits.policy import Receipt
+from internals import policy as internals
 
 TARGET = 3
-
-
-class SpyingCoins(PublicCoins):
-    """Public coins that remember every draw by (purpose, round)."""
-
-    def __init__(self, seed):
-        super().__init__(seed)
-        self.seen = {}
-
-    def uniform(self, purpose, start, stop, draws):
-        drawn = super().uniform(purpose, start, stop, draws)
-        for offset, row in enumerate(drawn):
-            self.seen[purpose, start + offset] = row.tobytes()
-        return drawn
 
 
 def drive_with(case, change, target):
     """Run to the horizon; `change` replaces the target's decision set, reward, or leaves the reward out."""
     policy = case.make()
-    policy._coins = SpyingCoins(policy.seed)
+    seen = internals.spy_on_coins(policy)
     chosen = []
     for t in range(HORIZON):
         candidates = decision_set(t)
@@ -38,18 +25,16 @@ def drive_with(case, change, target):
         if not (t == target and change == "missing"):
             reward = 1.0 if t == target and change == "reward" else reward_of(decision.action, t)
             policy.tell(decision.id, reward)
-    return policy, chosen
+    return policy, chosen, seen
 
 
 @every_policy
 @pytest.mark.parametrize("target", [TARGET, BLOCKS[0] + 2], ids=["in the first block", "after a release"])
 @pytest.mark.parametrize("change", ["set", "ties", "reward", "missing"])
 def test_nobody_elses_public_draw_moves(case, change, target):
-    policy, chosen = drive_with(case, "nothing", target)
-    changed, others = drive_with(case, change, target)
-    shared = policy._coins.seen.keys() & changed._coins.seen.keys()
-    assert policy._coins.seen.keys() == changed._coins.seen.keys()
-    assert all(policy._coins.seen[key] == changed._coins.seen[key] for key in shared)
+    _, chosen, seen = drive_with(case, "nothing", target)
+    _, others, changed = drive_with(case, change, target)
+    assert seen == changed
     if case.private and case.blocks:  # until its block is released, nothing can depend on the target at all
         before = [t for t in range(BLOCKS[0] if target < BLOCKS[0] else BLOCKS[1]) if t != target]
         assert [chosen[t] for t in before] == [others[t] for t in before]
@@ -76,10 +61,10 @@ def test_a_missing_or_late_reward_moves_its_own_block_only(case):
     missing, _ = forced(case, missing=(TARGET,))
     late, receipts = forced(case, late=(TARGET,))
     assert receipts == [Receipt.LATE]
-    np.testing.assert_array_equal(missing._raw_sums, late._raw_sums)
-    np.testing.assert_array_equal(missing._released, late._released)
-    assert not np.array_equal(missing._raw_sums[0], whole._raw_sums[0])
-    np.testing.assert_array_equal(missing._raw_sums[1:], whole._raw_sums[1:])
+    np.testing.assert_array_equal(internals.raw_sums(missing), internals.raw_sums(late))
+    np.testing.assert_array_equal(internals.drawn(missing), internals.drawn(late))
+    assert not np.array_equal(internals.raw_sums(missing)[0], internals.raw_sums(whole)[0])
+    np.testing.assert_array_equal(internals.raw_sums(missing)[1:], internals.raw_sums(whole)[1:])
 
 
 @releasing_in_blocks
@@ -87,8 +72,8 @@ def test_a_missing_or_late_reward_moves_its_own_block_only(case):
 def test_one_user_moves_all_releases_by_at_most_the_sensitivity(case, change):
     whole, _ = forced(case)
     changed, _ = forced(case, **change)
-    moved = np.linalg.norm((whole._released - changed._released).astype(float))
-    assert 0.0 < moved <= whole._mechanism.sensitivity
+    moved = np.linalg.norm((internals.drawn(whole) - internals.drawn(changed)).astype(float))
+    assert 0.0 < moved <= internals.mechanism(whole).sensitivity
 
 
 @releasing_in_blocks
@@ -102,14 +87,16 @@ def test_a_reward_moves_its_own_contribution_and_no_one_elses(case):
     features = low.features(decision_set(TARGET)[:1])
 
     def own(reward):
-        return low._mechanism.mechanism.encode(features, low.reward_range.to_centred(np.array([reward])))
+        return internals.mechanism(low).mechanism.encode(
+            features, low.reward_range.to_centred(np.array([reward]))
+        )
 
     for one, other, contribution in (
         (high, low, own(1.0) - own(0.0)),
         (high, missing, own(1.0)),
         (low, missing, own(0.0)),
     ):
-        moved = one._raw_sums - other._raw_sums
+        moved = internals.raw_sums(one) - internals.raw_sums(other)
         np.testing.assert_array_equal(moved[0], contribution)
         assert not moved[1:].any()
 
@@ -124,14 +111,14 @@ def test_an_abandoned_decision_counts_like_a_missing_reward(case):
             abandoned.abandon(decision.id)
         else:
             abandoned.tell(decision.id, reward_of(decision.action, t))
-    np.testing.assert_array_equal(missing._released, abandoned._released)
+    np.testing.assert_array_equal(internals.drawn(missing), internals.drawn(abandoned))
 
 
 @releasing_in_blocks
 def test_nothing_is_released_before_its_block_is_over(case):
     policy = case.make()
     for block, end in enumerate(BLOCKS):
-        drive(policy, policy._book.asked, end)
+        drive(policy, policy.diagnostics()["rounds_asked"], end)
         assert len(policy.released) == block
         ask(policy, end)
         assert len(policy.released) == block + 1

@@ -9,6 +9,7 @@ from contracts.cases import BLOCKS, HORIZON, decision_set, releasing_in_blocks, 
 from contracts.driving import ask, drive
 from dpbandits.errors import ContributionExceeded
 from dpbandits.privacy import JointDP
+from internals import policy as internals
 
 
 def tell_otherwise(policy, start, stop):
@@ -30,12 +31,12 @@ def test_answers_depend_on_releases_alone(case, monkeypatch):
     points, seen = decision_set(77), []
     for run in (drive, tell_otherwise):
         policy = case.make()
-        size = policy._mechanism.mechanism.size
+        size = internals.mechanism(policy).mechanism.size
 
         def fixed(_release, block, _raw_sums, size=size):
             return np.random.default_rng(block).integers(-(10**7), 10**7, size)
 
-        monkeypatch.setattr(type(policy._mechanism), "release", fixed)
+        monkeypatch.setattr(type(internals.mechanism(policy)), "release", fixed)
         chosen = run(policy, 0, HORIZON)
         seen.append((chosen, *(values.tolist() for values in policy.predict(points))))
     assert seen[0] == seen[1]
@@ -45,8 +46,8 @@ def test_answers_depend_on_releases_alone(case, monkeypatch):
 def test_every_release_carries_its_own_noise(case):
     policy = case.make()
     drive(policy, 0, HORIZON)
-    release = policy._mechanism
-    mixed = release.factor.matrix @ release.mechanism.to_coordinates(policy._raw_sums)
+    release = internals.mechanism(policy)
+    mixed = release.factor.matrix @ release.mechanism.to_coordinates(internals.raw_sums(policy))
     noise = (policy.released - mixed * 2.0**20) / release.sigma
     assert noise.shape == (len(BLOCKS), release.mechanism.size)
     for drawn in noise:
@@ -67,10 +68,10 @@ def test_all_rounds_of_a_user_together_move_releases_by_at_most_the_sensitivity(
             policy.ask(decision_set(5)[:1], user="one")
         runs.append(policy)
     moved = np.linalg.norm((runs[0].released - runs[1].released).astype(float))
-    assert moved <= runs[0]._mechanism.sensitivity
-    once = case.make()._mechanism.sensitivity
+    assert moved <= internals.mechanism(runs[0]).sensitivity
+    once = internals.mechanism(case.make()).sensitivity
     assert moved > 0.9 * once  # three rounds of one user do add up; one round's noise would not do
-    assert runs[0]._mechanism.sigma > 2.9 * case.make()._mechanism.sigma
+    assert internals.mechanism(runs[0]).sigma > 2.9 * internals.mechanism(case.make()).sigma
 
 
 def shown(policy):
@@ -82,7 +83,7 @@ def shown(policy):
     points = decision_set(77)
     shown += [policy.guarantee.explain(), str(policy.predict(points)), str(policy.recommend(points))]
     shown.append(str(policy.released.tolist()))
-    lineage = policy._holder.lineage
+    lineage = internals.lineage(policy)
     return "\n".join(shown).replace(lineage, "LINEAGE").replace(lineage[:8], "LINEAGE")
 
 

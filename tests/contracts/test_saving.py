@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from contracts.cases import CASES, HORIZON, decision_set, every_policy, learning, private, releasing_in_blocks
-from contracts.driving import ask, drive, fingerprint
+from contracts.driving import ask, drive
 from dpbandits.errors import (
     BudgetExceeded,
     CorruptState,
@@ -17,6 +17,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.state import MemoryLedger, StateStore
+from internals import policy as internals
 
 
 @every_policy
@@ -117,10 +118,10 @@ def test_the_budget_is_charged_once_and_before_the_first_answer(case, tmp_path):
     drive(restored, 10, 12)
     assert ledger.balance("people").remaining_epsilon == 1
     overdrawn = case.make(ledger=ledger, account="people")
-    before = fingerprint(overdrawn)
+    before = internals.fingerprint(overdrawn)
     with pytest.raises(BudgetExceeded):
         ask(overdrawn, 0)
-    assert fingerprint(overdrawn) == before
+    assert internals.fingerprint(overdrawn) == before
 
 
 @private
@@ -141,7 +142,7 @@ def test_a_failed_save_is_tried_again_with_the_same_noise(case, tmp_path, monkey
     policy = case.make()
     policy.save(tmp_path / "policy.state")
     drive(policy, 0, 8)
-    store = policy._holder._store
+    store = internals.store(policy)
     commit = store.commit
     failed = []
 
@@ -153,7 +154,7 @@ def test_a_failed_save_is_tried_again_with_the_same_noise(case, tmp_path, monkey
     for _ in range(2):
         with pytest.raises(OSError, match="no space"):
             ask(policy, 8)
-        assert policy._posterior is None
+        assert internals.posterior(policy) is None
         assert len(policy.released) == 0
     monkeypatch.setattr(store, "commit", commit)
     ask(policy, 8)
@@ -192,7 +193,7 @@ def test_a_save_that_failed_can_be_made_elsewhere(case, tmp_path):
     policy.save(tmp_path / "policy.state")
     expected = drive(policy, 3, 30)
     restored = type(policy).load(tmp_path / "policy.state")
-    done = restored._book.asked
+    done = restored.diagnostics()["rounds_asked"]
     assert drive(restored, done, 30) == expected[done - 3 :]
 
 
@@ -222,11 +223,11 @@ def test_a_forked_child_cannot_go_on_nor_waits_for_a_lock(case, monkeypatch, tmp
     policy = case.make()
     drive(policy, 0, 3)
     decision = ask(policy, 3)
-    before = fingerprint(policy)
+    before = internals.fingerprint(policy)
     holding, release = threading.Event(), threading.Event()
 
     def hold():  # as a thread of the parent may at the fork, which is not there in the child
-        with policy._holder.turn():
+        with internals.turn(policy):
             holding.set()
             release.wait(20)
 
@@ -244,5 +245,5 @@ def test_a_forked_child_cannot_go_on_nor_waits_for_a_lock(case, monkeypatch, tmp
             call()
     release.set()
     thread.join()
-    assert fingerprint(policy) == before
+    assert internals.fingerprint(policy) == before
     assert not (tmp_path / "state").exists()

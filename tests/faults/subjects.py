@@ -26,6 +26,7 @@ from dpbandits.outsourced import Curator, PublishedRows
 from dpbandits.privacy import JointDP, SecureNoise
 from dpbandits.privacy.rows import AnswerLaplace
 from dpbandits.state import SQLiteLedger
+from internals.policy import kept_nodes, kept_phases
 
 __all__ = ["SUBJECTS", "Act", "Session", "Subject"]
 
@@ -181,7 +182,7 @@ class PolicySubject:
         return {f"release {number}": release for number, release in enumerate(policy.released)}
 
     def asked(self, policy: Any) -> int:
-        return int(policy._book.asked)
+        return int(policy.diagnostics()["rounds_asked"])
 
     def step(self, policy: Any, user: str) -> None:
         decision = policy.ask(np.linspace(0.0, 1.0, 3)[:, None], user=user)
@@ -262,18 +263,17 @@ class TreeSubject(PolicySubject):
 
     def releases(self, policy: Any) -> dict[str, object]:
         """Nodes of the present prefix; a node is named by the round that completed it."""
-        if policy._rounds_out > policy._settled:  # drawn, and not yet on disk: nothing of it has left
-            return {}
-        released, nodes = int(policy._clock[2]), {}
-        for level in range(len(policy._nodes)):
-            if released >> level & 1:
-                nodes[f"release {released >> level << level}"] = policy._nodes[level]
-        return nodes
+        released, nodes = kept_nodes(policy)
+        return {
+            f"release {released >> level << level}": node
+            for level, node in enumerate(nodes)
+            if released >> level & 1
+        }
 
     def must_be_kept(self, policy: Any, what: str) -> bool:
         """Nodes that a larger one has replaced are gone, as they should be."""
         return what.startswith("release") and (
-            what in self.releases(policy) or int(what.split()[1]) > int(policy._clock[2])
+            what in self.releases(policy) or int(what.split()[1]) > kept_nodes(policy)[0]
         )
 
 
@@ -296,7 +296,7 @@ class PhasedSubject(PolicySubject):
         return PhasedExploreThenCommit.load(folder / "state", ledger=ledger, account="people")
 
     def releases(self, policy: Any) -> dict[str, object]:
-        return {f"release {number}": policy._released[number] for number in range(policy.released)}
+        return {f"release {number}": row for number, row in enumerate(kept_phases(policy))}
 
     def step(self, policy: Any, user: str) -> None:
         policy.tell(policy.ask([0.3], user=user).id, 0.5)
