@@ -27,20 +27,16 @@ class People(Protocol):
     @property
     def horizon(self) -> int:
         """How many they are."""
-        ...
 
     @property
     def reward_range(self) -> RewardRange:
         """Public bounds of rewards."""
-        ...
 
     def decision_sets(self, start: int, stop: int) -> FloatArray:
         """(B, n, d) what people start..stop-1 are offered."""
-        ...
 
     def rewards(self, start: int, stop: int, indices: IntArray) -> FloatArray:
         """(B,) what the chosen rows pay."""
-        ...
 
 
 def attack_reward(

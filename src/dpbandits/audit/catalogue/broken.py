@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -9,16 +10,14 @@ from dpbandits._typing import FloatArray
 from dpbandits.audit.attacks.kharkovskii2020 import distinguish_by_column_space
 from dpbandits.audit.attacks.low_bits import naive_gaussian, naive_laplace, off_grid, system_generator
 from dpbandits.audit.attacks.own_bin_noise import own_bin_noise
-from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, PreparedNoise, listed, lives
+from dpbandits.audit.catalogue.central import dubey, predictions_after
+from dpbandits.audit.catalogue.mechanisms import tree_nodes
+from dpbandits.audit.catalogue.parts import DELTA, Entries, PreparedNoise, listed, lives
 from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import first_column, fit_linear
-from dpbandits.central.published import Dubey2021
 from dpbandits.central.published.printed import printed_scale
-from dpbandits.domains import Box
 from dpbandits.outsourced.published.kharkovskii2020 import PublishedTransform
-from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.gram_vector import GramVectorMechanism
-from dpbandits.privacy.prefix_sums import BinaryTree, TreeRelease
+from dpbandits.privacy.prefix_sums import BinaryTree
 
 __all__ = ["ENTRIES"]
 
@@ -28,7 +27,7 @@ _PAPER_DELTA = 1e-5
 """Dubey2021's."""
 
 _TREE_ROUNDS = 4
-_TREE = BinaryTree(_TREE_ROUNDS)
+_LEVELS = BinaryTree(_TREE_ROUNDS).levels
 
 _broken = partial(listed, ENTRIES, known_broken=True)
 _seen = partial(_broken, kind=SampledAudit, score=first_column)
@@ -73,22 +72,13 @@ def _lemma_12_tree(claim: float) -> None:
         GaussianAudit,
         epsilon=claim,
         delta=_PAPER_DELTA,
-        sees=f"the {_TREE.levels} nodes that a user of {_TREE_ROUNDS} rounds enters",
+        sees=f"the {_LEVELS} nodes that a user of {_TREE_ROUNDS} rounds enters",
         neighbours="one user's feature vector turned around",
     )
     def nodes(epsilon: float, seed: int) -> Draw:
         """The printed scale on the tree's nodes, all of which the first user enters."""
-        mechanism = GramVectorMechanism(n_features=1)
-        release = TreeRelease(
-            tree=_TREE,
-            mechanism=mechanism,
-            noise=PreparedNoise(),
-            epsilon=claim,
-            delta=_PAPER_DELTA,
-            sigma_override=printed_scale("lemma-12", levels=_TREE.levels, epsilon=claim, delta=_PAPER_DELTA),
-        )
-        ends = [mechanism.encode(np.array([[phi]]), np.array([0.5])) for phi in (1.0, -1.0)]
-        return lives(lambda world: sum(float(release.release(ends[world])[-1]) for _ in range(_TREE.levels)))
+        scale = printed_scale("lemma-12", levels=_LEVELS, epsilon=claim, delta=_PAPER_DELTA)
+        return tree_nodes(claim, rounds=_TREE_ROUNDS, delta=_PAPER_DELTA, sigma_override=scale)
 
 
 def _lemma_12_policy(claim: float) -> None:
@@ -106,27 +96,12 @@ def _lemma_12_policy(claim: float) -> None:
     def predictions(epsilon: float, seed: int) -> Draw:
         """The same through the policy: what it predicts for others after the user came."""
         noise = PreparedNoise()
-
-        def run(world: int) -> FloatArray:
-            policy = Dubey2021(
-                features=LineFeatures(),
-                domain=Box(low=[-1], high=[1]),
-                reward_range=(0.0, 1.0),
-                horizon=2,
-                privacy=JointDP(epsilon=claim, delta=_PAPER_DELTA),
-                paper_constants="lemma-12",
-                acknowledge_broken=True,
-                user_ids=False,
-                seed=seed,
-                noise=noise,
-            )
-            decision = policy.ask(np.array([[1.0 - 2.0 * world]]))
-            policy.tell(decision.id, 1.0)
-            policy.ask(np.array([[0.0]]))
-            mean, width = policy.predict(np.array([[1.0]]))
-            return np.concatenate([mean, mean / width**2])
-
-        return lives(run)
+        claimed: dict[str, Any] = {
+            "delta": _PAPER_DELTA,
+            "paper_constants": "lemma-12",
+            "acknowledge_broken": True,
+        }
+        return lives(lambda world: predictions_after(dubey(claim, seed, noise, 2, **claimed), world, nodes=1))
 
 
 def _float_noise(name: str, delta: float, add: Callable[[FloatArray, float], FloatArray]) -> None:

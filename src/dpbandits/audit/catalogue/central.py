@@ -34,7 +34,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
 from dpbandits.privacy.selection import permute_and_flip_law
 
-__all__ = ["ENTRIES"]
+__all__ = ["ENTRIES", "dubey", "predictions_after"]
 
 ENTRIES: Entries = {}
 
@@ -114,17 +114,32 @@ def _block_released(epsilon: float, seed: int) -> Draw:
     return lives(run)
 
 
-def _dubey(epsilon: float, seed: int, noise: PreparedNoise, horizon: int) -> Dubey2021:
+def dubey(
+    epsilon: float, seed: int, noise: PreparedNoise, horizon: int, *, delta: float = DELTA, **claim: Any
+) -> Dubey2021:
+    """Dubey2021's policy on a line; `claim`: how the paper's constants are taken."""
     return Dubey2021(
         features=LineFeatures(),
         domain=_DOMAIN,
         reward_range=(0.0, 1.0),
         horizon=horizon,
-        privacy=JointDP(epsilon=epsilon, delta=DELTA),
+        privacy=JointDP(epsilon=epsilon, delta=delta),
         user_ids=False,
         seed=seed,
         noise=noise,
+        **claim,
     )
+
+
+def predictions_after(policy: Dubey2021, world: int, *, nodes: int) -> FloatArray:
+    """What it predicts for others after the replaced user came, once for each node that the user enters."""
+    _first_user(policy, world)
+    seen = []
+    for _ in range(nodes):
+        policy.ask(np.array([[0.0]]))
+        mean, radius = policy.predict(np.array([[1.0]]))
+        seen += [mean, mean / radius**2]
+    return np.concatenate(seen)
 
 
 @_turned("dubey2021-actions", SampledAudit, sees="the action of the next user", score=first_column)
@@ -133,7 +148,7 @@ def _tree_actions(epsilon: float, seed: int) -> Draw:
     noise = PreparedNoise()
 
     def run(world: int) -> float:
-        policy = _dubey(epsilon, seed, noise, 2)
+        policy = dubey(epsilon, seed, noise, 2)
         _first_user(policy, world)
         return float(1 - policy.ask(_AGAINST).index)
 
@@ -142,19 +157,9 @@ def _tree_actions(epsilon: float, seed: int) -> Draw:
 
 @_turned("dubey2021-predictions", SampledAudit, sees="all predictions, after each node", fit=fit_linear)
 def _tree_predictions(epsilon: float, seed: int) -> Draw:
+    """The user enters the node of round 1 and that of rounds 1 and 2."""
     noise = PreparedNoise()
-
-    def run(world: int) -> FloatArray:
-        policy = _dubey(epsilon, seed, noise, 3)
-        _first_user(policy, world)
-        seen = []
-        for _ in range(2):  # the user enters the node of round 1 and that of rounds 1 and 2
-            policy.ask(np.array([[0.0]]))
-            mean, radius = policy.predict(np.array([[1.0]]))
-            seen += [mean, mean / radius**2]
-        return np.concatenate(seen)
-
-    return lives(run)
+    return lives(lambda world: predictions_after(dubey(epsilon, seed, noise, 3), world, nodes=2))
 
 
 # -- explore, then commit: the user's reward goes from lowest to highest ------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray
 from dpbandits.audit.attacks.low_bits import finest_bit
-from dpbandits.audit.catalogue.parts import DELTA, Entries, Pairs, PreparedNoise, listed
+from dpbandits.audit.catalogue.parts import DELTA, Entries, Pairs, PreparedNoise, listed, lives
 from dpbandits.audit.claims import Draw, ExactAudit, GaussianAudit, Law, SampledAudit
 from dpbandits.audit.scores import fit_categories
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
@@ -27,7 +27,7 @@ from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
 from dpbandits.privacy.rows import AnswerLaplace, CellResponse, GaussianRows, L2Laplace
 from dpbandits.privacy.selection import exponential_law, permute_and_flip, permute_and_flip_law
 
-__all__ = ["ENTRIES", "laws", "payloads"]
+__all__ = ["ENTRIES", "laws", "payloads", "tree_nodes"]
 
 ENTRIES: Entries = {}
 
@@ -178,18 +178,24 @@ def _block_release(epsilon: float, seed: int) -> Draw:
     return draw
 
 
+def tree_nodes(epsilon: float, *, rounds: int, delta: float, sigma_override: float | None = None) -> Draw:
+    """(world, n) -> (n, 1) sums over all nodes of a tree that the first round's user enters."""
+    tree = BinaryTree(rounds)
+    release = TreeRelease(
+        tree=tree,
+        mechanism=_MECHANISM,
+        noise=PreparedNoise(),
+        epsilon=epsilon,
+        delta=delta,
+        sigma_override=sigma_override,
+    )
+    return lives(lambda world: sum(float(release.release(_ENDS[world])[-1]) for _ in range(tree.levels)))
+
+
 @_normal("tree-release", sees="all released nodes", neighbours="one user's feature vector turned around")
 def _tree_release(epsilon: float, seed: int) -> Draw:
-    """Two rounds, two levels; the first round's user enters both nodes."""
-    release = TreeRelease(
-        tree=BinaryTree(2), mechanism=_MECHANISM, noise=PreparedNoise(), epsilon=epsilon, delta=DELTA
-    )
-
-    def draw(world: int, n: int) -> FloatArray:
-        nodes = np.array([[release.release(_ENDS[world]) for _ in range(2)] for _ in range(n)])
-        return np.asarray(nodes[:, :, -1].sum(axis=1), dtype=np.float64)
-
-    return draw
+    """Two rounds, two levels."""
+    return tree_nodes(epsilon, rounds=2, delta=DELTA)
 
 
 @_sampled(
