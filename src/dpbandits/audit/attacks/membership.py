@@ -18,10 +18,10 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.policy import Policy
 from dpbandits.policy.coins import PublicCoins
 
-__all__ = ["People", "attack_reward"]
+__all__ = ["Attackable", "attack_reward"]
 
 
-class People(Protocol):
+class Attackable(Protocol):
     """Whom the policies decide about; every environment of `dpbandits.lab.worlds` is one."""
 
     @property
@@ -41,7 +41,7 @@ class People(Protocol):
 
 def attack_reward(
     make_policy: Callable[[int], Policy],
-    environment: People,
+    environment: Attackable,
     *,
     rounds: int,
     target: int = 0,
@@ -82,7 +82,7 @@ def attack_reward(
     return Guesses(trials=trials, correct=int((guesses == guessed).sum()), bound=bound)
 
 
-def _view(policy: Policy, environment: People, rounds: int, target: int, reward: float) -> float:
+def _view(policy: Policy, environment: Attackable, rounds: int, target: int, reward: float) -> float:
     """What the attacker sees: the prediction for the target's action after one more person has come."""
     named = bool(getattr(policy, "user_ids", False))
     candidates = environment.decision_sets(0, rounds)
