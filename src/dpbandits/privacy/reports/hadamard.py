@@ -16,9 +16,9 @@ from dpbandits.privacy.reports.mechanism import (
     Moments,
     Payloads,
     ReportMechanism,
+    lattice_fraction,
     log_upper,
     on_lattice,
-    probability,
 )
 from dpbandits.privacy.reports.randomised_response import bytes_to_codes
 from dpbandits.privacy.words import Words, secure_words
@@ -40,7 +40,7 @@ class HadamardResponse(ReportMechanism):
     @property
     def side(self) -> Fraction:
         """Probability of the own row's + side."""
-        return probability(self._side)
+        return lattice_fraction(self._side)
 
     @cached_property
     def _side_float(self) -> float:

@@ -19,9 +19,9 @@ from dpbandits.privacy.reports.mechanism import (
     Moments,
     Payloads,
     ReportMechanism,
+    lattice_fraction,
     log_upper,
     on_lattice,
-    probability,
 )
 from dpbandits.privacy.words import Words, secure_words
 
@@ -62,7 +62,7 @@ class _CellLaplace(ReportMechanism):
     @property
     def alpha(self) -> Fraction:
         """Ratio of neighbouring noise probabilities."""
-        return probability(self._alpha)
+        return lattice_fraction(self._alpha)
 
     @property
     def noise_variance(self) -> float:

@@ -207,7 +207,7 @@ def on_lattice(value: float) -> int:
     return math.floor(Fraction(value) * LATTICE)
 
 
-def probability(threshold: int) -> Fraction:
+def lattice_fraction(threshold: int) -> Fraction:
     """The rational that a threshold stands for."""
     return Fraction(threshold, LATTICE)
 

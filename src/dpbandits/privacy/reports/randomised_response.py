@@ -15,9 +15,9 @@ from dpbandits.privacy.reports.mechanism import (
     Moments,
     Payloads,
     ReportMechanism,
+    lattice_fraction,
     log_upper,
     on_lattice,
-    probability,
 )
 from dpbandits.privacy.samplers import uniform_below
 from dpbandits.privacy.words import Words, secure_words
@@ -37,7 +37,7 @@ class RandomisedResponse(ReportMechanism):
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction]:
         """(truth, each other category)."""
-        keep = probability(self._keep)
+        keep = lattice_fraction(self._keep)
         return keep, (1 - keep) / (self._n - 1)
 
     @cached_property

@@ -22,10 +22,10 @@ from dpbandits.privacy.reports.mechanism import (
     Payloads,
     ReportMechanism,
     column_sums,
+    lattice_fraction,
     log_upper,
     on_lattice,
     padding_is_zero,
-    probability,
     unpack_bits,
 )
 from dpbandits.privacy.words import Words, secure_words
@@ -58,7 +58,7 @@ class SignedTernary(ReportMechanism):
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction, Fraction]:
         """(a, b, theta): own sign, opposite sign, either sign of another cell."""
-        return probability(self._same), probability(self._opposite), probability(self._theta)
+        return lattice_fraction(self._same), lattice_fraction(self._opposite), lattice_fraction(self._theta)
 
     @cached_property
     def _floats(self) -> tuple[float, float, float]:

@@ -16,11 +16,11 @@ from dpbandits.privacy.reports.mechanism import (
     Payloads,
     ReportMechanism,
     column_sums,
+    lattice_fraction,
     log_upper,
     on_lattice,
     pack_bits,
     padding_is_zero,
-    probability,
     unpack_bits,
 )
 from dpbandits.privacy.words import Words, secure_words
@@ -40,7 +40,7 @@ class OptimalUnary(ReportMechanism):
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction]:
         """(own bit, any other bit) is 1."""
-        return Fraction(1, 2), probability(self._other)
+        return Fraction(1, 2), lattice_fraction(self._other)
 
     @cached_property
     def _floats(self) -> tuple[float, float]:
