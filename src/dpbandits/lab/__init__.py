@@ -2,8 +2,8 @@
 
 - `worlds`: people and functions to decide about; `baselines`: policies without a promise, to compare with.
 - `evaluation`: what a policy earned, and what privacy cost.
-- `papers`: the figures and tables of the four papers, each a `study` of items and cells; `people`: the study of
-  real people; `plot`, `page`: the one style of pictures and of pages.
+- `papers`: the figures and tables of the four papers, each a `study` of items and cells; `people`: the
+  study of real people; `plot`, `page`: the one style of pictures and of pages.
 """
 
 from typing import TYPE_CHECKING
