@@ -25,14 +25,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy.certificates import GaussianDP
 
-__all__ = [
-    "chosen_thresholds",
-    "clopper_pearson",
-    "event_bound",
-    "gaussian_bound",
-    "law_bound",
-    "mu_bound",
-]
+__all__ = ["chosen_thresholds", "clopper_pearson", "event_bound", "gaussian_bound", "law_bound", "mu_bound"]
 
 _CANDIDATES = 200
 """Quantiles among which a threshold is looked for."""

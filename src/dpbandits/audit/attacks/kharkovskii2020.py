@@ -17,12 +17,7 @@ from dpbandits.errors import InvalidData
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows import RowMechanism
 
-__all__ = [
-    "distinguish_by_column_space",
-    "likelihood_attack",
-    "recover_rows",
-    "recovery_error",
-]
+__all__ = ["distinguish_by_column_space", "likelihood_attack", "recover_rows", "recovery_error"]
 
 
 def recover_rows(released: FloatArray, known: IntArray, rows: FloatArray) -> FloatArray:
