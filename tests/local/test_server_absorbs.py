@@ -95,6 +95,10 @@ def test_the_server_has_no_way_in_for_raw_data():
         "nonces": set(),
         "attach": {"source", "server"},
         "attach_target": {"name", "server"},
+        "sums_of": {"source", "server"},
+        "attach_sums": {"source", "sums"},
+        "check_target": {"name", "target"},
+        "attach_evidence": {"name", "target", "evidence"},
         "source_sums": set(),
         "evidence": set(),
     }

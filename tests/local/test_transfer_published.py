@@ -123,8 +123,8 @@ def test_the_order_of_sources_does_not_change_their_sums():
 
 
 def test_depth_grows_with_the_strongest_source():
-    assert rule_of(sources=((10**6, 8.0),))._max_depth > rule_of(sources=())._max_depth
-    assert rule_of(sources=((0, 8.0),))._max_depth == rule_of(sources=((1, 0.001),))._max_depth
+    assert rule_of(sources=((10**6, 8.0),)).max_depth > rule_of(sources=()).max_depth
+    assert rule_of(sources=((0, 8.0),)).max_depth == rule_of(sources=((1, 0.001),)).max_depth
 
 
 def test_odd_lists_are_refused():

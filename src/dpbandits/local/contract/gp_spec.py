@@ -24,7 +24,7 @@ from dpbandits._reading import json_object, reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
-from dpbandits.local.contract.reports import Choice, Contract, Published, Records
+from dpbandits.local.contract.reports import Chosen, Contract, Published, Records
 from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
 from dpbandits.privacy import definitions
@@ -171,7 +171,7 @@ class GPSpec(Configured, Contract["PublishedWeights"]):
             raise InvalidParameter("privacy: every device keeps the spec's")
         return self.privacy
 
-    def choose(self, published: "PublishedWeights", context: ArrayLike, _privacy: JointDP) -> Choice:
+    def choose(self, published: "PublishedWeights", context: ArrayLike, _privacy: JointDP) -> Chosen:
         """The row of the candidates (n, d) to take.
 
         Raises:
@@ -190,7 +190,7 @@ class GPSpec(Configured, Contract["PublishedWeights"]):
             normals = rng.standard_normal(phi.shape[1:])
             scores = published.scores(phi, thompson_scale=self.thompson_scale, normals=normals)
             row = int(np.argmax(scores))
-        return Choice(version=published.version, arm=row, about=rows[row])
+        return Chosen(version=published.version, arm=row, about=rows[row])
 
     def contribution(self, chosen: FloatArray, rewards: FloatArray) -> IntArray:
         """(n, D) exact integers that users would add without noise; rows (n, d), rewards (n,)."""
@@ -199,11 +199,11 @@ class GPSpec(Configured, Contract["PublishedWeights"]):
         rows = [self.release.mechanism.encode(phi[i : i + 1], z[i : i + 1]) for i in range(len(phi))]
         return np.array(rows, dtype=np.int64).reshape(len(phi), self.release.mechanism.size)
 
-    def exact(self, choice: Choice, reward: Any) -> IntArray:
+    def exact(self, choice: Chosen, reward: Any) -> IntArray:
         """(1, D) exact integers of the row that was chosen; InvalidData for a reward that is none."""
         return self.contribution(choice.about[None], np.array([reward]))
 
-    def noised(self, _choice: Choice, exact: IntArray, _privacy: JointDP) -> bytes:
+    def noised(self, _choice: Chosen, exact: IntArray, _privacy: JointDP) -> bytes:
         """The payload: where the user's data meets noise."""
         return self.release.release(0, exact).astype("<i8").tobytes()
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HEADER_BYTES",
     "NONCE_BYTES",
-    "Choice",
+    "Chosen",
     "Contract",
     "Published",
     "PublishedArms",
@@ -59,7 +59,7 @@ Records = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
 
 @dataclass(repr=False, kw_only=True)
-class Choice:
+class Chosen:
     """What a device remembers between choosing and reporting. Never printed: it is the user's data.
 
     Attributes:
@@ -150,15 +150,15 @@ class Contract(ABC, Generic[PublishedT]):
         """The promise of one device's reports; None: the contract's. InvalidParameter for any other."""
 
     @abstractmethod
-    def choose(self, published: PublishedT, context: ArrayLike, privacy: Any) -> Choice:
+    def choose(self, published: PublishedT, context: ArrayLike, privacy: Any) -> Chosen:
         """The choice of a device in this context; nothing is remembered."""
 
     @abstractmethod
-    def exact(self, choice: Choice, reward: Any) -> Any:
+    def exact(self, choice: Chosen, reward: Any) -> Any:
         """What the report is about: bounded, and not yet noised. InvalidData for a reward that is none."""
 
     @abstractmethod
-    def noised(self, choice: Choice, exact: Any, privacy: Any) -> bytes:
+    def noised(self, choice: Chosen, exact: Any, privacy: Any) -> bytes:
         """The payload: the one place where raw data meets noise."""
 
     @abstractmethod

@@ -19,7 +19,7 @@ from dpbandits._reading import json_object, reading
 from dpbandits.domains import Box
 from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
-from dpbandits.local.contract.reports import Choice, Contract, PublishedArms
+from dpbandits.local.contract.reports import Chosen, Contract, PublishedArms
 from dpbandits.models.trees.partition import DyadicPartition, TieRule
 from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
@@ -192,7 +192,7 @@ class Spec(Contract[PublishedArms]):
             raise InvalidParameter("privacy: expected LocalDP with one of the spec's epsilons")
         return own
 
-    def choose(self, published: PublishedArms, context: ArrayLike, privacy: LocalDP) -> Choice:
+    def choose(self, published: PublishedArms, context: ArrayLike, privacy: LocalDP) -> Chosen:
         """The arm for this context.
 
         Args:
@@ -220,9 +220,9 @@ class Spec(Contract[PublishedArms]):
         else:
             raise ProtocolError("what was published names no arms")
         report = self.mechanism_for(len(partition.leaves), privacy.epsilon)
-        return Choice(version=published.version, arm=arm, about=(leaf, report))
+        return Chosen(version=published.version, arm=arm, about=(leaf, report))
 
-    def exact(self, choice: Choice, reward: Any) -> tuple[int, bool]:
+    def exact(self, choice: Chosen, reward: Any) -> tuple[int, bool]:
         """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped.
 
         Raises:
@@ -240,7 +240,7 @@ class Spec(Contract[PublishedArms]):
         cell = leaf if self.arms == "server" else leaf * self.n_arms + choice.arm
         return cell, int(secure_words(1)[0]) < share * _TWO_64
 
-    def noised(self, choice: Choice, exact: tuple[int, bool], privacy: LocalDP) -> bytes:
+    def noised(self, choice: Chosen, exact: tuple[int, bool], privacy: LocalDP) -> bytes:
         """The payload, after its class of epsilon: where the user's data meets randomness."""
         kind = bytes([self.epsilons.index(privacy.epsilon)]) if self.epsilons else b""
         _, report = choice.about

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from dpbandits._checks import integer
 from dpbandits.errors import InvalidParameter, ProtocolError
-from dpbandits.local.contract.reports import NONCE_BYTES, Choice, Contract, PublishedArms, PublishedT, pack
+from dpbandits.local.contract.reports import NONCE_BYTES, Chosen, Contract, PublishedArms, PublishedT, pack
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.device.outbox import MemoryOutbox, Outbox
 from dpbandits.state.holder import Held, Holder, in_turn
@@ -30,7 +30,7 @@ __all__ = ["Client", "SourceClient"]
 class _Open:
     """A choice and what has become of it. Never printed: it is the user's data."""
 
-    choice: Choice
+    choice: Chosen
     nonce: bytes = b""
     report: bytes = b""
     kept: bool = False
@@ -140,7 +140,7 @@ class Client(Held, Generic[PublishedT]):
         last.kept = True
         return last.report
 
-    def _draw(self, choice: Choice, reward: float) -> tuple[bytes, bytes]:
+    def _draw(self, choice: Chosen, reward: float) -> tuple[bytes, bytes]:
         """Where the user's data meets noise: nonce and report, after the ledger was charged."""
         exact = self.spec.exact(choice, reward)
         # A ledger that failed may have written the charge: its id is used until something is drawn under it.

@@ -64,7 +64,7 @@ class Ma2025Rule(EliminatingLearner):
         effective = max(2.0, n * min(1.0, epsilon) ** 2)
         self._log_term = math.sqrt(2.0 * math.log2(effective))
         self._warm_start = int(math.log2(effective)) ** 2
-        self._max_depth = int(
+        self.max_depth = int(
             max(
                 0.0,
                 min(
@@ -121,7 +121,7 @@ class Ma2025Rule(EliminatingLearner):
 
     def may_split(self, leaves: IntArray) -> BoolArray:
         """Down to the largest depth."""
-        return np.asarray(self.partition.depth[leaves] < self._max_depth)
+        return np.asarray(self.partition.depth[leaves] < self.max_depth)
 
     def grow(self, n_nodes: int) -> None:
         """Children start anew."""

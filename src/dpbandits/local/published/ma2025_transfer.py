@@ -73,7 +73,7 @@ class Ma2025TransferRule(Ma2025Rule):
         dim, pooled = partition.dim, 2.0 * sizes * len(sizes)
         plain = np.log2(np.maximum(1.0, pooled)) * dim / (2.0 + dim)
         private = np.log2(np.maximum(1.0, pooled * self._epsilons**2)) * dim / (2.0 + 2.0 * dim)
-        self._max_depth = int(np.minimum(plain, private)[sizes > 0].max(initial=0.0))
+        self.max_depth = int(np.minimum(plain, private)[sizes > 0].max(initial=0.0))
         shape = (partition.n_nodes, self.n_arms, len(sizes))
         self._crowd_count, self._crowd_reward = np.zeros(shape), np.zeros(shape)
         self._crowd_users = np.zeros((partition.n_nodes, 1, len(sizes)))

@@ -159,7 +159,7 @@ class DurableServer(Held, Generic[PublishedT]):
             OSError: the disk refused. Attach again.
         """
         self._settle()
-        sums = self._server._sums_of(source, server)
+        sums = self._server.sums_of(source, server)
         arrays = {"signed": sums.signed, "count": sums.count, "reach": sums.reach}
         return self._start(_SOURCE, _packed(_SUMS, source.target, {"source": source.to_json()}, arrays))
 
@@ -174,7 +174,7 @@ class DurableServer(Held, Generic[PublishedT]):
         target, evidence = server.spec, server.evidence()
         if not isinstance(target, Spec):
             raise ProtocolError("only servers of a `Spec` learn from each other")
-        self._server._check_target(name, target)
+        self._server.check_target(name, target)
         arrays = {
             "splits": np.array(evidence.partition.splits, dtype=np.int64),
             "precision": evidence.local.precision,
@@ -297,7 +297,7 @@ class DurableServer(Held, Generic[PublishedT]):
                 moments=source.reports.mechanism_for(len(partition.leaves)).moments,
                 arm_hidden=source.arms == "behaviour",
             )
-        self._server._attach_sums(source, sums)
+        self._server.attach_sums(source, sums)
 
     def _taught(self, content: bytes) -> None:
         public, arrays = _unpacked(_EVIDENCE, content)
@@ -308,7 +308,7 @@ class DurableServer(Held, Generic[PublishedT]):
             evidence = SourceEvidence(
                 partition=partition, local=Gaussians(arrays["precision"], arrays["moment"])
             )
-        self._server._attach_evidence(public["name"], target, evidence)
+        self._server.attach_evidence(public["name"], target, evidence)
 
     _STEPS: ClassVar[Mapping[bytes, Any]] = {
         _ABSORB: _absorbed,

@@ -149,10 +149,10 @@ class Server(Held, Generic[PublishedT]):
             IncompatibleState: the source belongs to another target, the server to another source.
             ProtocolError: this server does not learn from sources, or the source has no reports.
         """
-        return self._attach_sums(source, self._sums_of(source, server))
+        return self.attach_sums(source, self.sums_of(source, server))
 
     @in_turn
-    def _attach_sums(self, source: "SourceSpec", sums: SourceSums) -> PublishedT:
+    def attach_sums(self, source: "SourceSpec", sums: SourceSums) -> PublishedT:
         """As `attach`, from what `source_sums` gave on the source's server."""
         rule = self._check_source(source, sums)
         evidence = source_evidence(sums, source.chances)
@@ -175,19 +175,19 @@ class Server(Held, Generic[PublishedT]):
             ProtocolError: one of the two servers does not learn from sources; the target is known by
                 another name, or the name is another's: its reports would count twice.
         """
-        return self._attach_evidence(name, _bins_spec(server), server.evidence())
+        return self.attach_evidence(name, _bins_spec(server), server.evidence())
 
     @in_turn
-    def _attach_evidence(self, name: str, target: Spec, evidence: SourceEvidence) -> PublishedT:
+    def attach_evidence(self, name: str, target: Spec, evidence: SourceEvidence) -> PublishedT:
         """As `attach_target`, from what `evidence` gave on the target's server."""
-        rule = self._check_target(name, target)
+        rule = self.check_target(name, target)
         rule.check(evidence)
         self._learn_all()
         rule.attach(name, evidence)
         self._targets[name] = target
         return self._started(rule)
 
-    def _check_target(self, name: str, target: Spec) -> TransferTree:
+    def check_target(self, name: str, target: Spec) -> TransferTree:
         """Refuse what `attach_target` refuses, and change nothing."""
         mine, rule = _bins_spec(self), self._transfer_rule()
         label: object = name
@@ -209,7 +209,7 @@ class Server(Held, Generic[PublishedT]):
             raise ProtocolError("attach_target: the name belongs to another target")
         return rule
 
-    def _sums_of(self, source: "SourceSpec", server: "Server[PublishedArms]") -> SourceSums:
+    def sums_of(self, source: "SourceSpec", server: "Server[PublishedArms]") -> SourceSums:
         """A source's sums, checked: what `attach` reads; nothing here is changed."""
         if server.spec != source.reports:
             raise IncompatibleState("attach: the server belongs to another source")
