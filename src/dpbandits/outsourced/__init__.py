@@ -1,13 +1,13 @@
-"""Outsourced optimisation: release a table once, let a stranger optimise over it.
+"""Outsourced optimisation: publish a table's rows once, let a stranger optimise over them.
 
 The curator owns a table of people and wants to know which row is best by a measure that is costly to
-evaluate; the modeler knows how to search and must not learn where people are. The curator releases noisy
+evaluate; the modeler knows how to search and must not learn where people are. The curator publishes noisy
 positions once, the modeler asks for answers row by row.
 
-- `Curator(table, schema=, privacy=RowDP(...), objective=)`: `publish()`, `answer(row)`.
-- `PublishedRows`: what leaves, in memory and as a directory of two files.
-- `Modeler(release, kernel=, horizon=)`: `ask`, `tell`, `ask_batch`, `recommend`, `replay`.
-- `AnswerLaplace`: noise on answers, with an epsilon of its own.
+- `Curator(table, schema=, privacy=RowDP(...), objective=)`: `publish()`, `answer(row)`; `SecretDirectory`
+  is where it keeps its side, `MechanismChoice` how it noises rows, `AnswerLaplace` how answers.
+- `PublishedRows`: what leaves, in memory and as a directory of two files (`save`, `load`).
+- `Modeler(published, kernel=, horizon=)`: `ask`, `tell`, `ask_batch`, `recommend`, `replay`.
 - `Command`: an objective that is a program; `serve` (of `request_lines`) and `PipeAnswers`: the two ends
   of a pipe of ids and answers.
 - `PublicScaling`: the public coordinates, in which distances count.
