@@ -40,7 +40,7 @@ PUBLISHING = {
     "planned": _patched(Holder, "charge", before=True),
     "paid": _patched(Holder, "charge"),
     "log made": _patched(AnswerLog, "create"),
-    "drawn": _patched(L2Laplace, "privatise"),
+    "drawn": _patched(L2Laplace, "privatize"),
     "state prepared": _patched(StateStore, "_prepare"),
     "state witnessed": _patched(StateStore, "_witness"),
     "state replaced": _patched(store, "replace_durably"),
@@ -85,5 +85,5 @@ def counted_draws(monkeypatch):
         drawn.append(len(points))
         return real(self, points, noise)
 
-    monkeypatch.setattr(L2Laplace, "privatise", counted)
+    monkeypatch.setattr(L2Laplace, "privatize", counted)
     return drawn

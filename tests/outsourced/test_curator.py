@@ -391,7 +391,7 @@ def test_an_interrupted_publication_is_finished_and_paid_once(tmp_path, monkeypa
     ledger.open_account("ward", epsilon=1.0)
     options = {"secret": SecretDirectory(tmp_path / "secret", ledger=ledger, account="ward")}
     curator = make(**options)
-    monkeypatch.setattr(L2Laplace, "privatise", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(L2Laplace, "privatize", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         curator.publish()
     monkeypatch.undo()
