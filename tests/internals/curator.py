@@ -79,7 +79,7 @@ def refused_rename(monkeypatch):
 
 def counted_draws(monkeypatch):
     """A list that grows by the number of rows whenever rows are drawn."""
-    drawn, real = [], L2Laplace.privatise
+    drawn, real = [], L2Laplace.privatize
 
     def counted(self, points, noise):
         drawn.append(len(points))
