@@ -225,11 +225,7 @@ def test_supports_are_separate_problems(form: str) -> None:
         if form == "simple":
             return simple(data["grams"].sum(axis=0), data["vectors"].sum(axis=0), 1.5, 0.7, **more)
         if form == "shrunk":
-            more = {
-                **more,
-                "prior_grams": data["prior_grams"],
-                "prior_gram_sd": data["prior_gram_sd"],
-            }
+            more = {**more, "prior_grams": data["prior_grams"], "prior_gram_sd": data["prior_gram_sd"]}
         return block(data, 1.5, 0.7, **more)
 
     ours = solve(joined, supports=supports)

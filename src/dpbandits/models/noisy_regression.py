@@ -237,10 +237,7 @@ def posterior_from_block_statistics(
 
 
 def _shrink(
-    grams: FloatArray,
-    noise: FloatArray,
-    prior_grams: FloatArray | None,
-    prior_gram_sd: FloatArray | None,
+    grams: FloatArray, noise: FloatArray, prior_grams: FloatArray | None, prior_gram_sd: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """G^ (K, m, m), not yet clipped, and the covariance Q (K, K) of its error between blocks."""
     if (prior_grams is None) != (prior_gram_sd is None):
@@ -311,9 +308,7 @@ def _spill(dim: int, effective_dim: float | None) -> float:
 
 
 def _per_support(
-    n_features: int,
-    supports: Supports | None,
-    solve: Callable[[int, int], tuple[FloatArray, FloatArray]],
+    n_features: int, supports: Supports | None, solve: Callable[[int, int], tuple[FloatArray, FloatArray]]
 ) -> WeightPosterior:
     ranges: Supports = ((0, n_features),) if supports is None else tuple(supports)
     starts, stops = [low for low, _ in ranges], [high for _, high in ranges]

@@ -28,10 +28,7 @@ _bin = partial(
     _policy, kind=SampledAudit, neighbours="reward lowest or highest, in the same bin", fit=fit_categories
 )
 _gaussian = partial(
-    _policy,
-    kind=GaussianAudit,
-    delta=DELTA,
-    neighbours="one user's decision set turned around, reward 1",
+    _policy, kind=GaussianAudit, delta=DELTA, neighbours="one user's decision set turned around, reward 1"
 )
 
 

@@ -70,9 +70,7 @@ class AdditiveFeatures(FeatureMap):
         return f"AdditiveFeatures(n_parts={len(self.parts)}, n_features={self.n_features})"
 
 
-def _alike(
-    parts: Sequence[tuple[tuple[int, ...], Features]],
-) -> list[tuple[Features, IntArray, IntArray]]:
+def _alike(parts: Sequence[tuple[tuple[int, ...], Features]]) -> list[tuple[Features, IntArray, IntArray]]:
     """Groups of equal parts: features, columns (k, c) of the k parts, and places (k, m) in the whole."""
     groups: dict[str, tuple[Features, list[tuple[int, ...]], list[IntArray]]] = {}
     start = 0

@@ -35,8 +35,7 @@ BLOCK_ELEMENTS = 1 << 15
 _NOISY = "dpbandits.models.expected_kernel"
 
 KERNELS: Registry[Kernel] = Registry(
-    "a kernel",
-    elsewhere={"SquaredExponentialMixture": _NOISY, "FeatureKernel": _NOISY, "RowKernel": _NOISY},
+    "a kernel", elsewhere={"SquaredExponentialMixture": _NOISY, "FeatureKernel": _NOISY, "RowKernel": _NOISY}
 )
 """Add a kernel of your own with `@KERNELS.add("its type")`, and configurations that name it are read."""
 
