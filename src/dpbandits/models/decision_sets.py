@@ -58,15 +58,13 @@ class PublicSets:
     def mean_gram_uniform(self) -> FloatArray:
         """(m, m) mean of phi phi^T when every row is equally likely."""
         rows = self._features.reshape(-1, self._features.shape[-1])
-        gram: FloatArray = rows.T @ rows / len(rows)
-        return gram
+        return np.asarray(rows.T @ rows / len(rows))
 
     def mean_gram_of_best(self, weights: FloatArray) -> FloatArray:
         """(m, m) mean of phi phi^T over the best row of set s under weights[s]; weights (S, m)."""
         scores = np.matmul(self._features, weights[:, :, None])[:, :, 0]
         chosen = self._features[np.arange(len(self)), np.argmax(scores, axis=1)]
-        gram: FloatArray = chosen.T @ chosen / len(chosen)
-        return gram
+        return np.asarray(chosen.T @ chosen / len(chosen))
 
     @classmethod
     def of(cls, features: Features, domain: Domain, sets: FloatArray | None, *, seed: Seed) -> Self:

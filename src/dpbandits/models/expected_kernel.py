@@ -102,8 +102,7 @@ class FeatureKernel(Kernel):
         return self.bound
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
-        squares: FloatArray = np.einsum("ij,ij->i", X, X)
-        return squares
+        return np.asarray(np.einsum("ij,ij->i", X, X))
 
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         def fill(X: FloatArray, out: FloatArray) -> None:
@@ -134,11 +133,7 @@ class RowKernel(Kernel):
 
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         inner = self.smooth.rows_against(Y[:, 1:])
-
-        def fill(X: FloatArray, out: FloatArray) -> None:
-            inner(X[:, 1:], out)
-
-        return fill
+        return lambda X, out: inner(X[:, 1:], out)
 
 
 def expected_kernel(

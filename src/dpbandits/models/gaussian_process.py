@@ -24,8 +24,9 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.blas import dger
 
+from dpbandits._checks import integer, number
 from dpbandits._typing import FloatArray
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.errors import InvalidData
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 
@@ -58,9 +59,11 @@ class ExactGP:
 
     def __init__(self, *, kernel: Kernel, noise_sd: float, capacity: int = 64) -> None:
         self.kernel = kernel
-        self.noise_sd = _positive("noise_sd", noise_sd)
+        self.noise_sd = number(noise_sd, name="noise_sd")
         self.n_observations = 0
-        self._factor = np.zeros((_capacity(capacity), capacity))  # lower triangle of K + noise^2 I
+        self._factor = np.zeros(
+            (integer(capacity, name="capacity"), capacity)
+        )  # lower triangle of K + noise^2 I
         self._whitened = np.zeros(capacity)  # factor^-1 targets
         self._inputs = np.zeros((capacity, 0))
 
@@ -126,7 +129,7 @@ class ExactGP:
         Raises:
             InvalidData: an array is missing or the shapes do not fit together.
         """
-        inputs, factor, whitened = (_stored(arrays, name) for name in ("inputs", "factor", "whitened"))
+        inputs, factor, whitened = _stored(arrays, "inputs", "factor", "whitened")
         t = len(whitened)
         if inputs.ndim != 2 or len(inputs) != t or factor.shape != (t, t) or whitened.ndim != 1:
             raise InvalidData(
@@ -140,8 +143,7 @@ class ExactGP:
 
     def _solve(self, right: FloatArray) -> FloatArray:
         t = self.n_observations
-        solved: FloatArray = solve_triangular(self._factor[:t, :t], right, lower=True, check_finite=False)
-        return solved
+        return np.asarray(solve_triangular(self._factor[:t, :t], right, lower=True, check_finite=False))
 
     def _reserve(self, needed: int, dim: int) -> None:
         t, room = self.n_observations, len(self._whitened)
@@ -153,8 +155,7 @@ class ExactGP:
             self._factor, self._whitened = factor, whitened
         if self._inputs.shape != (room, dim):
             inputs = np.zeros((room, dim))
-            if t:
-                inputs[:t] = self._inputs[:t]
+            inputs[:t] = self._inputs[:t] if t else 0.0
             self._inputs = inputs
 
 
@@ -185,14 +186,14 @@ class PoolGP:
     def __init__(self, *, kernel: Kernel, pool: ArrayLike, noise_sd: float, capacity: int = 64) -> None:
         self.kernel = kernel
         self.pool = np.array(pool, dtype=np.float64)
-        self.noise_sd = _positive("noise_sd", noise_sd)
+        self.noise_sd = number(noise_sd, name="noise_sd")
         if self.pool.ndim != 2 or not np.isfinite(self.pool).all():
             raise InvalidData(f"pool has shape {self.pool.shape}: expected finite numbers (n, d)")
         self.n_observations = 0
         self._prior_variance = kernel.diagonal(self.pool)
         self._mean = np.zeros(len(self.pool))
         self._variance = self._prior_variance.copy()
-        self._rows = np.empty((_capacity(capacity), len(self.pool)))
+        self._rows = np.empty((integer(capacity, name="capacity"), len(self.pool)))
         self._pivots: list[float] = []
         self._innovations: list[float] = []
         self._history: list[tuple[int, float]] = []
@@ -244,7 +245,7 @@ class PoolGP:
 
     def load_arrays(self, arrays: Mapping[str, FloatArray]) -> None:
         """Repeat the observations of `to_arrays` on a fresh object; it goes on bit for bit."""
-        indices, targets = _stored(arrays, "indices"), _stored(arrays, "targets")
+        indices, targets = _stored(arrays, "indices", "targets")
         if indices.shape != targets.shape or indices.ndim != 1 or self.n_observations:
             raise InvalidData(
                 f"stored indices {indices.shape} and targets {targets.shape} need the same length and a "
@@ -264,6 +265,7 @@ class FeatureGP:
 
     Attributes:
         n_observations: observations so far.
+        log_marginal_likelihood: log density of all of them under the prior.
 
     >>> model = FeatureGP(n_features=2, prior_variance=1.0, noise_variance=0.01)
     >>> model.add([1.0, 0.0], 0.5)
@@ -272,15 +274,13 @@ class FeatureGP:
     """
 
     def __init__(self, n_features: int, *, prior_variance: float, noise_variance: float) -> None:
-        if n_features < 1:
-            raise InvalidParameter(f"n_features is {n_features}: expected at least 1")
-        self.n_features = n_features
-        self.prior_variance = _positive("prior_variance", prior_variance)
-        self.noise_variance = _positive("noise_variance", noise_variance)
+        self.n_features = integer(n_features, name="n_features")
+        self.prior_variance = number(prior_variance, name="prior_variance")
+        self.noise_variance = number(noise_variance, name="noise_variance")
         self.n_observations = 0
         self._mean = np.zeros(n_features)
         self._factor = np.asfortranarray(math.sqrt(prior_variance) * np.eye(n_features))
-        self._log_likelihood = 0.0
+        self.log_marginal_likelihood = 0.0
 
     def add(self, phi: ArrayLike, y: float) -> None:
         """Observe `y` at the feature vector `phi` (m,)."""
@@ -293,7 +293,7 @@ class FeatureGP:
         gamma = 1.0 / (total + math.sqrt(total * self.noise_variance))
         self._factor = dger(-gamma, column, v, a=self._factor, overwrite_a=True)
         self._mean += (error / total) * column
-        self._log_likelihood -= 0.5 * (error**2 / total + math.log(total) + LOG_TWO_PI)
+        self.log_marginal_likelihood -= 0.5 * (error**2 / total + math.log(total) + LOG_TWO_PI)
         self.n_observations += 1
 
     def add_batch(self, Phi: ArrayLike, y: ArrayLike) -> None:
@@ -313,7 +313,7 @@ class FeatureGP:
         self._mean += self._factor @ pulled
         quadratic = float(errors @ errors) / self.noise_variance - float(pulled @ pulled)
         log_det = 2.0 * float(np.log(np.diagonal(lower)).sum()) + len(values) * math.log(self.noise_variance)
-        self._log_likelihood -= 0.5 * (quadratic + log_det + len(values) * LOG_TWO_PI)
+        self.log_marginal_likelihood -= 0.5 * (quadratic + log_det + len(values) * LOG_TWO_PI)
         self.n_observations += len(values)
 
     @property
@@ -330,11 +330,6 @@ class FeatureGP:
             supports=((0, self.n_features),),
         )
 
-    @property
-    def log_marginal_likelihood(self) -> float:
-        """Log density of all observations under the prior."""
-        return self._log_likelihood
-
     def predict_from_features(self, Phi: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (...) of the function at feature vectors (..., m)."""
         features = np.asarray(Phi, dtype=np.float64)
@@ -348,16 +343,12 @@ class FeatureGP:
         return {
             "mean": self._mean.copy(),
             "factor": np.array(self._factor, order="C"),
-            "totals": np.array([float(self.n_observations), self._log_likelihood]),
+            "totals": np.array([float(self.n_observations), self.log_marginal_likelihood]),
         }
 
     def load_arrays(self, arrays: Mapping[str, FloatArray]) -> None:
-        """Replace what was learned by the arrays of `to_arrays`; it goes on bit for bit.
-
-        Raises:
-            InvalidData: an array is missing or the shapes do not fit together.
-        """
-        mean, factor, totals = (_stored(arrays, name) for name in ("mean", "factor", "totals"))
+        """See `ExactGP.load_arrays`."""
+        mean, factor, totals = _stored(arrays, "mean", "factor", "totals")
         m = self.n_features
         if mean.shape != (m,) or factor.shape != (m, m) or totals.shape != (2,):
             raise InvalidData(
@@ -366,7 +357,7 @@ class FeatureGP:
             )
         self._mean = mean.copy()
         self._factor = np.array(factor, order="F")
-        self.n_observations, self._log_likelihood = int(totals[0]), float(totals[1])
+        self.n_observations, self.log_marginal_likelihood = int(totals[0]), float(totals[1])
 
     def _observations(self, Phi: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         rows, values = _as_observations(Phi, y)
@@ -404,19 +395,8 @@ def _as_observations(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray
     return points, values
 
 
-def _stored(arrays: Mapping[str, FloatArray], name: str) -> FloatArray:
-    if name not in arrays:
-        raise InvalidData(f"stored arrays lack {name!r}: they were not written by this class's to_arrays")
-    return np.asarray(arrays[name], dtype=np.float64)
-
-
-def _positive(name: str, value: float) -> float:
-    if not (math.isfinite(value) and value > 0.0):
-        raise InvalidParameter(f"{name} is {value!r}: expected a finite number above 0")
-    return float(value)
-
-
-def _capacity(capacity: int) -> int:
-    if capacity < 1:
-        raise InvalidParameter(f"capacity is {capacity}: expected at least 1")
-    return capacity
+def _stored(arrays: Mapping[str, FloatArray], *names: str) -> list[FloatArray]:
+    for name in names:
+        if name not in arrays:
+            raise InvalidData(f"stored arrays lack {name!r}: they were not written by this class's to_arrays")
+    return [np.asarray(arrays[name], dtype=np.float64) for name in names]

@@ -28,12 +28,14 @@ each is then a problem of its own. Inputs are plain numbers; if they are a relea
 computed here (post-processing).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.features import Supports
@@ -61,8 +63,7 @@ class WeightPosterior:
     @property
     def covariance(self) -> FloatArray:
         """(m, m) posterior covariance."""
-        covariance: FloatArray = self.factor @ self.factor.T
-        return covariance
+        return np.asarray(self.factor @ self.factor.T)
 
     def predict(self, Phi: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation (...) of the function at feature vectors (..., m)."""
@@ -78,9 +79,8 @@ class WeightPosterior:
     @classmethod
     def prior(cls, variance: float, supports: Supports) -> "WeightPosterior":
         """N(0, variance I): what is believed before any statistics."""
-        _require_positive("variance", variance)
-        size = supports[-1][1]
-        return cls(mean=np.zeros(size), factor=np.sqrt(variance) * np.eye(size), supports=supports)
+        size, sd = supports[-1][1], math.sqrt(_checks.number(variance, name="variance"))
+        return cls(mean=np.zeros(size), factor=sd * np.eye(size), supports=supports)
 
     def given(self, gram: FloatArray, vector: FloatArray, *, reward_variance: float) -> "WeightPosterior":
         """This law updated by exact statistics: gram (m, m) = sum phi phi^T, vector (m,) = sum z phi.
@@ -93,7 +93,7 @@ class WeightPosterior:
             InvalidParameter: a variance that is not positive.
         """
         grams, vectors = _as_statistics(np.asarray(gram)[None], np.asarray(vector)[None])
-        _require_positive("reward_variance", reward_variance)
+        _checks.number(reward_variance, name="reward_variance")
         if vectors.shape[1] != self.mean.size:
             raise InvalidData(f"statistics have {vectors.shape[1]} features: expected {self.mean.size}")
 
@@ -205,12 +205,9 @@ def posterior_from_block_statistics(
         noise_covariance: (K, K) covariance of the noise between blocks, per unit of the deviations.
         gram_noise_sd: deviation on the diagonal (off it, smaller by sqrt(2)) for one unit.
         vector_noise_sd: deviation of each entry of a vector for one unit.
-        prior_variance: variance of each weight before any data.
-        reward_variance: bound on the variance of a reward given its mean.
         prior_grams: (K, m, m) what the Gram matrices are expected to be; public.
         prior_gram_sd: (K,) deviation of the true from the expected Gram matrices, on the diagonal.
-        effective_dim: replaces m in (1 + 1/m) / 2.
-        supports: ranges to be treated separately.
+        prior_variance, reward_variance, effective_dim, supports: see `posterior_from_noisy_statistics`.
 
     Raises:
         InvalidData: shapes that do not fit, or entries that are not finite.
@@ -229,9 +226,8 @@ def posterior_from_block_statistics(
         )
         information[np.diag_indices(high - low)] += 1.0 / prior_variance
         lower = cholesky(information, lower=True, overwrite_a=True, check_finite=False)
-        mean = cho_solve((lower, True), pull, check_finite=False)
         factor = solve_triangular(lower, np.eye(high - low), lower=True, trans="T", check_finite=False)
-        return mean, factor
+        return cho_solve((lower, True), pull, check_finite=False), factor
 
     return _per_support(grams.shape[1], supports, solve)
 
@@ -248,16 +244,15 @@ def _shrink(
     sd = np.asarray(prior_gram_sd, dtype=np.float64)
     if prior.shape != grams.shape or sd.shape != grams.shape[:1]:
         raise InvalidData(
-            f"prior_grams {prior.shape} and prior_gram_sd {sd.shape} do not fit grams {grams.shape}"
+            f"prior_grams {prior.shape}, prior_gram_sd {sd.shape} do not fit grams {grams.shape}"
         )
     if not (np.isfinite(prior).all() and np.isfinite(sd).all() and (sd >= 0.0).all()):
         raise InvalidParameter("prior_grams must be finite, and prior_gram_sd finite and not negative")
     _check_symmetric(prior, "prior Gram matrices")
     V = np.diag(sd**2)
     W = cho_solve(cho_factor(V + noise, lower=True), V).T
-    shrunk = prior + np.tensordot(W, grams - prior, axes=1)
     Q = W @ noise  # = V - W V, without its cancellation
-    return shrunk, 0.5 * (Q + Q.T)
+    return prior + np.tensordot(W, grams - prior, axes=1), 0.5 * (Q + Q.T)
 
 
 def _block_information(
@@ -290,8 +285,7 @@ def _block_information(
         lower, np.vstack([roots, pulled]).T, lower=True, overwrite_b=True, check_finite=False
     )
     J, right = solved[:, :-1], solved[:, -1]
-    information: FloatArray = (total - J.T @ J) / reward_variance
-    return information, J.T @ right
+    return (total - J.T @ J) / reward_variance, J.T @ right
 
 
 def _stacked_roots(grams: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -363,15 +357,9 @@ def _check_scales(
     reward_variance: float,
     effective_dim: float | None,
 ) -> None:
-    for name, value in (("gram_noise_sd", gram_sd), ("vector_noise_sd", vector_sd)):
-        if not (np.isfinite(value) and value >= 0.0):
-            raise InvalidParameter(f"{name} is {value!r}: expected a finite number from 0 up")
-    _require_positive("prior_variance", prior_variance)
-    _require_positive("reward_variance", reward_variance)
+    _checks.number(gram_sd, name="gram_noise_sd", exclusive=False)
+    _checks.number(vector_sd, name="vector_noise_sd", exclusive=False)
+    _checks.number(prior_variance, name="prior_variance")
+    _checks.number(reward_variance, name="reward_variance")
     if effective_dim is not None:
-        _require_positive("effective_dim", effective_dim)
-
-
-def _require_positive(name: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0.0):
-        raise InvalidParameter(f"{name} is {value!r}: expected a finite number above 0")
+        _checks.number(effective_dim, name="effective_dim")

@@ -5,8 +5,9 @@ side by side. With p features a coordinate m = d p grows linearly in d, where a 
 """
 
 import json
+import operator
 from collections.abc import Sequence
-from typing import Any
+from functools import reduce
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,11 +22,7 @@ from dpbandits.models.kernels import Kernel, SquaredExponential
 __all__ = ["AdditiveFeatures", "additive_features", "additive_kernel"]
 
 
-def _read_parts(parts: Any) -> list[tuple[Sequence[int], Features]]:
-    return [(columns, FEATURES.read(part)) for columns, part in parts]
-
-
-@FEATURES.add("AdditiveFeatures", parts=_read_parts)
+@FEATURES.add("AdditiveFeatures", parts=lambda parts: [(at, FEATURES.read(part)) for at, part in parts])
 class AdditiveFeatures(FeatureMap):
     """Features of several groups of columns side by side, each divided by sqrt(number of groups).
 
@@ -92,10 +89,8 @@ def additive_features(domain: Box, *, lengthscale: float, per_column: int) -> Ad
         per_column: features of a column.
     """
     parts = []
-    for column in range(domain.dim):
-        low, high = float(domain.low[column]), float(domain.high[column])
-        side = Box(low=[low], high=[high])
-        kernel = SquaredExponential(lengthscale=lengthscale * (high - low))
+    for column, (low, high) in enumerate(zip(domain.low.tolist(), domain.high.tolist(), strict=True)):
+        kernel, side = SquaredExponential(lengthscale=lengthscale * (high - low)), Box(low=[low], high=[high])
         part = MercerFeatures(kernel=kernel, domain=side, n_features=per_column, n_landmarks=8 * per_column)
         parts.append(((column,), part))
     return AdditiveFeatures(parts=parts)
@@ -104,12 +99,8 @@ def additive_features(domain: Box, *, lengthscale: float, per_column: int) -> Ad
 def additive_kernel(domain: Box, *, lengthscale: float) -> Kernel:
     """The mean over columns of squared exponential kernels, lengthscales as shares of each side."""
     sides = np.asarray(domain.high) - np.asarray(domain.low)
-    total: Kernel | None = None
-    for column, side in enumerate(sides):
-        part = (1.0 / domain.dim) * SquaredExponential(
-            lengthscale=float(lengthscale * side), columns=(column,)
-        )
-        total = part if total is None else total + part
-    if total is None:
-        raise InvalidParameter("a box without columns has no kernel")
-    return total
+    parts = (
+        (1.0 / domain.dim) * SquaredExponential(lengthscale=float(lengthscale * side), columns=(column,))
+        for column, side in enumerate(sides)
+    )
+    return reduce(operator.add, parts)

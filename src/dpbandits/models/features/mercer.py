@@ -1,11 +1,9 @@
 """Features from the leading eigenfunctions of a kernel, phi(x) . phi(y) ~ k(x, y), and features of arms.
 
-- `MercerFeatures`: the leading eigenfunctions of the kernel on a public domain, by the Nystrom
-  method. For smooth kernels a few dozen of them do what hundreds of random features would.
-- `ArmFeatures`: a block of features for every arm, nothing shared between arms.
+For smooth kernels a few dozen eigenfunctions do what hundreds of random features would.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -98,17 +96,13 @@ class MercerFeatures(Configured):
         seed: Seed = 0,
     ) -> None:
         integer(n_features, name="n_features")
-        integer(seed, name="seed", minimum=0)
         size = 2 * n_features if n_landmarks is None else integer(n_landmarks, name="n_landmarks")
         if size > MOST_LANDMARKS:
             raise InvalidParameter(f"expected at most {MOST_LANDMARKS} landmarks: their matrix is factorised")
         if size < n_features:
-            raise InvalidParameter(
-                f"{size} landmarks cannot carry {n_features} features: pass at least as many"
-            )
-        self.kernel = kernel
-        self.domain = domain
-        self.seed = seed
+            raise InvalidParameter(f"{size} landmarks for {n_features} features: pass at least as many")
+        self.kernel, self.domain = kernel, domain
+        self.seed = integer(seed, name="seed", minimum=0)
         self.n_landmarks = n_landmarks
         self._requested = n_features
 
@@ -130,9 +124,8 @@ class MercerFeatures(Configured):
         """
         points, lead = self._points(X)
         phi = np.empty((len(points), self.n_features))
-        self._each_block(
-            points, PRODUCT_ELEMENTS, lambda rows, at: np.matmul(rows, self.projection, out=phi[at])
-        )
+        for at, rows in self._blocks(points, PRODUCT_ELEMENTS):
+            np.matmul(rows, self.projection, out=phi[at])
         _enforce_norm(phi)
         return phi.reshape(*lead, self.n_features)
 
@@ -146,7 +139,8 @@ class MercerFeatures(Configured):
         through = self.projection @ checked_weights(weights, self.n_features)
         out = np.empty((len(points), through.shape[1]))
         block = max(BLOCK_ELEMENTS, min(PRODUCT_ELEMENTS, BLOCK_ELEMENTS * through.shape[1]))
-        self._each_block(points, block, lambda rows, at: np.matmul(rows, through, out=out[at]))
+        for at, rows in self._blocks(points, block):
+            np.matmul(rows, through, out=out[at])
         return out.reshape(*lead, through.shape[1])
 
     def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
@@ -163,7 +157,7 @@ class MercerFeatures(Configured):
             for low in range(start, min(start + step, n_sets), inner):
                 high = min(low + inner, start + step, n_sets)
                 rows = np.empty((high - low, n, n_landmarks))
-                self._fill_rows(points[low * n : high * n], rows.reshape(-1, n_landmarks))
+                self._fill(points[low * n : high * n], rows.reshape(-1, n_landmarks))
                 columns = through[low - start : high - start, :, None]
                 np.matmul(rows, columns, out=out[low:high, :, None])
         return out
@@ -178,23 +172,16 @@ class MercerFeatures(Configured):
     def _points(self, X: ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
         return checked_points(X, self.landmarks.shape[1])
 
-    def _fill_rows(self, points: FloatArray, out: FloatArray) -> None:
-        step = max(1, BLOCK_ELEMENTS // out.shape[1])
-        for start in range(0, len(points), step):
-            self._fill(points[start : start + step], out[start : start + step])
-
-    def _each_block(
-        self, points: FloatArray, elements: int, use: Callable[[FloatArray, slice], object]
-    ) -> None:
-        """Call `use(kernel rows, slice of points)` on blocks of at most `elements` kernel entries."""
+    def _blocks(self, points: FloatArray, elements: int) -> Iterator[tuple[slice, FloatArray]]:
+        """Slices of the points, and their kernel rows in one buffer: at most `elements` entries at a time."""
         n_landmarks = len(self.landmarks)
         step = min(max(1, elements // n_landmarks), max(1, len(points)))
         buffer = np.empty((step, n_landmarks))
         for start in range(0, len(points), step):
-            block = points[start : start + step]
-            rows = buffer[: len(block)]
-            self._fill_rows(block, rows)
-            use(rows, slice(start, start + len(block)))
+            at = slice(start, min(start + step, len(points)))
+            rows = buffer[: at.stop - start]
+            self._fill(points[at], rows)
+            yield at, rows
 
 
 @FEATURES.add("ArmFeatures", base=FEATURES.read)
@@ -327,12 +314,12 @@ def _landmarks(domain: Domain, size: int, rng: np.random.Generator) -> FloatArra
         return _in_ball(domain, size, rng)
     parts = domain.parts if isinstance(domain, Product) else (domain,)
     widths = [part.dim if isinstance(part, Box) else 1 for part in parts]
-    spreadable = all(isinstance(part, Box | Arms | Finite) for part in parts)
-    if not spreadable or sum(widths) > MAX_SPREAD_DIMENSION:
+    spreadable = [part for part in parts if isinstance(part, Box | Arms | Finite)]
+    if len(spreadable) < len(parts) or sum(widths) > MAX_SPREAD_DIMENSION:
         return domain.sample(size, rng)
     unit = _spread(size, sum(widths), rng)
     columns = np.split(unit, np.cumsum(widths)[:-1], axis=1)
-    return np.concatenate([_from_unit(part, u) for part, u in zip(parts, columns, strict=True)], axis=1)
+    return np.concatenate([_from_unit(part, u) for part, u in zip(spreadable, columns, strict=True)], axis=1)
 
 
 def _in_ball(ball: Ball, size: int, rng: np.random.Generator) -> FloatArray:
@@ -348,12 +335,10 @@ def _in_ball(ball: Ball, size: int, rng: np.random.Generator) -> FloatArray:
         count *= 2
 
 
-def _from_unit(part: Domain, unit: FloatArray) -> FloatArray:
+def _from_unit(part: Box | Arms | Finite, unit: FloatArray) -> FloatArray:
     if isinstance(part, Box):
         return part.from_unit(unit)
-    if isinstance(part, Arms | Finite):
-        return np.asarray(part.points[(unit[:, 0] * len(part.points)).astype(np.int64)])
-    raise InvalidParameter(f"landmarks of a {type(part).__name__} are drawn with its own sample()")
+    return np.asarray(part.points[(unit[:, 0] * len(part.points)).astype(np.int64)])
 
 
 def _spread(n: int, dim: int, rng: np.random.Generator) -> FloatArray:

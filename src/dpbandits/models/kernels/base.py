@@ -64,11 +64,17 @@ class Kernel(Configured, ABC):
         """Prepare for many evaluations against the same (m, d) points `Y`.
 
         Returns:
-            `fill(X, out)`, which writes k(X, Y) into `out`, a C-contiguous (n, m) array. It trusts
-            its arguments and works on all rows at once, so callers pass a few thousand entries at a
-            time.
+            `fill(X, out)`, which writes k(X, Y) into `out`, a C-contiguous (n, m) array, block by block.
+            It trusts its arguments.
         """
-        return self._evaluator(_as_points(Y, "Y"))
+        evaluate = self._evaluator(_as_points(Y, "Y"))
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            step = max(1, BLOCK_ELEMENTS // max(1, out.shape[1]))
+            for start in range(0, len(X), step):
+                evaluate(X[start : start + step], out[start : start + step])
+
+        return fill
 
     def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         """The (n, m) matrix k(X, Y) for X of shape (n, d) and Y of shape (m, d); Y defaults to X.
@@ -82,11 +88,8 @@ class Kernel(Configured, ABC):
             raise InvalidData(
                 f"X has {X.shape[1]} columns and Y has {other.shape[1]}: kernels compare points of one space"
             )
-        fill = self._evaluator(other)
-        out = np.empty((X.shape[0], other.shape[0]))
-        step = max(1, BLOCK_ELEMENTS // max(1, other.shape[0]))
-        for start in range(0, X.shape[0], step):
-            fill(X[start : start + step], out[start : start + step])
+        out = np.empty((len(X), len(other)))
+        self.rows_against(other)(X, out)
         if Y is None:
             np.fill_diagonal(out, self._diagonal(X))
         return out
@@ -180,8 +183,7 @@ class ScaledKernel(Kernel):
         return self.variance * self.kernel.max_variance
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
-        scaled: FloatArray = self.variance * self.kernel.diagonal(X)
-        return scaled
+        return np.asarray(self.variance * self.kernel.diagonal(X))
 
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         inner = self.kernel._evaluator(Y)

@@ -38,7 +38,7 @@ class _Stationary(Kernel):
     lengthscale: float | tuple[float, ...]
     columns: tuple[int, ...] | None
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         object.__setattr__(self, "columns", None if self.columns is None else _as_columns(self.columns))
         object.__setattr__(self, "lengthscale", _as_lengthscale(self.lengthscale, self.columns))
 
@@ -50,8 +50,7 @@ class _Stationary(Kernel):
                 f"points have {points.shape[1]} columns and the kernel has {len(self.lengthscale)} "
                 "lengthscales: pass one lengthscale per column, or one for all"
             )
-        scaled: FloatArray = points * (factor / np.asarray(self.lengthscale))
-        return scaled
+        return np.asarray(points * (factor / np.asarray(self.lengthscale)))
 
     def _squared_distances(self, Y: FloatArray, factor: float) -> RowEvaluator:
         """Fill `out` with factor^2 r^2 for rows of X against Y: one matrix product, cut at zero.
@@ -97,9 +96,6 @@ class SquaredExponential(_Stationary):
     lengthscale: float | tuple[float, ...]
     columns: tuple[int, ...] | None = None
 
-    def __post_init__(self) -> None:
-        self._check()
-
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         half_squares = self._squared_distances(Y, math.sqrt(0.5))
 
@@ -138,7 +134,7 @@ class Matern(_Stationary):
         if _checks.number(self.nu, name="nu") not in (0.5, 1.5, 2.5):
             raise InvalidParameter(f"Matern smoothness nu is {self.nu!r}: choose 0.5, 1.5 or 2.5")
         object.__setattr__(self, "nu", float(self.nu))
-        self._check()
+        super().__post_init__()
 
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         if self.nu == 0.5:
@@ -234,15 +230,9 @@ def _as_columns(columns: int | Sequence[int]) -> tuple[int, ...]:
         given = np.atleast_1d(np.asarray(columns))
     except ValueError:
         raise InvalidParameter("columns are ragged: give distinct column indices from 0 up") from None
-    if (
-        given.ndim != 1
-        or given.size == 0
-        or given.dtype.kind not in "iu"
-        or np.unique(given).size != given.size
-    ):
+    distinct = given.ndim == 1 and 0 < given.size == np.unique(given).size
+    if not distinct or given.dtype.kind not in "iu" or np.any(given < 0):
         raise InvalidParameter(f"columns is {columns!r}: give distinct column indices from 0 up")
-    if np.any(given < 0):
-        raise InvalidParameter(f"columns is {columns!r}: count columns from 0 up")
     return tuple(int(c) for c in given)
 
 

@@ -38,9 +38,9 @@ class DyadicPartition:
         seed: public; used by `keyed` only.
         splits: nodes split so far, in order.
 
-    Attributes (all (n_nodes,), -1 where there is none): `parent`, `left`, `right`, `split_column`,
-    `depth`, `threshold`; `low`, `high` (n_nodes, dim); `leaves` (n_leaves,) node numbers, ascending;
-    `rank` (n_nodes,) position of a node among the leaves.
+    Attributes (all (n_nodes,), -1 where there is none): `parent`, `left` and `right` (lower and upper
+    child), `split_column` (which was halved), `depth`, `threshold`; `low`, `high` (n_nodes, dim);
+    `leaves` (n_leaves,) node numbers, ascending; `rank` (n_nodes,) position of a node among the leaves.
 
     Example:
         >>> partition = DyadicPartition(dim=2, splits=[0, 2])
@@ -56,7 +56,7 @@ class DyadicPartition:
             raise InvalidParameter(f"dim: expected at most {MOST_COLUMNS} columns")
         self.dim, self.tie, self.seed = int(dim), tie, _checks.integer(seed, name="seed", minimum=0)
         self.n_nodes = 1
-        self._links = np.full((4, 1), -1, dtype=np.int64)  # parent, left, right, split column
+        self.parent, self.left, self.right, self.split_column = np.full((4, 1), -1, dtype=np.int64)
         self.depth = np.zeros(1, dtype=np.int64)
         self.threshold = np.zeros(1)
         self.low, self.high = np.zeros((1, dim)), np.ones((1, dim))
@@ -68,26 +68,6 @@ class DyadicPartition:
         if not all(0 <= node <= 2 * len(nodes) for node in nodes):
             raise InvalidParameter("splits: expected nodes of this partition, in the order they were split")
         self._replay(nodes)
-
-    @property
-    def parent(self) -> IntArray:
-        """The node's parent; -1 for the root."""
-        return np.asarray(self._links[0])
-
-    @property
-    def left(self) -> IntArray:
-        """The lower child; -1 for leaves."""
-        return np.asarray(self._links[1])
-
-    @property
-    def right(self) -> IntArray:
-        """The upper child; -1 for leaves."""
-        return np.asarray(self._links[2])
-
-    @property
-    def split_column(self) -> IntArray:
-        """The column that was halved; -1 for leaves."""
-        return np.asarray(self._links[3])
 
     @property
     def max_depth(self) -> int:
@@ -116,14 +96,15 @@ class DyadicPartition:
         columns = self._longest(chosen)
         middle = (self.low[chosen, columns] + self.high[chosen, columns]) / 2.0
         children = self.n_nodes + np.arange(2 * m, dtype=np.int64).reshape(m, 2)
-        links = np.full((4, 2 * m), -1, dtype=np.int64)
-        links[0] = np.repeat(chosen, 2)
         low, high = np.repeat(self.low[chosen], 2, axis=0), np.repeat(self.high[chosen], 2, axis=0)
         high[np.arange(0, 2 * m, 2), columns] = middle
         low[np.arange(1, 2 * m, 2), columns] = middle
-        self._links = np.concatenate([self._links, links], axis=1)
-        self._links[1, chosen], self._links[2, chosen] = children[:, 0], children[:, 1]
-        self._links[3, chosen] = columns
+        nothing = np.full(2 * m, -1, dtype=np.int64)
+        self.left, self.right, self.split_column = (
+            np.concatenate([links, nothing]) for links in (self.left, self.right, self.split_column)
+        )
+        self.parent = np.concatenate([self.parent, np.repeat(chosen, 2)])
+        self.left[chosen], self.right[chosen], self.split_column[chosen] = *children.T, columns
         self.threshold[chosen] = middle
         self.threshold = np.concatenate([self.threshold, np.zeros(2 * m)])
         self.depth = np.concatenate([self.depth, np.repeat(self.depth[chosen] + 1, 2)])
@@ -163,12 +144,8 @@ class DyadicPartition:
         longest = edges == edges.max(axis=1, keepdims=True)
         if self.tie == "first":
             return np.asarray(longest.argmax(axis=1))
-        return np.array(
-            [
-                _keyed_choice(self.seed, node, np.flatnonzero(row))
-                for node, row in zip(nodes, longest, strict=True)
-            ]
-        )
+        options = map(np.flatnonzero, longest)
+        return np.array([_keyed_choice(self.seed, *each) for each in zip(nodes, options, strict=True)])
 
     def __repr__(self) -> str:
         return f"DyadicPartition(dim={self.dim}, tie={self.tie!r}, leaves={len(self.leaves)})"
