@@ -12,6 +12,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.features import ArmFeatures, Features, MercerFeatures, from_config
 from dpbandits.models.features import mercer as module
 from dpbandits.models.kernels import Indicator, Matern, SquaredExponential
+from dpbandits.models.kernels import base as kernel_module
 
 SQUARE = domains.Box(low=[0.0, -1.0], high=[1.0, 1.0])
 GRID = domains.Finite(points=SQUARE.grid(7))
@@ -188,6 +189,7 @@ def test_block_sizes_do_not_show(rows: int, block: int, seed: int) -> None:
     expected = (features(X), features.project(X, weights.T), features.project_each(X, weights))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "BLOCK_ELEMENTS", block)
+        patch.setattr(kernel_module, "BLOCK_ELEMENTS", block)
         patch.setattr(module, "PRODUCT_ELEMENTS", 3 * block)
         again = (features(X), features.project(X, weights.T), features.project_each(X, weights))
     for a, b in zip(expected, again, strict=True):

@@ -86,8 +86,7 @@ def _bounds_at(
     low, _ = clopper_pearson(true, len(other), error=error)
     _, high = clopper_pearson(false, len(null), error=error)
     with np.errstate(divide="ignore"):
-        bounds: FloatArray = np.log(np.maximum(low - delta, 0.0)) - np.log(high)
-    return bounds
+        return np.asarray(np.log(np.maximum(low - delta, 0.0)) - np.log(high))
 
 
 def event_bound(
@@ -169,18 +168,12 @@ def law_bound(law: Sequence[Fraction] | FloatArray, other: Sequence[Fraction] | 
     """
     if len(law) != len(other):
         raise InvalidData("two laws over the same outputs are needed")
-    found = 0.0
-    for one, two in zip(law, other, strict=True):
-        if one == two:
-            continue
-        if one == 0 or two == 0:
-            return math.inf
-        high, low = max(one, two), min(one, two)
-        found = max(found, _log_ratio(high, low))
-    return found
+    return max((_log_ratio(max(pair), min(pair)) for pair in zip(law, other, strict=True)), default=0.0)
 
 
 def _log_ratio(high: Fraction | float, low: Fraction | float) -> float:
+    if low == 0 or high == low:
+        return 0.0 if high == low else math.inf
     if isinstance(high, Fraction) and isinstance(low, Fraction):
         ratio = high / low
         value = math.log(ratio.numerator / ratio.denominator)

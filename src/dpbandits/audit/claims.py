@@ -10,12 +10,13 @@ An audit proves a privacy loss from below. `exceeded` refutes a claim; `holds` m
 these neighbours, did not.
 """
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from dpbandits._typing import FloatArray
 from dpbandits.audit import bounds
@@ -74,14 +75,13 @@ class AuditRow:
 
     def to_json(self) -> dict[str, Any]:
         """A flat row; an infinite bound is written as a string."""
-        fields = asdict(self)
-        return {key: str(value) if value == float("inf") else value for key, value in fields.items()}
+        return {key: str(value) if value == math.inf else value for key, value in asdict(self).items()}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The row that `to_json` wrote."""
-        infinite = {key: float("inf") for key, value in fields.items() if value == "inf"}
-        return cls(**{**fields, **infinite})
+        row: dict[str, Any] = {key: math.inf if value == "inf" else value for key, value in fields.items()}
+        return cls(**row)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,16 +106,12 @@ class Audit(ABC):
     neighbours: str
     known_broken: bool = False
 
+    _condition: ClassVar[str | None] = None
+    _certain: ClassVar[bool] = False
+
     @abstractmethod
     def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
         """(lower bound, outputs evaluated, unconditional bound)."""
-
-    @property
-    def _condition(self) -> str | None:
-        return None
-
-    def _confidence(self, asked: float) -> float:
-        return asked
 
     def run(self, *, samples: int = 100_000, confidence: float = 0.999) -> AuditRow:
         """Attack, and say what was proved.
@@ -131,7 +127,7 @@ class Audit(ABC):
             claimed_epsilon=self.epsilon,
             delta=self.delta,
             lower_bound=found,
-            confidence=self._confidence(confidence),
+            confidence=1.0 if self._certain else confidence,
             tightness=found / self.epsilon,
             verdict="exceeded" if found > self.epsilon else "holds",
             known_broken=self.known_broken,
@@ -155,8 +151,7 @@ class ExactAudit(Audit):
 
     pairs: Callable[[], Iterable[tuple[Law, Law]]]
 
-    def _confidence(self, asked: float) -> float:
-        return 1.0
+    _certain = True
 
     def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
         return max(bounds.law_bound(law, other) for law, other in self.pairs()), 0, None
@@ -168,20 +163,23 @@ class SampledAudit(Audit):
 
     Args:
         draw: fresh outputs.
-        fit: training outputs of worlds 0 and 1 -> score; or
-        score: a score known beforehand (a likelihood ratio, say).
+        fit: training outputs of worlds 0 and 1 -> score; not used where there is a
+        score: one known beforehand (a likelihood ratio, say).
         share: of the samples asked for; below 1 where an output is costly.
     """
 
     draw: Draw
-    fit: Callable[[FloatArray, FloatArray], Score] | None = None
+    fit: Callable[[FloatArray, FloatArray], Score] = fit_linear
     score: Score | None = None
     share: float = 1.0
 
+    def _training(self, n: int) -> list[FloatArray]:
+        return [self.draw(world, max(2, int(n * _TRAINING))) for world in (0, 1)]
+
     def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
         n = max(2, int(samples * self.share))
-        training = [self.draw(world, max(2, int(n * _TRAINING))) for world in (0, 1)]
-        score = self.score or (self.fit or fit_linear)(*training)
+        training = self._training(n)
+        score = self.score or self.fit(*training)
         found = _held_out(
             [score(part) for part in training],
             [score(self.draw(world, n)) for world in (0, 1)],
@@ -192,28 +190,20 @@ class SampledAudit(Audit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianAudit(Audit):
+class GaussianAudit(SampledAudit):
     """Bounds mu from means and variance of a score, on condition that outputs are normal.
 
     Args:
-        draw: fresh outputs.
         score: linear in the outputs and known beforehand; None fits one on samples of its own.
-        share: of the samples asked for; below 1 where an output is costly.
     """
 
-    draw: Draw
     score: Score | None = first_column
-    share: float = 1.0
 
-    @property
-    def _condition(self) -> str | None:
-        return "Gaussian noise"
+    _condition = "Gaussian noise"
 
     def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
         n = max(4, int(samples * self.share))
-        score = self.score
-        if score is None:
-            score = fit_linear(*(self.draw(world, max(2, int(n * _TRAINING))) for world in (0, 1)))
+        score = self.score or self.fit(*self._training(n))
         null, other = (score(self.draw(world, n)) for world in (0, 1))
         found = bounds.gaussian_bound(null, other, delta=self.delta, confidence=confidence)
         half = n // 2

@@ -12,7 +12,7 @@ into which cell a value falls. Cells of several axes are numbered row-major, the
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,17 +39,13 @@ class IntervalAxis(Configured):
     """
 
     edges: FloatArray
+    dim: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         edges = np.array(self.edges, dtype=np.float64)
         if edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
             raise InvalidParameter("edges: expected at least two finite numbers that increase")
         object.__setattr__(self, "edges", edges)
-
-    @property
-    def dim(self) -> int:
-        """One column."""
-        return 1
 
     @property
     def points(self) -> FloatArray:

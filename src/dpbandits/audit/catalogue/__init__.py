@@ -11,15 +11,12 @@ from difflib import get_close_matches
 
 from dpbandits._typing import Seed
 from dpbandits.audit.catalogue import broken, central, local, mechanisms, outsourced
-from dpbandits.audit.catalogue.parts import Entries
 from dpbandits.audit.claims import Audit
 from dpbandits.errors import InvalidParameter
 
 __all__ = ["NAMES", "build"]
 
-_ENTRIES: Entries = {}
-for _module in (mechanisms, central, local, outsourced, broken):
-    _ENTRIES |= _module.ENTRIES
+_ENTRIES = mechanisms.ENTRIES | central.ENTRIES | local.ENTRIES | outsourced.ENTRIES | broken.ENTRIES
 
 NAMES: tuple[str, ...] = tuple(_ENTRIES)
 """All audits, single mechanisms first, broken claims last."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from dpbandits.audit.attacks.low_bits import naive_gaussian, naive_laplace, off_
 from dpbandits.audit.attacks.own_bin_noise import own_bin_noise
 from dpbandits.audit.catalogue.central import dubey, predictions_after
 from dpbandits.audit.catalogue.mechanisms import tree_nodes
-from dpbandits.audit.catalogue.parts import DELTA, Entries, PreparedNoise, listed, lives
+from dpbandits.audit.catalogue.parts import DELTA, Entries, PreparedNoise, listed, lived, lives
 from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import first_column, fit_linear
 from dpbandits.central.published.printed import printed_scale
@@ -30,6 +29,7 @@ _TREE_ROUNDS = 4
 _LEVELS = BinaryTree(_TREE_ROUNDS).levels
 
 _broken = partial(listed, ENTRIES, known_broken=True)
+_lived = partial(lived, ENTRIES, known_broken=True)
 _seen = partial(_broken, kind=SampledAudit, score=first_column)
 
 
@@ -82,7 +82,7 @@ def _lemma_12_tree(claim: float) -> None:
 
 
 def _lemma_12_policy(claim: float) -> None:
-    @_broken(
+    @_lived(
         f"broken-dubey2021-lemma-12-policy-{claim:g}",
         SampledAudit,
         epsilon=claim,
@@ -93,18 +93,13 @@ def _lemma_12_policy(claim: float) -> None:
         fit=fit_linear,
         share=0.03,
     )
-    def predictions(epsilon: float, seed: int) -> Draw:
+    def predictions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
         """The same through the policy: what it predicts for others after the user came."""
-        noise = PreparedNoise()
-        claimed: dict[str, Any] = {
-            "delta": _PAPER_DELTA,
-            "paper_constants": "lemma-12",
-            "acknowledge_broken": True,
-        }
-        return lives(lambda world: predictions_after(dubey(claim, seed, noise, 2, **claimed), world, nodes=1))
+        claimed = {"paper_constants": "lemma-12", "acknowledge_broken": True}
+        return predictions_after(dubey(claim, seed, noise, 2, delta=_PAPER_DELTA, **claimed), world, nodes=1)
 
 
-def _float_noise(name: str, delta: float, add: Callable[[FloatArray, float], FloatArray]) -> None:
+def _float_noise(name: str, delta: float, add: Callable[..., FloatArray]) -> None:
     @_seen(
         name,
         delta=delta,
@@ -112,16 +107,12 @@ def _float_noise(name: str, delta: float, add: Callable[[FloatArray, float], Flo
         neighbours="numbers 0 and 1",
     )
     def bits(epsilon: float, seed: int) -> Draw:
-        return lambda world, n: off_grid(add(np.full(n, float(world)), epsilon))
+        return lambda world, n: off_grid(add(np.full(n, float(world)), epsilon=epsilon))
 
 
 for _claim in (0.05, 0.02):
     _lemma_12_tree(_claim)
 for _claim in (0.02, 0.01):
     _lemma_12_policy(_claim)
-_float_noise("broken-float-laplace", 0.0, lambda values, epsilon: naive_laplace(values, epsilon=epsilon))
-_float_noise(
-    "broken-float-gaussian",
-    DELTA,
-    lambda values, epsilon: naive_gaussian(values, epsilon=epsilon, delta=DELTA),
-)
+_float_noise("broken-float-laplace", 0.0, naive_laplace)
+_float_noise("broken-float-gaussian", DELTA, partial(naive_gaussian, delta=DELTA))

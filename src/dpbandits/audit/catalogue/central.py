@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, Pairs, PreparedNoise, listed, lives
+from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, Pairs, PreparedNoise, listed, lived
 from dpbandits.audit.claims import Draw, ExactAudit, GaussianAudit, Law, SampledAudit
 from dpbandits.audit.scores import first_column, fit_categories, fit_linear
 from dpbandits.central import (
@@ -39,11 +40,12 @@ __all__ = ["ENTRIES", "dubey", "predictions_after"]
 ENTRIES: Entries = {}
 
 _policy = partial(listed, ENTRIES, scope="policy")
+_lived = partial(lived, ENTRIES, scope="policy")
 
 # -- policies over a box: the user is offered (1) or (-1), and reports the highest reward -------------
 
 _turned = partial(
-    _policy, delta=DELTA, neighbours="one user's decision set turned around, reward 1", share=0.1
+    _lived, delta=DELTA, neighbours="one user's decision set turned around, reward 1", share=0.1
 )
 _DOMAIN = Box(low=[-1.0], high=[1.0])
 _AGAINST = np.array([[-1.0], [1.0]])
@@ -51,30 +53,29 @@ _WATCHERS = 64
 """Other users whose actions the attacker collects."""
 
 
-def _gp_bandit(
-    epsilon: float,
-    seed: int,
-    noise: PreparedNoise,
-    horizon: int,
-    blocks: list[int],
-    regression: Literal["blocks", "prefix"] = "blocks",
-) -> GPBandit:
-    return GPBandit(
-        features=LineFeatures(),
-        domain=_DOMAIN,
-        reward_range=(0.0, 1.0),
-        horizon=horizon,
-        privacy=JointDP(epsilon=epsilon, delta=DELTA),
-        user_ids=False,
-        seed=seed,
-        noise=noise,
-        tuning=GPTuning(
-            blocks=blocks,
-            factor=square_root_toeplitz(len(blocks)),
-            public_decision_sets=np.array([[[-1.0], [1.0]]]),
-            public_law_spread=0.03,
-            regression=regression,
-        ),
+def _on_a_line(
+    epsilon: float, seed: int, noise: PreparedNoise, horizon: int, delta: float = DELTA
+) -> dict[str, Any]:
+    """What policies over the box are made with."""
+    return {
+        "features": LineFeatures(),
+        "domain": _DOMAIN,
+        "reward_range": (0.0, 1.0),
+        "horizon": horizon,
+        "privacy": JointDP(epsilon=epsilon, delta=delta),
+        "user_ids": False,
+        "seed": seed,
+        "noise": noise,
+    }
+
+
+def _gp_tuning(blocks: list[int], regression: Literal["blocks", "prefix"] = "blocks") -> GPTuning:
+    return GPTuning(
+        blocks=blocks,
+        factor=square_root_toeplitz(len(blocks)),
+        public_decision_sets=_AGAINST[None],
+        public_law_spread=0.03,
+        regression=regression,
     )
 
 
@@ -87,48 +88,27 @@ def _first_user(policy: BasePolicy, world: int) -> None:
 @_turned(
     "block-gp-ucb-actions", SampledAudit, sees=f"the actions of {_WATCHERS} other users", score=first_column
 )
-def _block_actions(epsilon: float, seed: int) -> Draw:
-    noise = PreparedNoise()
-    sets = np.tile(_AGAINST, (_WATCHERS, 1, 1))
-
-    def run(world: int) -> float:
-        policy = _gp_bandit(epsilon, seed, noise, 1 + _WATCHERS, [1])
-        _first_user(policy, world)
-        return float((1 - policy.ask_batch(sets).indices).sum())
-
-    return lives(run)
+def _block_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> float:
+    policy = GPBandit(**_on_a_line(epsilon, seed, noise, 1 + _WATCHERS), tuning=_gp_tuning([1]))
+    _first_user(policy, world)
+    return float((1 - policy.ask_batch(np.tile(_AGAINST, (_WATCHERS, 1, 1))).indices).sum())
 
 
 @_turned("block-gp-ucb-released", GaussianAudit, sees="all released statistics of two blocks", score=None)
-def _block_released(epsilon: float, seed: int) -> Draw:
-    noise = PreparedNoise()
-
-    def run(world: int) -> FloatArray:
-        # what is released does not depend on the regression; this one is quicker
-        policy = _gp_bandit(epsilon, seed, noise, 3, [1, 2], "prefix")
-        _first_user(policy, world)
-        for _ in range(2):  # nobody else reports, and each ask lets a block be released
-            policy.ask(_AGAINST)
-        return np.asarray(policy.released, dtype=np.float64)
-
-    return lives(run)
+def _block_released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> ArrayLike:
+    # what is released does not depend on the regression; this one is quicker
+    policy = GPBandit(**_on_a_line(epsilon, seed, noise, 3), tuning=_gp_tuning([1, 2], "prefix"))
+    _first_user(policy, world)
+    for _ in range(2):  # nobody else reports, and each ask lets a block be released
+        policy.ask(_AGAINST)
+    return policy.released
 
 
 def dubey(
     epsilon: float, seed: int, noise: PreparedNoise, horizon: int, *, delta: float = DELTA, **claim: Any
 ) -> Dubey2021:
     """Dubey2021's policy on a line; `claim`: how the paper's constants are taken."""
-    return Dubey2021(
-        features=LineFeatures(),
-        domain=_DOMAIN,
-        reward_range=(0.0, 1.0),
-        horizon=horizon,
-        privacy=JointDP(epsilon=epsilon, delta=delta),
-        user_ids=False,
-        seed=seed,
-        noise=noise,
-        **claim,
-    )
+    return Dubey2021(**_on_a_line(epsilon, seed, noise, horizon, delta), **claim)
 
 
 def predictions_after(policy: Dubey2021, world: int, *, nodes: int) -> FloatArray:
@@ -143,29 +123,29 @@ def predictions_after(policy: Dubey2021, world: int, *, nodes: int) -> FloatArra
 
 
 @_turned("dubey2021-actions", SampledAudit, sees="the action of the next user", score=first_column)
-def _tree_actions(epsilon: float, seed: int) -> Draw:
+def _tree_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> float:
     """Two rounds: with more, the tree has more levels, and the next user's action shows less."""
-    noise = PreparedNoise()
-
-    def run(world: int) -> float:
-        policy = dubey(epsilon, seed, noise, 2)
-        _first_user(policy, world)
-        return float(1 - policy.ask(_AGAINST).index)
-
-    return lives(run)
+    policy = dubey(epsilon, seed, noise, 2)
+    _first_user(policy, world)
+    return float(1 - policy.ask(_AGAINST).index)
 
 
 @_turned("dubey2021-predictions", SampledAudit, sees="all predictions, after each node", fit=fit_linear)
-def _tree_predictions(epsilon: float, seed: int) -> Draw:
+def _tree_predictions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """The user enters the node of round 1 and that of rounds 1 and 2."""
-    noise = PreparedNoise()
-    return lives(lambda world: predictions_after(dubey(epsilon, seed, noise, 3), world, nodes=2))
+    return predictions_after(dubey(epsilon, seed, noise, 3), world, nodes=2)
 
 
 # -- explore, then commit: the user's reward goes from lowest to highest ------------------------------
 
-_rewarded = partial(_policy, neighbours="one row's reward from lowest to highest")
-_KERNEL = SquaredExponential(lengthscale=0.3)
+_REWARDED = "one row's reward from lowest to highest"
+_rewarded = partial(_policy, neighbours=_REWARDED)
+_TWO_ARMS: dict[str, Any] = {
+    "kernel": SquaredExponential(lengthscale=0.3),
+    "actions": CellMeasure.finite([0.0, 1.0]),
+    "reward_range": (-1.0, 1.0),
+    "user_ids": False,
+}
 _CONTEXT = [0.1]
 _BOTH = np.array([_CONTEXT, _CONTEXT])
 _ROWS = 1000
@@ -173,15 +153,11 @@ _ROWS = 1000
 
 
 def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
-    arguments: dict[str, Any] = {
-        "kernel": _KERNEL,
-        "actions": CellMeasure.finite([0.0, 1.0]),
+    arguments = _TWO_ARMS | {
         "contexts": CellMeasure.uniform(low=0.0, high=1.0, cells=3),
-        "reward_range": (-1.0, 1.0),
         "horizon": 2,
         "privacy": JointDP(epsilon=epsilon),
         "tuning": ExploreTuning(ridge=10.0, publish_ridge=10.0),
-        "user_ids": False,
         "seed": seed,
     }
     with warnings.catch_warnings():
@@ -206,7 +182,7 @@ def _answers(epsilon: float, seed: int) -> Draw:
     "usca-answer-law",
     ExactAudit,
     sees="one answer at a context",
-    neighbours=f"one row's reward from lowest to highest, beside {_ROWS - 1} others",
+    neighbours=f"{_REWARDED}, beside {_ROWS - 1} others",
 )
 def _answer_law(epsilon: float, seed: int) -> Pairs:
     """Every context, the cells that move gaps most, and others' rows that push one action ahead by steps."""
@@ -239,10 +215,9 @@ def _answer_law(epsilon: float, seed: int) -> Pairs:
                     base = np.zeros(len(caps), dtype=np.int64)
                     each = int(pushed * (_ROWS - 1)) // len(helpful)
                     base[helpful] = each * np.sign(gain[helpful]).astype(np.int64) * caps[helpful]
-                    worlds = [base.copy(), base.copy()]
-                    worlds[0][cell] -= caps[cell]
-                    worlds[1][cell] += caps[cell]
-                    yield law(plan, context, worlds[0]), law(plan, context, worlds[1])
+                    moved = np.zeros_like(base)
+                    moved[cell] = caps[cell]
+                    yield law(plan, context, base - moved), law(plan, context, base + moved)
 
     return pairs
 
@@ -254,7 +229,7 @@ def _published_answer(epsilon: float, seed: int) -> Pairs:
 
     def law(rewards: FloatArray) -> FloatArray:
         policy = USCA(
-            kernel=_KERNEL,
+            kernel=_TWO_ARMS["kernel"],
             actions=cells,
             contexts=cells,
             reward_range=(-1.0, 1.0),
@@ -276,20 +251,23 @@ def _published_answer(epsilon: float, seed: int) -> Pairs:
     return pairs
 
 
-@_rewarded("usca-release", GaussianAudit, delta=DELTA, sees="the released function", score=None, share=0.06)
-def _published_function(epsilon: float, seed: int) -> Draw:
-    noise = PreparedNoise()
-
-    def run(world: int) -> FloatArray:
-        usca = _etc(epsilon, seed, privacy=JointDP(epsilon=epsilon, delta=DELTA), horizon=1, noise=noise)
-        usca.learn(_BOTH[:1], np.array([0]), np.array([2.0 * world - 1.0]))
-        return np.asarray(usca.publish().mean)
-
-    return lives(run)
+@_lived(
+    "usca-release",
+    GaussianAudit,
+    delta=DELTA,
+    sees="the released function",
+    neighbours=_REWARDED,
+    score=None,
+    share=0.06,
+)
+def _published_function(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> ArrayLike:
+    usca = _etc(epsilon, seed, privacy=JointDP(epsilon=epsilon, delta=DELTA), horizon=1, noise=noise)
+    usca.learn(_BOTH[:1], np.array([0]), np.array([2.0 * world - 1.0]))
+    return usca.publish().mean
 
 
 _phases = partial(
-    _policy, delta=DELTA, neighbours="the first user's reward from lowest to highest", share=0.03
+    _lived, delta=DELTA, neighbours="the first user's reward from lowest to highest", share=0.03
 )
 
 
@@ -298,14 +276,11 @@ def _after_one(
 ) -> PhasedExploreThenCommit:
     """A policy that published after its first user, once somebody asks."""
     policy = PhasedExploreThenCommit(
-        kernel=_KERNEL,
-        actions=CellMeasure.finite([0.0, 1.0]),
+        **_TWO_ARMS,
         contexts=CellMeasure.uniform(low=0.0, high=1.0, cells=2),
-        reward_range=(-1.0, 1.0),
         horizon=horizon,
         privacy=JointDP(epsilon=epsilon, delta=DELTA),
         tuning=PhasedTuning(phases=[1], exploration=[1.0]),
-        user_ids=False,
         seed=seed,
         noise=noise,
     )
@@ -314,16 +289,10 @@ def _after_one(
 
 
 @_phases("phased-usca-policy", GaussianAudit, sees="the policy published after the first phase", score=None)
-def _phased_policy(epsilon: float, seed: int) -> Draw:
-    noise = PreparedNoise()
-
-    def run(world: int) -> FloatArray:
-        policy = _after_one(epsilon, seed, noise, 2, world)
-        policy.ask(_CONTEXT)
-        published = policy.published
-        return np.zeros(1) if published is None else np.asarray(published.mean)
-
-    return lives(run)
+def _phased_policy(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> ArrayLike:
+    policy = _after_one(epsilon, seed, noise, 2, world)
+    policy.ask(_CONTEXT)
+    return np.zeros(1) if policy.published is None else policy.published.mean
 
 
 @_phases(
@@ -332,10 +301,5 @@ def _phased_policy(epsilon: float, seed: int) -> Draw:
     sees="the actions of two other users after the first phase",
     fit=fit_categories,
 )
-def _phased_actions(epsilon: float, seed: int) -> Draw:
-    noise = PreparedNoise()
-
-    def run(world: int) -> IntArray:
-        return _after_one(epsilon, seed, noise, 3, world).ask_batch(np.array([[0.1], [0.9]])).indices
-
-    return lives(run)
+def _phased_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> IntArray:
+    return _after_one(epsilon, seed, noise, 3, world).ask_batch(np.array([[0.1], [0.9]])).indices

@@ -11,6 +11,7 @@ from itertools import combinations, product
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray
 from dpbandits.audit.attacks.low_bits import finest_bit
@@ -111,11 +112,7 @@ _whole_law("exponential-mechanism", exponential_law)
     fit=fit_categories,
 )
 def _sampler(epsilon: float, seed: int) -> Draw:
-    def draw(world: int, n: int) -> FloatArray:
-        scores = [world * _RANGE, 0]
-        return np.array([permute_and_flip(scores, sensitivity=_RANGE, epsilon=epsilon) for _ in range(n)])
-
-    return draw
+    return lives(lambda world: permute_and_flip([world * _RANGE, 0], sensitivity=_RANGE, epsilon=epsilon))
 
 
 # -- noise on numbers ---------------------------------------------------------------------------------
@@ -161,21 +158,16 @@ def _towards_the_other(outputs: FloatArray) -> FloatArray:
 )
 def _block_release(epsilon: float, seed: int) -> Draw:
     """Two blocks; the user in the first enters both releases."""
+    noise = PreparedNoise()
     release = BlockRelease(
-        factor=_FACTOR,
-        mechanism=_MECHANISM,
-        noise=PreparedNoise(),
-        epsilon=epsilon,
-        delta=DELTA,
-        max_rounds=2,
+        factor=_FACTOR, mechanism=_MECHANISM, noise=noise, epsilon=epsilon, delta=DELTA, max_rounds=2
     )
 
-    def draw(world: int, n: int) -> FloatArray:
+    def run(world: int) -> ArrayLike:
         sums = np.stack([_ENDS[world], np.zeros_like(_ENDS[world])])
-        outputs = np.array([[release.release(0, sums[:1]), release.release(1, sums)] for _ in range(n)])
-        return np.asarray(outputs.reshape(n, -1), dtype=np.float64)
+        return [release.release(0, sums[:1]), release.release(1, sums)]
 
-    return draw
+    return lives(run)
 
 
 def tree_nodes(epsilon: float, *, rounds: int, delta: float, sigma_override: float | None = None) -> Draw:
@@ -292,7 +284,6 @@ def _gaussian_bits(epsilon: float, seed: int) -> Draw:
     sigma, _ = noise.gaussian_scale(_UNITS, epsilon, DELTA)
 
     def draw(world: int, n: int) -> FloatArray:
-        values = (world * _UNITS + noise.integer_gaussian(sigma, n)) / _UNITS
-        return finest_bit(values).astype(np.float64)
+        return finest_bit((world * _UNITS + noise.integer_gaussian(sigma, n)) / _UNITS).astype(np.float64)
 
     return draw

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -9,10 +10,11 @@ from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.audit.claims import Audit, Draw, ExactAudit, Law
+from dpbandits.models.features.base import FeatureMap
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.noise import SecureNoise
 
-__all__ = ["DELTA", "Entries", "LineFeatures", "Pairs", "PreparedNoise", "listed", "lives"]
+__all__ = ["DELTA", "Entries", "LineFeatures", "Pairs", "PreparedNoise", "listed", "lived", "lives"]
 
 DELTA = 1e-6
 """Of claims that need one."""
@@ -27,6 +29,7 @@ Pairs = Callable[[], Iterator[tuple[Law, Law]]]
 """() -> laws under two neighbours each."""
 
 Builder = TypeVar("Builder", bound=Callable[[float, int], Any])
+Life = TypeVar("Life", bound=Callable[[float, int, "PreparedNoise", int], ArrayLike])
 
 
 def listed(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Callable[[Builder], Builder]:
@@ -58,31 +61,29 @@ def lives(run: Callable[[int], ArrayLike]) -> Draw:
     return draw
 
 
+def lived(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Callable[[Life], Life]:
+    """As `listed`, for a function (epsilon, public seed, noise, world) -> (k,) output of one fresh run."""
+
+    def put(life: Life) -> Life:
+        def draw(epsilon: float, seed: int) -> Draw:
+            return lives(partial(life, epsilon, seed, PreparedNoise()))
+
+        listed(entries, name, kind, **facts)(draw)
+        return life
+
+    return put
+
+
 @dataclass(frozen=True)
-class LineFeatures:
+class LineFeatures(FeatureMap):
     """phi(x) = x on [-1, 1]: the feature map on which one user can move the statistics most."""
 
-    @property
-    def n_features(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def supports(self) -> tuple[tuple[int, int], ...]:
-        """Without structure."""
-        return ((0, 1),)
+    n_features = 1
+    supports = ((0, 1),)
 
     def __call__(self, X: ArrayLike) -> FloatArray:
         """(..., 1) points as they are."""
         return np.asarray(X, dtype=np.float64)[..., :1]
-
-    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """(..., k) for weights (1, k)."""
-        return np.asarray(self(X) @ np.asarray(weights))
-
-    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """(B, n) for weights (B, 1)."""
-        return np.asarray((self(X) * np.asarray(weights)[:, None, :]).sum(axis=-1))
 
     def to_config(self) -> dict[str, Any]:
         """Not to be built from: for digests."""

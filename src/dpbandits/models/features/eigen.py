@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from dpbandits._config import Configured
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.models.kernels import SquaredExponential
@@ -103,10 +103,7 @@ class EigenFeatures(Configured):
             raise InvalidParameter(f"tolerance is {tolerance:g}, expected a number in (0, 1)")
         if largest is not None and largest < 1:
             raise InvalidParameter("largest: expected at least one feature")
-        self.kernel = kernel
-        self.measures = tuple(measures)
-        self.tolerance = tolerance
-        self.largest = largest
+        self.kernel, self.measures, self.tolerance, self.largest = kernel, tuple(measures), tolerance, largest
         self.weights = CellMeasure.product(*self.measures).weights
 
         scale, groups = _split(kernel, self.measures)
@@ -120,11 +117,8 @@ class EigenFeatures(Configured):
             values = products[kept]
             psi = (psi[:, None, left] * part_psi[None, :, right]).reshape(-1, len(kept))
             variance = np.multiply.outer(variance, part_variance).ravel()
-        self.eigenvalues: FloatArray = values
-        self.psi: FloatArray = np.ascontiguousarray(psi)
-        self.variance: FloatArray = variance
-        total = float(self.weights @ variance)
-        self.missing_variance = max(0.0, 1.0 - float(values.sum()) / total)
+        self.eigenvalues, self.psi, self.variance = values, np.ascontiguousarray(psi), variance
+        self.missing_variance = max(0.0, 1.0 - float(values.sum()) / float(self.weights @ variance))
 
     @property
     def n_features(self) -> int:
@@ -194,11 +188,9 @@ def effective_dimension(eigenvalues: FloatArray, rounds: float, ridge: float) ->
     return float((rounds * eigenvalues / (rounds * eigenvalues + ridge)).sum())
 
 
-def _leading(values: FloatArray, tolerance: float, largest: int | None) -> np.ndarray[Any, Any]:
+def _leading(values: FloatArray, tolerance: float, largest: int | None) -> IntArray:
     order = np.argsort(-values, kind="stable")
-    kept = order[values[order] >= tolerance * values[order[0]]]
-    chosen: np.ndarray[Any, Any] = kept if largest is None else kept[:largest]
-    return chosen
+    return np.asarray(order[values[order] >= tolerance * values[order[0]]][:largest])
 
 
 # -- which parts of a kernel meet which measures -----------------------------------------------------
@@ -314,10 +306,8 @@ def _pivoted(kernel: Kernel, points: FloatArray, weights: FloatArray, tolerance:
         steps = (np.arange(CANDIDATES) + 0.5) / CANDIDATES * shares[-1]
         candidates = np.unique(np.minimum(np.searchsorted(shares, steps), len(points) - 1))
         known = rows[:count, candidates]
-        chosen = _greedy(
-            kernel(points[candidates]) - known.T @ known, weights[candidates], negligible, most - count
-        )
-        pivots = candidates[chosen]
+        residual = kernel(points[candidates]) - known.T @ known
+        pivots = candidates[_greedy(residual, weights[candidates], negligible, most - count)]
         if not len(pivots):
             break
         left = kernel(points[pivots], points) - rows[:count, pivots].T @ rows[:count]
@@ -330,7 +320,7 @@ def _pivoted(kernel: Kernel, points: FloatArray, weights: FloatArray, tolerance:
     return rows[:count].T
 
 
-def _greedy(left: FloatArray, weights: FloatArray, negligible: float, most: int) -> np.ndarray[Any, Any]:
+def _greedy(left: FloatArray, weights: FloatArray, negligible: float, most: int) -> IntArray:
     """Up to BLOCK indices into a residual kernel matrix, each where weight times what is left is largest."""
     left, chosen = left.copy(), np.zeros(0, dtype=np.int64)
     while len(chosen) < min(BLOCK, most):
