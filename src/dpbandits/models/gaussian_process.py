@@ -73,12 +73,11 @@ class ExactGP:
 
     def add_batch(self, X: ArrayLike, y: ArrayLike) -> None:
         """Observe values (b,) at points (b, d): the same posterior as one by one, in one factorisation."""
-        points, values = _as_observations(X, y)
-        t, b = self.n_observations, len(values)
+        t = self.n_observations
+        points, values = _as_observations(X, y, columns=self._inputs.shape[1] if t else None)
+        b = len(values)
         if b == 0:
             return
-        if t and points.shape[1] != self._inputs.shape[1]:
-            raise InvalidData(f"points have {points.shape[1]} columns, earlier ones {self._inputs.shape[1]}")
         self._reserve(t + b, points.shape[1])
         new = slice(t, t + b)
         own = self.kernel(points)
@@ -284,7 +283,7 @@ class FeatureGP:
 
     def add(self, phi: ArrayLike, y: float) -> None:
         """Observe `y` at the feature vector `phi` (m,)."""
-        rows, values = self._observations(np.asarray(phi, dtype=np.float64)[None], [y])
+        rows, values = _as_observations(np.asarray(phi, dtype=np.float64)[None], [y], columns=self.n_features)
         # Potter's form: S <- S - gamma (S v) v^T with v = S^T phi.
         v = self._factor.T @ rows[0]
         column = self._factor @ v
@@ -298,7 +297,7 @@ class FeatureGP:
 
     def add_batch(self, Phi: ArrayLike, y: ArrayLike) -> None:
         """Observe values (b,) at feature vectors (b, m): one factorisation of size m."""
-        rows, values = self._observations(Phi, y)
+        rows, values = _as_observations(Phi, y, columns=self.n_features)
         if len(values) == 0:
             return
         # Covariance S (I + A^T A)^-1 S^T with A = Phi S / sigma.
@@ -359,12 +358,6 @@ class FeatureGP:
         self._factor = np.array(factor, order="F")
         self.n_observations, self.log_marginal_likelihood = int(totals[0]), float(totals[1])
 
-    def _observations(self, Phi: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        rows, values = _as_observations(Phi, y)
-        if rows.shape[1] != self.n_features:
-            raise InvalidData(f"features have shape {rows.shape}: expected (b, {self.n_features})")
-        return rows, values
-
 
 def _bounded_cholesky(matrix: FloatArray, least: float) -> FloatArray:
     """Lower Cholesky factor of a matrix whose eigenvalues are at least `least` in exact arithmetic."""
@@ -385,11 +378,12 @@ def _log_density(whitened: FloatArray, pivots: FloatArray) -> float:
     return -0.5 * (float(whitened @ whitened) + len(whitened) * LOG_TWO_PI) - log_det
 
 
-def _as_observations(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    points = np.asarray(X, dtype=np.float64)
-    values = np.asarray(y, dtype=np.float64)
+def _as_observations(X: ArrayLike, y: ArrayLike, *, columns: int | None) -> tuple[FloatArray, FloatArray]:
+    points, values = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if points.ndim != 2 or values.shape != points.shape[:1]:
         raise InvalidData(f"{points.shape} inputs for {values.shape} observations: expected (b, d) and (b,)")
+    if columns is not None and points.shape[1] != columns:
+        raise InvalidData(f"inputs have {points.shape[1]} columns: expected {columns}, as in the model")
     if not (np.isfinite(points).all() and np.isfinite(values).all()):
         raise InvalidData("inputs or observations contain NaN or infinite entries: leave them out")
     return points, values

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc
 
-from dpbandits._checks import as_numbers
+from dpbandits._checks import as_numbers, public_array
 from dpbandits._config import Configured
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
@@ -42,8 +42,8 @@ class IntervalAxis(Configured):
     dim: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        edges = np.array(self.edges, dtype=np.float64)
-        if edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
+        edges = public_array(self.edges, name="edges", ndim=1)
+        if len(edges) < 2 or (np.diff(edges) <= 0).any():
             raise InvalidParameter("edges: expected at least two finite numbers that increase")
         object.__setattr__(self, "edges", edges)
 
@@ -72,11 +72,8 @@ class FiniteAxis(Configured):
     points: FloatArray
 
     def __post_init__(self) -> None:
-        points = np.array(self.points, dtype=np.float64)
-        if points.ndim == 1:
-            points = points[:, None]
-        if points.ndim != 2 or 0 in points.shape or not np.isfinite(points).all():
-            raise InvalidParameter("points: expected a non-empty (k, d) array of finite numbers")
+        points = np.asarray(self.points)
+        points = public_array(points[:, None] if points.ndim == 1 else points, name="points", ndim=2)
         if len(np.unique(points, axis=0)) != len(points):
             raise InvalidParameter("points: a point is listed twice")
         object.__setattr__(self, "points", points)

@@ -38,8 +38,7 @@ def recover_rows(released: FloatArray, known: IntArray, rows: FloatArray) -> Flo
         )
     centre, image = positions.mean(axis=0), released[places].mean(axis=0)
     linear = np.linalg.lstsq(positions - centre, released[places] - image, rcond=None)[0]
-    recovered: FloatArray = (released - image) @ np.linalg.pinv(linear) + centre
-    return recovered
+    return np.asarray((released - image) @ np.linalg.pinv(linear) + centre)
 
 
 def recovery_error(released: FloatArray, table: FloatArray, known: IntArray) -> float:

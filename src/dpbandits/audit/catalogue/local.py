@@ -1,6 +1,7 @@
 """Local policies end to end: the bytes that leave a device, and what a server publishes after one report."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -32,17 +33,16 @@ _gaussian = partial(
 )
 
 
+def _spec(epsilon: float, seed: int, **more: Any) -> Spec:
+    return Spec(
+        domain=Box(low=[0.0], high=[1.0]), privacy=LocalDP(epsilon=epsilon), learner="tree", seed=seed, **more
+    )
+
+
 @_bin("partition-bandit-report", sees="the bytes of one device's report", share=0.5)
 def _reports(epsilon: float, seed: int) -> Draw:
     """The device's whole path: choose, report, bytes; the header holds no data."""
-    spec = Spec(
-        domain=Box(low=[0.0], high=[1.0]),
-        n_arms=2,
-        privacy=LocalDP(epsilon=epsilon),
-        mechanism="signed",
-        learner="tree",
-        seed=seed,
-    )
+    spec = _spec(epsilon, seed, n_arms=2, mechanism="signed")
 
     def run(world: int) -> FloatArray:
         client = Client(spec)
@@ -56,20 +56,11 @@ def _reports(epsilon: float, seed: int) -> Draw:
 @_bin("partition-bandit-policy", sees="the policy that the server publishes after one report", share=0.1)
 def _published_policy(epsilon: float, seed: int) -> Draw:
     """A server that publishes after every report; arms are the device's, so probabilities are published."""
-    spec = Spec(
-        domain=Box(low=[0.0], high=[1.0]),
-        n_arms=3,
-        privacy=LocalDP(epsilon=epsilon),
-        mechanism="krr",
-        learner="tree",
-        arms="user",
-        reports_per_version=1,
-        seed=seed,
-    )
+    spec = _spec(epsilon, seed, n_arms=3, mechanism="krr", arms="user", reports_per_version=1)
 
     def run(world: int) -> FloatArray:
-        server = Server(spec)
-        client, policy = Client(spec), server.publish()
+        server, client = Server(spec), Client(spec)
+        policy = server.publish()
         for _ in range(_CHOICES):
             if client.choose(policy, [0.25]) == 0:
                 break

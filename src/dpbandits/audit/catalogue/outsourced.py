@@ -34,14 +34,8 @@ def _curator(
     """n rows at 0 or at 1 in public coordinates (answers 0 or 1), and one at the lower end."""
     place = 0.5 + world / _WIDTH
     table = {"x": [*([place] * n), 0.0], "y": [*([float(world)] * n), 0.0]}
-    return Curator(
-        table,
-        schema=Schema(x=Range(0.0, 1.0)),
-        privacy=privacy,
-        objective="y",
-        answers=answers,
-        mechanism=mechanism,
-    )
+    schema = Schema(x=Range(0.0, 1.0))
+    return Curator(table, schema=schema, privacy=privacy, objective="y", answers=answers, mechanism=mechanism)
 
 
 def _published(curator: Curator) -> FloatArray:
@@ -84,7 +78,6 @@ def _answers(epsilon: float, seed: int) -> Draw:
     def draw(world: int, n: int) -> FloatArray:
         curator = _curator(world, n, privacy, "l2_laplace", noise)
         rows = _published(curator)
-        answers = np.array([curator.answer(row) for row in range(n)])
-        return np.column_stack([rows[:n, 0], answers])
+        return np.column_stack([rows[:n, 0], [curator.answer(row) for row in range(n)]])
 
     return draw

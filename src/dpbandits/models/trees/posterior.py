@@ -68,12 +68,11 @@ def probability_best(mean: FloatArray, variance: FloatArray) -> FloatArray:
         return np.concatenate([probability_best(mean[part], variance[part]) for part in parts])
     deviation = np.sqrt(variance)
     points = mean[:, :, None] + deviation[:, :, None] * _NODES  # (b, k, q)
-    below = ndtr(
-        (points[:, :, None, :] - mean[:, None, :, None]) / deviation[:, None, :, None]
-    )  # (b, k, l, q)
+    # (b, k, l, q)
+    below = ndtr((points[:, :, None, :] - mean[:, None, :, None]) / deviation[:, None, :, None])
     own = np.arange(n_arms)
     below[:, own, own, :] = 1.0
-    best: FloatArray = below.prod(axis=2) @ _WEIGHTS
+    best = below.prod(axis=2) @ _WEIGHTS
     return np.asarray(best / best.sum(axis=1, keepdims=True))
 
 
@@ -109,8 +108,7 @@ def bin_masses(
             0.5 * ((upper_var + 2.0 * s2) * lower_mean + (lower_var + 2.0 * s2) * upper_mean) / determinant
         )
 
-    mass = np.empty(partition.n_nodes)
-    mass[0] = 1.0
+    mass = np.ones(partition.n_nodes)
     for inner in levels:  # downward: split the parent's mass
         lower, upper, half = partition.left[inner], partition.right[inner], mass[inner] / 2.0
         from_lower, from_upper = precision[lower], precision[upper]
@@ -122,12 +120,9 @@ def bin_masses(
     return mass
 
 
-# Stands for "says nothing" where a precision of zero would divide by zero; masses are at most 1.
-_VAGUE_VARIANCE = 1e9
-
-
 def _inverse(precision: FloatArray) -> FloatArray:
-    return np.asarray(1.0 / np.maximum(precision, 1.0 / _VAGUE_VARIANCE))
+    # a variance of 1e9 says nothing of a mass, which is at most 1; a precision of 0 would divide by zero
+    return np.asarray(1.0 / np.maximum(precision, 1.0 / 1e9))
 
 
 def tree_levels(partition: DyadicPartition) -> list[IntArray]:
@@ -144,8 +139,7 @@ def _truncated_mean(centre: FloatArray, deviation: FloatArray, half: FloatArray)
     # By symmetry compute on the side where the tail probabilities are not cancelling.
     flip = low > -high
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)
-    inside = ndtr(high) - ndtr(low)
-    density = np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)
+    inside, density = ndtr(high) - ndtr(low), np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)
     safe = inside > 1e-12
     shift = density / math.sqrt(2.0 * math.pi) / np.where(safe, inside, 1.0)
     shift = np.where(flip, -shift, shift)

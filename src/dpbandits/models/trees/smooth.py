@@ -45,8 +45,6 @@ class SmoothTree:
         # What nodes that are no longer leaves said of w, and its prior.
         self._precision = np.repeat(np.eye(m)[None], n_arms, axis=0)  # (K, m, m)
         self._moment = np.zeros((n_arms, m))
-        self._centre: FloatArray = np.zeros((n_arms, m))
-        self._covariance: FloatArray = self._precision.copy()
         self.update(np.array([0]), precision=np.zeros((1, n_arms)), moment=np.zeros((1, n_arms)))
 
     def at(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -99,10 +97,9 @@ class SmoothTree:
         self._offset = np.concatenate([self._offset, np.repeat(offset, 2, axis=0)])
         below = keep * variance + spread[:, None] ** 2
         self._variance = np.concatenate([self._variance, np.repeat(below, 2, axis=0)])
-        room = np.zeros((2 * len(parents), psi.shape[1]))
-        self._mean = np.concatenate([self._mean, room])
-        self._spread = np.concatenate([self._spread, room])
-        nothing = np.zeros_like(room)
+        nothing = np.zeros((2 * len(parents), psi.shape[1]))
+        self._mean = np.concatenate([self._mean, nothing])
+        self._spread = np.concatenate([self._spread, nothing])
         self._read(children.ravel(), nothing, nothing)
 
     def _told(
