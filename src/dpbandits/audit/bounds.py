@@ -119,13 +119,9 @@ def event_bound(
         raise InvalidParameter("expected at least one event and a confidence in (0, 1)")
     error = (1.0 - confidence) / (2.0 * tries)
     up, down = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
-    bounds = np.concatenate(
-        [
-            _bounds_at(null, other, up, delta=delta, error=error),
-            _bounds_at(-other, -null, -down, delta=delta, error=error),
-        ]
-    )
-    return max(0.0, float(bounds.max()))
+    likelier_above = _bounds_at(null, other, up, delta=delta, error=error)
+    likelier_below = _bounds_at(-other, -null, -down, delta=delta, error=error)
+    return float(max(0.0, *likelier_above, *likelier_below))
 
 
 def mu_bound(null: FloatArray, other: FloatArray, *, confidence: float) -> float:

@@ -148,10 +148,8 @@ class ExactGP:
         t, room = self.n_observations, len(self._whitened)
         while room < needed:
             room *= 2
-        if room > len(self._whitened):
-            factor, whitened = np.zeros((room, room)), np.zeros(room)
-            factor[:t, :t], whitened[:t] = self._factor[:t, :t], self._whitened[:t]
-            self._factor, self._whitened = factor, whitened
+        if more := room - len(self._whitened):
+            self._factor, self._whitened = np.pad(self._factor, (0, more)), np.pad(self._whitened, (0, more))
         if self._inputs.shape != (room, dim):
             inputs = np.zeros((room, dim))
             inputs[:t] = self._inputs[:t] if t else 0.0

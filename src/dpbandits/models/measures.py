@@ -219,11 +219,9 @@ class CellMeasure(Configured):
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise InvalidData(f"{name}: expected shape (n, {self.dim}), got {rows.shape}")
         cells = np.zeros(len(rows), dtype=np.int64)
-        column = 0
-        for axis in self.axes:
-            here = axis.locate(rows[:, column : column + axis.dim], name=name)
-            cells = cells * len(axis.points) + here
-            column += axis.dim
+        columns = np.split(rows, np.cumsum([axis.dim for axis in self.axes])[:-1], axis=1)
+        for axis, own in zip(self.axes, columns, strict=True):
+            cells = cells * len(axis.points) + axis.locate(own, name=name)
         return cells
 
     def cells_at(self, uniforms: FloatArray) -> IntArray:

@@ -39,8 +39,7 @@ class _Fourier(FeatureMap):
     """Cosines and sines at given frequencies, (J, d), with weights (J,) that sum to one."""
 
     def __init__(self, frequencies: FloatArray, weights: FloatArray) -> None:
-        self.frequencies = frequencies
-        self.weights = weights
+        self.frequencies, self.weights = frequencies, weights
         # The zero frequency has no sine.
         self._with_sine = np.flatnonzero(frequencies.any(axis=1))
         self.n_features = len(frequencies) + len(self._with_sine)
@@ -91,9 +90,8 @@ class QuadratureFourierFeatures(_Fourier):
         self.kernel, self.dim, self.nodes = kernel, dim, nodes
         points, weights = np.polynomial.hermite.hermgauss(nodes)
         grid = np.stack(np.meshgrid(*[points] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
-        mass = np.ones(len(grid))
-        for axis in np.meshgrid(*[weights / math.sqrt(math.pi)] * dim, indexing="ij"):
-            mass *= axis.reshape(-1)
+        masses = np.stack(np.meshgrid(*[weights / math.sqrt(math.pi)] * dim, indexing="ij"))
+        mass = masses.reshape(dim, -1).prod(axis=0)
         # The grid is symmetric: in its order, node i and node (last - i) are opposite.
         half = len(grid) // 2
         kept = np.arange(len(grid) - half)
@@ -122,11 +120,10 @@ class RandomFourierFeatures(_Fourier):
 
     def __init__(self, *, kernel: SquaredExponential, dim: int, n_frequencies: int, seed: Seed = 0) -> None:
         lengthscales = _lengthscales(kernel, dim)
-        integer(n_frequencies, name="n_frequencies")
-        integer(seed, name="seed", minimum=0)
-        if n_frequencies > MOST_FEATURES:
+        if integer(n_frequencies, name="n_frequencies") > MOST_FEATURES:
             raise InvalidParameter(f"expected at most {MOST_FEATURES} frequencies")
-        self.kernel, self.dim, self.n_frequencies, self.seed = kernel, dim, n_frequencies, seed
+        self.kernel, self.dim, self.n_frequencies = kernel, dim, n_frequencies
+        self.seed = integer(seed, name="seed", minimum=0)
         rng = np.random.Generator(np.random.Philox(seed))
         frequencies = rng.standard_normal((n_frequencies, dim)) / lengthscales
         super().__init__(frequencies, np.full(n_frequencies, 1.0 / n_frequencies))

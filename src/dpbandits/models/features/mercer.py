@@ -101,11 +101,8 @@ class MercerFeatures(Configured):
             raise InvalidParameter(f"expected at most {MOST_LANDMARKS} landmarks: their matrix is factorised")
         if size < n_features:
             raise InvalidParameter(f"{size} landmarks for {n_features} features: pass at least as many")
-        self.kernel, self.domain = kernel, domain
+        self.kernel, self.domain, self.n_landmarks, self._requested = kernel, domain, n_landmarks, n_features
         self.seed = integer(seed, name="seed", minimum=0)
-        self.n_landmarks = n_landmarks
-        self._requested = n_features
-
         rng = np.random.Generator(np.random.Philox(seed))
         self.landmarks = _landmarks(domain, size, rng)
         weights = 1.0 + SYMMETRY_BREAK * rng.random(len(self.landmarks))
@@ -147,8 +144,7 @@ class MercerFeatures(Configured):
         """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
         points, lead = self._points(X)
         matrix = checked_rows_of_weights(weights, lead, self.n_features)
-        n_sets, n = lead
-        out = np.empty((n_sets, n))
+        out, (n_sets, n) = np.empty(lead), lead
         n_landmarks = len(self.landmarks)
         step = max(1, PRODUCT_ELEMENTS // n_landmarks)
         for start in range(0, n_sets, step):
@@ -207,9 +203,7 @@ class ArmFeatures(Configured):
         integer(arm_column, name="arm_column", minimum=0)
         if integer(n_arms, name="n_arms") * base.n_features > MOST_ARM_FEATURES:
             raise InvalidParameter(f"expected at most {MOST_ARM_FEATURES} features of all arms together")
-        self.base = base
-        self.arm_column = arm_column
-        self.n_arms = n_arms
+        self.base, self.arm_column, self.n_arms = base, arm_column, n_arms
         self.n_features = n_arms * base.n_features
         self.supports: Supports = tuple(
             (arm * base.n_features + low, arm * base.n_features + high)
