@@ -90,8 +90,7 @@ def _read(path: Path, settings: AuditSettings) -> dict[str, AuditRow]:
         with suppress(json.JSONDecodeError, KeyError, TypeError):
             record = json.loads(line)
             if record["settings"] == asdict(settings):
-                row = AuditRow.from_json(record["row"])
-                rows[row.name] = row
+                rows[record["row"]["name"]] = AuditRow.from_json(record["row"])
     return rows
 
 

@@ -147,9 +147,7 @@ class CellMeasure(Configured):
 
     @classmethod
     def arcsine_mixture(cls, *, low: float, high: float, cells: int, share: float = 0.5) -> Self:
-        """Uniform, with `share` of the arcsine law Beta(1/2, 1/2): more at the ends, where estimates are
-        weakest.
-        """
+        """Uniform, with `share` of the arcsine law Beta(1/2, 1/2): more at the ends, where less is known."""
         if not 0.0 <= share <= 1.0:
             raise InvalidParameter(f"share is {share:g}, expected a number in [0, 1]")
         arcsine = np.diff(betainc(0.5, 0.5, np.linspace(0.0, 1.0, cells + 1)))

@@ -5,10 +5,8 @@ float lands on numbers that depend on what it was added to. Here the two worlds 
 is a multiple of a tiny power of two; once it was added to 1, rounding leaves a multiple of 2^-53. So an
 output that is no multiple of 2^-53 cannot come from 1, however small epsilon is.
 
-Noise on a lattice has outputs on one lattice in both worlds: nothing of this is left.
-
-- `finest_bit`: exponent of the lowest set bit of a float; `off_grid`: the attack.
-- `naive_laplace`, `naive_gaussian`: noise as it is often added. Broken; for the audit alone.
+Noise on a lattice has outputs on one lattice in both worlds: nothing of this is left. The naive noise, as
+it is often added, is here for the audit alone.
 """
 
 import os

@@ -3,10 +3,8 @@
 Ma2025's public code adds Laplace noise to a bin's sums only for users who fall into it. Seen as a report,
 every other bin's entries are exactly zero, and the bin is read off. The attacker knows that the user is
 in one of two bins, each as likely, and names one: of a report that is epsilon-locally private at most a
-share e^epsilon/(1 + e^epsilon) is named right, whatever the attacker does.
-
-- `own_bin_noise`: one report, in effect, under the public code. BROKEN; for the audit alone.
-- `read_bins`: the attack.
+share e^epsilon/(1 + e^epsilon) is named right, whatever the attacker does. `own_bin_noise` is for the audit
+alone.
 """
 
 import math
@@ -45,9 +43,8 @@ def read_bins(
     if trials < 1:
         raise InvalidParameter("trials: expected at least one")
     truth = np.random.default_rng(seed).integers(2, size=trials)
-    named = [_named(draw(int(bin_))) for bin_ in truth]
-    bound = 1.0 / (1.0 + math.exp(-epsilon))
-    return Guesses(trials=trials, correct=int((np.array(named) == truth).sum()), bound=bound)
+    correct = sum(_named(draw(int(bin_))) == bin_ for bin_ in truth)
+    return Guesses(trials=trials, correct=int(correct), bound=1.0 / (1.0 + math.exp(-epsilon)))
 
 
 def _named(report: FloatArray) -> int:

@@ -57,8 +57,7 @@ def laws(report: ReportMechanism) -> list[list[Fraction]]:
     sent = payloads(report)
     return [
         [report.likelihood(payload, cell, positive=positive) for payload in sent]
-        for cell in range(report.n_cells)
-        for positive in (True, False)
+        for cell, positive in product(range(report.n_cells), (True, False))
     ]
 
 
@@ -83,22 +82,19 @@ _OTHERS = (1, 4, 40)
 
 
 def _whole_law(name: str, law: Callable[..., FloatArray]) -> None:
-    @_exact(
-        name,
-        sees="the chosen candidate",
-        neighbours="integer scores whose changes lie in one interval of length R",
-    )
-    def pairs(epsilon: float, seed: int) -> Pairs:
-        def moved() -> Iterator[tuple[Law, Law]]:
-            """One candidate's score against all others' moves by the whole range, from different starts."""
-            for others in _OTHERS:
-                for start in (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0):
-                    scores = np.zeros((2, others + 1))
-                    scores[:, 0] = _RANGE * np.array([start, start + 1.0])
-                    one, two = law(scores, sensitivity=_RANGE, epsilon=epsilon)
-                    yield one, two
+    def moved(epsilon: float) -> Iterator[tuple[Law, Law]]:
+        """One candidate's score against all others' moves by the whole range, from different starts."""
+        for others, start in product(_OTHERS, (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0)):
+            scores = np.zeros((2, others + 1))
+            scores[:, 0] = _RANGE * np.array([start, start + 1.0])
+            one, two = law(scores, sensitivity=_RANGE, epsilon=epsilon)
+            yield one, two
 
-        return moved
+    changes = "integer scores whose changes lie in one interval of length R"
+
+    @_exact(name, sees="the chosen candidate", neighbours=changes)
+    def pairs(epsilon: float, seed: int) -> Pairs:
+        return partial(moved, epsilon)
 
 
 _whole_law("permute-and-flip", permute_and_flip_law)

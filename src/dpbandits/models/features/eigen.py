@@ -156,7 +156,7 @@ class EigenFeatures(Configured):
         Raises:
             InvalidParameter: these are no eigenpairs of this kernel under these measures.
         """
-        shaped = psi.ndim == 2 and psi.shape == (self.n_cells, len(eigenvalues)) and len(eigenvalues) > 0
+        shaped = psi.shape == (self.n_cells, len(eigenvalues)) and len(eigenvalues) > 0
         if not shaped or not (np.isfinite(psi).all() and (eigenvalues > 0.0).all()):
             raise InvalidParameter("in_basis: expected eigenvalues (m,) above 0 and finite psi (n, m)")
         gram = psi.T @ (self.weights[:, None] * psi)
@@ -215,9 +215,8 @@ def _split(
         members = [k for k in range(len(measures)) if joined[k] == first]
         low, high = spans[members[0]][0], spans[members[-1]][1]
         own = [_shifted(part, columns, low) for part, columns in parts if low <= columns[0] < high]
-        measure = (
-            measures[first] if len(members) == 1 else CellMeasure.product(*(measures[k] for k in members))
-        )
+        run = [measures[k] for k in members]
+        measure = run[0] if len(run) == 1 else CellMeasure.product(*run)
         groups.append((reduce(lambda a, b: a * b, own) if own else None, measure))
     return scale, groups
 
