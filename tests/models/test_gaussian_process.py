@@ -1,5 +1,8 @@
 """Gaussian processes: against scikit-learn, against each other, over long runs, and through storage."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -184,45 +187,32 @@ def test_large_predictions_are_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_allclose(a, b, atol=1e-12)
 
 
-def test_stored_arrays_continue_bit_for_bit() -> None:
-    X, y = world()
-    Phi = np.random.default_rng(2).normal(size=(40, 5))
-
-    def exact() -> ExactGP:
-        return ExactGP(kernel=KERNEL, noise_sd=0.1, capacity=3)
-
-    def feature() -> FeatureGP:
-        return FeatureGP(5, prior_variance=1.0, noise_variance=0.1)
-
-    one, two = exact(), exact()
-    for t in range(40):
-        one.add(X[t], y[t])
+def carry_on(one: Any, two: Any, inputs: Iterable[Any], y: np.ndarray) -> None:
+    """The second takes over the first one's arrays after 25 of the observations, and sees the rest."""
+    for t, where in enumerate(inputs):
+        one.add(where, y[t])
         if t == 24:
             two.load_arrays(one.to_arrays())
         elif t > 24:
-            two.add(X[t], y[t])
+            two.add(where, y[t])
+
+
+def test_stored_arrays_continue_bit_for_bit() -> None:
+    X, y = world()
+    one, two = (ExactGP(kernel=KERNEL, noise_sd=0.1, capacity=3) for _ in range(2))
+    carry_on(one, two, X, y)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
     assert one.log_marginal_likelihood == two.log_marginal_likelihood
 
     pool_one, pool_two = (PoolGP(kernel=KERNEL, pool=X, noise_sd=0.1) for _ in range(2))
-    for t in range(40):
-        pool_one.add(t % 7, y[t])
-        if t == 24:
-            pool_two.load_arrays(pool_one.to_arrays())
-        elif t > 24:
-            pool_two.add(t % 7, y[t])
+    carry_on(pool_one, pool_two, [t % 7 for t in range(40)], y)
     np.testing.assert_array_equal(pool_one.mean, pool_two.mean)
     np.testing.assert_array_equal(pool_one.variance, pool_two.variance)
     with pytest.raises(InvalidData, match="without observations"):
         pool_two.load_arrays(pool_one.to_arrays())
 
-    model_one, model_two = feature(), feature()
-    for t in range(40):
-        model_one.add(Phi[t], y[t])
-        if t == 24:
-            model_two.load_arrays(model_one.to_arrays())
-        elif t > 24:
-            model_two.add(Phi[t], y[t])
+    model_one, model_two = (FeatureGP(5, prior_variance=1.0, noise_variance=0.1) for _ in range(2))
+    carry_on(model_one, model_two, np.random.default_rng(2).normal(size=(40, 5)), y)
     np.testing.assert_array_equal(model_one.mean_weights, model_two.mean_weights)
     np.testing.assert_array_equal(model_one.posterior.factor, model_two.posterior.factor)
     assert model_one.log_marginal_likelihood == model_two.log_marginal_likelihood
