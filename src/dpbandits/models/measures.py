@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc
 
 from dpbandits._checks import as_numbers, public_array
-from dpbandits._config import Configured
+from dpbandits._config import Valued
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
@@ -31,7 +31,7 @@ _CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
-class IntervalAxis(Configured):
+class IntervalAxis(Valued):
     """One column cut at `edges` (k + 1,); a cell's point is its middle.
 
     Args:
@@ -66,7 +66,7 @@ class IntervalAxis(Configured):
 
 
 @dataclass(frozen=True, eq=False)
-class FiniteAxis(Configured):
+class FiniteAxis(Valued):
     """A list of distinct points (k, d); values must be one of them exactly."""
 
     points: FloatArray
@@ -99,7 +99,7 @@ Axis = IntervalAxis | FiniteAxis
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CellMeasure(Configured):
+class CellMeasure(Valued):
     """A public probability law on finitely many cells.
 
     Args:
@@ -241,12 +241,6 @@ class CellMeasure(Configured):
         measure = cls(axes, weights)
         object.__setattr__(measure, "weights", weights)  # not divided by their rounded sum again
         return measure
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CellMeasure) and self.to_config() == other.to_config()
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self.weights.tobytes()))
 
     def __repr__(self) -> str:
         return f"CellMeasure(shape={self.shape}, dim={self.dim})"
