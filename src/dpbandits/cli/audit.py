@@ -1,15 +1,16 @@
 """`dpbandits audit`: attack the guarantees, and say how much privacy loss could be proved."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich import box
 from rich.table import Table
+from typer import Argument, Option
 
 from dpbandits.audit import NAMES, AuditRow, AuditSettings, build, run_audits
-from dpbandits.cli.console import console, progress_bar
+from dpbandits.cli.console import console, print_json, progress
+from dpbandits.cli.options import AsJson, Jobs
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.audit_report import summary, write_audit_report
 
@@ -17,24 +18,18 @@ __all__ = ["audit"]
 
 
 def audit(
-    name: Annotated[
-        str | None, typer.Argument(help="One audit; without it and without --all, the list of them.")
-    ] = None,
+    name: Annotated[str | None, Argument(help="One audit; without it and --all, the list of them.")] = None,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Every audit.")] = False,
-    samples: Annotated[
-        int, typer.Option(help="Outputs of each world; costly audits take a share of them.")
-    ] = 100_000,
-    epsilon: Annotated[
-        float, typer.Option(help="Of the claims; audits of printed claims keep their own.")
-    ] = 1.0,
-    confidence: Annotated[float, typer.Option(help="Of every row's lower bound.")] = 0.999,
-    seed: Annotated[int, typer.Option(help="Of public choices; noise comes from the system.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = 1,
+    everything: Annotated[bool, Option("--all", help="Every audit.")] = False,
+    samples: Annotated[int, Option(help="Outputs of each world; costly audits take a share.")] = 100_000,
+    epsilon: Annotated[float, Option(help="Of the claims; audits of printed claims keep their own.")] = 1.0,
+    confidence: Annotated[float, Option(help="Of every row's lower bound.")] = 0.999,
+    seed: Annotated[int, Option(help="Of public choices; noise comes from the system.")] = 0,
+    jobs: Jobs = 1,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for audit.html and audit.json; rows in it are not run again.")
+        Path | None, Option(help="Folder for audit.html and audit.json; rows in it are not run again.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Prove privacy loss from below, through the public calls and with the real noise.
 
@@ -50,25 +45,17 @@ def audit(
         raise InvalidParameter(f"jobs is {jobs}, expected a number of processes, or -1 for all cores")
     names = NAMES if name is None else (name,)
     settings = AuditSettings(epsilon=epsilon, samples=samples, confidence=confidence, seed=seed)
-    with progress_bar() as bar:
-        task = bar.add_task("auditing", total=len(names))
-
-        def advance(done: str) -> None:
-            bar.update(task, description=done)
-            bar.advance(task)
-
+    with progress("auditing", total=len(names)) as moved:
         rows = run_audits(
             names,
             settings,
             jobs=0 if len(names) == 1 else jobs,
             kept=None if out is None else out / "rows.jsonl",
-            progress=advance,
+            progress=lambda done: moved(advance=1, description=done),
         )
-    page = None
-    if out is not None:
-        page = write_audit_report(rows, out, command=_command(name, settings))
+    page = None if out is None else write_audit_report(rows, out, command=_command(name, settings))
     if as_json:
-        typer.echo(json.dumps([row.to_json() for row in rows], indent=2, allow_nan=False))
+        print_json([row.to_json() for row in rows])
     else:
         _print_screen(rows, page)
     if not all(row.as_expected for row in rows):
@@ -85,8 +72,7 @@ def _command(name: str | None, settings: AuditSettings) -> str:
 def _list(*, as_json: bool) -> None:
     audits = [build(name) for name in NAMES]
     if as_json:
-        listed = [{"name": one.name, "scope": one.scope, "sees": one.sees} for one in audits]
-        typer.echo(json.dumps(listed, indent=2))
+        print_json([{"name": one.name, "scope": one.scope, "sees": one.sees} for one in audits])
         return
     table = Table("audit", "scope", "the attacker sees", title="Run one with its name, or --all of them")
     for one in audits:

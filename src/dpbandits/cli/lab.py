@@ -6,13 +6,17 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from typer import Argument, Option
 
-from dpbandits.cli.console import console, progress_bar
+from dpbandits.cli.console import console, progress
+from dpbandits.cli.options import AsJson, Jobs
 from dpbandits.lab import papers
 from dpbandits.lab.evaluation import BANNER
 from dpbandits.lab.study import Choice, Item, Row
 
 __all__ = ["app"]
+
+_Several = list[str] | None
 
 app = typer.Typer(help="Experiments, where nobody is protected.", no_args_is_help=True)
 
@@ -25,35 +29,17 @@ def _group() -> None:
 @app.command()
 def study(
     *,
-    paper: Annotated[
-        str | None, typer.Argument(help=f"{', '.join(papers.PAPERS)}; without one, a list.")
-    ] = None,
-    item: Annotated[
-        str | None, typer.Argument(help="Which figure or table of it; without one, a list.")
-    ] = None,
-    reps: Annotated[
-        int | None, typer.Option("--reps", min=2, help="Repetitions of every cell; by default the item's.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="First seed; report seeds start at 1,000,000.")
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes; -1 for all cores.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for results (resumed from there) and pictures.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    columns: Annotated[
-        list[str] | None, typer.Option("--column", help="Only this policy, method or case; repeat.")
-    ] = None,
-    worlds: Annotated[
-        list[str] | None, typer.Option("--world", help="Only this world, table or setting; repeat.")
-    ] = None,
-    epsilons: Annotated[
-        list[float] | None, typer.Option("--epsilon", help="Only this one; repeat the option.")
-    ] = None,
-    rounds: Annotated[
-        list[int] | None, typer.Option("--rounds", min=1, help="Only this T or n; repeat the option.")
-    ] = None,
+    paper: Annotated[str | None, Argument(help=f"{', '.join(papers.PAPERS)}; without one, a list.")] = None,
+    item: Annotated[str | None, Argument(help="Which figure or table of it; without one, a list.")] = None,
+    reps: Annotated[int | None, Option(min=2, help="Of every cell; by default the item's own.")] = None,
+    seed: Annotated[int | None, Option(help="First seed; report seeds start at 1,000,000.")] = None,
+    jobs: Jobs = 1,
+    out: Annotated[Path | None, Option(help="Folder for results (resumed from there) and pictures.")] = None,
+    as_json: AsJson = False,
+    columns: Annotated[_Several, Option("--column", help="Only this policy, method or case; repeat.")] = None,
+    worlds: Annotated[_Several, Option("--world", help="Only this world, table or setting; repeat.")] = None,
+    epsilons: Annotated[list[float] | None, Option("--epsilon", help="Only this one; repeat.")] = None,
+    rounds: Annotated[list[int] | None, Option(min=1, help="Only this T or n; repeat.")] = None,
 ) -> None:
     """Run a figure or table of a paper, its own numbers beside ours where they measure the same.
 
@@ -65,8 +51,7 @@ def study(
         return
     experiments = papers.study(paper)
     what = experiments.item(item)
-    with progress_bar() as bar:
-        running = bar.add_task(f"{paper} {item}", total=None)
+    with progress(f"{paper} {item}") as moved:
         rows, whole = experiments.run(
             item,
             choice=Choice(columns=columns, worlds=worlds, epsilons=epsilons, rounds=rounds),
@@ -74,7 +59,7 @@ def study(
             seed=seed,
             jobs=jobs,
             out=out,
-            progress=lambda done, total: bar.update(running, completed=done, total=total),
+            progress=lambda done, total: moved(completed=done, total=total),
         )
     if as_json:
         typer.echo(json.dumps(whole))

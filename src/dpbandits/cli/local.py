@@ -1,15 +1,15 @@
 """`dpbandits local`: crowds whose people decide on their own device."""
 
 import csv
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from typer import Argument, Option
 
-from dpbandits.cli.console import console, progress_bar
+from dpbandits.cli.console import console, numbers_table, print_json, progress
+from dpbandits.cli.options import AsJson
 from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.crowds import SimulationResult
@@ -33,14 +33,8 @@ __all__ = ["app"]
 app = typer.Typer(help="Local privacy: people decide on their own device.", no_args_is_help=True)
 
 
-class Learner(StrEnum):
-    """Learners of the server."""
-
-    smooth = "smooth"
-    tree = "tree"
-    eliminate = "eliminate"
-    ma2025 = "ma2025"
-
+Learner = StrEnum("Learner", ["smooth", "tree", "eliminate", "ma2025"])
+"""Learners of the server."""
 
 Mechanism = StrEnum("Mechanism", ["auto", "signed", "laplace", "oue", "hadamard", "krr"])
 """Reports of the device."""
@@ -53,40 +47,34 @@ _BANNER = "Simulated noise and known mean rewards: an evaluation, not a release.
 
 @app.command("simulate")
 def simulate_command(
-    users: Annotated[int, typer.Option(min=1, help="Number of users, one report each.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy loss of a report, in (0, 16].")],
-    dim: Annotated[
-        int | None, typer.Option(min=1, help="Context columns; the world's own by default.")
-    ] = None,
-    arms: Annotated[
-        int | None, typer.Option(min=1, help="Number of arms; the world's own by default.")
-    ] = None,
+    users: Annotated[int, Option(min=1, help="Number of users, one report each.")],
+    epsilon: Annotated[float, Option(help="Privacy loss of a report, in (0, 16].")],
+    dim: Annotated[int | None, Option(min=1, help="Context columns; the world's own by default.")] = None,
+    arms: Annotated[int | None, Option(min=1, help="Number of arms; the world's own by default.")] = None,
     world_name: Annotated[
         str,
-        typer.Option(
-            "--world", help="See dpbandits.lab.worlds.contextual.WORLDS; `ma` takes any dim and arms."
-        ),
+        Option("--world", help="See dpbandits.lab.worlds.contextual.WORLDS; `ma` takes any dim and arms."),
     ] = "ma",
     learner: Annotated[
         Learner | None,
-        typer.Option(help="Smooth, or tree where there are sources, by default; ma2025 is published."),
+        Option(help="Smooth, or tree where there are sources, by default; ma2025 is published."),
     ] = None,
     mechanism: Annotated[
-        Mechanism, typer.Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
+        Mechanism, Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
     ] = Mechanism.auto,
     source: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="n,epsilon,gamma,kappa[,behaviour]: auxiliary people, their epsilon, the exponent of their "
             "contexts, K times the least probability of an arm, and even, avoid-best or prefer-best. "
             "Repeatable."
         ),
     ] = None,
-    reps: Annotated[int, typer.Option(min=1, help="Independent crowds.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="First seed; crowd r uses seed + r.")] = 1_000_000,
-    out: Annotated[Path | None, typer.Option(help="Folder for curves (CSV) and pictures (PNG).")] = None,
+    reps: Annotated[int, Option(min=1, help="Independent crowds.")] = 1,
+    seed: Annotated[int, Option(min=0, help="First seed; crowd r uses seed + r.")] = 1_000_000,
+    out: Annotated[Path | None, Option(help="Folder for curves (CSV) and pictures (PNG).")] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Average regret of a locally private bandit on a simulated crowd, with sources or without."""
     one = ma2025(n_arms=arms or 3, dim=dim or 2) if world_name == "ma" else world(world_name)
@@ -110,8 +98,7 @@ def simulate_command(
     )
     snapshots = tuple(int(users * share) for share in (0.02, 0.1, 0.3, 0.95)) if out else ()
     results: list[SimulationResult] = []
-    with progress_bar() as bar:
-        task = bar.add_task("crowds", total=reps)
+    with progress("crowds", total=reps) as moved:
         for rep in range(reps):
             results.append(
                 simulate_transfer(
@@ -124,14 +111,11 @@ def simulate_command(
                     snapshots=snapshots if rep == 0 else (),
                 )
             )
-            bar.advance(task)
+            moved(advance=1)
     regret = Estimate.of([result.average_regret for result in results])
     reward = Estimate.of([result.average_reward for result in results])
-    files = (
-        []
-        if out is None
-        else _write(out, spec, results, title=f"{world_name}, epsilon = {epsilon:g}, {learner.value}")
-    )
+    title = f"{world_name}, epsilon = {epsilon:g}, {learner.value}"
+    files = [] if out is None else _write(out, spec, results, title=title)
     if as_json:
         values = {
             "average_regret": regret.mean,
@@ -151,12 +135,10 @@ def simulate_command(
             "status": "simulated",
             "files": [str(file) for file in files],
         }
-        typer.echo(json.dumps(values, indent=2))
+        print_json(values)
         return
-    table = Table(title=f"{world_name}: {users:,} users, epsilon = {epsilon:g}", caption=_BANNER)
-    table.add_column("")
-    table.add_column("mean", justify="right")
-    table.add_column("standard error", justify="right")
+    title = f"{world_name}: {users:,} users, epsilon = {epsilon:g}"
+    table = numbers_table("", "mean", "standard error", title=title, caption=_BANNER)
     for label, value in (("average regret", regret), ("average reward", reward)):
         error = f"{value.standard_error:.4f}" if reps > 1 else "one run"
         table.add_row(label, f"{value.mean:.4f}", error)
@@ -167,21 +149,19 @@ def simulate_command(
 
 @app.command("aggregate")
 def aggregate_command(
-    reports: Annotated[list[Path], typer.Argument(help="Files of reports.", exists=True, dir_okay=False)],
-    spec: Annotated[Path, typer.Option(help="JSON of the spec.", exists=True, dir_okay=False)],
+    reports: Annotated[list[Path], Argument(help="Files of reports.", exists=True, dir_okay=False)],
+    spec: Annotated[Path, Option(help="JSON of the spec.", exists=True, dir_okay=False)],
     published: Annotated[
-        Path, typer.Option(help="Published versions, one JSON a line.", exists=True, dir_okay=False)
+        Path, Option(help="Published versions, one JSON a line.", exists=True, dir_okay=False)
     ],
-    cluster: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler; this process by default.")
-    ] = None,
+    cluster: Annotated[str | None, Option(help="Dask scheduler's address; by default, this process.")] = None,
     without: Annotated[
         list[Path] | None,
-        typer.Option(help="Counts made before, whose reports are left out. Repeatable.", exists=True),
+        Option(help="Counts made before, whose reports are left out. Repeatable.", exists=True),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="State file for the counts.")] = None,
+    out: Annotated[Path | None, Option(help="State file for the counts.")] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Add up the reports of files; the sums are the same on a cluster and in one process."""
     lines = [line for line in published.read_text().splitlines() if line.strip()]
@@ -194,7 +174,7 @@ def aggregate_command(
         write_counts(out, counts)
     values = vars(tally) | {"files": len(reports), "digest": sums_digest(counts)}
     if as_json:
-        typer.echo(json.dumps(values, indent=2))
+        print_json(values)
         return
     for name, value in values.items():
         typer.echo(f"{name:10} {value}")

@@ -12,24 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
+from typer import Argument, Option
 
-from dpbandits.cli.console import error_console, progress_bar
+from dpbandits.cli.console import error_console, progress
+from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, opened, range_in
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.outsourced import (
-    AnswerLaplace,
-    Command,
-    Curator,
-    Modeler,
-    PipeAnswers,
-    PublishedRows,
-    SecretDirectory,
-    request_lines,
-    serve,
-)
-from dpbandits.outsourced.pipe import StreamAnswers
+from dpbandits.outsourced import AnswerLaplace, Command, Curator, Modeler, PublishedRows, SecretDirectory
+from dpbandits.outsourced.pipe import PipeAnswers, StreamAnswers, request_lines, serve
 from dpbandits.privacy.definitions import RowDP
-from dpbandits.state import SQLiteLedger
 from dpbandits.tables import Range, Schema
 from dpbandits.tables.files import read_table_file
 
@@ -40,51 +31,38 @@ app = typer.Typer(help="A table's owner releases it once, and a stranger optimis
 
 @app.command()
 def curate(
-    table: Annotated[Path, typer.Argument(help="CSV, TSV (also .gz) or Parquet.")],
+    table: Annotated[Path, Argument(help="CSV, TSV (also .gz) or Parquet.")],
     *,
-    columns: Annotated[str, typer.Option(help="Columns to release, as a,b,c.")],
-    bounds: Annotated[
-        str,
-        typer.Option(help="Public bounds LOW:HIGH of each column, in the columns' order, comma-separated."),
-    ],
-    epsilon: Annotated[float, typer.Option(help="Privacy loss of a row that moves by at most --distance.")],
-    out: Annotated[Path, typer.Option(help="Release directory: everything in it is public.")],
-    secret: Annotated[Path, typer.Option(help="Secret directory: stays with the curator.")],
-    objective: Annotated[
-        str | None, typer.Option(help="Column of answers; leave out to answer by a command.")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="0 for pure differential privacy.")] = 0.0,
+    columns: Annotated[str, Option(help="Columns to release, as a,b,c.")],
+    bounds: Annotated[str, Option(help="Public LOW:HIGH of each column, in their order, comma-separated.")],
+    epsilon: Annotated[float, Option(help="Privacy loss of a row that moves by at most --distance.")],
+    out: Annotated[Path, Option(help="Release directory: everything in it is public.")],
+    secret: Annotated[Path, Option(help="Secret directory: stays with the curator.")],
+    objective: Annotated[str | None, Option(help="Column of answers; without it, by a command.")] = None,
+    delta: Annotated[float, Option(help="0 for pure differential privacy.")] = 0.0,
     distance: Annotated[
         float,
-        typer.Option(
+        Option(
             help="Euclidean distance up to which a row's position is protected, after public scaling: the "
             "bounds become a cube whose corners are 50 apart."
         ),
     ] = 1.0,
-    ids: Annotated[str | None, typer.Option(help="Column with the rows' own ids, for a command.")] = None,
-    cap: Annotated[int | None, typer.Option(help="Answers given at most.")] = None,
-    clip: Annotated[bool, typer.Option("--clip", help="Move values outside the bounds to them.")] = False,
-    mechanism: Annotated[
-        str, typer.Option(help="auto, l2_laplace, gaussian or randomised_response.")
-    ] = "auto",
-    answer_epsilon: Annotated[
-        float | None, typer.Option(help="Noise the answers, at this further loss.")
-    ] = None,
-    answer_bounds: Annotated[str | None, typer.Option(help="Public LOW:HIGH of noised answers.")] = None,
+    ids: Annotated[str | None, Option(help="Column with the rows' own ids, for a command.")] = None,
+    cap: Annotated[int | None, Option(help="Answers given at most.")] = None,
+    clip: Clip = False,
+    mechanism: Annotated[str, Option(help="auto, l2_laplace, gaussian or randomised_response.")] = "auto",
+    answer_epsilon: Annotated[float | None, Option(help="Noise the answers, at this further loss.")] = None,
+    answer_bounds: Annotated[str | None, Option(help="Public LOW:HIGH of noised answers.")] = None,
     answer_distance: Annotated[
-        float | None,
-        typer.Option(help="Answers this far apart are protected; the bounds' width if left out."),
+        float | None, Option(help="Answers this far apart are protected; the bounds' width if left out.")
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file (SQLite), made if missing.")] = None,
-    account: Annotated[str | None, typer.Option(help="Ledger account that pays for releases.")] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="Open the account with this EPSILON or EPSILON,DELTA.")
-    ] = None,
-    file_format: Annotated[str, typer.Option("--format", help="npy or parquet.")] = "npy",
+    ledger: LedgerFile = None,
+    account: Account = None,
+    budget: Budget = None,
+    file_format: Annotated[str, Option("--format", help="npy or parquet.")] = "npy",
 ) -> None:
     """Release a table's rows with noise, once, and print the guarantee."""
-    names = [name.strip() for name in columns.split(",")]
-    limits = [_bounds(text) for text in bounds.split(",")]
+    names, limits = names_in(columns), [range_in(text) for text in bounds.split(",")]
     if len(names) != len(limits) or len(set(names)) != len(names):
         raise InvalidParameter(
             f"{len(names)} columns and {len(limits)} bounds: give one LOW:HIGH for each column"
@@ -93,10 +71,7 @@ def curate(
         raise InvalidParameter(f"format {file_format!r}: expected npy or parquet")
     numbers = names if objective is None else [*names, objective]
     kinds: dict[str, type] = dict.fromkeys(numbers, float) | ({} if ids is None else {ids: str})
-    book = None if ledger is None else SQLiteLedger(ledger)
-    if book is not None and account is not None and budget is not None:
-        first, _, second = budget.partition(",")
-        book.open_account(account, epsilon=_number(first), delta=_number(second or "0"))
+    book = opened(ledger, account, budget)
     curator = Curator(
         read_table_file(table, kinds),
         schema=Schema(
@@ -118,16 +93,16 @@ def curate(
 
 @app.command()
 def answer(
-    secret: Annotated[Path, typer.Argument(help="The curator's secret directory.")],
+    secret: Annotated[Path, Argument(help="The curator's secret directory.")],
     *,
     command: Annotated[
-        str | None, typer.Option(help="Program that prints a row's answer; gets its own id as last argument.")
+        str | None, Option(help="Program that prints a row's answer; gets its own id as last argument.")
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="The ledger given to curate.")] = None,
+    ledger: Annotated[Path | None, Option(help="The ledger given to curate.")] = None,
 ) -> None:
     """Answer a modeler's questions on standard input and output, one line each, until they end."""
     curator = Curator.open(
-        SecretDirectory(secret, ledger=None if ledger is None else SQLiteLedger(ledger)),
+        SecretDirectory(secret, ledger=opened(ledger)),
         objective=None if command is None else Command(command),
     )
     console = error_console()
@@ -153,26 +128,23 @@ def _leave_quietly(stream: TextIO) -> None:
 
 @app.command()
 def optimise(
-    published: Annotated[Path, typer.Argument(help="The directory of published rows.")],
+    published: Annotated[Path, Argument(help="The directory of published rows.")],
     *,
-    steps: Annotated[int, typer.Option(help="Rows to ask for, earlier ones in the log included.")] = 50,
-    minimise: Annotated[bool, typer.Option("--minimise", help="Look for the smallest answer.")] = False,
+    steps: Annotated[int, Option(help="Rows to ask for, earlier ones in the log included.")] = 50,
+    minimise: Annotated[bool, Option("--minimise", help="Look for the smallest answer.")] = False,
     answers: Annotated[
-        str | None,
-        typer.Option(help="Command that runs `outsourced answer`; without it, ask on standard output."),
+        str | None, Option(help="Command that runs `outsourced answer`; without it, ask on standard output.")
     ] = None,
-    log: Annotated[
-        Path | None, typer.Option(help="Log of answers: goes on from it, and rebuilds choices.")
-    ] = None,
+    log: Annotated[Path | None, Option(help="Log of answers: goes on from it, and rebuilds choices.")] = None,
     lengthscale: Annotated[
         float | None,
-        typer.Option(help="Known lengthscale, in public coordinates; fitted to the answers if left out."),
+        Option(help="Known lengthscale, in public coordinates; fitted to the answers if left out."),
     ] = None,
-    variance: Annotated[float, typer.Option(help="Known variance, with --lengthscale.")] = 1.0,
-    mean: Annotated[float, typer.Option(help="Known mean, with --lengthscale.")] = 0.0,
-    per_column: Annotated[bool, typer.Option("--per-column", help="Fit one lengthscale a column.")] = False,
-    seed: Annotated[int, typer.Option(help="Public seed of first rows and ties.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="PNG: best so far, and where it looked (d <= 2).")] = None,
+    variance: Annotated[float, Option(help="Known variance, with --lengthscale.")] = 1.0,
+    mean: Annotated[float, Option(help="Known mean, with --lengthscale.")] = 0.0,
+    per_column: Annotated[bool, Option("--per-column", help="Fit one lengthscale a column.")] = False,
+    seed: Annotated[int, Option(help="Public seed of first rows and ties.")] = 0,
+    plot: Annotated[Path | None, Option(help="PNG: best so far, and where it looked (d <= 2).")] = None,
 ) -> None:
     """Search a release for its best row by asking for answers."""
     if lengthscale is None and (variance != 1.0 or mean != 0.0):
@@ -196,14 +168,13 @@ def optimise(
         if answers is None
         else PipeAnswers(answers, release_id=held.release_id)
     )
-    with source, progress_bar() as progress:
-        task = progress.add_task("asking", total=steps, completed=len(modeler.answered))
+    with source, progress("asking", total=steps, completed=len(modeler.answered)) as moved:
         while len(modeler.answered) < steps:
             row = modeler.ask()
             value = source.ask(row)
             modeler.tell(row, value)
             book.append(row=row, answer=value)
-            progress.advance(task)
+            moved(advance=1)
     best = modeler.recommend()
     result = {"row": best, "answer": dict(modeler.answered)[best], "asked": len(modeler.answered)}
     typer.echo(json.dumps(result), err=answers is None)
@@ -258,24 +229,10 @@ def _answer_noise(epsilon: float | None, bounds: str | None, distance: float | N
         return None
     if bounds is None:
         raise InvalidParameter("noised answers need public bounds: --answer-bounds LOW:HIGH")
-    low, high = _bounds(bounds)
+    low, high = range_in(bounds)
     return AnswerLaplace(
         epsilon=epsilon, distance=high - low if distance is None else distance, low=low, high=high
     )
-
-
-def _bounds(text: str) -> tuple[float, float]:
-    low, separator, high = text.partition(":")
-    if not separator:
-        raise InvalidParameter(f"bounds {text!r}: expected LOW:HIGH")
-    return _number(low), _number(high)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidParameter(f"{text!r} is no number") from None
 
 
 def _picture(modeler: Modeler, *, minimise: bool) -> bytes:

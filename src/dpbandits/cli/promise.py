@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from typer import Argument, Option
 
-from dpbandits.cli.console import console
+from dpbandits.cli.console import console, numbers_table, print_json
+from dpbandits.cli.options import AsJson
 from dpbandits.errors import InvalidParameter
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy.calibration import calibrate_gaussian
@@ -29,12 +30,12 @@ def _group() -> None:
 
 @calibrate.command()
 def gaussian(
-    epsilon: Annotated[float, typer.Option(help="Privacy loss, above 0.")],
-    delta: Annotated[float, typer.Option(help="Probability outside the epsilon bound, in (0, 1).")],
-    sensitivity: Annotated[float, typer.Option(help="Largest Euclidean change one user can make.")] = 1.0,
-    releases: Annotated[int, typer.Option(help="Releases that share the promise.")] = 1,
+    epsilon: Annotated[float, Option(help="Privacy loss, above 0.")],
+    delta: Annotated[float, Option(help="Probability outside the epsilon bound, in (0, 1).")],
+    sensitivity: Annotated[float, Option(help="Largest Euclidean change one user can make.")] = 1.0,
+    releases: Annotated[int, Option(help="Releases that share the promise.")] = 1,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Standard deviation of Gaussian noise for (epsilon, delta), by both certificates.
 
@@ -44,12 +45,10 @@ def gaussian(
     """
     values = calibrate_gaussian(epsilon, delta, sensitivity, releases)
     if as_json:
-        typer.echo(json.dumps(values, indent=2))
+        print_json(values)
         return
-    table = Table(title=f"({epsilon:g}, {delta:g}), sensitivity {sensitivity:g}, {releases} release(s)")
-    table.add_column("certificate")
-    table.add_column("parameter", justify="right")
-    table.add_column("sigma", justify="right")
+    title = f"({epsilon:g}, {delta:g}), sensitivity {sensitivity:g}, {releases} release(s)"
+    table = numbers_table("certificate", "parameter", "sigma", title=title)
     for certificate, symbol, sigma in (
         ("Gaussian DP, real-valued noise", "mu", "sigma"),
         ("zero-concentrated DP, discrete noise", "rho", "sigma_discrete"),
@@ -59,11 +58,9 @@ def gaussian(
 
 
 def guarantee(
-    config: Annotated[
-        Path, typer.Argument(help="A policy's configuration: .json, as to_config writes it, or .toml.")
-    ],
+    config: Annotated[Path, Argument(help="A policy's configuration: .json, as to_config has it, or .toml.")],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the guarantee as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the statement of a configured policy, from its public parameters alone."""
     for room in _ROOMS_OF_POLICIES:

@@ -1,18 +1,18 @@
 """`dpbandits run`: the main job. A private policy decides about a table of people, in the open."""
 
-import json
 import shlex
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.panel import Panel
 from rich.table import Table
+from typer import Option
 
 from dpbandits._typing import Seed
-from dpbandits.cli.console import console, error_console, progress_bar
+from dpbandits.cli.console import console, error_console, numbers_table, print_json, progress
+from dpbandits.cli.options import AsJson, Jobs
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import BANNER
 from dpbandits.lab.people.report import (
@@ -49,27 +49,22 @@ class PolicyName(StrEnum):
 
 def run(
     data: Annotated[
-        str, typer.Option(help=f"{', '.join(available())}, or a .toml file that describes a table.")
+        str, Option(help=f"{', '.join(available())}, or a .toml file that describes a table.")
     ] = "cps-income",
-    policy: Annotated[PolicyName, typer.Option(help="The private policy.")] = PolicyName.block,
-    epsilon: Annotated[float, typer.Option(help="Privacy loss, above 0.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Probability outside the epsilon bound.")] = 1e-6,
+    policy: Annotated[PolicyName, Option(help="The private policy.")] = PolicyName.block,
+    epsilon: Annotated[float, Option(help="Privacy loss, above 0.")] = 1.0,
+    delta: Annotated[float, Option(help="Probability outside the epsilon bound.")] = 1e-6,
     horizon: Annotated[
-        int | None,
-        typer.Option(help=f"People decided about; default {DEFAULT_HORIZON:,} or the whole table."),
+        int | None, Option(help=f"People decided about; default {DEFAULT_HORIZON:,} or the whole table.")
     ] = None,
-    reps: Annotated[int, typer.Option(help="Repetitions, each on another order of the people.")] = 3,
-    seed: Annotated[int, typer.Option(help="First seed; below 1,000,000 only for tuning.")] = 1_000_000,
-    noise: Annotated[
-        Noise, typer.Option(help="secure keeps the promise, simulated is repeatable.")
-    ] = Noise.secure,
-    attack_trials: Annotated[int, typer.Option(help="Guesses of the membership attack.")] = 500,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
-    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
+    reps: Annotated[int, Option(help="Repetitions, each on another order of the people.")] = 3,
+    seed: Annotated[int, Option(help="First seed; below 1,000,000 only for tuning.")] = 1_000_000,
+    noise: Annotated[Noise, Option(help="secure keeps the promise, simulated is repeatable.")] = Noise.secure,
+    attack_trials: Annotated[int, Option(help="Guesses of the membership attack.")] = 500,
+    jobs: Jobs = -1,
+    out: Annotated[Path, Option(help="Folder of the report.")] = Path("report"),
     *,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the numbers as JSON and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Decide privately about a table of people; show what it costs, attack it, and write a report."""
     loader, note = _loader(data, horizon)
@@ -83,18 +78,12 @@ def run(
         jobs=jobs,
         attack_trials=attack_trials,
     )
-    with progress_bar() as bar:
-        task = bar.add_task("starting", total=study.steps)
-
-        def advance(what: str) -> None:
-            bar.update(task, description=what)
-            bar.advance(task)
-
-        result = study.run(advance)
+    with progress("starting", total=study.steps) as moved:
+        result = study.run(lambda what: moved(advance=1, description=what))
     command = _command(data, policy, result, seed, noise)
     page = write_report(result, out, command=command)
     if as_json:
-        typer.echo(json.dumps(to_json(result), indent=2, allow_nan=False))
+        print_json(to_json(result))
         return
     if note:
         error_console().print(f"[yellow]{note}[/]")
@@ -140,9 +129,8 @@ def _print_screen(result: TableStudyResult, page: Path, data: str) -> None:
     out.print(f"[bold]{headline(result)}[/]\n")
 
     runs = f"{result.reps} run(s), mean ± standard error"
-    costs = Table("policy", title=f"{result.table}: {result.horizon:,} people, {runs}")
-    for name in ("reward", "uplift", "share kept"):
-        costs.add_column(name, justify="right")
+    title = f"{result.table}: {result.horizon:,} people, {runs}"
+    costs = numbers_table("policy", "reward", "uplift", "share kept", title=title)
     for name, reward, share in table_rows(result):
         uplift = "" if share is None else str(share.uplift)
         style = "bold" if name.startswith("private") else ""
@@ -155,9 +143,8 @@ def _print_screen(result: TableStudyResult, page: Path, data: str) -> None:
     sweep.add_row(*(share_text(share) for share in result.private_shares.values()))
     out.print(sweep)
 
-    attacks = Table("policy", title="A live attack: one person's reward, guessed from what was learned")
-    for name in ("right guesses", "bound by the guarantee"):
-        attacks.add_column(name, justify="right")
+    title = "A live attack: one person's reward, guessed from what was learned"
+    attacks = numbers_table("policy", "right guesses", "bound by the guarantee", title=title)
     for name, attack in result.attacks.items():
         guesses = f"{100 * attack.success:.1f}% ± {100 * attack.standard_error:.1f}"
         attacks.add_row(name, guesses, f"{percent_up(attack.bound):.1f}%")
