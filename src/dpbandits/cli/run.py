@@ -15,14 +15,7 @@ from dpbandits.cli.console import console, error_console, numbers_table, print_j
 from dpbandits.cli.options import AsJson, Jobs
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import BANNER
-from dpbandits.lab.people.report import (
-    headline,
-    percent_up,
-    share_text,
-    table_rows,
-    to_json,
-    write_report,
-)
+from dpbandits.lab.people.report import headline, percent_up, share_text, table_rows, to_json, write_report
 from dpbandits.lab.people.study import TableStudy, TableStudyResult
 from dpbandits.lab.worlds import TableBandit, available, load, table_from_toml
 

@@ -31,14 +31,7 @@ from dpbandits.errors import (
 if TYPE_CHECKING:
     from dpbandits.outsourced.curator.curator import Curator
 
-__all__ = [
-    "PipeAnswers",
-    "StreamAnswers",
-    "finite_number",
-    "json_line",
-    "request_lines",
-    "serve",
-]
+__all__ = ["PipeAnswers", "StreamAnswers", "finite_number", "json_line", "request_lines", "serve"]
 
 _LONGEST_LINE = 1 << 16
 """Characters of a line; ours have some hundred."""

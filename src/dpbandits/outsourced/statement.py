@@ -6,13 +6,7 @@ from dpbandits.outsourced.scaling import RADIUS
 from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, PureDP, rounded_up
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
-from dpbandits.privacy.rows import (
-    AnswerLaplace,
-    CellResponse,
-    GaussianRows,
-    L2Laplace,
-    RowMechanism,
-)
+from dpbandits.privacy.rows import AnswerLaplace, CellResponse, GaussianRows, L2Laplace, RowMechanism
 from dpbandits.privacy.sentences import (
     LEDGER_CHECKS_COPIES,
     check_noise_status,
@@ -142,9 +136,7 @@ def rows_guarantee(
 
 
 def _kept(*, status: Status, witnessed: bool, budgeted: bool, durable: bool) -> list[str]:
-    texts = [
-        "Rows are scaled by the declared public bounds only, and rows outside are refused or clipped.",
-    ]
+    texts = ["Rows are scaled by the declared public bounds only, and rows outside are refused or clipped."]
     if durable:
         texts += [
             "Noise is drawn once, is durable before the release leaves, and publishing again gives the same "
@@ -154,7 +146,7 @@ def _kept(*, status: Status, witnessed: bool, budgeted: bool, durable: bool) -> 
     else:
         texts += [
             "While the curator's process lives: noise is drawn once, publishing again gives the same "
-            "release, and each row is answered at most once.",
+            "release, and each row is answered at most once."
         ]
     texts.append("A curator is not copied, pickled, used behind a fork or by two threads at once.")
     if status == "enforced":

@@ -29,13 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import (
-    AlreadyTold,
-    HorizonExceeded,
-    InvalidParameter,
-    ProtocolError,
-    UnknownDecision,
-)
+from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidParameter, ProtocolError, UnknownDecision
 from dpbandits.outsourced.curator.answer_log import AnswerLog
 from dpbandits.outsourced.curator.directory import KIND, VERSION, SecretDirectory
 from dpbandits.outsourced.curator.objective import Command, Objective, evaluated
@@ -185,10 +179,7 @@ class Curator(Held):
 
     @classmethod
     def open(
-        cls,
-        secret: str | os.PathLike[str] | SecretDirectory,
-        *,
-        objective: Objective | Command | None = None,
+        cls, secret: str | os.PathLike[str] | SecretDirectory, *, objective: Objective | Command | None = None
     ) -> "Curator":
         """Go on from a secret directory, without the table.
 
@@ -411,9 +402,7 @@ class Curator(Held):
         if self._secret is not None:
             self._log = AnswerLog.open(self._secret.answers, self.release_id, ledger=self._secret.ledger)
         self._published = PublishedRows.described(
-            self._public,
-            release_id=self.release_id,
-            inputs=np.asarray(arrays["inputs"], dtype=np.float64),
+            self._public, release_id=self.release_id, inputs=np.asarray(arrays["inputs"], dtype=np.float64)
         )
         self._raw = None
 

@@ -26,13 +26,7 @@ import numpy as np
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.errors import (
-    BrokenMechanism,
-    HorizonExceeded,
-    InvalidData,
-    InvalidParameter,
-    UnknownDecision,
-)
+from dpbandits.errors import BrokenMechanism, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
 from dpbandits.models.gaussian_process import PoolGP
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.policy.coins import PublicCoins
