@@ -19,9 +19,8 @@ from dpbandits.errors import (
 )
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.outsourced import AnswerLaplace, Curator, MechanismChoice, Modeler, PublishedRows
-from dpbandits.outsourced.modeler.box import GRID, BoxAverages
 from dpbandits.outsourced.modeler.fitting import fit
-from dpbandits.outsourced.modeler.posterior import RowPosterior, choose_posterior
+from dpbandits.outsourced.modeler.posterior import GRID, BoxAverages, RowPosterior, choose_posterior
 from dpbandits.privacy.rows import CellLaw, GaussianLaw, L2LaplaceLaw
 
 HALF = 25 / math.sqrt(2)

@@ -33,8 +33,14 @@ __all__ = ["app"]
 app = typer.Typer(help="Local privacy: people decide on their own device.", no_args_is_help=True)
 
 
-Learner = StrEnum("Learner", ["smooth", "tree", "eliminate", "ma2025"])
-"""Learners of the server."""
+class Learner(StrEnum):
+    """Learners of the server."""
+
+    smooth = "smooth"
+    tree = "tree"
+    eliminate = "eliminate"
+    ma2025 = "ma2025"
+
 
 Mechanism = StrEnum("Mechanism", ["auto", "signed", "laplace", "oue", "hadamard", "krr"])
 """Reports of the device."""

@@ -1,6 +1,7 @@
 """The statement a curator makes about a release, part by part."""
 
 import math
+from collections.abc import Iterator
 
 from dpbandits.outsourced.scaling import RADIUS
 from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, PureDP, rounded_up
@@ -38,9 +39,8 @@ _THEOREMS = {
 
 
 def rows_guarantee(
-    *,
-    definition: RowDP,
     mechanism: RowMechanism,
+    *,
     rows: int,
     status: Status,
     answers: AnswerLaplace | None,
@@ -53,8 +53,7 @@ def rows_guarantee(
     """The guarantee of a release and of the answers that follow it.
 
     Args:
-        definition: what was asked for, for the released inputs.
-        mechanism: what keeps it.
+        mechanism: what keeps the promise for the released inputs.
         rows: rows of the table.
         status: of the noise source.
         answers: the noise on answers, or None where they are public.
@@ -65,6 +64,8 @@ def rows_guarantee(
         evaluated: whether answers come from a function or a program, which may fail, and not from a column.
     """
     check_noise_status(status)
+    definition = mechanism.definition
+    place = {"witnessed": witnessed, "budgeted": budgeted, "durable": durable}
     records = [
         MechanismRecord(
             name="positions of all rows, each on its own",
@@ -109,15 +110,8 @@ def rows_guarantee(
         ),
         mechanisms=tuple(records),
         assumptions=(
-            *kept(*_kept(status=status, witnessed=witnessed, budgeted=budgeted, durable=durable)),
-            *trusted(
-                *_trusted(
-                    witnessed=witnessed,
-                    budgeted=budgeted,
-                    durable=durable,
-                    failing=evaluated and answers is not None,
-                )
-            ),
+            *kept(*_kept(enforced=status == "enforced", **place)),
+            *trusted(*_trusted(failing=evaluated and answers is not None, **place)),
         ),
         theorem=reason(_THEOREMS[mechanism.name], mechanism.certificate),
         status=status,
@@ -135,65 +129,65 @@ def rows_guarantee(
     )
 
 
-def _kept(*, status: Status, witnessed: bool, budgeted: bool, durable: bool) -> list[str]:
-    texts = ["Rows are scaled by the declared public bounds only, and rows outside are refused or clipped."]
+def _kept(*, enforced: bool, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
+    yield "Rows are scaled by the declared public bounds only, and rows outside are refused or clipped."
     if durable:
-        texts += [
+        yield (
             "Noise is drawn once, is durable before the release leaves, and publishing again gives the same "
-            "release.",
-            "Each row is answered at most once, and an answer is durable before it is given.",
-        ]
+            "release."
+        )
+        yield "Each row is answered at most once, and an answer is durable before it is given."
     else:
-        texts += [
+        yield (
             "While the curator's process lives: noise is drawn once, publishing again gives the same "
             "release, and each row is answered at most once."
-        ]
-    texts.append("A curator is not copied, pickled, used behind a fork or by two threads at once.")
-    if status == "enforced":
-        texts += [
-            "Rows are shuffled by random numbers of the operating system before they get their numbers.",
-            "The noise is drawn from exactly the stated law, on integers, from secure random numbers.",
-        ]
+        )
+    yield "A curator is not copied, pickled, used behind a fork or by two threads at once."
+    if enforced:
+        yield "Rows are shuffled by random numbers of the operating system before they get their numbers."
+        yield "The noise is drawn from exactly the stated law, on integers, from secure random numbers."
     if witnessed:
-        texts.append(
+        yield (
             "Only one copy of the curator's directory goes on: the ledger refuses a second one, a restored "
             "backup and a shortened log of answers before anything is evaluated, and the directory opens "
             "with the ledger only."
         )
     if budgeted:
-        texts.append("Another release of the same population is refused when its ledger account is empty.")
-    return texts
+        yield "Another release of the same population is refused when its ledger account is empty."
 
 
-def _trusted(*, witnessed: bool, budgeted: bool, durable: bool, failing: bool) -> list[str]:
-    texts = [
+def _trusted(*, failing: bool, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
+    yield (
         "Bounds, columns, mechanism, distance and every other parameter were chosen without looking at the "
-        "table.",
+        "table."
+    )
+    yield (
         "That there is a release at all says nothing private: a table with rows outside of the bounds, "
-        "missing values, constant columns or duplicate ids is refused.",
+        "missing values, constant columns or duplicate ids is refused."
+    )
+    yield (
         "One person has one row. A person with k rows, or whose relatives' rows say the same, loses k times "
-        "as much.",
-        "The curator's directory and process are out of the attacker's reach, and so are response times.",
-    ]
+        "as much."
+    )
+    yield "The curator's directory and process are out of the attacker's reach, and so are response times."
     if failing:
-        texts.append(
+        yield (
             "An answer depends on its own row alone, and whether there is one (the objective may fail or "
             "give no number, and the modeler is told that no answer was given) does not depend on private "
             "data."
         )
     if not budgeted:
-        texts.append("The table is released once (name a ledger account to have further releases paid for).")
+        yield "The table is released once (name a ledger account to have further releases paid for)."
     if not durable:
-        texts.append(
+        yield (
             "The curator is made once: it has no secret directory, and made again it would draw and answer "
             "anew."
         )
     elif not witnessed:
-        texts.append(
+        yield (
             "Only one copy of the curator's directory goes on, and nobody shortens its log of answers"
             + LEDGER_CHECKS_COPIES
         )
-    return texts
 
 
 def _loss(mechanism: RowMechanism) -> str:

@@ -145,8 +145,7 @@ class Curator(Held):
         account = None if secret is None else secret.account
         witnessed = secret is not None and secret.ledger is not None
         guarantee = rows_guarantee(
-            definition=privacy,
-            mechanism=chosen,
+            chosen,
             rows=n,
             status=noise.status,
             answers=answers,

@@ -66,7 +66,7 @@ def fit(
     columns = [np.array([j]) for j in range(dim)] if per_column and dim > 1 else [np.arange(dim)]
     spread = max(float(answers.std()), 1e-12 * max(1.0, float(np.abs(answers).max())))
     floor = (known_noise_sd / spread) ** 2
-    best: tuple[float, FloatArray, float, float, float] | None = None
+    best = (-math.inf, lengths, 0.0, 0.0, 0.0)
     for _ in range(_SWEEPS if len(columns) > 1 else 1):
         for group in columns:
             for candidate in LENGTHSCALES:
@@ -75,16 +75,12 @@ def fit(
                 scored = _score(inputs, answers, law, trial * half_width, floor)
                 distances = (np.log(trial / _PRIOR_LENGTHSCALE) / _PRIOR_SPREAD) ** 2
                 total = scored[0] - 0.5 * float(distances.sum() if per_column else distances[0])
-                if best is None or total > best[0] + 1e-9:
+                if total > best[0] + 1e-9:
                     best = (total, trial, *scored[1:])
-            if best is not None:
-                lengths = best[1].copy()
-    if best is None:
-        raise ValueError("no candidate")  # LENGTHSCALES is not empty
+            lengths = best[1]
     total, lengths, unexplained, variance, mean = best
-    scale = tuple(float(x) for x in lengths * half_width)
     return Hyperparameters(
-        kernel=variance * SquaredExponential(lengthscale=scale),
+        kernel=variance * SquaredExponential(lengthscale=tuple((lengths * half_width).tolist())),
         mean=mean,
         noise_sd=max(math.sqrt(unexplained * variance), known_noise_sd),
         log_likelihood=total,
@@ -95,11 +91,8 @@ def _score(
     inputs: FloatArray, answers: FloatArray, law: NoiseLaw, lengths: FloatArray, floor: float
 ) -> tuple[float, float, float, float]:
     """Best profiled log likelihood over the unexplained share: (value, share, variance, mean)."""
-    smooth, nugget = expected_kernel(
-        SquaredExponential(lengthscale=tuple(float(x) for x in lengths)),
-        *law.difference_mixture(),
-        dim=inputs.shape[1],
-    )
+    kernel = SquaredExponential(lengthscale=tuple(lengths.tolist()))
+    smooth, nugget = expected_kernel(kernel, *law.difference_mixture(), dim=inputs.shape[1])
     correlation = smooth(inputs)
     correlation[np.diag_indices(len(inputs))] += nugget
     values, vectors = np.linalg.eigh(correlation)

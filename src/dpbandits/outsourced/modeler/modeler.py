@@ -52,7 +52,7 @@ class Modeler(Configured):
     """Optimise over published rows by ask and tell.
 
     Args:
-        published: `PublishedRows`, or the directory of one.
+        published: the rows; `PublishedRows.load` reads a directory.
         kernel: covariance of the objective in public coordinates (see `PublishedRows.transform`); None fits a
             squared-exponential kernel by marginal likelihood to the answers.
         horizon: how many rows will be asked for at most.
@@ -87,7 +87,7 @@ class Modeler(Configured):
 
     def __init__(
         self,
-        published: PublishedRows | str,
+        published: PublishedRows,
         *,
         kernel: Kernel | None = None,
         horizon: int = 50,
@@ -99,16 +99,15 @@ class Modeler(Configured):
         per_column: bool = False,
         seed: Seed = 0,
     ) -> None:
-        self.published = published if isinstance(published, PublishedRows) else PublishedRows.load(published)
-        n = self.published.n
+        if not isinstance(published, PublishedRows):
+            raise InvalidParameter("published is no PublishedRows: read a directory with PublishedRows.load")
+        n, cap = published.n, published.cap
         if _checks.integer(horizon, name="horizon") > n:
             raise InvalidParameter(
                 f"horizon is {horizon}, expected an integer from 1 to the {n} rows of the release"
             )
-        if self.published.cap is not None and horizon > self.published.cap:
-            raise InvalidParameter(
-                f"horizon is {horizon}, the release's curator answers {self.published.cap} rows at most"
-            )
+        if cap is not None and horizon > cap:
+            raise InvalidParameter(f"horizon is {horizon}, the release's curator answers {cap} rows at most")
         self.exploration = _checks.number(exploration, name="exploration", exclusive=False)
         self.mean = _checks.number(mean, name="mean", minimum=-1e100)
         if noise_sd is not None:
@@ -119,12 +118,10 @@ class Modeler(Configured):
             raise InvalidParameter(
                 "mean and noise_sd belong to a known kernel: pass it too, or leave both out"
             )
-        if posterior == "box" and self.published.projected:
+        if posterior == "box" and published.projected:
             raise InvalidParameter("posterior='box' needs positions in the cube, these are projections")
-        self.kernel = kernel
-        self.horizon = horizon
-        self.maximise = bool(maximise)
-        self.per_column = bool(per_column)
+        self.published, self.kernel, self.horizon = published, kernel, horizon
+        self.maximise, self.per_column = bool(maximise), bool(per_column)
         self.noise_sd, self.posterior = noise_sd, posterior
         self._coins = PublicCoins(seed)
         self._sign = 1.0 if maximise else -1.0
@@ -136,7 +133,7 @@ class Modeler(Configured):
         self._posterior: RowPosterior | None = None
         if kernel is not None:
             scatter = max(noise_sd or 0.0, _KNOWN_NOISE * math.sqrt(kernel.max_variance))
-            self._start(kernel, self._sign * self.mean, math.hypot(scatter, self.published.answer_noise_sd))
+            self._start(kernel, self._sign * self.mean, math.hypot(scatter, published.answer_noise_sd))
 
     # -- ask and tell ------------------------------------------------------------------------------
 
@@ -161,15 +158,13 @@ class Modeler(Configured):
         posterior = self._posterior
         if posterior is not None and self.pending:
             posterior = posterior.imagine(self.pending)
-        rows: list[int] = []
         for place in range(size):
             row = self._next(posterior, len(self._asked))
             self._asked.append(row)
             self._taken[row] = True
-            rows.append(row)
             if posterior is not None and place + 1 < size:
                 posterior = posterior.imagine([row])
-        return rows
+        return self._asked[-size:]
 
     def tell(self, row: int, answer: float) -> None:
         """The curator's answer for a row that was asked for, in any order.
@@ -296,8 +291,7 @@ class Modeler(Configured):
         """
         modeler = cls.from_config(config, published)
         for position, (row, answer) in enumerate(answers):
-            chosen = modeler.ask()
-            if chosen != row:
+            if modeler.ask() != row:
                 raise InvalidData(
                     f"answer {position} of the log is for another row than this configuration asks for"
                 )
