@@ -15,6 +15,7 @@ import pytest
 
 from dpbandits.errors import BudgetExceeded, CorruptState, DPBanditsError, IncompatibleState, StateError
 from dpbandits.state import SQLiteLedger
+from internals.sqlite_ledger import connected
 
 WORKER = Path(__file__).with_name("worker.py")
 
@@ -66,7 +67,7 @@ def test_the_file_is_private_and_alone(tmp_path):
 
 def test_every_call_is_synchronised_to_disk(tmp_path):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
-    with ledger._connection() as connection:
+    with connected(ledger) as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 

@@ -80,12 +80,8 @@ def noisy_input_model(
     return model, nugget
 
 
-def _libraries() -> tuple[Any, Any, Any]:
+def _libraries() -> list[Any]:
     try:
-        return (
-            importlib.import_module("torch"),
-            importlib.import_module("gpytorch"),
-            importlib.import_module("botorch.models"),
-        )
+        return [importlib.import_module(name) for name in ("torch", "gpytorch", "botorch.models")]
     except ImportError:
         raise MissingExtra("BoTorch models need torch and botorch: pip install torch botorch") from None

@@ -5,7 +5,7 @@ what the curator answers for.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from dpbandits.errors import UnknownDecision
@@ -82,13 +82,9 @@ class RowStudy:
         """
         row = self._modeler.ask()
         point = self._modeler.published.inputs[row]
-        trial = RowTrial(
-            number=len(self._trials),
-            row=row,
-            params={f"z{column}": float(value) for column, value in enumerate(point)},
-        )
-        self._trials.append(trial)
-        return trial
+        params = {f"z{column}": float(value) for column, value in enumerate(point)}
+        self._trials.append(RowTrial(number=len(self._trials), row=row, params=params))
+        return self._trials[-1]
 
     def tell(self, trial: RowTrial | int, value: float) -> RowTrial:
         """The answer of a trial, given as itself or by its number; returns the finished trial.
@@ -101,11 +97,9 @@ class RowStudy:
         number = trial.number if isinstance(trial, RowTrial) else trial
         if not 0 <= number < len(self._trials):
             raise UnknownDecision("the study has no trial of this number")
-        running = self._trials[number]
-        self._modeler.tell(running.row, value)
-        finished = RowTrial(number=number, row=running.row, params=running.params, value=float(value))
-        self._trials[number] = finished
-        return finished
+        self._modeler.tell(self._trials[number].row, value)
+        self._trials[number] = replace(self._trials[number], value=float(value))
+        return self._trials[number]
 
     def optimize(self, func: Callable[[RowTrial], float], n_trials: int) -> None:
         """Ask, evaluate and tell, `n_trials` times."""

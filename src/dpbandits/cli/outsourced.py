@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, TextIO
 
 import typer
 from typer import Argument, Option
@@ -74,9 +74,7 @@ def curate(
     book = opened(ledger, account, budget)
     curator = Curator(
         read_table_file(table, kinds),
-        schema=Schema(
-            **{n: Range(low, high, clip=clip) for n, (low, high) in zip(names, limits, strict=True)}
-        ),
+        schema=Schema(**{n: Range(*ends, clip=clip) for n, ends in zip(names, limits, strict=True)}),
         privacy=RowDP(epsilon=epsilon, delta=delta, distance=distance),
         objective=objective,
         ids=ids,
@@ -161,8 +159,7 @@ def optimise(
         per_column=per_column,
         seed=seed,
     )
-    book = _ChoiceLog(log, modeler.to_config())
-    modeler = book.resume(held, modeler)
+    modeler = _resumed(log, modeler)
     source = (
         StreamAnswers(request_lines(sys.stdin.buffer), sys.stdout, release_id=held.release_id)
         if answers is None
@@ -173,7 +170,7 @@ def optimise(
             row = modeler.ask()
             value = source.ask(row)
             modeler.tell(row, value)
-            book.append(row=row, answer=value)
+            _append(log, row=row, answer=value)
             moved(advance=1)
     best = modeler.recommend()
     result = {"row": best, "answer": dict(modeler.answered)[best], "asked": len(modeler.answered)}
@@ -182,41 +179,36 @@ def optimise(
         plot.write_bytes(_picture(modeler, minimise=minimise))
 
 
-class _ChoiceLog:
-    """The modeler's own log: its configuration, then one answer a line, on disk before the next ask."""
+def _resumed(log: Path | None, fresh: Modeler) -> Modeler:
+    """The modeler where its log stands: its configuration, then one answer a line.
 
-    def __init__(self, path: Path | None, config: dict[str, Any]) -> None:
-        self._path = path
-        self._config = config
+    A torn last line was used for no choice, and is cut off.
+    """
+    if log is None:
+        return fresh
+    config = fresh.to_config()
+    data = log.read_bytes() if log.exists() else b""
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) < len(data):
+        os.truncate(log, len(whole))
+    if not whole:  # died before its first line was whole: nothing was asked yet
+        _append(log, modeler=config)
+        return fresh
+    try:
+        first, *entries = [json.loads(line) for line in whole.decode(errors="replace").splitlines()]
+        earlier = {**first["modeler"], "horizon": 0}
+        pairs = [(int(entry["row"]), float(entry["answer"])) for entry in entries]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise CorruptState("the log of answers is not one that this command wrote") from None
+    if earlier != {**config, "horizon": 0}:
+        raise InvalidParameter("the log was written with other options or for another release: name another")
+    return Modeler.replay(config, fresh.published, pairs)
 
-    def resume(self, rows: PublishedRows, fresh: Modeler) -> Modeler:
-        """The modeler where the log stands; a torn last line was used for no choice, and is cut off."""
-        if self._path is None:
-            return fresh
-        data = self._path.read_bytes() if self._path.exists() else b""
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            os.truncate(self._path, len(whole))
-        if not whole:  # died before its first line was whole: nothing was asked yet
-            self.append(modeler=self._config)
-            return fresh
-        try:
-            first, *entries = [json.loads(line) for line in whole.decode(errors="replace").splitlines()]
-            earlier = {**first["modeler"], "horizon": 0}
-            pairs = [(int(entry["row"]), float(entry["answer"])) for entry in entries]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise CorruptState("the log of answers is not one that this command wrote") from None
-        if earlier != {**self._config, "horizon": 0}:
-            raise InvalidParameter(
-                "the log was written with other options or for another release: name another log"
-            )
-        return Modeler.replay(self._config, rows, pairs)
 
-    def append(self, **entry: object) -> None:
-        """One line more."""
-        if self._path is None:
-            return
-        with self._path.open("a", encoding="utf-8") as stream:
+def _append(log: Path | None, **entry: object) -> None:
+    """One line more, on disk before the next ask."""
+    if log is not None:
+        with log.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(entry) + "\n")
             stream.flush()
             os.fsync(stream.fileno())
@@ -230,9 +222,8 @@ def _answer_noise(epsilon: float | None, bounds: str | None, distance: float | N
     if bounds is None:
         raise InvalidParameter("noised answers need public bounds: --answer-bounds LOW:HIGH")
     low, high = range_in(bounds)
-    return AnswerLaplace(
-        epsilon=epsilon, distance=high - low if distance is None else distance, low=low, high=high
-    )
+    distance = high - low if distance is None else distance
+    return AnswerLaplace(epsilon=epsilon, distance=distance, low=low, high=high)
 
 
 def _picture(modeler: Modeler, *, minimise: bool) -> bytes:

@@ -34,10 +34,8 @@ class Noise(StrEnum):
     simulated = "simulated"
 
 
-class PolicyName(StrEnum):
-    """Private policies that can be run on tables."""
-
-    block = "block"
+PolicyName = StrEnum("PolicyName", ["block"])
+"""Private policies that can be run on tables."""
 
 
 def run(

@@ -37,7 +37,7 @@ from dpbandits.errors import (
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import GaussianLaw, NoiseLaw
 from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
-from dpbandits.state.npy import from_npy
+from dpbandits.state.npy import from_npy, to_npy
 
 __all__ = ["PublishedRows", "check_target"]
 
@@ -84,14 +84,9 @@ class PublishedRows:
         half_width = _checks.number(self.half_width, name="half_width")
         if not (deviation < 1e100 and 1e-100 < half_width < 1e100):
             raise InvalidParameter("half_width and the deviation of answers are beyond any table's scale")
-        if (
-            self.inputs.ndim != 2
-            or self.inputs.shape[1] != self.law.dim
-            or not np.isfinite(self.inputs).all()
-        ):
-            raise InvalidParameter(
-                f"released inputs have shape {self.inputs.shape}, expected finite numbers (n, {self.law.dim})"
-            )
+        shape, dim = self.inputs.shape, self.law.dim
+        if len(shape) != 2 or shape[1] != dim or not np.isfinite(self.inputs).all():
+            raise InvalidParameter(f"released inputs have shape {shape}, expected finite numbers (n, {dim})")
         frozen = np.ascontiguousarray(self.inputs, dtype=np.float64)
         if frozen is self.inputs:
             frozen = frozen.view()
@@ -171,7 +166,6 @@ class PublishedRows:
     def describe(self) -> dict[str, Any]:
         """The content of `release.json` without the hashes."""
         guarantee = json.loads(self.guarantee.to_json())
-        definition = guarantee["definition"]
         return {
             "kind": KIND,
             "schema_version": SCHEMA_VERSION,
@@ -180,7 +174,7 @@ class PublishedRows:
             "relation": self.guarantee.neighbours,
             "epsilon": guarantee["epsilon"],
             "delta": guarantee["delta"],
-            "distance": definition.get("distance"),
+            "distance": guarantee["definition"].get("distance"),
             "distance_unit": (
                 "Euclidean distance after public scaling (see public_transform): the cube's corners are 50 "
                 "apart"
@@ -200,21 +194,17 @@ class PublishedRows:
         """Write the directory: complete or not at all, and nothing when it holds these rows already.
 
         Raises:
-            ProtocolError: the directory exists and holds something else.
+            InvalidParameter: another format.
+            ProtocolError: the directory exists and holds something else, or cannot be made.
             MissingExtra: parquet without pyarrow.
         """
         target = Path(directory)
         if check_target(target, file_format=file_format, release_id=self.release_id):
             return
-        data = _npy(self.inputs) if file_format == "npy" else _parquet(self.inputs)
-        name = f"inputs.{file_format}"
-        body = {
-            **self.describe(),
-            "inputs": {
-                "file": name,
-                "shape": list(self.inputs.shape),
-                "sha256": hashlib.sha256(data).hexdigest(),
-            },
+        data = to_npy(self.inputs) if file_format == "npy" else _parquet(self.inputs)
+        name, digest = f"inputs.{file_format}", hashlib.sha256(data).hexdigest()
+        body = self.describe() | {
+            "inputs": {"file": name, "shape": list(self.inputs.shape), "sha256": digest}
         }
         body["sha256"] = _digest(body)
         temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
@@ -259,23 +249,22 @@ class PublishedRows:
         if body.get("sha256") != _digest({key: value for key, value in body.items() if key != "sha256"}):
             raise CorruptState("release.json does not match its SHA-256: fetch the release again")
         with reading("a release", CorruptState):
-            data = (folder / _plain_name(body["inputs"]["file"])).read_bytes()
+            name = body["inputs"]["file"]
+            if name not in ("inputs.npy", "inputs.parquet"):
+                raise CorruptState("release.json names an unexpected file")
+            data = (folder / name).read_bytes()
             if hashlib.sha256(data).hexdigest() != body["inputs"]["sha256"]:
                 raise CorruptState("the inputs do not match their SHA-256: fetch the release again")
-            inputs = _from_npy(data) if body["inputs"]["file"].endswith(".npy") else _from_parquet(data)
+            inputs = from_npy(data, name="inputs") if name == "inputs.npy" else _from_parquet(data)
             if list(inputs.shape) != body["inputs"]["shape"] or len(inputs) != body["rows"]:
                 raise CorruptState("the inputs do not have the shape that release.json states")
-            return cls.described(body, release_id=str(body["release"]), inputs=inputs)
+            return cls.described(
+                body, release_id=str(body["release"]), inputs=np.asarray(inputs, dtype=np.float64)
+            )
 
 
 def check_target(directory: str | os.PathLike[str], *, file_format: str, release_id: str) -> bool:
-    """Whether the directory holds this release already; an error where it could not be written there.
-
-    Raises:
-        InvalidParameter: another format.
-        ProtocolError: the directory exists and holds something else, or cannot be made.
-        MissingExtra: parquet without pyarrow.
-    """
+    """Whether the directory holds this release already; the errors of `save` where it cannot be written."""
     if file_format not in ("npy", "parquet"):
         raise InvalidParameter(f"format {file_format!r}: expected npy or parquet")
     if file_format == "parquet":
@@ -300,22 +289,6 @@ def check_target(directory: str | os.PathLike[str], *, file_format: str, release
 def _digest(body: Mapping[str, Any]) -> str:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _plain_name(name: object) -> str:
-    if name not in ("inputs.npy", "inputs.parquet"):
-        raise CorruptState("release.json names an unexpected file")
-    return str(name)
-
-
-def _npy(inputs: FloatArray) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, inputs, allow_pickle=False)
-    return stream.getvalue()
-
-
-def _from_npy(data: bytes) -> FloatArray:
-    return np.asarray(from_npy(data, name="inputs"), dtype=np.float64)
 
 
 def _parquet(inputs: FloatArray) -> bytes:

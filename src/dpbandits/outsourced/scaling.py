@@ -74,12 +74,8 @@ class PublicScaling:
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready public description; with the columns' ranges it gives the coordinates back."""
-        return {
-            "type": "cube",
-            "radius": RADIUS,
-            "half_width": self.half_width,
-            "schema": self.schema.to_config(),
-        }
+        scale = {"type": "cube", "radius": RADIUS, "half_width": self.half_width}
+        return scale | {"schema": self.schema.to_config()}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "PublicScaling":
@@ -111,12 +107,7 @@ class TableRows:
     def read(
         cls, table: object, *, scaling: PublicScaling, answers: str | None = None, ids: str | None = None
     ) -> "TableRows":
-        """Read and check a data frame or a mapping of columns.
-
-        Args:
-            table: the data frame or mapping.
-            scaling: of the columns to publish.
-            answers, ids: names of the columns with answers and own ids.
+        """Read and check a data frame or a mapping of columns; `answers` and `ids` name two of them.
 
         Raises:
             InvalidData: see `PublicScaling.to_public`; or answers or ids are missing, or are no finite

@@ -54,10 +54,9 @@ def rows_guarantee(
 
     Args:
         mechanism: what keeps the promise for the released inputs.
-        rows: rows of the table.
+        rows, cap: of the table; answers given at most.
         status: of the noise source.
         answers: the noise on answers, or None where they are public.
-        cap: answers given at most.
         witnessed: whether a ledger refuses a second copy of the curator's state.
         budgeted: whether a ledger account pays for every release of this table.
         durable: whether the curator's state and log are on disk.

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from dpbandits.errors import CorruptState, StateError
 
-__all__ = ["locked", "open_regular", "replace_durably", "sync_directory", "write_durably"]
+__all__ = ["locked", "open_regular", "replace_durably", "sync_directory", "write_durably", "write_through"]
 
 # A directory's fsync is refused with these by file systems that have no such notion.
 _NO_DIRECTORY_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
@@ -27,13 +27,18 @@ def write_durably(path: Path, data: bytes, *, exclusive: bool = False) -> None:
     descriptor = os.open(path, flags | (os.O_EXCL if exclusive else os.O_TRUNC), 0o600)
     try:
         os.fchmod(descriptor, 0o600)  # a file that was there may have been more open
-        remaining = memoryview(data)
-        while remaining:
-            remaining = remaining[os.write(descriptor, remaining) :]
-        os.fsync(descriptor)
+        write_through(descriptor, data)
     finally:
         os.close(descriptor)
     sync_directory(path.parent)
+
+
+def write_through(descriptor: int, data: bytes) -> None:
+    """Write all of it where the descriptor stands, through to disk."""
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
+    os.fsync(descriptor)
 
 
 def replace_durably(source: Path, target: Path) -> None:

@@ -74,30 +74,24 @@ def encode(state: State, key: StateKey | None = None) -> tuple[bytes, str]:
     plain, digest = _encode(state)
     if key is None:
         return plain, digest
-    public = {name: getattr(state, name) for name in _PUBLIC} | {"public": dict(state.public)}
+    public = _public(state)
     body = key.seal(plain, public=_text(public))
-    return _framed(
-        SEALED_VERSION,
-        {**public, "cipher": CIPHER, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()},
-        [body],
-    )
+    sealed = {"cipher": CIPHER, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    return _framed(SEALED_VERSION, public | sealed, [body])
 
 
 def _encode(state: State) -> tuple[bytes, str]:
     payloads = {name: to_npy(state.arrays[name]) for name in sorted(state.arrays)}
-    header = {
-        "kind": state.kind,
-        "version": state.version,
-        "lineage": state.lineage,
-        "position": state.position,
-        "public": dict(state.public),
-        "secret": dict(state.secret),
-        "arrays": [
-            {"name": name, "bytes": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
-            for name, payload in payloads.items()
-        ],
-    }
+    arrays = [
+        {"name": name, "bytes": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
+        for name, payload in payloads.items()
+    ]
+    header = _public(state) | {"secret": dict(state.secret), "arrays": arrays}
     return _framed(FORMAT_VERSION, header, payloads.values())
+
+
+def _public(state: State) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in _PUBLIC} | {"public": dict(state.public)}
 
 
 def _text(header: Mapping[str, Any]) -> bytes:

@@ -89,16 +89,13 @@ class Holder:
             raise InvalidParameter(
                 "ledger, account: pass both or neither: the account pays, and it is the ledger's"
             )
-        self._describe = describe
-        self._what = what
-        self._ledger = ledger
-        self._account = account
+        self._describe, self._what, self._nested = describe, what, nested
+        self._ledger, self._account = ledger, account
         self._store: StateStore | None = None
         self._uncommitted: State | None = None
         self._forked = False
         self.lineage = uuid.uuid4().hex if lineage is None else lineage
         self.position = 0
-        self._nested = nested
         self._lock = threading.RLock()
         self._thread: int | None = None
         self._process = os.getpid()

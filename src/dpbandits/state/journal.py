@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, ProtocolError
-from dpbandits.state.files import open_regular, replace_durably, write_durably
+from dpbandits.state.files import open_regular, replace_durably, write_durably, write_through
 from dpbandits.state.ledger import Ledger, Witness
 
 __all__ = ["Journal", "Record"]
@@ -98,13 +98,17 @@ class Journal:
     def __init__(
         self, path: Path, *, kind: str, subject: str, ledger: Ledger | None = None, lineage: str | None = None
     ) -> None:
-        self._path = path
-        self._kind = kind
+        self._path, self._kind = path, kind
         self._header = _header(kind, subject, witnessed=ledger is not None)
         self._ledger = ledger
         self._lineage = subject if lineage is None else lineage
         self._mark = _first(self._header)
-        self._check_header()
+        try:
+            with open_regular(path) as (file, _):
+                held = file.read(_LONGEST_HEADER)
+        except FileNotFoundError:
+            raise self._shorter() from None
+        _compare(held, self._header, kind)
 
     @classmethod
     def create(
@@ -211,14 +215,6 @@ class Journal:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _check_header(self) -> None:
-        try:
-            with open_regular(self._path) as (file, _):
-                held = file.read(_LONGEST_HEADER)
-        except FileNotFoundError:
-            raise self._shorter() from None
-        _compare(held, self._header, self._kind)
-
     def _check_witness(self, before: _Mark, here: _Mark) -> None:
         """Hold the log against the ledger, which may yet have to witness the last record."""
         if self._ledger is None:
@@ -259,10 +255,7 @@ class Journal:
                 )
             os.lseek(descriptor, self._mark.length, os.SEEK_SET)
             try:
-                remaining = memoryview(data)
-                while remaining:
-                    remaining = remaining[os.write(descriptor, remaining) :]
-                os.fsync(descriptor)
+                write_through(descriptor, data)
             except OSError:
                 os.ftruncate(descriptor, self._mark.length)
                 raise
@@ -302,7 +295,7 @@ def _compare(held: bytes, header: bytes, kind: str) -> None:
     try:
         found = json.loads(held.partition(b"\n")[0])
     except (ValueError, RecursionError):
-        raise CorruptState(f"the log of {kind} does not begin with its header") from None
+        found = None
     if not isinstance(found, dict) or "journal" not in found:
         raise CorruptState(f"the log of {kind} does not begin with its header")
     if found.get("format") != FORMAT:

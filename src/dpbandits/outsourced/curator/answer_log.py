@@ -69,8 +69,7 @@ class AnswerLog:
             self._answers[entry[0]] = entry[1]
         if self._unsound:
             raise CorruptState(
-                "the log of answers holds a record that is no answer, or a second one of a row: restore it "
-                "from a backup"
+                "the log of answers holds a record that is no answer, or a second one: restore a backup of it"
             )
 
     def append(self, row: int, answer: float) -> None:

@@ -48,7 +48,6 @@ from dpbandits.tables import Schema
 
 __all__ = ["Curator", "MechanismChoice"]
 
-
 _Drawn = tuple[Mapping[str, NDArray[Any]], list[str] | None]
 """inputs (n, d) published rows, table_rows (n,) the table's row behind each, column (n,) answers where a
 column has them; and the rows' own ids, or None where these are their places in the table."""
@@ -124,7 +123,7 @@ class Curator(Held):
         if secret is not None and not isinstance(secret, SecretDirectory):
             secret = SecretDirectory(secret)
         noise = SecureNoise() if noise is None else noise
-        column = objective if isinstance(objective, str) else None
+        column, function = (objective, None) if isinstance(objective, str) else (None, objective)
         scaling = PublicScaling(schema)
         rows = TableRows.read(table, scaling=scaling, answers=column, ids=ids)
         n = len(rows.points)
@@ -169,7 +168,6 @@ class Curator(Held):
             "witnessed": witnessed,
             "charge": _charge(privacy, answers),
         }
-        function = None if isinstance(objective, str) else objective
         self._set_up(public, noise=noise, objective=function, secret=secret, raw=(rows, chosen))
         if secret is not None:
             secret.make()
@@ -208,9 +206,8 @@ class Curator(Held):
                     "this secret was made with a ledger, which refuses a second copy of it: open it with "
                     "that ledger"
                 )
-            curator._set_up(
-                public, noise=noise_from_config(public["noise"]), objective=objective, secret=secret
-            )
+            noise = noise_from_config(public["noise"])
+            curator._set_up(public, noise=noise, objective=objective, secret=secret)
             curator._take_up(saved)
         return curator
 
@@ -323,11 +320,8 @@ class Curator(Held):
         secret: SecretDirectory | None,
         raw: tuple[TableRows, RowMechanism] | None = None,
     ) -> None:
-        self._holder = Holder(
-            self._describe,
-            what="curator",
-            nested="an objective cannot ask the curator that is waiting for it",
-        )
+        nested = "an objective cannot ask the curator that is waiting for it"
+        self._holder = Holder(self._describe, what="curator", nested=nested)
         self._public = public
         self._noise = noise
         self._objective = objective

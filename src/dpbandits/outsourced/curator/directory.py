@@ -90,13 +90,9 @@ class SecretDirectory:
 
     def load(self) -> Saved:
         """The last committed state; see `saved_state`."""
+        steps = {1: _older, 2: _older}
         return saved_state(
-            self._state,
-            kind=KIND,
-            version=VERSION,
-            steps={1: _older, 2: _older},
-            ledger=self.ledger,
-            key=self.key,
+            self._state, kind=KIND, version=VERSION, steps=steps, ledger=self.ledger, key=self.key
         )
 
     @property

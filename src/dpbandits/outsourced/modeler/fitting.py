@@ -39,7 +39,6 @@ class Hyperparameters:
     kernel: Kernel
     mean: float
     noise_sd: float
-    log_likelihood: float
 
 
 def fit(
@@ -51,12 +50,10 @@ def fit(
     known_noise_sd: float = 0.0,
     per_column: bool = False,
 ) -> Hyperparameters:
-    """Fit to the (t, d) released rows that were answered with (t,) values, t >= 2.
+    """Fit to the (t, d) released rows that were answered with (t,) values in any unit, t >= 2.
 
     Args:
-        inputs: released rows.
-        answers: their answers, in any unit.
-        law: noise law of the rows.
+        inputs, answers, law: the rows, their answers, their noise law.
         half_width: half the side of the public cube: the unit of the candidates.
         known_noise_sd: noise that the curator adds to answers; on top of what is fitted.
         per_column: one lengthscale a column instead of one for all.
@@ -78,12 +75,11 @@ def fit(
                 if total > best[0] + 1e-9:
                     best = (total, trial, *scored[1:])
             lengths = best[1]
-    total, lengths, unexplained, variance, mean = best
+    _, lengths, unexplained, variance, mean = best
     return Hyperparameters(
         kernel=variance * SquaredExponential(lengthscale=tuple((lengths * half_width).tolist())),
         mean=mean,
         noise_sd=max(math.sqrt(unexplained * variance), known_noise_sd),
-        log_likelihood=total,
     )
 
 

@@ -192,8 +192,7 @@ class BoxAverages:
     it is kept when there is room.
 
     Args:
-        inputs: (n, d) released rows.
-        law: their noise law.
+        inputs, law: (n, d) released rows, and their noise law.
         half_width: the public cube is [-half_width, half_width]^d.
 
     Raises:

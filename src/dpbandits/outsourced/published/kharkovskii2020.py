@@ -64,9 +64,7 @@ def guideline_dimension(*, n: int, distortion: float, failure: float) -> int:
     686
     """
     if not (n >= 2 and 0.0 < distortion < 1.0 and 0.0 < failure < 1.0):
-        raise InvalidParameter(
-            "the guideline needs n >= 2 and distortion and failure strictly between 0 and 1"
-        )
+        raise InvalidParameter("the guideline needs n >= 2, and distortion and failure in (0, 1)")
     return math.ceil(8.0 * math.log(n**2 / failure) / distortion**2)
 
 
@@ -172,8 +170,7 @@ class PublishedModeler:
         capacity: int = 64,
         seed: Seed = 0,
     ) -> None:
-        if acquisition not in ("deviation", "variance"):
-            raise InvalidParameter(f"acquisition is {acquisition!r}, expected 'deviation' or 'variance'")
+        _checks.one_of(acquisition, ("deviation", "variance"), name="acquisition")
         self._process = PoolGP(kernel=kernel, pool=published, noise_sd=noise_sd, capacity=capacity)
         self._taken = np.zeros(len(published), dtype=np.bool_)
         self._by_variance = acquisition == "variance"
