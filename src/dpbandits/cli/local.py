@@ -1,9 +1,9 @@
 """`dpbandits local`: crowds whose people decide on their own device."""
 
 import csv
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -33,16 +33,10 @@ __all__ = ["app"]
 app = typer.Typer(help="Local privacy: people decide on their own device.", no_args_is_help=True)
 
 
-class Learner(StrEnum):
-    """Learners of the server."""
+Learner = Literal["smooth", "tree", "eliminate", "ma2025"]
+"""Learners of the server."""
 
-    smooth = "smooth"
-    tree = "tree"
-    eliminate = "eliminate"
-    ma2025 = "ma2025"
-
-
-Mechanism = StrEnum("Mechanism", ["auto", "signed", "laplace", "oue", "hadamard", "krr"])
+Mechanism = Literal["auto", "signed", "laplace", "oue", "hadamard", "krr"]
 """Reports of the device."""
 
 # `ma2025` and elimination act rarely: a hundred versions lose nothing and take a tenth of the time.
@@ -67,7 +61,7 @@ def simulate_command(
     ] = None,
     mechanism: Annotated[
         Mechanism, Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
-    ] = Mechanism.auto,
+    ] = "auto",
     source: Annotated[
         list[str] | None,
         Option(
@@ -87,40 +81,31 @@ def simulate_command(
     if (dim or one.dim, arms or one.n_arms) != (one.dim, one.n_arms):
         raise InvalidParameter(f"the world {world_name!r} has dim {one.dim} and {one.n_arms} arms")
     sources = [_source(text, one) for text in source or ()]
-    learner = learner or (Learner.tree if sources else Learner.smooth)
-    if sources and learner not in (Learner.tree, Learner.ma2025):
+    learner = learner or ("tree" if sources else "smooth")
+    if sources and learner not in ("tree", "ma2025"):
         raise InvalidParameter("source: only the learners tree and ma2025 learn from sources")
-    published = learner is Learner.ma2025
-    slow = learner not in (Learner.smooth, Learner.tree)
+    published = learner == "ma2025"
+    slow = learner not in ("smooth", "tree")
     spec = Spec(
         domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
         n_arms=one.n_arms,
         privacy=LocalDP(epsilon=epsilon),
-        learner=learner.value,
-        mechanism="paper-laplace" if published else mechanism.value,
+        learner=learner,
+        mechanism="paper-laplace" if published else mechanism,
         arms="user" if published else "server",
         n_users=users,
         reports_per_version=max(100, users // _VERSIONS_OF_SLOW_RULES) if slow else 100,
     )
     snapshots = tuple(int(users * share) for share in (0.02, 0.1, 0.3, 0.95)) if out else ()
+    crowd = partial(simulate_transfer, spec, one, sources=sources, n_users=users, floating=published)
     results: list[SimulationResult] = []
     with progress("crowds", total=reps) as moved:
         for rep in range(reps):
-            results.append(
-                simulate_transfer(
-                    spec,
-                    one,
-                    sources=sources,
-                    n_users=users,
-                    seed=seed + rep,
-                    floating=published,
-                    snapshots=snapshots if rep == 0 else (),
-                )
-            )
+            results.append(crowd(seed=seed + rep, snapshots=snapshots if rep == 0 else ()))
             moved(advance=1)
     regret = Estimate.of([result.average_regret for result in results])
     reward = Estimate.of([result.average_reward for result in results])
-    title = f"{world_name}, epsilon = {epsilon:g}, {learner.value}"
+    title = f"{world_name}, epsilon = {epsilon:g}, {learner}"
     files = [] if out is None else _write(out, spec, results, title=title)
     if as_json:
         values = {
@@ -134,8 +119,8 @@ def simulate_command(
             "arms": spec.n_arms,
             "epsilon": epsilon,
             "world": world_name,
-            "learner": learner.value,
-            "mechanism": "floating-laplace" if published else mechanism.value,
+            "learner": learner,
+            "mechanism": "floating-laplace" if published else mechanism,
             "sources": list(source or ()),
             "seed": seed,
             "status": "simulated",

@@ -1,10 +1,9 @@
 """`dpbandits run`: the main job. A private policy decides about a table of people, in the open."""
 
 import shlex
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from rich.panel import Panel
 from rich.table import Table
@@ -27,14 +26,10 @@ FALLBACK = "synthetic-income"
 DEFAULT_HORIZON = 20_000
 
 
-class Noise(StrEnum):
-    """Where noise comes from."""
+Noise = Literal["secure", "simulated"]
+"""Where noise comes from."""
 
-    secure = "secure"
-    simulated = "simulated"
-
-
-PolicyName = StrEnum("PolicyName", ["block"])
+PolicyName = Literal["block"]
 """Private policies that can be run on tables."""
 
 
@@ -42,7 +37,7 @@ def run(
     data: Annotated[
         str, Option(help=f"{', '.join(available())}, or a .toml file that describes a table.")
     ] = "cps-income",
-    policy: Annotated[PolicyName, Option(help="The private policy.")] = PolicyName.block,
+    policy: Annotated[PolicyName, Option(help="The private policy.")] = "block",
     epsilon: Annotated[float, Option(help="Privacy loss, above 0.")] = 1.0,
     delta: Annotated[float, Option(help="Probability outside the epsilon bound.")] = 1e-6,
     horizon: Annotated[
@@ -50,7 +45,7 @@ def run(
     ] = None,
     reps: Annotated[int, Option(help="Repetitions, each on another order of the people.")] = 3,
     seed: Annotated[int, Option(help="First seed; below 1,000,000 only for tuning.")] = 1_000_000,
-    noise: Annotated[Noise, Option(help="secure keeps the promise, simulated is repeatable.")] = Noise.secure,
+    noise: Annotated[Noise, Option(help="secure keeps the promise, simulated is repeatable.")] = "secure",
     attack_trials: Annotated[int, Option(help="Guesses of the membership attack.")] = 500,
     jobs: Jobs = -1,
     out: Annotated[Path, Option(help="Folder of the report.")] = Path("report"),
@@ -65,7 +60,7 @@ def run(
         delta=delta,
         reps=reps,
         seed=seed,
-        noise=noise.value,
+        noise=noise,
         jobs=jobs,
         attack_trials=attack_trials,
     )
@@ -108,9 +103,9 @@ def _make(make: "partial[TableBandit]", horizon: int, seed: Seed) -> TableBandit
 def _command(data: str, policy: PolicyName, result: TableStudyResult, seed: int, noise: Noise) -> str:
     """The command that repeats this run (bit for bit with simulated noise)."""
     return (
-        f"dpbandits run --data {shlex.quote(data)} --policy {policy.value} --epsilon {result.epsilon!r} "
+        f"dpbandits run --data {shlex.quote(data)} --policy {policy} --epsilon {result.epsilon!r} "
         f"--delta {result.delta!r} --horizon {result.horizon} --reps {result.reps} --seed {seed} "
-        f"--noise {noise.value}"
+        f"--noise {noise}"
     )
 
 
