@@ -40,7 +40,7 @@ def test_the_population_form_is_its_limit():
     exact = ApproximatingSet(CELLS.points, CELLS.weights * 1_000_000)
     estimator = CovarianceEstimator(kernel, exact, rounds, ridge)
     features = EigenFeatures(kernel=kernel, measures=(ACTIONS, CONTEXTS), tolerance=1e-13)
-    population = PopulationEstimator(features, ACTIONS.size, rounds, ridge)
+    population = PopulationEstimator(features, rounds, ridge)
     sums = np.random.default_rng(1).normal(size=CELLS.size)
     by_kernel = estimator.covariance(CELLS.points, CELLS.points) @ sums
     np.testing.assert_allclose(by_kernel, population.estimate(sums).ravel(), atol=1e-6)

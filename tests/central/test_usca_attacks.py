@@ -389,7 +389,7 @@ def test_what_could_never_be_answered_is_refused_before_it_is_charged(change):
 def test_a_context_where_all_actions_are_alike_is_answered_at_random():
     usca = build()
     estimator = usca.calibration.answers.estimator
-    flat = type(estimator)(estimator.features, 7, 3000, estimator.ridge)
+    flat = type(estimator)(estimator.features, 3000, estimator.ridge)
     flat.__dict__["scaled"] = np.ones((42, 3))
     plan = usca_uses.replace(usca.calibration.answers, estimator=flat)
     scores, span = usca.calibration.scores(plan, 0, sums(usca)[0])

@@ -36,8 +36,7 @@ from dpbandits.models.features import Features, mercer_or_given
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import BasePolicy, RoundPolicy, best_choice, uniform_choice
-from dpbandits.privacy import definitions
-from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
@@ -202,7 +201,7 @@ class GPBandit(BasePolicy):
         if rounds > LONGEST_HORIZON:
             raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
         if horizon is not None:
-            definitions.warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
+            warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
         tuning = GPTuning() if tuning is None else tuning
         self.open_ended = horizon is None
         self.privacy = privacy

@@ -4,13 +4,7 @@ from dataclasses import replace
 
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.privacy import sentences
-from dpbandits.privacy.certificates import (
-    Certificate,
-    GaussianDP,
-    PureBeside,
-    PureDP,
-    ZeroConcentratedDP,
-)
+from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside, PureDP, ZeroConcentratedDP
 from dpbandits.privacy.definitions import JointDP, counted
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Status
 from dpbandits.privacy.prefix_sums import BlockRelease, TreeRelease

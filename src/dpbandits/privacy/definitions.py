@@ -49,12 +49,13 @@ class LargeDelta(DPBanditsWarning):
     """delta is so large that publishing a few users' raw data would be allowed by it."""
 
 
-def warn_if_delta_large(delta: float, n_users: int) -> None:
+def warn_if_delta_large(delta: float, n_users: int, *, stacklevel: int = 3) -> None:
     """Warn when delta >= 1/n: a mechanism that publishes one random user's data would then qualify.
 
     Args:
         delta: the delta of a definition.
         n_users: how many users (or rounds, where every user has one) the promise covers.
+        stacklevel: of the warning, this function included; by default the caller's caller is at fault.
 
     Example:
         >>> warn_if_delta_large(1e-6, 10_000)
@@ -64,7 +65,7 @@ def warn_if_delta_large(delta: float, n_users: int) -> None:
             f"delta = {delta:g} is at least 1/{n_users}, one over the number of users or rounds: it allows "
             "a mechanism that publishes somebody's raw data; use it only to compare with papers",
             LargeDelta,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 

@@ -1,6 +1,7 @@
 r"""What explore-then-commit fixes before any data: how its promise is divided, ridges, caps, noise scales.
 
-`calibrate` gives all of it as one value, a `Calibration`; phases call `calibrated_release` for each.
+`calibrate` checks the promise, warns where it is hardly worth the data, and gives all of it as one value, a
+`Calibration`; phases call `calibrated_release` for each.
 
 **Caps.** Every reward is clipped to +-Y(w) at ingestion, w its cell, Y public. What one reward can do to an
 answer or a release is its cap times the influence of its cell; a few cells (corners, where data is
@@ -27,7 +28,8 @@ from fractions import Fraction
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import (
     NOISE_VARIANCE,
     Plan,
@@ -45,7 +47,7 @@ from dpbandits.central.explore_then_commit.sums import (
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
+from dpbandits.privacy.definitions import DPBanditsWarning, JointDP, warn_if_delta_large
 from dpbandits.privacy.noise import NoiseSource
 
 __all__ = [
@@ -154,12 +156,8 @@ class Budget:
             raise InvalidParameter("publish_epsilon: expected a number from 0 to the epsilon that is left")
         rest = left - kept
         if answer is None:
-            # what rounding left over is not worth an answer
-            return (
-                cls(_at_most(kept), _at_most(rest), 1)
-                if rest > left * _CRUMB
-                else cls(_at_most(kept), 0.0, 0)
-            )
+            one = rest > left * _CRUMB  # what rounding left over is not worth an answer
+            return cls(_at_most(kept), _at_most(rest) if one else 0.0, int(one))
         each = _checks.number(answer, name="answer_epsilon")
         count = int(Fraction(rest) / Fraction(Decimal(repr(each))))
         if count < 1:
@@ -180,15 +178,17 @@ class Calibration:
     """Everything that is fixed before data.
 
     Attributes:
-        privacy: the total promise.
-        budget: how it is divided.
+        budget: how the promise is divided.
+        rounds_per_user: rows of one user that it covers.
+        bound: of centred rewards, in reward units.
         answers: ridge and caps of answers, or None.
         release: the mechanism that publishes the function, or None.
         caps: (k, n) integer caps of the uses in this order.
     """
 
-    privacy: JointDP
     budget: Budget
+    rounds_per_user: int
+    bound: float
     answers: Plan | None
     release: FunctionRelease | None
     caps: IntArray
@@ -214,7 +214,7 @@ class Calibration:
         centred = influence - 0.5 * (influence.max(axis=0) + influence.min(axis=0))
         weights, _ = integer_weights(centred)
         spread = (weights.max(axis=0) - weights.min(axis=0)).astype(np.int64)
-        span = 2 * self.privacy.rounds_per_user * int((self.caps[0] * spread).max())
+        span = 2 * self.rounds_per_user * int((self.caps[0] * spread).max())
         return exact_products(weights, sums), max(1, span)  # 0 where the kernel tells no action apart here
 
     def with_caps(self, caps: IntArray) -> "Calibration":
@@ -228,12 +228,8 @@ class Calibration:
         """
         if np.array_equal(caps, self.caps):
             return self
-        limit = int(1.0 / REWARD_UNIT)
-        if (
-            caps.shape != self.caps.shape
-            or caps.dtype != np.int64
-            or not ((caps >= 0) & (caps <= limit)).all()
-        ):
+        known = caps.shape == self.caps.shape and caps.dtype == np.int64
+        if not known or not ((caps >= 0) & (caps <= int(1.0 / REWARD_UNIT))).all():
             raise CorruptState("the saved caps contradict the saved configuration")
         answers, release = self.answers, self.release
         if answers is not None:
@@ -242,27 +238,12 @@ class Calibration:
             release = replace(release, plan=replace(release.plan, caps=caps[-1] * REWARD_UNIT))
         return replace(self, answers=answers, release=release, caps=caps.copy())
 
-    def expected_errors(self, bound: float) -> dict[str, ExpectedError]:
+    def expected_errors(self) -> dict[str, ExpectedError]:
         """Expected loss of each use, in reward units; no data is used."""
-        found = {}
-        for use, plan in self.plans.items():
-            error = expected_error(plan, release=use == "publish")
-            found[use] = ExpectedError(
-                bound * error.error, bound * error.random, bound * error.standard_error
-            )
-        return found
-
-    def warn_of_nothing_to_learn(self, bound: float, *, rounds: int, stacklevel: int) -> None:
-        """NothingToLearn for every use whose expected error is close to a random action's."""
-        for use, expected in self.expected_errors(bound).items():
-            if expected.share > NOTHING_TO_LEARN:
-                warnings.warn(
-                    f"{use}: with {rounds} rows at this epsilon the expected error is "
-                    f"{expected.error:.3g}, a random action's is {expected.random:.3g} (for functions as the "
-                    "kernel expects them): more rows or a larger epsilon are needed before data is touched",
-                    NothingToLearn,
-                    stacklevel=stacklevel + 1,
-                )
+        return {
+            use: expected_error(plan, release=use == "publish", bound=self.bound)
+            for use, plan in self.plans.items()
+        }
 
     def diagnostics(self) -> dict[str, float]:
         """Public numbers of the plans."""
@@ -282,30 +263,45 @@ def calibrate(
     privacy: JointDP,
     horizon: int,
     noise: NoiseSource,
-    budget: Budget,
     *,
-    ridge: float | None = None,
-    publish_ridge: float | None = None,
+    contexts: ContextLaw,
+    bound: float,
+    publish_epsilon: float | None,
+    answer_epsilon: float | None,
+    ridge: float | None,
+    publish_ridge: float | None,
 ) -> Calibration:
-    """Ridges, caps and noise of all uses, by the rule.
+    """Check a promise, divide it, and fix ridges, caps and noise of all uses by the rule.
 
     Args:
         features: over (actions, contexts).
         privacy: the total promise.
         horizon: rows, T.
         noise: where noise comes from.
-        budget: how the promise is divided.
-        ridge, publish_ridge: tau of answers and of the release, instead of the rule's choice.
+        contexts: their law, which may have spent epsilon.
+        bound: of centred rewards, in reward units.
+        publish_epsilon, answer_epsilon, ridge, publish_ridge: see `ExploreThenCommit`, `ExploreTuning`.
 
     Raises:
-        InvalidParameter: the kernel tells no action from another; noise that leaves the lattice.
+        InvalidParameter: parts that do not fit the promise; a histogram of fewer rows a user; a kernel that
+            tells no action from another; noise that leaves the lattice.
+
+    Warns:
+        LargeDelta, NothingToLearn: at whoever built what is calibrated.
     """
-    n_actions = features.measures[0].size
-    answers: Plan | None = None
-    release: FunctionRelease | None = None
-    caps = []
+    users = -(-horizon // privacy.rounds_per_user)
+    warn_if_delta_large(privacy.delta, users, stacklevel=4)
+    if contexts.epsilon > 0.0 and contexts.rounds_per_user < privacy.rounds_per_user:
+        raise InvalidParameter(
+            f"contexts: the histogram covers {contexts.rounds_per_user} row(s) a user, the promise "
+            f"{privacy.rounds_per_user}: count it with rounds_per_user={privacy.rounds_per_user}"
+        )
+    budget = Budget.divided(
+        privacy, histogram=contexts.epsilon, publish=publish_epsilon, answer=answer_epsilon
+    )
+    answers, release, caps = None, None, []
     if budget.answers:
-        by_action = features.psi.reshape(n_actions, -1)
+        by_action = features.psi.reshape(features.measures[0].size, -1)
         if np.array_equal(by_action, np.broadcast_to(by_action[:1], by_action.shape)):
             raise InvalidParameter(
                 "the kernel tells no action from another, so there is nothing to answer: let it look at "
@@ -313,7 +309,6 @@ def calibrate(
             )
         answers = planned_answers(
             features,
-            n_actions=n_actions,
             rounds=horizon,
             rounds_per_user=privacy.rounds_per_user,
             epsilon=budget.answer_epsilon,
@@ -325,7 +320,17 @@ def calibrate(
             features, privacy, horizon, noise, epsilon=budget.publish_epsilon, ridge=publish_ridge
         )
         caps.append(integer_caps(release.plan.caps))
-    return Calibration(privacy, budget, answers, release, np.stack(caps))
+    found = Calibration(budget, privacy.rounds_per_user, bound, answers, release, np.stack(caps))
+    for use, expected in found.expected_errors().items():
+        if expected.share > NOTHING_TO_LEARN:
+            warnings.warn(
+                f"{use}: with {horizon} rows at this epsilon the expected error is "
+                f"{expected.error:.3g}, a random action's is {expected.random:.3g} (for functions as the "
+                "kernel expects them): more rows or a larger epsilon are needed before data is touched",
+                NothingToLearn,
+                stacklevel=3,
+            )
+    return found
 
 
 def calibrated_release(
@@ -343,7 +348,6 @@ def calibrated_release(
     draws = features.n_features * releases
     plan = planned_release(
         features,
-        n_actions=features.measures[0].size,
         rounds=rounds,
         rounds_per_user=privacy.rounds_per_user,
         noise_multiplier=noise_multiplier(noise, epsilon, privacy.delta, draws),
@@ -360,35 +364,35 @@ def noise_multiplier(noise: NoiseSource, epsilon: float, delta: float, draws: in
 def planned_answers(
     features: EigenFeatures,
     *,
-    n_actions: int,
     rounds: int,
     epsilon: float,
     rounds_per_user: int = 1,
     ridge: float | None = None,
 ) -> Plan:
     """Ridge and caps for answers at `epsilon` each."""
-    contexts, actions, kappa = _sample_cells(features, n_actions)
+    contexts, actions, kappa = _sample_cells(features)
+
+    def capped(spreads: FloatArray, share: float, weights: FloatArray) -> tuple[FloatArray, float]:
+        """Caps (k, a) at contexts of these weights, and the mean range of answers under them."""
+        caps = _caps(spreads, share)
+        return caps, float(weights @ (2.0 * rounds_per_user * (caps * spreads).max(axis=1)))
 
     def costs(estimator: PopulationEstimator) -> Iterator[float]:
         spreads = estimator.own_ranges(contexts, actions)
         for share in SHARES:
-            caps = _caps(spreads, share)
-            ranges = 2.0 * rounds_per_user * (caps * spreads).max(axis=1)
-            noise = (ANSWER_SPREAD * float(kappa @ ranges) / epsilon) ** 2
+            caps, typical = capped(spreads, share, kappa)
+            noise = (ANSWER_SPREAD * typical / epsilon) ** 2
             yield noise + ANSWER_CLIP_WEIGHT * float(kappa @ clip_loss(caps).mean(axis=1))
 
-    estimator, share = _best(features, n_actions, rounds, ridge, costs)
+    estimator, share = _best(features, rounds, ridge, costs)
     spreads = estimator.own_ranges(np.arange(estimator.n_contexts))  # (C, A)
-    caps = _caps(spreads, share)
-    ranges = 2.0 * rounds_per_user * (caps * spreads).max(axis=1)
-    typical = float(_context_weights(features, n_actions) @ ranges)
+    caps, typical = capped(spreads, share, _context_weights(features))
     return Plan(estimator, np.ascontiguousarray(caps.T).ravel(), share, typical / epsilon)
 
 
 def planned_release(
     features: EigenFeatures,
     *,
-    n_actions: int,
     rounds: int,
     noise_multiplier: float,
     rounds_per_user: int = 1,
@@ -403,27 +407,25 @@ def planned_release(
         for share in SHARES:
             noise_sd = 2.0 * rounds_per_user * share * largest * noise_multiplier
             clip = float(features.weights @ clip_loss(_caps(estimator.deviation, share)))
-            noise = noise_sd**2 * float(estimator.shrinkage.sum())
-            yield noise + RELEASE_CLIP_WEIGHT * clip
+            yield noise_sd**2 * float(estimator.shrinkage.sum()) + RELEASE_CLIP_WEIGHT * clip
 
-    estimator, share = _best(features, n_actions, rounds, ridge, costs)
+    estimator, share = _best(features, rounds, ridge, costs)
     caps = _caps(estimator.deviation, share)
     sensitivity = 2.0 * rounds_per_user * float((caps * estimator.deviation).max())
     return Plan(estimator, caps, share, sensitivity * noise_multiplier)
 
 
-def expected_error(plan: Plan, *, release: bool, seed: Seed = 0) -> ExpectedError:
-    """Mean loss on functions drawn from the prior, in units of the reward bound.
+def expected_error(plan: Plan, *, release: bool, bound: float = 1.0) -> ExpectedError:
+    """Mean loss on functions drawn from the prior by public coins, in the units of `bound`.
 
     Args:
         plan: of answers or of a release.
         release: which of them.
-        seed: public.
+        bound: of centred rewards.
     """
     estimator = plan.estimator
     features, m = estimator.features, estimator.features.n_features
-    n_actions, n_contexts = estimator.n_actions, estimator.n_contexts
-    coins = PublicCoins(seed)
+    coins = PublicCoins(0)
     normals = coins.normal("usca/expected-error", 0, _DRAWS, 2 * m)
     variances = prior_variances(features.eigenvalues)
     truth = np.sqrt(variances) * normals[:, :m]
@@ -435,25 +437,24 @@ def expected_error(plan: Plan, *, release: bool, seed: Seed = 0) -> ExpectedErro
         shrink = estimator.shrinkage
     learned = shrink * (estimator.rounds * truth + np.sqrt(noise) * normals[:, m:])
     means, scores = (
-        (features.psi @ coefficients.T).T.reshape(_DRAWS, n_actions, n_contexts)
+        (features.psi @ coefficients.T).T.reshape(_DRAWS, estimator.n_actions, estimator.n_contexts)
         for coefficients in (truth, learned)
     )
     if not release:
-        uniforms = coins.uniform("usca/expected-choice", 0, _DRAWS, n_actions * n_contexts)
+        uniforms = coins.uniform("usca/expected-choice", 0, _DRAWS, features.n_cells)
         scores = scores - plan.noise_scale * np.log(uniforms).reshape(scores.shape)
     chosen = np.take_along_axis(means, scores.argmax(axis=1)[:, None, :], axis=1)[:, 0]
-    best, kappa = means.max(axis=1), features.weights.reshape(n_actions, n_contexts).sum(axis=0)
+    best, kappa = means.max(axis=1), _context_weights(features)
     losses = (best - chosen) @ kappa
     return ExpectedError(
-        float(losses.mean()),
-        float(((best - means.mean(axis=1)) @ kappa).mean()),
-        float(losses.std(ddof=1) / np.sqrt(_DRAWS)),
+        bound * float(losses.mean()),
+        bound * float(((best - means.mean(axis=1)) @ kappa).mean()),
+        bound * float(losses.std(ddof=1) / np.sqrt(_DRAWS)),
     )
 
 
 def _best(
     features: EigenFeatures,
-    n_actions: int,
     rounds: int,
     ridge: float | None,
     costs: Callable[[PopulationEstimator], Iterable[float]],
@@ -462,7 +463,7 @@ def _best(
     ridges = RIDGES if ridge is None else (_checks.number(ridge, name="ridge"),)
     choices = [
         (_objective(estimator, cost), estimator, share)
-        for estimator in (PopulationEstimator(features, n_actions, rounds, value) for value in ridges)
+        for estimator in (PopulationEstimator(features, rounds, value) for value in ridges)
         for share, cost in zip(SHARES, costs(estimator), strict=True)
     ]
     _, estimator, share = max(choices, key=lambda choice: choice[0])
@@ -483,18 +484,18 @@ def _caps(influence: FloatArray, share: float) -> FloatArray:
     return np.asarray(np.minimum(1.0, share * influence.max() / np.maximum(influence, 1e-300)))
 
 
-def _context_weights(features: EigenFeatures, n_actions: int) -> FloatArray:
+def _context_weights(features: EigenFeatures) -> FloatArray:
     """(C,) law of contexts."""
-    return np.asarray(features.weights.reshape(n_actions, -1).sum(axis=0))
+    return np.asarray(features.weights.reshape(features.measures[0].size, -1).sum(axis=0))
 
 
-def _sample_cells(features: EigenFeatures, n_actions: int) -> tuple[IntArray, IntArray, FloatArray]:
+def _sample_cells(features: EigenFeatures) -> tuple[IntArray, IntArray, FloatArray]:
     """Contexts and actions to look at when ridges are compared, and weights of these contexts.
 
     All of them where they are few. Otherwise contexts at equal steps of their law, and, without weight, the
     one where the largest feature is largest: there influence is largest, which caps are relative to.
     """
-    kappa = _context_weights(features, n_actions)
+    kappa, n_actions = _context_weights(features), features.measures[0].size
     contexts, weights = np.arange(len(kappa)), kappa
     if features.n_cells > _MOST_CELLS:
         steps = (np.arange(_MOST_CONTEXTS) + 0.5) / _MOST_CONTEXTS

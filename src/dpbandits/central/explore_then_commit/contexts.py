@@ -146,14 +146,6 @@ class ContextLaw(Configured):
         measure = cells.with_weights(noisy)
         return cls(measure, "private histogram", loss, source.status, rounds, users is not None)
 
-    def check_covers(self, rounds_per_user: int) -> None:
-        """Refuse a private histogram whose noise covers fewer rows of a user than are promised to be."""
-        if self.epsilon > 0.0 and self.rounds_per_user < rounds_per_user:
-            raise InvalidParameter(
-                f"contexts: the histogram covers {self.rounds_per_user} row(s) a user, the promise "
-                f"{rounds_per_user}: count it with rounds_per_user={rounds_per_user}"
-            )
-
     def describe(self) -> str:
         """Where it comes from, as a sentence for the guarantee."""
         return f"The law of contexts on {self.measure.size} cells is public: {SOURCES[self.source]}."

@@ -61,15 +61,18 @@ class PopulationEstimator:
 
     Args:
         features: eigenfeatures over (actions, contexts): cell = action * n_contexts + context.
-        n_actions: number of actions.
         rounds: T.
         ridge: tau.
     """
 
     features: EigenFeatures
-    n_actions: int
     rounds: int
     ridge: float
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return self.features.measures[0].size
 
     @property
     def n_contexts(self) -> int:

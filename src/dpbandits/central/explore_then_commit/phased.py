@@ -29,7 +29,7 @@ from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
 from dpbandits.central.explore_then_commit.publish import FunctionRelease
 from dpbandits.central.explore_then_commit.rows import check_cells, one_row, reference_of
-from dpbandits.central.explore_then_commit.schedule import PhaseCosts, scheduled
+from dpbandits.central.explore_then_commit.schedule import scheduled
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS, RewardSums, integer_caps
 from dpbandits.central.layouts import FlatLayout
 from dpbandits.central.published_function import PublishedFunction
@@ -40,8 +40,7 @@ from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Decision, DecisionBatch, RoundPolicy
-from dpbandits.privacy import definitions
-from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.state.holder import in_turn
@@ -149,22 +148,23 @@ class PhasedExploreThenCommit(RoundPolicy):
             account=account,
         )
         self.kernel, self.actions, self.privacy = kernel, actions, privacy
-        definitions.warn_if_delta_large(privacy.delta, -(-rounds // privacy.rounds_per_user))
+        warn_if_delta_large(privacy.delta, -(-rounds // privacy.rounds_per_user))
         self.noise = SecureNoise() if noise is None else noise
         tuning = PhasedTuning() if tuning is None else tuning
         self._reference, self._bound = reference_of(tuning.reference, self.reward_range)
         self.features = EigenFeatures(
             kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tuning.tolerance
         )
-        costs = PhaseCosts(
+        self.phases, self.exploration = scheduled(
             self.features,
-            n_actions=actions.size,
+            rounds,
+            tuning.phases,
+            tuning.exploration,
             noise_multiplier=noise_multiplier(
                 self.noise, privacy.epsilon, privacy.delta, self.features.n_features
             ),
             rounds_per_user=privacy.rounds_per_user,
         )
-        self.phases, self.exploration = scheduled(costs, rounds, tuning.phases, tuning.exploration)
         self.tuning = replace(
             tuning, phases=self.phases, exploration=self.exploration, reference=self._reference
         )

@@ -27,12 +27,7 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, IntArray, Seed
-from dpbandits.central.explore_then_commit.calibration import (
-    Budget,
-    ExpectedError,
-    NothingToLearn,
-    calibrate,
-)
+from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn, calibrate
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
 from dpbandits.central.explore_then_commit.rows import RowRules, Shard, check_cells, one_row, reference_of
@@ -46,7 +41,6 @@ from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import KeptPolicy, PublicCoins
-from dpbandits.privacy import definitions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
@@ -181,12 +175,10 @@ class ExploreThenCommit(KeptPolicy):
             raise InvalidParameter(f"horizon: integer sums are exact up to {MOST_ROUNDS} rows, got {rows}")
         self.contexts = ContextLaw.of(contexts)
         check_cells(actions, self.contexts.measure)
-        self.contexts.check_covers(privacy.rounds_per_user)
         self.kernel, self.actions, self.privacy, self.horizon = kernel, actions, privacy, rows
         self.user_ids, self.clip, self.seed = user_ids, clip, seed
         self.reward_range = RewardRange.of(reward_range)
         self.noise = SecureNoise() if noise is None else noise
-        definitions.warn_if_delta_large(privacy.delta, -(-rows // privacy.rounds_per_user))
         tuning = ExploreTuning() if tuning is None else tuning
         centre, widest = reference_of(tuning.reference, self.reward_range)
         bound = widest if tuning.bound is None else _checks.number(tuning.bound, name="bound")
@@ -194,20 +186,21 @@ class ExploreThenCommit(KeptPolicy):
         self.features = EigenFeatures(
             kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tuning.tolerance
         )
-        budget = Budget.divided(
-            privacy, histogram=self.contexts.epsilon, publish=publish_epsilon, answer=answer_epsilon
-        )
-        self.publish_epsilon = budget.publish_epsilon
-        self.answer_epsilon = budget.answer_epsilon if budget.answers else None
         self.calibration = calibrate(
             self.features,
             privacy,
             rows,
             self.noise,
-            budget,
+            contexts=self.contexts,
+            bound=bound,
+            publish_epsilon=publish_epsilon,
+            answer_epsilon=answer_epsilon,
             ridge=tuning.ridge,
             publish_ridge=tuning.publish_ridge,
         )
+        budget = self.calibration.budget
+        self.publish_epsilon = budget.publish_epsilon
+        self.answer_epsilon = budget.answer_epsilon if budget.answers else None
         self._rules = RowRules(
             contexts=self.contexts.measure,
             actions=actions,
@@ -216,7 +209,7 @@ class ExploreThenCommit(KeptPolicy):
             bound=bound,
             clip=clip,
             horizon=rows,
-            rounds_per_user=privacy.rounds_per_user,
+            rounds_per_user=self.calibration.rounds_per_user,
             user_ids=user_ids,
             caps=self.calibration.caps,
         )
@@ -224,7 +217,6 @@ class ExploreThenCommit(KeptPolicy):
         self._shard = Shard(self._rules, lineage=self._holder.lineage)
         self._answered = 0
         self._released: tuple[FloatArray, FloatArray] | None = None  # mean and sd, (A, C) in reward units
-        self.calibration.warn_of_nothing_to_learn(bound, rounds=rows, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"ExploreThenCommit(lineage={self._holder.lineage[:8]!r}, answered={self._answered})"
@@ -249,7 +241,7 @@ class ExploreThenCommit(KeptPolicy):
 
     def expected_error(self) -> dict[str, ExpectedError]:
         """Expected loss against the best action, in reward units, by use; no data is used."""
-        return self.calibration.expected_errors(self._rules.bound)
+        return self.calibration.expected_errors()
 
     @property
     def unsafe_rules(self) -> RowRules:
@@ -351,11 +343,7 @@ class ExploreThenCommit(KeptPolicy):
         self._holder.commit()  # before anything computed from it leaves; a failed commit is repeated
         mean, sd = self._released
         return PublishedFunction(
-            actions=self.actions,
-            contexts=self.contexts.measure,
-            mean=mean,
-            sd=sd,
-            guarantee=self.guarantee,
+            actions=self.actions, contexts=self.contexts.measure, mean=mean, sd=sd, guarantee=self.guarantee
         )
 
     # -- configuration and state ----------------------------------------------------------------------

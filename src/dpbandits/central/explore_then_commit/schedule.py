@@ -1,11 +1,11 @@
-"""When PhasedExploreThenCommit explores: chosen before any data, by what public simulation expects to be
-lost.
+"""When PhasedExploreThenCommit explores: chosen before data, by what public simulation expects to be lost.
 
 Exploring a round costs a random action's loss; not exploring leaves the function less known for all rounds to
 come. For each phase the rate with the least expected sum is taken, given that later phases add nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 
 from dpbandits._reading import reading
@@ -14,7 +14,7 @@ from dpbandits.central.schedule import check_boundaries
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 
-__all__ = ["PhaseCosts", "growing_phases", "scheduled"]
+__all__ = ["growing_phases", "scheduled"]
 
 FIRST_SHARES = (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4)
 """Candidates for the first phase's share of the horizon."""
@@ -46,79 +46,76 @@ def growing_phases(horizon: int, first: int) -> tuple[int, ...]:
     return tuple(ends)
 
 
-class PhaseCosts:
-    """Expected losses by number of explored rounds.
-
-    Args:
-        features, n_actions, rounds_per_user: as in `planned_release`.
-        noise_multiplier: of every phase's release.
-    """
-
-    def __init__(
-        self, features: EigenFeatures, *, n_actions: int, noise_multiplier: float, rounds_per_user: int
-    ) -> None:
-        self._features = features
-        self._n_actions = n_actions
-        self._multiplier = noise_multiplier
-        self._rounds_per_user = rounds_per_user
-        self._known: dict[int, ExpectedError] = {}
-
-    def error(self, rounds: int) -> ExpectedError:
-        """What is still lost a round after exploring for so many rounds, in one release."""
-        if rounds not in self._known:
-            plan = planned_release(
-                self._features,
-                n_actions=self._n_actions,
-                rounds=rounds,
-                noise_multiplier=self._multiplier,
-                rounds_per_user=self._rounds_per_user,
-            )
-            self._known[rounds] = expected_error(plan, release=True)
-        return self._known[rounds]
-
-    def phases(self, horizon: int) -> tuple[int, ...]:
-        """Ends of phases; the first is as long as pays off if it were the only one."""
-        lengths = sorted({max(1, round(share * horizon)) for share in FIRST_SHARES})
-
-        def total(length: int) -> float:
-            expected = self.error(length)
-            return length * expected.random + (horizon - length) * expected.error
-
-        return growing_phases(horizon, min(lengths, key=total))
-
-    def rates(self, phases: Sequence[int], horizon: int) -> tuple[float, ...]:
-        """Exploration rate of every phase; the first explores always."""
-        current, rates = self.error(phases[0]).error, [1.0]
-        for start, stop in pairwise(phases):
-            length, rest = stop - start, horizon - stop
-            best = (current * (length + rest), 0.0, current)
-            for rate in RATES:
-                explored = round(rate * length)
-                if explored < 1:
-                    continue
-                expected = self.error(explored)
-                after = min(current, expected.error)
-                total = length * (rate * expected.random + (1.0 - rate) * current) + rest * after
-                if total < best[0]:
-                    best = (total, rate, after)
-            rates.append(best[1])
-            current = best[2]
-        return tuple(rates)
-
-
 def scheduled(
-    costs: PhaseCosts, horizon: int, phases: Sequence[int] | None, exploration: Sequence[float] | None
+    features: EigenFeatures,
+    horizon: int,
+    phases: Sequence[int] | None,
+    exploration: Sequence[float] | None,
+    *,
+    noise_multiplier: float,
+    rounds_per_user: int,
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Ends of phases and their rates: as given, or by the rule that is fixed before data.
+
+    Args:
+        features, rounds_per_user: as in `planned_release`.
+        horizon: rounds in all.
+        phases, exploration: see `PhasedTuning`.
+        noise_multiplier: of every phase's release.
 
     Raises:
         InvalidParameter: phases that do not increase, or end after the horizon; rates outside [0, 1].
     """
-    ends = costs.phases(horizon) if phases is None else check_boundaries(phases, horizon, name="phases")
+
+    @cache
+    def expected(rounds: int) -> ExpectedError:
+        """What is still lost a round after exploring for so many rounds, in one release."""
+        plan = planned_release(
+            features, rounds=rounds, noise_multiplier=noise_multiplier, rounds_per_user=rounds_per_user
+        )
+        return expected_error(plan, release=True)
+
+    if phases is None:
+        ends = _paying_phases(expected, horizon)
+    else:
+        ends = check_boundaries(phases, horizon, name="phases")
     if exploration is None:
-        return ends, costs.rates(ends, horizon)
+        return ends, _paying_rates(expected, ends, horizon)
     with reading("a sequence of exploration rates"):
         rates = tuple(float(rate) for rate in exploration)
     if len(rates) != len(ends) or not all(0.0 <= rate <= 1.0 for rate in rates) or not rates[0] > 0.0:
         raise InvalidParameter("exploration: expected one rate in [0, 1] a phase, the first above 0")
     return ends, rates
+
+
+def _paying_phases(expected: Callable[[int], ExpectedError], horizon: int) -> tuple[int, ...]:
+    """Ends of phases; the first is as long as pays off if it were the only one."""
+
+    def total(length: int) -> float:
+        after = expected(length)
+        return length * after.random + (horizon - length) * after.error
+
+    lengths = sorted({max(1, round(share * horizon)) for share in FIRST_SHARES})
+    return growing_phases(horizon, min(lengths, key=total))
+
+
+def _paying_rates(
+    expected: Callable[[int], ExpectedError], phases: Sequence[int], horizon: int
+) -> tuple[float, ...]:
+    """Exploration rate of every phase; the first explores always."""
+    current, rates = expected(phases[0]).error, [1.0]
+    for start, stop in pairwise(phases):
+        length, rest = stop - start, horizon - stop
+        best = (current * (length + rest), 0.0, current)
+        for rate in RATES:
+            explored = round(rate * length)
+            if explored < 1:
+                continue
+            learned = expected(explored)
+            after = min(current, learned.error)
+            total = length * (rate * learned.random + (1.0 - rate) * current) + rest * after
+            if total < best[0]:
+                best = (total, rate, after)
+        rates.append(best[1])
+        current = best[2]
+    return tuple(rates)

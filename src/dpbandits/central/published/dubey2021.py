@@ -36,8 +36,7 @@ from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features import Features
 from dpbandits.policy import BasePolicy, best_choice
-from dpbandits.privacy import definitions
-from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
@@ -128,7 +127,7 @@ class Dubey2021(BasePolicy):
         if horizon is not None and _checks.integer(horizon, name="horizon") > 1 << 22:
             raise InvalidParameter("horizon: int64 sums hold at most 2^22 rounds")
         if horizon is not None:
-            definitions.warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
+            warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
         self.privacy = privacy
         self.features = features
         self.norm_bound = norm_bound

@@ -267,9 +267,7 @@ class USCA:
     def unsafe_law(self, context: int) -> FloatArray:
         """(A,) probabilities of the answer at a context cell: for studies."""
         return exponential_law(
-            self.unsafe_scores(context),
-            sensitivity=2.0 * self.sensitivity,
-            epsilon=self.privacy.epsilon,
+            self.unsafe_scores(context), sensitivity=2.0 * self.sensitivity, epsilon=self.privacy.epsilon
         )
 
     def answer(self, context: ArrayLike) -> int:

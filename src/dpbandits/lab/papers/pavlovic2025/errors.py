@@ -74,14 +74,13 @@ class _Plans:
 @lru_cache(maxsize=2)
 def _plans(setting: str, rounds: int, epsilons: tuple[float, ...], *, hindsight: bool) -> _Plans:
     features = features_of(rkhs_setting(setting))
-    common: dict[str, Any] = {"n_actions": rkhs_setting(setting).actions.size, "rounds": rounds}
     ridges = (None, *(_near(RIDGES) if hindsight else ()))
     answers = {
-        epsilon: [planned_answers(features, **common, epsilon=epsilon, ridge=ridge) for ridge in ridges]
+        epsilon: [planned_answers(features, rounds=rounds, epsilon=epsilon, ridge=ridge) for ridge in ridges]
         for epsilon in epsilons
     }
     releases = {
-        epsilon: planned_release(features, **common, noise_multiplier=1.0 / gaussian_mu(epsilon, DELTA))
+        epsilon: planned_release(features, rounds=rounds, noise_multiplier=1.0 / gaussian_mu(epsilon, DELTA))
         for epsilon in epsilons
     }
     plans = [plan for group in answers.values() for plan in group] + list(releases.values())
@@ -89,7 +88,7 @@ def _plans(setting: str, rounds: int, epsilons: tuple[float, ...], *, hindsight:
         features=features,
         answers=answers,
         releases=releases,
-        published={epsilon: _paper_plan(features, **common, epsilon=epsilon) for epsilon in epsilons},
+        published={epsilon: _paper_plan(features, rounds, epsilon) for epsilon in epsilons},
         caps=np.stack(
             [integer_caps(np.ones(features.n_cells)), *(integer_caps(plan.caps) for plan in plans)]
         ),
@@ -213,12 +212,12 @@ def _answer_error(plan: Plan, world: RKHSWorld, sums: IntArray, epsilon: float) 
     return float(np.mean(losses))
 
 
-def _paper_plan(features: EigenFeatures, n_actions: int, rounds: int, epsilon: float) -> PopulationEstimator:
+def _paper_plan(features: EigenFeatures, rounds: int, epsilon: float) -> PopulationEstimator:
     """The published calibration, its ridge by the same rule: noise 1.28 (2 Delta)/epsilon, no caps."""
     prior = prior_variances(features.eigenvalues)
     best: tuple[float, PopulationEstimator] | None = None
     for ridge in RIDGES:
-        estimator = PopulationEstimator(features, n_actions, rounds, ridge)
+        estimator = PopulationEstimator(features, rounds, ridge)
         shrinkage, slopes_ = estimator.shrinkage, rounds * estimator.shrinkage
         noise = (ANSWER_SPREAD * 4.0 * float(estimator.deviation.max()) ** 2 / epsilon) ** 2
         total = float(prior @ slopes_**2) + NOISE_VARIANCE * rounds * float(shrinkage @ shrinkage) + noise

@@ -44,7 +44,7 @@ def ratio(kernel: str, *, epsilon: float, cells: int = CELLS) -> float:
     """Largest |log ratio|/epsilon found, on cells x cells."""
     line = CellMeasure.uniform(low=0.0, high=1.0, cells=cells)
     features = EigenFeatures(kernel=KERNELS[kernel], measures=(line, line))
-    plan = planned_answers(features, n_actions=cells, rounds=ROUNDS, epsilon=epsilon)
+    plan = planned_answers(features, rounds=ROUNDS, epsilon=epsilon)
     return worst_ratio(plan, epsilon=epsilon) / epsilon
 
 
