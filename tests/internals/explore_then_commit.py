@@ -15,7 +15,7 @@ def sums(policy):
 
 def rules_caps(policy):
     """(k, n) caps that rows are cut at when they are learned."""
-    return policy._rules.caps
+    return policy.unsafe_rules.caps
 
 
 def published_tables(policy):

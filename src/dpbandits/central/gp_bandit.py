@@ -25,7 +25,7 @@ import numpy as np
 from dpbandits import _checks, domains
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
-from dpbandits.central.layouts import FlatLayout
+from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
 from dpbandits.central.statement import block_release_guarantee
@@ -35,7 +35,7 @@ from dpbandits.models.decision_sets import PublicSets
 from dpbandits.models.features import Features, mercer_or_given
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
-from dpbandits.policy import BasePolicy, RoundPolicy, best_choice, uniform_choice
+from dpbandits.policy import BasePolicy, best_choice, uniform_choice
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
@@ -119,10 +119,7 @@ class GPTuning(Configured):
         return blocks, factor
 
 
-_FLAT = FlatLayout(1, GPTuning, {})
-
-
-class GPBandit(BasePolicy):
+class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     """Gaussian-process bandit that learns from a few noisy releases.
 
     Args:
@@ -159,13 +156,7 @@ class GPBandit(BasePolicy):
 
     kind = "central.BlockGPUCB"
     noise: NoiseSource
-    state_version = 2
-    state_migrations = _FLAT.migrations
-    config_omits = RoundPolicy.config_omits | {"kernel"}  # the features say it
-    config_parsers: ClassVar[Mapping[str, Any]] = {
-        **RoundPolicy.config_parsers,
-        "tuning": GPTuning.from_config,
-    }
+    config_omits = BasePolicy.config_omits | {"kernel"}  # the features say it
 
     def __init__(
         self,
@@ -373,11 +364,6 @@ class GPBandit(BasePolicy):
     def to_config(self) -> dict[str, Any]:
         """Everything public that builds this policy anew."""
         return super().to_config() | ({"horizon": None} if self.open_ended else {})
-
-    @classmethod
-    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Constructor arguments of a configuration, also of layout 1."""
-        return super().arguments(_FLAT.present(config))
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         phi = self.features(points)

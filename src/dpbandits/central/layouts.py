@@ -1,47 +1,57 @@
-"""Configurations as earlier releases wrote them, brought to the present layout.
+"""Policies whose parameters that most people leave alone stand in one value, `tuning`.
 
-In the first layouts every parameter stood beside the others. Those that most people leave alone are now in
-one named value, `tuning`, and some have other names.
+In their first layouts every parameter stood beside the others, and some had other names. Configurations and
+states that earlier releases wrote are brought to the present layout.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, ClassVar
 
+from dpbandits._config import Configured
+from dpbandits.policy import KeptPolicy
 from dpbandits.state import State
 
-__all__ = ["FlatLayout"]
+__all__ = ["TunedPolicy"]
 
 
-@dataclass(frozen=True)
-class FlatLayout:
-    """A layout without `tuning`.
+class TunedPolicy(KeptPolicy):
+    """A policy with a `tuning`: `class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1)`.
 
     Args:
-        version: of states that hold it.
         tuning: the class that took some of its parameters.
-        renamed: old name -> present name.
+        flat: the last version of its states that had no `tuning`; the present one comes after it.
+        renamed: name in that version -> present name.
     """
 
-    version: int
-    tuning: type[Any]
-    renamed: Mapping[str, str]
+    _tuning: ClassVar[type[Any]]
+    _renamed: ClassVar[Mapping[str, str]]
 
-    def present(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The configuration in the present layout; one that is there already as it is."""
-        if "tuning" in config:
-            return dict(config)
-        named = {self.renamed.get(name, name): value for name, value in config.items()}
-        inside = {field.name for field in fields(self.tuning)} & set(named)
-        tuning = {name: named.pop(name) for name in inside}
-        return {**named, "tuning": tuning}
+    def __init_subclass__(
+        cls,
+        *,
+        tuning: type[Configured] | None = None,
+        flat: int = 0,
+        renamed: Mapping[str, str] | None = None,
+        **arguments: Any,
+    ) -> None:
+        super().__init_subclass__(**arguments)
+        if tuning is not None:  # else a subclass of such a policy, which is laid out as its parent
+            cls._tuning, cls._renamed = tuning, renamed or {}
+            cls.state_version, cls.state_migrations = flat + 1, {flat: cls._with_tuning}
+            cls.config_parsers = {**cls.config_parsers, "tuning": tuning.from_config}
 
-    @property
-    def migrations(self) -> dict[int, Callable[[State], State]]:
-        """The step from states of this layout to the next version."""
+    @classmethod
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Constructor arguments of a configuration, also of the layout without `tuning`."""
+        if "tuning" not in config:
+            named = {cls._renamed.get(name, name): value for name, value in config.items()}
+            inside = {field.name for field in fields(cls._tuning)} & set(named)
+            tuning = {name: named.pop(name) for name in inside}
+            config = {**named, "tuning": tuning}
+        return super().arguments(config)
 
-        def step(state: State) -> State:
-            config = {"config": self.present(state.public["config"])}
-            return replace(state, version=self.version + 1, public={**state.public, **config})
-
-        return {self.version: step}
+    @classmethod
+    def _with_tuning(cls, state: State) -> State:
+        """The next version keeps the configuration, which `arguments` reads in either layout."""
+        return replace(state, version=state.version + 1)

@@ -357,11 +357,7 @@ class BasePolicy(RoundPolicy):
 
     def ask(self, candidates: FloatArray, *, user: object | None = None) -> Decision:
         """Choose one row of `candidates` (n, d) for `user`."""
-        rows = self.domain.validate(candidates)
-        if rows.ndim != 2 or 0 in rows.shape:
-            raise InvalidData(
-                f"candidates: expected a non-empty array of shape (n, {self.domain.dim}), got {rows.shape}"
-            )
+        rows = self._rows_of(candidates, "n")
         return self._decide(rows[None], None if user is None else [user], None)[0]
 
     def ask_batch(
@@ -378,30 +374,29 @@ class BasePolicy(RoundPolicy):
             users: B user ids; required unless the policy was built with user_ids=False.
             available: (B, n) True where a row may be chosen; default all.
         """
-        rows = self.domain.validate(candidates)
-        if rows.ndim != 3 or 0 in rows.shape:
-            raise InvalidData(
-                f"candidates: expected a non-empty array of shape (B, n, {self.domain.dim}), got {rows.shape}"
-            )
+        rows = self._rows_of(candidates, "B, n")
+        if available is not None:
+            available, shape = np.asarray(available), rows.shape[:2]
+            if available.dtype != np.bool_ or available.shape != shape:
+                raise InvalidData(f"available: expected booleans of shape {shape}, got {available.shape}")
+            if not available.any(axis=1).all():
+                raise InvalidData("available: a decision set has no available row")
         return self._decide(rows, users, available)
 
+    def _rows_of(self, candidates: FloatArray, axes: str) -> FloatArray:
+        """Candidates (..., d) inside the domain, none of their `axes` empty."""
+        rows, dim = self.domain.validate(candidates), self.domain.dim
+        if rows.ndim != axes.count(",") + 2 or 0 in rows.shape:
+            raise InvalidData(
+                f"candidates: expected a non-empty array of shape ({axes}, {dim}), got {rows.shape}"
+            )
+        return rows
+
+    @in_turn
     def _decide(
         self, rows: FloatArray, users: Sequence[object] | None, available: BoolArray | None
     ) -> DecisionBatch:
         """Decisions for validated decision sets (B, n, d)."""
-        shape = rows.shape
-        if available is not None:
-            available = np.asarray(available)
-            if available.dtype != np.bool_ or available.shape != shape[:2]:
-                raise InvalidData(f"available: expected booleans of shape {shape[:2]}, got {available.shape}")
-            if not available.any(axis=1).all():
-                raise InvalidData("available: a decision set has no available row")
-        return self._answer(rows, users, available)
-
-    @in_turn
-    def _answer(
-        self, rows: FloatArray, users: Sequence[object] | None, available: BoolArray | None
-    ) -> DecisionBatch:
         digests = self._admit(len(rows), users)
         indices, propensities = self._choose(rows, available, self._book.asked)
         actions = rows[np.arange(len(rows)), indices]

@@ -31,7 +31,7 @@ from dpbandits.central.explore_then_commit.publish import FunctionRelease
 from dpbandits.central.explore_then_commit.rows import check_cells, one_row, reference_of
 from dpbandits.central.explore_then_commit.schedule import scheduled
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS, RewardSums, integer_caps
-from dpbandits.central.layouts import FlatLayout
+from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.central.statement import explore_guarantee
 from dpbandits.domains import RewardRange
@@ -69,10 +69,7 @@ class PhasedTuning(Configured):
         _checks.number(self.tolerance, name="tolerance")
 
 
-_FLAT = FlatLayout(2, PhasedTuning, {})
-
-
-class PhasedExploreThenCommit(RoundPolicy):
+class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, flat=2):
     """Kernel bandit on public actions and contexts that releases once a phase.
 
     Args:
@@ -100,13 +97,10 @@ class PhasedExploreThenCommit(RoundPolicy):
 
     kind = "central.PhasedUSCA"
     noise: NoiseSource
-    state_version = 3
-    state_migrations = _FLAT.migrations
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
         "contexts": ContextLaw.from_config,
         "actions": CellMeasure.from_config,
-        "tuning": PhasedTuning.from_config,
     }
     _charged_as = "run"
 
@@ -306,11 +300,6 @@ class PhasedExploreThenCommit(RoundPolicy):
         }
 
     # -- configuration and state ----------------------------------------------------------------------
-
-    @classmethod
-    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Constructor arguments of a configuration, also of layout 2."""
-        return super().arguments(_FLAT.present(config))
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         return {

@@ -32,7 +32,7 @@ from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
 from dpbandits.central.explore_then_commit.rows import RowRules, Shard, check_cells, one_row, reference_of
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS
-from dpbandits.central.layouts import FlatLayout
+from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.central.statement import explore_guarantee
 from dpbandits.domains import RewardRange
@@ -40,7 +40,7 @@ from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy import KeptPolicy, PublicCoins
+from dpbandits.policy import PublicCoins
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
@@ -90,14 +90,10 @@ class ExploreTuning(Configured):
         _checks.number(self.tolerance, name="tolerance")
 
 
-_FLAT = FlatLayout(
-    2,
-    ExploreTuning,
-    {"release_epsilon": "publish_epsilon", "release_ridge": "publish_ridge", "unit_ids": "user_ids"},
-)
+_RENAMED = {"release_epsilon": "publish_epsilon", "release_ridge": "publish_ridge", "unit_ids": "user_ids"}
 
 
-class ExploreThenCommit(KeptPolicy):
+class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENAMED):
     """Pure-epsilon kernel bandit: explore by public coins, learn sums, answer or publish.
 
     Args:
@@ -116,6 +112,10 @@ class ExploreThenCommit(KeptPolicy):
         noise: default `SecureNoise()`.
         ledger, account: each answer and the release are charged there before they are drawn.
         tuning: see `ExploreTuning`.
+
+    Attributes:
+        calibration: all that is fixed before data.
+        unsafe_rules: how rows are turned into numbers: public itself, for studies that redo it on raw data.
 
     Raises:
         InvalidParameter: arguments that do not fit together.
@@ -142,13 +142,10 @@ class ExploreThenCommit(KeptPolicy):
 
     kind = "central.USCA"
     noise: NoiseSource
-    state_version = 3
-    state_migrations = _FLAT.migrations
     config_parsers: ClassVar[Mapping[str, Any]] = {
-        **KeptPolicy.config_parsers,
+        **TunedPolicy.config_parsers,
         "contexts": ContextLaw.from_config,
         "actions": CellMeasure.from_config,
-        "tuning": ExploreTuning.from_config,
     }
 
     def __init__(
@@ -201,7 +198,7 @@ class ExploreThenCommit(KeptPolicy):
         budget = self.calibration.budget
         self.publish_epsilon = budget.publish_epsilon
         self.answer_epsilon = budget.answer_epsilon if budget.answers else None
-        self._rules = RowRules(
+        self.unsafe_rules = RowRules(
             contexts=self.contexts.measure,
             actions=actions,
             reward_range=self.reward_range,
@@ -214,7 +211,7 @@ class ExploreThenCommit(KeptPolicy):
             caps=self.calibration.caps,
         )
         self._holder = Holder(self._state, ledger=ledger, account=account)
-        self._shard = Shard(self._rules, lineage=self._holder.lineage)
+        self._shard = Shard(self.unsafe_rules, lineage=self._holder.lineage)
         self._answered = 0
         self._released: tuple[FloatArray, FloatArray] | None = None  # mean and sd, (A, C) in reward units
 
@@ -242,11 +239,6 @@ class ExploreThenCommit(KeptPolicy):
     def expected_error(self) -> dict[str, ExpectedError]:
         """Expected loss against the best action, in reward units, by use; no data is used."""
         return self.calibration.expected_errors()
-
-    @property
-    def unsafe_rules(self) -> RowRules:
-        """How rows are turned into numbers: public itself, and for studies that redo it on raw data."""
-        return self._rules
 
     @property
     def remaining_answers(self) -> int:
@@ -338,7 +330,7 @@ class ExploreThenCommit(KeptPolicy):
             noisy = mechanism.release(self._shard.cells.sums[-1])
             posterior = mechanism.update(CoefficientPosterior.prior(self.features.eigenvalues), noisy)
             self._released = mechanism.tables(
-                posterior, reference=self._rules.reference, bound=self._rules.bound
+                posterior, reference=self.unsafe_rules.reference, bound=self.calibration.bound
             )
         self._holder.commit()  # before anything computed from it leaves; a failed commit is repeated
         mean, sd = self._released
@@ -347,11 +339,6 @@ class ExploreThenCommit(KeptPolicy):
         )
 
     # -- configuration and state ----------------------------------------------------------------------
-
-    @classmethod
-    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Constructor arguments of a configuration, also of layout 2."""
-        return super().arguments(_FLAT.present(config))
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         none = np.zeros((0, 0))
@@ -371,8 +358,8 @@ class ExploreThenCommit(KeptPolicy):
         if not 0 <= answered <= self.calibration.budget.answers or not fits:
             raise CorruptState("the saved answers and release contradict the saved configuration")
         self.calibration = self.calibration.with_caps(arrays["caps"])
-        self._rules = replace(self._rules, caps=self.calibration.caps)
-        self._shard = Shard(self._rules, lineage=self._holder.lineage)
+        self.unsafe_rules = replace(self.unsafe_rules, caps=self.calibration.caps)
+        self._shard = Shard(self.unsafe_rules, lineage=self._holder.lineage)
         self._shard.restore(arrays)
         self._answered = answered
         self._released = released if released[0].size else None
