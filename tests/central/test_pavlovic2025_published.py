@@ -24,7 +24,10 @@ def test_kernel_trick_equals_the_feature_form(kernel, ridge):
     rounds = 120
     estimator = CovarianceEstimator(kernel, ApproximatingSet.drawn(CELLS, 900, seed=1), rounds, ridge)
     features = EigenFeatures(kernel=kernel, measures=(ACTIONS, CONTEXTS), tolerance=1e-15)
-    phi, inverse = estimator.in_features(features)
+    phi, approximating = features.feature_map(), estimator.approximating
+    drawn = phi[CELLS.locate(approximating.points)]
+    scale = rounds / approximating.size * approximating.counts
+    inverse = np.linalg.inv(drawn.T @ (scale[:, None] * drawn) + ridge * np.eye(phi.shape[1]))
     rng = np.random.default_rng(0)
     data, rewards = rng.integers(CELLS.size, size=rounds), rng.uniform(-1, 1, rounds)
     in_features = phi @ inverse @ (phi[data].T @ rewards)

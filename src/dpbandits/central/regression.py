@@ -7,7 +7,7 @@ releases and public numbers are used, so it costs no privacy.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -62,28 +62,26 @@ def posterior_from_releases(
     mechanism = release.mechanism
     estimates = release.block_estimates(released)
     covariance = release.factor.block_covariance(k)
+    common: dict[str, Any] = {
+        "vector_noise_sd": release.vector_noise_sd,
+        "prior_variance": prior_variance,
+        "reward_variance": REWARD_VARIANCE,
+        "supports": supports,
+    }
     if mechanism.vector_only:
         return posterior_from_block_statistics(
             grams,
             mechanism.vector_from_coordinates(estimates),
             noise_covariance=covariance,
             gram_noise_sd=0.0,
-            vector_noise_sd=release.vector_noise_sd,
-            prior_variance=prior_variance,
-            reward_variance=REWARD_VARIANCE,
-            supports=supports,
+            **common,
         )
     if regression == "prefix":
         gram, vector = mechanism.from_coordinates(estimates.sum(axis=0))
         growth = float(np.sqrt(release.factor.prefix_variance()[k - 1]))
+        common["vector_noise_sd"] *= growth
         return posterior_from_noisy_statistics(
-            gram,
-            vector,
-            gram_noise_sd=growth * release.gram_noise_sd,
-            vector_noise_sd=growth * release.vector_noise_sd,
-            prior_variance=prior_variance,
-            reward_variance=REWARD_VARIANCE,
-            supports=supports,
+            gram, vector, gram_noise_sd=growth * release.gram_noise_sd, **common
         )
     noisy_grams, vectors = mechanism.from_coordinates(estimates)
     if spread == "likely":
@@ -95,12 +93,9 @@ def posterior_from_releases(
         vectors,
         noise_covariance=covariance,
         gram_noise_sd=release.gram_noise_sd,
-        vector_noise_sd=release.vector_noise_sd,
         prior_grams=grams,
         prior_gram_sd=spread * block_sizes,
-        prior_variance=prior_variance,
-        reward_variance=REWARD_VARIANCE,
-        supports=supports,
+        **common,
     )
 
 

@@ -1,4 +1,8 @@
-"""The statements that a trusted server makes, part by part: of blocks, trees, and explore then commit."""
+"""The statements that a trusted server makes, part by part: of blocks, trees, and explore then commit.
+
+All of them take `status` (of the noise source), `user_ids` (whether the policy counts each user's rounds) and
+`witnessed` (whether a ledger refuses a second copy of a saved state).
+"""
 
 from dataclasses import replace
 
@@ -73,9 +77,6 @@ def block_release_guarantee(
     Args:
         privacy: the definition and its numbers.
         release: the calibrated mechanism.
-        status: of the noise source.
-        user_ids: whether the policy counts each user's rounds.
-        witnessed: whether a ledger refuses a second copy of a saved state.
         public_decision_sets: whether only rewards are protected.
     """
     what, statistics = "decision set and reward", "sums of phi phi^T and of centred rewards times features"
@@ -238,6 +239,15 @@ PROPENSITIES = (
     "Propensities, where rows have them, should be a public function of public strata: a wrong one makes "
     "answers worse. What a row can change is bounded whatever it says."
 )
+PHASED_RULES = [
+    "Every phase is released once and never again, also after a restart from a saved state.",
+    "A round belongs to the phase of its ask; a reward that comes after that phase's release is dropped, and a "
+    "missing one contributes zero and shifts nobody.",
+]
+OWN_CONTEXT = (
+    "An action reaches the user whose context it is for; that user's own context is not protected from "
+    "whoever sees it."
+)
 
 
 def explore_guarantee(
@@ -258,9 +268,6 @@ def explore_guarantee(
     Args:
         privacy: the total promise.
         contexts: the law of contexts, which may have spent epsilon.
-        status: of the noise.
-        user_ids: whether rows name their user.
-        witnessed: whether a ledger refuses a second copy of a saved state.
         charged: whether a ledger's account pays.
         answers: (how many at most, epsilon of each).
         release: the record of the release, where one is planned.
@@ -300,30 +307,30 @@ def explore_guarantee(
         parts.append(sentences.reason(RELEASE_THEOREM, release.certificate))
         pure = privacy.epsilon - publish_epsilon
         certificate = PureBeside(pure, release.certificate) if pure > 0.0 else release.certificate
-    parts.append(PHASES if phased else COMPOSITION)
-    sees = (
-        "all others' actions, the releases and everything computed from them"
-        if phased
-        else "all answers, the released policy and everything computed from them"
-    )
+    if phased:
+        parts.append(PHASES)
+        sees, notes, rules = "all others' actions, the releases", [], PHASED_RULES
+    else:
+        parts.append(COMPOSITION)
+        sees, notes, rules = "all answers, the released policy", [PROPENSITIES], []
+        if answers is not None:
+            counting = "charged to the ledger before it is drawn" if charged else "counted before it leaves"
+            rules.append(f"Answers beyond the promise are refused; each is {counting}.")
+        if release is not None:
+            rules.append(
+                "The release is drawn once and never again, also after a restart from a saved state."
+            )
     assumptions = (
         *kept(
             "Every reward is clipped to the public cap of its cell and turned into an integer before it is "
             "added up; all sensitivities are computed on these integers.",
-            *(_phased_rules() if phased else _rules(answers is not None, release is not None, charged)),
+            *rules,
         ),
         *trusted(
             "Kernel, actions, reward range, horizon and every other parameter were chosen without looking at "
             "the private data.",
             "The number of rows is public: neighbours have equally many, and all of them are accepted.",
-            *(
-                [
-                    "An action reaches the user whose context it is for; that user's own context is not "
-                    "protected from whoever sees it."
-                ]
-                if phased or answers is not None
-                else []
-            ),
+            *([OWN_CONTEXT] if phased or answers is not None else []),
             sentences.SERVER_OUT_OF_REACH,
         ),
         _contexts_assumption(contexts),
@@ -339,7 +346,7 @@ def explore_guarantee(
         definition=privacy,
         observers=(
             shown_to("the server", "every context, action and reward"),
-            protected_from("everyone else, users and outsiders", sees),
+            protected_from("everyone else, users and outsiders", f"{sees} and everything computed from them"),
         ),
         mechanisms=tuple(records),
         assumptions=sentences.in_order(assumptions),
@@ -348,24 +355,9 @@ def explore_guarantee(
         certificate=certificate,
         notes=(
             contexts.describe() + " Where it is wrong, answers are worse; the promise holds all the same.",
-            *([] if phased else [PROPENSITIES]),
+            *notes,
         ),
     )
-
-
-def _rules(answers: bool, releases: bool, charged: bool) -> list[str]:  # noqa: FBT001
-    counting = "charged to the ledger before it is drawn" if charged else "counted before it leaves"
-    answered = f"Answers beyond the promise are refused; each is {counting}."
-    released = "The release is drawn once and never again, also after a restart from a saved state."
-    return [*([answered] if answers else []), *([released] if releases else [])]
-
-
-def _phased_rules() -> list[str]:
-    return [
-        "Every phase is released once and never again, also after a restart from a saved state.",
-        "A round belongs to the phase of its ask; a reward that comes after that phase's release is dropped, "
-        "and a missing one contributes zero and shifts nobody.",
-    ]
 
 
 def _contexts_assumption(contexts: ContextLaw) -> Assumption:

@@ -30,6 +30,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits.central.explore_then_commit.rows import one_row
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models.features.eigen import EigenFeatures
@@ -38,9 +39,10 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Observer
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
 from dpbandits.privacy.selection import exponential_law
+from dpbandits.privacy.sentences import kept, protected_from, shown_to, trusted
 
 __all__ = ["USCA", "ApproximatingSet", "CovarianceEstimator"]
 
@@ -123,15 +125,6 @@ class CovarianceEstimator:
         squares = (self.kernel.diagonal(points) - inner) / self.ridge
         return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
-    def in_features(self, features: EigenFeatures) -> tuple[FloatArray, FloatArray]:
-        """The same by an explicit feature map over cells: (phi (n, m), V^-1 (m, m)), for checking."""
-        phi = features.feature_map()
-        cells = CellMeasure.product(*features.measures)
-        chosen = phi[cells.locate(self.approximating.points)]
-        scale = self.rounds / self.approximating.size * self.approximating.counts
-        gram = chosen.T @ (scale[:, None] * chosen) + self.ridge * np.eye(phi.shape[1])
-        return phi, np.asarray(np.linalg.inv(gram), dtype=np.float64)
-
 
 class USCA:
     """Algorithm 1 on finite actions and a context generator, for comparison.
@@ -205,8 +198,8 @@ class USCA:
         return Guarantee(
             definition=self.privacy,
             observers=(
-                Observer(who="the server", sees="every context, action and reward", protected=False),
-                Observer(who="everyone else", sees="the answer", protected=True),
+                shown_to("the server", "every context, action and reward"),
+                protected_from("everyone else", "the answer"),
             ),
             mechanisms=(
                 MechanismRecord(
@@ -220,17 +213,13 @@ class USCA:
                 ),
             ),
             assumptions=(
-                Assumption(text="Rewards are bounded, and this object gives one answer.", enforced=True),
-                Assumption(
-                    text="No user has more than one round, and no other object answers from the same data: "
-                    "for comparison, it keeps no ids, no state and no ledger.",
-                    enforced=False,
+                *kept("Rewards are bounded, and this object gives one answer."),
+                *trusted(
+                    "No user has more than one round, and no other object answers from the same data: "
+                    "for comparison, it keeps no ids, no state and no ledger."
                 ),
-                Assumption(text="Z, kernel and ridge do not depend on private data.", enforced=True),
-                Assumption(
-                    text="Scores and chances are floats: their rounding is not part of the paper's proof.",
-                    enforced=False,
-                ),
+                *kept("Z, kernel and ridge do not depend on private data."),
+                *trusted("Scores and chances are floats: their rounding is not part of the paper's proof."),
             ),
             theorem="Pavlovic2025, Theorem 4.1: the exponential mechanism at 2 B sup sigma-bar^2.",
             status=self._noise.status,
@@ -274,10 +263,7 @@ class USCA:
         """An action (cell number) for one context, once."""
         if self._answered:
             raise BudgetExceeded("the paper's promise covers one answer: it was given")
-        cells = self.contexts.locate(np.atleast_2d(np.asarray(context)), name="context")
-        if len(cells) != 1:
-            raise InvalidData(f"context: expected one, of shape (d,), got shape {np.shape(context)}")
-        cell = int(cells[0])
+        cell = int(self.contexts.locate(one_row(context), name="context")[0])
         law = self.unsafe_law(cell)
         word = int(words_of(self._noise, stream=_STREAM)(1)[0])
         self._answered = True
