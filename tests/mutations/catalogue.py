@@ -155,8 +155,8 @@ MUTATIONS = (
         "USCA draws answers with half the noise",
         (
             "central/explore_then_commit/calibration.py",
-            "span = 2 * self.privacy.rounds_per_user * int(",
-            "span = self.privacy.rounds_per_user * int(",
+            "span = 2 * self.rounds_per_user * int(",
+            "span = self.rounds_per_user * int(",
         ),
         tests="tests/central/test_usca_privacy.py",
     ),
@@ -286,8 +286,8 @@ MUTATIONS = (
         "a user takes part more often than the noise covers",
         (
             "policy/bookkeeping.py",
-            "if self._taken.get(digest, 0) + fresh[digest] > self.rounds_per_user:",
-            "if fresh[digest] > self.rounds_per_user:",
+            "any(self._taken[user] + rounds > limit for",
+            "any(rounds > limit for",
         ),
         tests="tests/policy/test_bookkeeping.py tests/contracts/test_asking_and_telling.py",
     ),

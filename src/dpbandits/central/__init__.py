@@ -3,21 +3,15 @@
 - `GPBandit`: Gaussian-process bandit under joint differential privacy, the recommended policy.
 - `default_blocks`, `growing_blocks`: public schedules of its releases.
 - `uniform_decision_sets`: what it expects people to bring when nothing better is known.
-- `ExploreThenCommit`: explore uniformly, then answer at pure epsilon, or release the whole function once,
-  as a
+- `ExploreThenCommit`: explore uniformly, then answer at pure epsilon, or publish the whole function once, a
   `PublishedFunction` for any number of predictions; `PhasedExploreThenCommit` decides from the first user on.
 - `ContextLaw`: where the law of contexts comes from, which these two lean on.
 """
 
-from dpbandits.central.explore_then_commit.calibration import ExpectedError
+from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
-from dpbandits.central.explore_then_commit.policy import (
-    Answer,
-    ExploreThenCommit,
-    ExploreTuning,
-    NothingToLearn,
-)
+from dpbandits.central.explore_then_commit.policy import Answer, ExploreThenCommit, ExploreTuning
 from dpbandits.central.explore_then_commit.rows import Shard
 from dpbandits.central.gp_bandit import GPBandit, GPTuning
 from dpbandits.central.published_function import PublishedFunction

@@ -195,9 +195,8 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
         tuning = GPTuning() if tuning is None else tuning
         self.open_ended = horizon is None
-        self.privacy = privacy
+        self.privacy, self.decision_sets = privacy, decision_sets
         self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=tuning.n_features)
-        self.decision_sets = decision_sets
         self.blocks, factor = tuning.schedule(horizon)
         sets = tuning.public_decision_sets
         if sets is not None:
@@ -293,12 +292,10 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             )
         if self._posterior is None:
             return self._public_sets.mean_gram_uniform()
-        normals = self._coins.normal(
-            f"public sets/{block}", 0, len(self._public_sets), self.features.n_features
-        )
-        return self._public_sets.mean_gram_of_best(
-            self._posterior.sample_weights(normals, scale=self.tuning.thompson_scale)
-        )
+        count, size = len(self._public_sets), self.features.n_features
+        normals = self._coins.normal(f"public sets/{block}", 0, count, size)
+        weights = self._posterior.sample_weights(normals, scale=self.tuning.thompson_scale)
+        return self._public_sets.mean_gram_of_best(weights)
 
     # -- post-processing of releases ------------------------------------------------------------
 
@@ -388,15 +385,9 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         gram, vector = arrays["public_gram"], arrays["public_vector"]
         m, size = self.features.n_features, self._mechanism.mechanism.size
         k = len(released)
-        if (
-            k > len(self.blocks)
-            or raw_sums.shape != (k, size)
-            or released.shape != (k, size)
-            or grams.shape != (k, m, m)
-            or raw_sums.dtype != np.int64
-            or released.dtype != np.int64
-            or (vector.size > 0 and (gram.shape != (m, m) or vector.shape != (m,)))
-        ):
+        summed = all(part.shape == (k, size) and part.dtype == np.int64 for part in (raw_sums, released))
+        public = vector.size == 0 or (gram.shape, vector.shape) == ((m, m), (m,))
+        if k > len(self.blocks) or not summed or grams.shape != (k, m, m) or not public:
             raise CorruptState("the saved releases contradict the saved configuration")
         self._raw_sums, self._released, self._grams = raw_sums, released, grams
         self._public_data = (gram, vector) if vector.size else None

@@ -100,8 +100,8 @@ class PublishedFunction:
             "contexts": self.contexts.to_config(),
             "guarantee": json.loads(self.guarantee.to_json()),
         }
-        np.save(folder / "mean.npy", np.ascontiguousarray(self._mean.T), allow_pickle=False)
-        np.save(folder / "sd.npy", np.ascontiguousarray(self._sd.T), allow_pickle=False)
+        np.save(folder / "mean.npy", self.mean, allow_pickle=False)
+        np.save(folder / "sd.npy", self.sd, allow_pickle=False)
         (folder / "guarantee.txt").write_text(self.guarantee.explain() + "\n", "utf-8")
         (folder / "policy.json").write_text(json.dumps(config) + "\n", "utf-8")
 

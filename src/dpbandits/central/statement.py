@@ -241,8 +241,8 @@ PROPENSITIES = (
 )
 PHASED_RULES = [
     "Every phase is released once and never again, also after a restart from a saved state.",
-    "A round belongs to the phase of its ask; a reward that comes after that phase's release is dropped, and a "
-    "missing one contributes zero and shifts nobody.",
+    "A round belongs to the phase of its ask; a reward that comes after that phase's release is dropped, and "
+    "a missing one contributes zero and shifts nobody.",
 ]
 OWN_CONTEXT = (
     "An action reaches the user whose context it is for; that user's own context is not protected from "

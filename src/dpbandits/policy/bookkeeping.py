@@ -8,6 +8,7 @@ Checks come before any change. User ids are kept only as digests under a secret 
 import bisect
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
@@ -88,15 +89,13 @@ class RoundBook:
         lineage: str,
         salt: bytes | None = None,
     ) -> None:
-        self.horizon = horizon
-        self.rounds_per_user = rounds_per_user
-        self.user_ids = user_ids
+        self.horizon, self.rounds_per_user, self.user_ids = horizon, rounds_per_user, user_ids
         self.lineage = lineage
         self._prefix = lineage[:8] + "-"
         self._epoch_starts = [0]
         self._epoch_nonces = [secrets.token_hex(4)]
         self._salt = secrets.token_bytes(_DIGEST_BYTES) if salt is None else salt
-        self._taken: dict[bytes, int] = {}
+        self._taken: Counter[bytes] = Counter()
         self._asked = 0
         self._first_open = 0  # rounds before it are closed and their actions forgotten
         self._status = np.zeros(0, dtype=np.uint8)
@@ -145,16 +144,13 @@ class RoundBook:
             )
         if len(users) != count:
             raise InvalidData(f"{len(users)} users for {count} decision sets: expected one user each")
-        digests = [self._digest(user) for user in users]
-        if self.rounds_per_user is not None:
-            fresh: dict[bytes, int] = {}
-            for digest in digests:
-                fresh[digest] = fresh.get(digest, 0) + 1
-                if self._taken.get(digest, 0) + fresh[digest] > self.rounds_per_user:
-                    raise ContributionExceeded(
-                        f"a user asked for more than rounds_per_user = {self.rounds_per_user} round(s); "
-                        "nothing was answered: leave this user out, or build with a larger bound"
-                    )
+        digests, limit = [user_digest(user, self._salt) for user in users], self.rounds_per_user
+        fresh = Counter(digests)
+        if limit is not None and any(self._taken[user] + rounds > limit for user, rounds in fresh.items()):
+            raise ContributionExceeded(
+                f"a user asked for more than rounds_per_user = {limit} round(s); nothing was answered: leave "
+                "this user out, or build with a larger bound"
+            )
         return digests
 
     def open(self, digests: Sequence[bytes], actions: FloatArray) -> tuple[str, ...]:
@@ -165,13 +161,9 @@ class RoundBook:
         self._status[start : start + count] = RoundStatus.PENDING
         offset = start - self._first_open
         self._actions[offset : offset + count] = actions
-        for digest in digests:
-            self._taken[digest] = self._taken.get(digest, 0) + 1
+        self._taken.update(digests)
         self._asked += count
         return tuple(self._decision_id(index) for index in range(start, start + count))
-
-    def _digest(self, user: object) -> bytes:
-        return user_digest(user, self._salt)
 
     def _reserve(self, rounds: int) -> None:
         if rounds > len(self._status):
@@ -186,9 +178,7 @@ class RoundBook:
         """Round indices of decision ids that may be settled now; refuse any other id."""
         if isinstance(ids, str):
             raise InvalidData("ids: expected a sequence of decision ids, got one str")
-        rounds = np.empty(len(ids), dtype=np.int64)
-        for position, decision_id in enumerate(ids):
-            rounds[position] = self._round_of(decision_id)
+        rounds = np.array([self._round_of(decision_id) for decision_id in ids], dtype=np.int64)
         if len(np.unique(rounds)) != len(rounds):
             raise AlreadyTold("a decision id stands twice in one batch: tell each decision once")
         status = self._status[rounds]
@@ -214,8 +204,7 @@ class RoundBook:
 
     def abandon(self, decision_id: str) -> None:
         """Give up on a decision: it will never have a reward."""
-        rounds = self.rounds_of([decision_id])
-        self._status[rounds] = RoundStatus.ABANDONED
+        self._status[self.rounds_of([decision_id])] = RoundStatus.ABANDONED
 
     def told(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
         """Actions (k, d) and rewards (k,) told for rounds start..stop-1, in order of rounds."""
@@ -234,8 +223,7 @@ class RoundBook:
 
     def actions(self, rounds: IntArray) -> FloatArray:
         """Chosen actions (k, d) of rounds that are not yet closed."""
-        chosen: FloatArray = self._actions[rounds - self._first_open]
-        return chosen
+        return np.asarray(self._actions[rounds - self._first_open])
 
     def close(self, stop: int) -> None:
         """No reward before round `stop` counts any more; forget their actions and rewards."""
@@ -296,11 +284,10 @@ class RoundBook:
         if not consistent:
             raise CorruptState("the saved rounds contradict each other")
         self._asked, self._first_open = asked, first_open
-        self._status, self._actions, self._rewards = status, actions, rewards
-        self._salt = salt
+        self._status, self._actions, self._rewards, self._salt = status, actions, rewards, salt
         self._epoch_starts = [*starts, asked]
         self._epoch_nonces = [*nonces, secrets.token_hex(4)]
-        self._taken = {users[i].tobytes(): int(taken[i]) for i in range(len(taken))}
+        self._taken = Counter({users[i].tobytes(): int(taken[i]) for i in range(len(taken))})
 
 
 def _grown(array: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any]:

@@ -143,8 +143,9 @@ class ContextLaw(Configured):
         rate = min(math.nextafter(loss / (2.0 * rounds), 0.0), LARGEST_RATE)
         drawn = lattice_laplace(rate, cells.size, words_of(source, stream=_HISTOGRAM_STREAM))
         noisy = np.maximum(counts + drawn, 0).astype(np.float64) + 0.5
-        measure = cells.with_weights(noisy)
-        return cls(measure, "private histogram", loss, source.status, rounds, users is not None)
+        return cls(
+            cells.with_weights(noisy), "private histogram", loss, source.status, rounds, users is not None
+        )
 
     def describe(self) -> str:
         """Where it comes from, as a sentence for the guarantee."""

@@ -64,8 +64,8 @@ class LogColumns:
     user: str | None = None
 
     def __post_init__(self) -> None:
-        optional = [name for name in (self.propensity, self.user) if name is not None]
-        if len(self.kinds) != len(self.contexts) + 2 + len(optional):
+        optional = [self.propensity, self.user]
+        if len(self.kinds) != len(self.contexts) + 4 - optional.count(None):
             raise InvalidParameter(
                 "a column is named twice: contexts, action, reward and the others are different"
             )
@@ -73,9 +73,9 @@ class LogColumns:
     @property
     def kinds(self) -> dict[str, type]:
         """Type of every column, by name."""
-        numbers = [*self.contexts, *([self.propensity] if self.propensity is not None else [])]
-        texts = [self.action, *([self.user] if self.user is not None else [])]
-        return {**dict.fromkeys(numbers, float), **dict.fromkeys(texts, str), self.reward: float}
+        numbers, texts = [*self.contexts, self.propensity, self.reward], [self.action, self.user]
+        kinds = {**dict.fromkeys(numbers, float), **dict.fromkeys(texts, str)}
+        return {name: kind for name, kind in kinds.items() if name is not None}
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -135,10 +135,7 @@ class LoggedTable:
                 + ("the action and the reward" if names is None else "and the reward (the action has arms)")
             )
         ranges = bounds[: len(columns.contexts)]
-        contexts = [
-            _within(table[name], limits, clip=clip)
-            for name, limits in zip(columns.contexts, ranges, strict=True)
-        ]
+        named = zip(columns.contexts, ranges, strict=True)
         if names is None:
             low, high = bounds[len(columns.contexts)]
             action_cells = CellMeasure.uniform(low=low, high=high, cells=CELLS)
@@ -157,7 +154,9 @@ class LoggedTable:
             arms=names,
             arms_were_read=names is not None and arms is None,
             rows={
-                "contexts": np.column_stack(contexts),
+                "contexts": np.column_stack(
+                    [_within(table[name], limits, clip=clip) for name, limits in named]
+                ),
                 "actions": _numbers(cells) if names is None else _arm_numbers(cells, names),
                 "rewards": _within(table[columns.reward], bounds[-1], clip=clip),
                 "propensities": None if propensity is None else np.asarray(table[propensity], dtype=float),
@@ -302,10 +301,8 @@ def _arm_names(cells: NDArray[Any], declared: Sequence[str] | None) -> list[str]
             raise InvalidParameter("arms: expected distinct names, as a,b,c")
         return names
     texts = sorted({str(cell) for cell in cells})
-    try:
+    with contextlib.suppress(ValueError):
         return [str(value) for value in sorted({int(text) for text in texts})]
-    except ValueError:
-        pass
     try:
         [float(text) for text in texts]
     except ValueError:
@@ -339,9 +336,9 @@ def _within(values: ArrayLike, limits: Bounds, *, clip: bool) -> FloatArray:
 def _kernel(bounds: Sequence[Bounds], ranges: Sequence[Bounds], *, arms: bool, lengthscale: float) -> Kernel:
     if not lengthscale > 0.0:
         raise InvalidParameter("lengthscale: expected a number above 0")
-    if not arms:
-        low_high = [bounds[-1], *ranges]  # the action's range stands last, and its column first
-        return SquaredExponential(lengthscale=tuple(lengthscale * (high - low) for low, high in low_high))
     scales = tuple(lengthscale * (high - low) for low, high in ranges)
+    if not arms:  # the action's range stands last, and its column first
+        low, high = bounds[-1]
+        return SquaredExponential(lengthscale=(lengthscale * (high - low), *scales))
     own = SquaredExponential(lengthscale=scales, columns=tuple(range(1, len(scales) + 1)))
     return Indicator(correlation=ARM_CORRELATION, columns=(0,)) * own

@@ -264,7 +264,7 @@ class Shard:
             self._users = Counter({row.tobytes(): int(count) for row, count in pairs})
             self._parts = {row.tobytes() for row in arrays["parts"]}
             self._salt = arrays["salt"].tobytes()
-            lengths = {len(self._salt), *map(len, self._users)} | {2 * len(part) for part in self._parts}
+            lengths = {len(self._salt), *map(len, self._users), *(2 * len(part) for part in self._parts)}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptState("the saved sums are incomplete") from error
         if lengths != {_DIGEST_BYTES} or not np.array_equal(arrays["caps"], self.rules.caps):

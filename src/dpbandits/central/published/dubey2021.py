@@ -124,17 +124,14 @@ class Dubey2021(BasePolicy):
         _checks.number(norm_bound, name="norm_bound")
         if not 1e-100 <= _checks.number(failure_probability, name="failure_probability") < 1.0:
             raise InvalidParameter("failure_probability: expected a number in [1e-100, 1)")
-        if horizon is not None and _checks.integer(horizon, name="horizon") > 1 << 22:
-            raise InvalidParameter("horizon: int64 sums hold at most 2^22 rounds")
         if horizon is not None:
+            if _checks.integer(horizon, name="horizon") > 1 << 22:
+                raise InvalidParameter("horizon: int64 sums hold at most 2^22 rounds")
             warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
-        self.privacy = privacy
-        self.features = features
-        self.norm_bound = norm_bound
+        self.privacy, self.features, self.norm_bound = privacy, features, norm_bound
         self.failure_probability = failure_probability
-        self.paper_constants = paper_constants
+        self.paper_constants, self.acknowledge_broken = paper_constants, acknowledge_broken
         self.doubling = horizon is None
-        self.acknowledge_broken = acknowledge_broken
         self._mechanism = GramVectorMechanism(
             n_features=features.n_features, ratio=2.0, rounds_per_user=privacy.rounds_per_user
         )
@@ -160,12 +157,8 @@ class Dubey2021(BasePolicy):
         tree = BinaryTree(rounds)
         override = None
         if self.paper_constants is not None:
-            override = printed_scale(
-                self.paper_constants,
-                levels=tree.levels,
-                epsilon=self.privacy.epsilon,
-                delta=self.privacy.delta,
-            )
+            epsilon, delta = self.privacy.epsilon, self.privacy.delta
+            override = printed_scale(self.paper_constants, levels=tree.levels, epsilon=epsilon, delta=delta)
         return TreeRelease(
             tree=tree,
             mechanism=self._mechanism,
