@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from typer import Argument, Option
 
 from dpbandits.central.explore_then_commit.logged_table import (
     READ_ARMS,
@@ -23,11 +24,11 @@ from dpbandits.central.explore_then_commit.logged_table import (
     PublishedTable,
 )
 from dpbandits.cli.console import error_console
+from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, opened, range_in
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import BANNER
 from dpbandits.lab.evaluation.policy_value import policy_value
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
-from dpbandits.state import SQLiteLedger
 from dpbandits.tables.files import read_table_file
 
 __all__ = ["app", "evaluate", "learn", "predict"]
@@ -36,57 +37,49 @@ app = typer.Typer(help="One trusted server: learn from a log once, and publish."
 
 Propensity = Annotated[
     str | None,
-    typer.Option(help="Column with each action's known chance; without it actions were drawn uniformly."),
+    Option(help="Column with each action's known chance; without it actions were drawn uniformly."),
 ]
-Published = Annotated[Path, typer.Argument(help="Folder written by learn.")]
+Published = Annotated[Path, Argument(help="Folder written by learn.")]
 
 
 @app.command()
 def learn(
-    table: Annotated[Path, typer.Argument(help="CSV, TSV (also .gz) or Parquet; one row a decision.")],
+    table: Annotated[Path, Argument(help="CSV, TSV (also .gz) or Parquet; one row a decision.")],
     *,
-    context: Annotated[str, typer.Option(help="Context columns, as a,b,c.")],
-    action: Annotated[str, typer.Option(help="Action column; integers or text are a set of arms.")],
-    reward: Annotated[str, typer.Option(help="Reward column.")],
+    context: Annotated[str, Option(help="Context columns, as a,b,c.")],
+    action: Annotated[str, Option(help="Action column; integers or text are a set of arms.")],
+    reward: Annotated[str, Option(help="Reward column.")],
     bounds: Annotated[
-        str,
-        typer.Option(
-            help="Public LOW:HIGH of contexts, of the action unless it has arms, and of the reward."
-        ),
+        str, Option(help="Public LOW:HIGH of contexts, of the action unless it has arms, and of the reward.")
     ],
-    epsilon: Annotated[float, typer.Option(help="Privacy loss in all, law of contexts included.")],
-    out: Annotated[Path, typer.Option(help="Folder for the public policy.")],
+    epsilon: Annotated[float, Option(help="Privacy loss in all, law of contexts included.")],
+    out: Annotated[Path, Option(help="Folder for the public policy.")],
     propensity: Propensity = None,
-    user: Annotated[str | None, typer.Option(help="Column with the person a row belongs to.")] = None,
+    user: Annotated[str | None, Option(help="Column with the person a row belongs to.")] = None,
     one_row_per_user: Annotated[
-        bool, typer.Option("--one-row-per-user", help="Promise that no person has two rows; not checked.")
+        bool, Option("--one-row-per-user", help="Promise that no person has two rows; not checked.")
     ] = False,
-    rows_per_user: Annotated[int, typer.Option(min=1, help="Rows a person may have; all are covered.")] = 1,
-    delta: Annotated[float, typer.Option(help="Chance outside the epsilon bound; above 0.")] = 1e-6,
+    rows_per_user: Annotated[int, Option(min=1, help="Rows a person may have; all are covered.")] = 1,
+    delta: Annotated[float, Option(help="Chance outside the epsilon bound; above 0.")] = 1e-6,
     arms: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Public list of arms, as a,b,c. Without it those in the table are published, which one "
             "person with an arm of their own would show in; the guarantee says so."
         ),
     ] = None,
     uniform_contexts: Annotated[
-        bool,
-        typer.Option("--uniform-contexts", help="Spend nothing on the law of contexts: call it uniform."),
+        bool, Option("--uniform-contexts", help="Spend nothing on the law of contexts: call it uniform.")
     ] = False,
     bound: Annotated[
         float | None,
-        typer.Option(help="Largest weighted distance of a reward from the range's middle that is kept."),
+        Option(help="Largest weighted distance of a reward from the range's middle that is kept."),
     ] = None,
-    lengthscale: Annotated[float, typer.Option(help="Of the kernel, as a share of each range.")] = 0.3,
-    clip: Annotated[
-        bool, typer.Option("--clip", help="Move contexts and rewards outside to their bounds.")
-    ] = False,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file (SQLite), made if missing.")] = None,
-    account: Annotated[str | None, typer.Option(help="Ledger account that pays.")] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="Open the account with this EPSILON or EPSILON,DELTA.")
-    ] = None,
+    lengthscale: Annotated[float, Option(help="Of the kernel, as a share of each range.")] = 0.3,
+    clip: Clip = False,
+    ledger: LedgerFile = None,
+    account: Account = None,
+    budget: Budget = None,
 ) -> None:
     """Learn a policy privately from a randomised log, publish it once, and print the guarantee."""
     if (user is None) == (not one_row_per_user):
@@ -95,22 +88,21 @@ def learn(
         raise InvalidParameter("--rows-per-user needs --user COLUMN, so that rows can be counted")
     if (ledger is None) != (account is None):
         raise InvalidParameter("--ledger and --account go together")
-    limits = [_bounds(text) for text in bounds.split(",")]
+    limits = [range_in(text) for text in bounds.split(",")]
+    if not all(low < high for low, high in limits):
+        raise InvalidParameter(f"bounds {bounds!r}: expected LOW:HIGH with LOW below HIGH")
     columns = LogColumns(
-        contexts=_names(context), action=action, reward=reward, propensity=propensity, user=user
+        contexts=names_in(context), action=action, reward=reward, propensity=propensity, user=user
     )
     log = LoggedTable.read(
         read_table_file(table, columns.kinds),
         columns,
         limits,
-        arms=None if arms is None else _names(arms),
+        arms=None if arms is None else names_in(arms),
         lengthscale=lengthscale,
         clip=clip,
     )
-    book = None if ledger is None else SQLiteLedger(ledger)
-    if book is not None and account is not None and budget is not None:
-        first, _, second = budget.partition(",")
-        book.open_account(account, epsilon=_number(first), delta=_number(second or "0"))
+    book = opened(ledger, account, budget)
     promise = JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rows_per_user)
     if not delta > 0.0:
         raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
@@ -130,10 +122,10 @@ def learn(
 @app.command()
 def predict(
     policy: Published,
-    contexts: Annotated[Path, typer.Argument(help="CSV, TSV or Parquet with the context columns.")],
+    contexts: Annotated[Path, Argument(help="CSV, TSV or Parquet with the context columns.")],
     *,
-    every: Annotated[bool, typer.Option("--every-action", help="Mean and sd of every action, too.")] = False,
-    clip: Annotated[bool, typer.Option("--clip", help="Move contexts outside to their bounds.")] = False,
+    every: Annotated[bool, Option("--every-action", help="Mean and sd of every action, too.")] = False,
+    clip: Clip = False,
 ) -> None:
     """Best action, its expected reward and standard deviation for every row, as CSV on standard output."""
     held = PublishedTable.load(policy)
@@ -153,15 +145,13 @@ def predict(
 @app.command()
 def evaluate(
     policy: Published,
-    log: Annotated[Path, typer.Argument(help="Randomised log of people the policy has not learned from.")],
+    log: Annotated[Path, Argument(help="Randomised log of people the policy has not learned from.")],
     *,
     propensity: Propensity = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="Column whose values share a fate (family, school).")
-    ] = None,
-    draws: Annotated[int, typer.Option(min=2, help="Bootstrap draws.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
-    clip: Annotated[bool, typer.Option("--clip", help="Move contexts outside to their bounds.")] = False,
+    cluster: Annotated[str | None, Option(help="Column whose values share a fate (family, school).")] = None,
+    draws: Annotated[int, Option(min=2, help="Bootstrap draws.")] = 1000,
+    seed: Annotated[int, Option(help="Of the bootstrap.")] = 0,
+    clip: Clip = False,
 ) -> None:
     """Value of the policy, of every constant action and of random choice, with 95% intervals."""
     held = PublishedTable.load(policy)
@@ -198,21 +188,3 @@ def _warnings_shown() -> Iterator[None]:
         finally:
             for warning in said:
                 error_console().print(f"Warning: {warning.message}", soft_wrap=True, markup=False)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
-
-
-def _bounds(text: str) -> tuple[float, float]:
-    low, separator, high = text.partition(":")
-    if not separator or not _number(low) < _number(high):
-        raise InvalidParameter(f"bounds {text!r}: expected LOW:HIGH with LOW below HIGH")
-    return _number(low), _number(high)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidParameter("a number was expected, in the bounds or the budget") from None
