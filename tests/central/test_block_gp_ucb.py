@@ -7,7 +7,7 @@ import dpbandits as dpb
 from dpbandits.central import GPBandit
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
-from internals.policy import book, drawn, posterior
+from internals.policy import book, drawn, failing_fit, posterior
 from tuning import built
 
 ARGUMENTS = {
@@ -105,7 +105,7 @@ def test_a_fit_that_failed_is_tried_again(monkeypatch):
     policy = built(GPBandit, ARGUMENTS)
     answered(policy, 8)
     sets = np.random.default_rng(1).random((3, 2))
-    monkeypatch.setattr(policy, "_fit", lambda: 1 / 0)
+    failing_fit(monkeypatch, policy)
     for attempt in range(2):
         with pytest.raises(ZeroDivisionError):
             policy.ask(sets, user=f"late {attempt}")

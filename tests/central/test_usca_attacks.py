@@ -30,7 +30,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger, store
-from internals.explore_then_commit import published_tables, rules_caps, sums
+from internals.explore_then_commit import add_in_chunks, other_machine, published_tables, rules_caps, sums
 from internals.policy import book, drawn, explores, phase_mechanisms, posterior
 from tuning import built
 
@@ -117,7 +117,7 @@ def test_an_interrupted_learn_counts_nothing(monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments, **options)
 
-    monkeypatch.setattr("dpbandits.central.explore_then_commit.sums._CHUNK", 256)
+    add_in_chunks(monkeypatch, 256)
     monkeypatch.setattr("dpbandits.central.explore_then_commit.sums.np.bincount", interrupted)
     with pytest.raises(KeyboardInterrupt):
         usca.learn(contexts, actions, rewards, users=units)
@@ -263,17 +263,6 @@ def test_an_account_with_exactly_the_promise_pays_for_all_of_it(tmp_path):
 
 
 # -- copies, places and machines ---------------------------------------------------------------------------
-
-
-def other_machine(monkeypatch):
-    """Eigenfunctions turn out with other signs, as they may with another number of threads."""
-    real = eigenfeatures._eigenpairs
-
-    def turned(*arguments):
-        values, psi, variance = real(*arguments)
-        return values, psi * np.where(np.arange(psi.shape[1]) % 3 == 0, -1.0, 1.0), variance
-
-    monkeypatch.setattr(eigenfeatures, "_eigenpairs", turned)
 
 
 def test_a_release_is_the_same_after_a_restart_on_another_machine(tmp_path, monkeypatch):

@@ -1,6 +1,34 @@
 """The inside of `ExploreThenCommit`, for tests of what no row, copy or crash may do to its raw sums."""
 
-__all__ = ["cells", "integer_features", "published_tables", "rules_caps", "sums"]
+import numpy as np
+
+from dpbandits.models.features import eigen
+
+__all__ = [
+    "add_in_chunks",
+    "cells",
+    "integer_features",
+    "other_machine",
+    "published_tables",
+    "rules_caps",
+    "sums",
+]
+
+
+def add_in_chunks(monkeypatch, rows):
+    """Rows are added so many at a time."""
+    monkeypatch.setattr("dpbandits.central.explore_then_commit.sums._CHUNK", rows)
+
+
+def other_machine(monkeypatch):
+    """Eigenfunctions turn out with other signs, as they may with another number of threads."""
+    real = eigen._eigenpairs
+
+    def turned(*arguments):
+        values, psi, variance = real(*arguments)
+        return values, psi * np.where(np.arange(psi.shape[1]) % 3 == 0, -1.0, 1.0), variance
+
+    monkeypatch.setattr(eigen, "_eigenpairs", turned)
 
 
 def cells(policy):

@@ -10,6 +10,7 @@ __all__ = [
     "book",
     "drawn",
     "explores",
+    "failing_fit",
     "fingerprint",
     "kept_nodes",
     "kept_phases",
@@ -28,6 +29,11 @@ __all__ = [
 def book(policy):
     """Who asked, what they were answered and what they told; to check that its repr shows none of it."""
     return policy._book
+
+
+def failing_fit(monkeypatch, policy):
+    """What was released cannot be learned from, until the patch is undone."""
+    monkeypatch.setattr(policy, "_fit", lambda: 1 / 0)
 
 
 def fingerprint(policy):

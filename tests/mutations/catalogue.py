@@ -255,7 +255,7 @@ MUTATIONS = (
         (
             "policy/bookkeeping.py",
             "rounds = start + np.flatnonzero(self._status[start:stop] == RoundStatus.TOLD)",
-            "told = np.flatnonzero(self._status[: self._asked] == RoundStatus.TOLD)\n"
+            "told = np.flatnonzero(self._status[: self.asked] == RoundStatus.TOLD)\n"
             "        rounds = told[told >= self._first_open][: stop - start]",
         ),
         tests="tests/contracts/test_neighbours.py tests/policy/test_bookkeeping.py",

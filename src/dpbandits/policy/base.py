@@ -193,22 +193,16 @@ class RoundPolicy(KeptPolicy):
     ) -> None:
         self.reward_range = RewardRange.of(reward_range)
         self.horizon = None if horizon is None else _checks.integer(horizon, name="horizon")
-        self.user_ids = user_ids
-        self.clip = clip
-        self.seed = seed
+        self.user_ids, self.clip, self.seed = user_ids, clip, seed
         self._coins = PublicCoins(seed)
         self._holder = Holder(self._state, ledger=ledger, account=account)
         self._charged = False
         self._settled = 0  # rounds whose releases are durable, and fitted
-        self._dim, self._rounds_per_user = dim, rounds_per_user
-        self._book = self._new_book()
-
-    def _new_book(self) -> RoundBook:
-        return RoundBook(
-            dim=self._dim,
+        self._book = RoundBook(
+            dim=dim,
             horizon=self.horizon,
-            rounds_per_user=self._rounds_per_user,
-            user_ids=self.user_ids,
+            rounds_per_user=rounds_per_user,
+            user_ids=user_ids,
             lineage=self._holder.lineage,
         )
 
@@ -317,7 +311,7 @@ class RoundPolicy(KeptPolicy):
         return {**self._book.state_arrays(), **self._own_arrays()}
 
     def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        self._book = self._new_book()
+        self._book.lineage = self._holder.lineage
         self._book.restore(arrays)
         self._restore_own(arrays)
         self._settled = self._rounds_out

@@ -91,34 +91,28 @@ class RoundBook:
     ) -> None:
         self.horizon, self.rounds_per_user, self.user_ids = horizon, rounds_per_user, user_ids
         self.lineage = lineage
-        self._prefix = lineage[:8] + "-"
         self._epoch_starts = [0]
         self._epoch_nonces = [secrets.token_hex(4)]
         self._salt = secrets.token_bytes(_DIGEST_BYTES) if salt is None else salt
         self._taken: Counter[bytes] = Counter()
-        self._asked = 0
+        self.asked = 0  # rounds answered so far: public, as it counts asks and not tells
         self._first_open = 0  # rounds before it are closed and their actions forgotten
         self._status = np.zeros(0, dtype=np.uint8)
         self._actions = np.zeros((0, dim))
         self._rewards = np.zeros(0)
 
     def __repr__(self) -> str:
-        return f"RoundBook(lineage={self.lineage!r}, asked={self._asked})"
-
-    @property
-    def asked(self) -> int:
-        """Rounds answered so far: public, as it counts asks and not tells."""
-        return self._asked
+        return f"RoundBook(lineage={self.lineage!r}, asked={self.asked})"
 
     @property
     def pending(self) -> tuple[str, ...]:
         """Ids of decisions that can still be told."""
-        rounds = np.flatnonzero(self._status[: self._asked] == RoundStatus.PENDING)
+        rounds = np.flatnonzero(self._status[: self.asked] == RoundStatus.PENDING)
         return tuple(self._decision_id(int(index)) for index in rounds)
 
     def _decision_id(self, round_index: int) -> str:
         nonce = self._epoch_nonces[bisect.bisect_right(self._epoch_starts, round_index) - 1]
-        return f"{self._prefix}{round_index}-{nonce}"
+        return f"{self.lineage[:8]}-{round_index}-{nonce}"
 
     # -- asking ---------------------------------------------------------------------------------
 
@@ -128,9 +122,9 @@ class RoundBook:
         Returns:
             the users' digests, to be passed to `open` (empty without user ids).
         """
-        if self.horizon is not None and self._asked + count > self.horizon:
+        if self.horizon is not None and self.asked + count > self.horizon:
             raise HorizonExceeded(
-                f"{count} more round(s) after {self._asked}, but the noise is calibrated to horizon "
+                f"{count} more round(s) after {self.asked}, but the noise is calibrated to horizon "
                 f"{self.horizon}: build a policy with a longer horizon"
             )
         if not self.user_ids:
@@ -156,13 +150,13 @@ class RoundBook:
     def open(self, digests: Sequence[bytes], actions: FloatArray) -> tuple[str, ...]:
         """Enter answered rounds; actions (B, d). Call `check_open` first."""
         count = len(actions)
-        self._reserve(self._asked + count)
-        start = self._asked
+        self._reserve(self.asked + count)
+        start = self.asked
         self._status[start : start + count] = RoundStatus.PENDING
         offset = start - self._first_open
         self._actions[offset : offset + count] = actions
         self._taken.update(digests)
-        self._asked += count
+        self.asked += count
         return tuple(self._decision_id(index) for index in range(start, start + count))
 
     def _reserve(self, rounds: int) -> None:
@@ -188,8 +182,8 @@ class RoundBook:
 
     def _round_of(self, decision_id: object) -> int:
         if isinstance(decision_id, str) and len(decision_id) < _LONGEST_ID:
-            digits = decision_id.removeprefix(self._prefix).partition("-")[0]
-            if digits.isascii() and digits.isdigit() and int(digits) < self._asked:
+            digits = decision_id.removeprefix(f"{self.lineage[:8]}-").partition("-")[0]
+            if digits.isascii() and digits.isdigit() and int(digits) < self.asked:
                 if decision_id == self._decision_id(int(digits)):
                     return int(digits)
         raise UnknownDecision("this decision id was not issued by this policy: pass Decision.id as it came")
@@ -240,14 +234,14 @@ class RoundBook:
 
     def state_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Everything that cannot be rebuilt from the configuration: secret."""
-        open_rounds = self._asked - self._first_open
+        open_rounds = self.asked - self._first_open
         digests = b"".join(self._taken)
         return {
-            "book_clock": np.array([self._asked, self._first_open], dtype=np.int64),
+            "book_clock": np.array([self.asked, self._first_open], dtype=np.int64),
             "book_salt": np.frombuffer(self._salt, dtype=np.uint8),
             "book_epoch_starts": np.array(self._epoch_starts, dtype=np.int64),
             "book_epoch_nonces": np.array([int(nonce, 16) for nonce in self._epoch_nonces], dtype=np.int64),
-            "book_status": self._status[: self._asked],
+            "book_status": self._status[: self.asked],
             "book_actions": self._actions[:open_rounds],
             "book_rewards": self._rewards[:open_rounds],
             "book_users": np.frombuffer(digests, dtype=np.uint8).reshape(-1, _DIGEST_BYTES),
@@ -283,7 +277,7 @@ class RoundBook:
         )
         if not consistent:
             raise CorruptState("the saved rounds contradict each other")
-        self._asked, self._first_open = asked, first_open
+        self.asked, self._first_open = asked, first_open
         self._status, self._actions, self._rewards, self._salt = status, actions, rewards, salt
         self._epoch_starts = [*starts, asked]
         self._epoch_nonces = [*nonces, secrets.token_hex(4)]

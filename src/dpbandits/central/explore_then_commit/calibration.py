@@ -197,9 +197,7 @@ class Calibration:
     def plans(self) -> dict[str, Plan]:
         """Plans by name of their use: "answers", "publish"."""
         found = {} if self.answers is None else {"answers": self.answers}
-        if self.release is not None:
-            found["publish"] = self.release.plan
-        return found
+        return found if self.release is None else {**found, "publish": self.release.plan}
 
     def scores(self, plan: Plan, context: int, sums: IntArray) -> tuple[IntArray, int]:
         """Exact integer scores (A,) of actions at a context cell, and what one user can spread them by.
@@ -247,14 +245,12 @@ class Calibration:
 
     def diagnostics(self) -> dict[str, float]:
         """Public numbers of the plans."""
-        numbers = {}
+        numbers: dict[str, float] = {}
         for use, plan in self.plans.items():
-            estimator = plan.estimator
-            numbers[f"{use}_ridge"] = estimator.ridge
-            numbers[f"{use}_cap_share"] = plan.share
-            numbers[f"{use}_effective_dimension"] = estimator.features.effective_dimension(
-                estimator.rounds, estimator.ridge
-            )
+            one = plan.estimator
+            size = one.features.effective_dimension(one.rounds, one.ridge)
+            numbers |= {f"{use}_ridge": one.ridge, f"{use}_cap_share": plan.share}
+            numbers[f"{use}_effective_dimension"] = size
         return numbers
 
 

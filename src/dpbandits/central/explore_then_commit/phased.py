@@ -169,15 +169,10 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
 
     def _calibrated(self) -> list[FunctionRelease]:
         """Every phase, calibrated to its own number of exploring rounds, which public coins fix."""
+        explored = [max(1, int(self._explores(*phase).sum())) for phase in pairwise((0, *self.phases))]
         return [
-            calibrated_release(
-                self.features,
-                self.privacy,
-                max(1, int(self._explores(start, stop).sum())),
-                self.noise,
-                releases=len(self.phases),
-            )
-            for start, stop in pairwise((0, *self.phases))
+            calibrated_release(self.features, self.privacy, rounds, self.noise, releases=len(explored))
+            for rounds in explored
         ]
 
     # -- what is promised ---------------------------------------------------------------------------
@@ -229,9 +224,8 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         digests = self._admit(len(cells), users)
         start = self._book.asked
         explores = self._explores(start, start + len(cells))
-        drawn = self.actions.cells_at(
-            self._coins.uniform("phased/action", start, start + len(cells), 1)[:, 0]
-        )
+        coins = self._coins.uniform("phased/action", start, start + len(cells), 1)[:, 0]
+        drawn = self.actions.cells_at(coins)
         chosen, propensities = drawn, self.actions.weights[drawn]
         if self._published is not None:
             chosen = np.where(explores, drawn, self._published.choose(self.contexts.measure.points[cells]))

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from dpbandits._reading import reading
 from dpbandits.central.explore_then_commit.calibration import ExpectedError, expected_error, planned_release
-from dpbandits.central.schedule import check_boundaries
+from dpbandits.central.schedule import check_boundaries, growing_blocks
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 
@@ -38,12 +38,7 @@ def growing_phases(horizon: int, first: int) -> tuple[int, ...]:
     """
     if not 1 <= first <= horizon:
         raise InvalidParameter("growing_phases: expected 1 <= first <= horizon")
-    length, end, ends = float(first), float(first), [first]
-    while end + GROWTH * length <= LAST_SHARE * horizon:
-        length *= GROWTH
-        end += length
-        ends.append(round(end))
-    return tuple(ends)
+    return growing_blocks(horizon, first=first, growth=GROWTH, last_share=LAST_SHARE)
 
 
 def scheduled(
