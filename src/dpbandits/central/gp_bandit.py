@@ -28,7 +28,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
-from dpbandits.central.statement import block_release_guarantee
+from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.decision_sets import PublicSets
@@ -235,9 +235,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         return block_release_guarantee(
             self.privacy,
             self._mechanism,
-            status=self.noise.status,
-            user_ids=self.user_ids,
-            witnessed=self._holder.witnessed,
+            setting=Setting(self.noise.status, self.user_ids, self._holder.witnessed, self._holder.charged),
             public_decision_sets=self.decision_sets == "public",
         )
 

@@ -1,10 +1,7 @@
-"""The statements that a trusted server makes, part by part: of blocks, trees, and explore then commit.
-
-All of them take `status` (of the noise source), `user_ids` (whether the policy counts each user's rounds) and
-`witnessed` (whether a ledger refuses a second copy of a saved state).
-"""
+"""The statements that a trusted server makes, part by part: of blocks, trees, and explore then commit."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.privacy import sentences
@@ -14,7 +11,17 @@ from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, 
 from dpbandits.privacy.prefix_sums import BlockRelease, TreeRelease
 from dpbandits.privacy.sentences import kept, kept_if, protected_from, shown_to, trusted
 
-__all__ = ["block_release_guarantee", "explore_guarantee", "tree_guarantee"]
+__all__ = ["Setting", "block_release_guarantee", "explore_guarantee", "tree_guarantee"]
+
+
+class Setting(NamedTuple):
+    """How a policy runs, as far as its statement depends on it."""
+
+    status: Status  # of the noise source
+    user_ids: bool  # whether the policy counts each user's rounds
+    witnessed: bool  # whether a ledger refuses a second copy of a saved state
+    charged: bool  # whether a ledger's account pays
+
 
 # -- sums that a policy releases as it goes -------------------------------------------------------
 
@@ -67,9 +74,7 @@ def block_release_guarantee(
     privacy: JointDP,
     release: BlockRelease,
     *,
-    status: Status,
-    user_ids: bool,
-    witnessed: bool,
+    setting: Setting,
     public_decision_sets: bool,
 ) -> Guarantee:
     """The guarantee of a policy whose only contact with raw data is `release`.
@@ -85,15 +90,13 @@ def block_release_guarantee(
     record = replace(
         release.record(),
         name=f"{statistics} (the unit is one user's {what}), mixed over the blocks",
-        law="discrete Gaussian" if status == "enforced" else "rounded Gaussian",
+        law="discrete Gaussian" if setting.status == "enforced" else "rounded Gaussian",
         unit="in lattice units of 2^-20",
     )
     return _sums_guarantee(
         privacy,
         record,
-        status=status,
-        user_ids=user_ids,
-        witnessed=witnessed,
+        setting=setting,
         public_decision_sets=public_decision_sets,
     )
 
@@ -102,9 +105,7 @@ def tree_guarantee(
     privacy: JointDP,
     release: TreeRelease,
     *,
-    status: Status,
-    user_ids: bool,
-    witnessed: bool,
+    setting: Setting,
     paper_constants: str | None,
     doubling: bool,
 ) -> Guarantee:
@@ -121,7 +122,9 @@ def tree_guarantee(
     notes = [DOUBLING_NOTE] if doubling else []
     if paper_constants is not None:
         distance = release.sensitivity / release.sigma
-        certificate = ZeroConcentratedDP(0.5 * distance**2) if status == "enforced" else GaussianDP(distance)
+        certificate = (
+            ZeroConcentratedDP(0.5 * distance**2) if setting.status == "enforced" else GaussianDP(distance)
+        )
         real = certificate.epsilon_at(privacy.delta)
         notes.append(
             f"The noise scale is the printed formula {paper_constants!r} of Dubey2021, "
@@ -134,9 +137,7 @@ def tree_guarantee(
     return _sums_guarantee(
         privacy,
         record,
-        status=status,
-        user_ids=user_ids,
-        witnessed=witnessed,
+        setting=setting,
         public_decision_sets=False,
         notes=tuple(notes),
         broken_by=broken_by,
@@ -147,18 +148,18 @@ def _sums_guarantee(
     privacy: JointDP,
     record: MechanismRecord,
     *,
-    status: Status,
-    user_ids: bool,
-    witnessed: bool,
+    setting: Setting,
     public_decision_sets: bool,
     notes: tuple[str, ...] = (),
     broken_by: str | None = None,
 ) -> Guarantee:
     """The guarantee of a policy with one mechanism; `broken_by` names the attack on too little noise."""
-    sentences.check_noise_status(status)
+    sentences.check_noise_status(setting.status)
     rounds = counted(privacy.rounds_per_user, "round")
     reaches = "" if public_decision_sets else "Each decision reaches its own user only. "
-    people = f"{reaches}All of one person's rounds carry that person's one id." if user_ids else reaches
+    people = (
+        f"{reaches}All of one person's rounds carry that person's one id." if setting.user_ids else reaches
+    )
     assumptions = (
         *kept(
             "Feature vectors have norm at most 1 and rewards lie in the public range: both are bounded and "
@@ -181,12 +182,12 @@ def _sums_guarantee(
             sentences.SERVER_OUT_OF_REACH,
         ),
         kept_if(
-            user_ids,
+            setting.user_ids,
             "",
             how=f"No user id takes part in more than {rounds}: one more ask is refused.",
             otherwise=f"No user takes part in more than {rounds} (asks carry no user id).",
         ),
-        sentences.one_copy(witnessed=witnessed),
+        sentences.one_copy(witnessed=setting.witnessed),
     )
     theorem = sentences.reason(THEOREM, record.certificate, which=ON_A_STREAM)
     return Guarantee(
@@ -201,8 +202,8 @@ def _sums_guarantee(
         ),
         mechanisms=(record,),
         assumptions=sentences.in_order(assumptions),
-        theorem=theorem if status == "enforced" else SIMULATED_THEOREM,
-        status="broken" if broken_by else status,
+        theorem=theorem if setting.status == "enforced" else SIMULATED_THEOREM,
+        status="broken" if broken_by else setting.status,
         certificate=None if broken_by else record.certificate,
         attack=broken_by,
         unit=f"one user: the rewards of at most {rounds}" if public_decision_sets else "",
@@ -254,10 +255,7 @@ def explore_guarantee(
     privacy: JointDP,
     *,
     contexts: ContextLaw,
-    status: Status,
-    user_ids: bool,
-    witnessed: bool,
-    charged: bool,
+    setting: Setting,
     answers: tuple[int, float] | None,
     release: MechanismRecord | None,
     publish_epsilon: float,
@@ -268,7 +266,6 @@ def explore_guarantee(
     Args:
         privacy: the total promise.
         contexts: the law of contexts, which may have spent epsilon.
-        charged: whether a ledger's account pays.
         answers: (how many at most, epsilon of each).
         release: the record of the release, where one is planned.
         publish_epsilon: its share of the promise.
@@ -314,7 +311,9 @@ def explore_guarantee(
         parts.append(COMPOSITION)
         sees, notes, rules = "all answers, the released policy", [PROPENSITIES], []
         if answers is not None:
-            counting = "charged to the ledger before it is drawn" if charged else "counted before it leaves"
+            counting = (
+                "charged to the ledger before it is drawn" if setting.charged else "counted before it leaves"
+            )
             rules.append(f"Answers beyond the promise are refused; each is {counting}.")
         if release is not None:
             rules.append(
@@ -335,12 +334,12 @@ def explore_guarantee(
         ),
         _contexts_assumption(contexts),
         kept_if(
-            user_ids,
+            setting.user_ids,
             f"No unit has more than {counted(privacy.rounds_per_user, 'row')}",
             how=": more are refused.",
             otherwise=" (rows carry no unit id).",
         ),
-        sentences.one_copy(witnessed=witnessed),
+        sentences.one_copy(witnessed=setting.witnessed),
     )
     return Guarantee(
         definition=privacy,
@@ -351,7 +350,7 @@ def explore_guarantee(
         mechanisms=tuple(records),
         assumptions=sentences.in_order(assumptions),
         theorem=" ".join(parts),
-        status="simulated" if contexts.status == "simulated" else status,
+        status="simulated" if contexts.status == "simulated" else setting.status,
         certificate=certificate,
         notes=(
             contexts.describe() + " Where it is wrong, answers are worse; the promise holds all the same.",

@@ -33,7 +33,7 @@ from dpbandits.central.explore_then_commit.schedule import scheduled
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS, RewardSums, integer_caps
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.published_function import PublishedFunction
-from dpbandits.central.statement import explore_guarantee
+from dpbandits.central.statement import Setting, explore_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
@@ -184,10 +184,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         found = explore_guarantee(
             self.privacy,
             contexts=self.contexts,
-            status=self.noise.status,
-            user_ids=self.user_ids,
-            witnessed=self._holder.witnessed,
-            charged=self._holder.charged,
+            setting=Setting(self.noise.status, self.user_ids, self._holder.witnessed, self._holder.charged),
             answers=None,
             release=replace(largest.record(), releases=len(self.phases)),
             publish_epsilon=self.privacy.epsilon,

@@ -34,7 +34,7 @@ from dpbandits.central.explore_then_commit.rows import RowRules, Shard, check_ce
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.published_function import PublishedFunction
-from dpbandits.central.statement import explore_guarantee
+from dpbandits.central.statement import Setting, explore_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
@@ -227,10 +227,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         return explore_guarantee(
             self.privacy,
             contexts=self.contexts,
-            status=self.noise.status,
-            user_ids=self.user_ids,
-            witnessed=self._holder.witnessed,
-            charged=self._holder.charged,
+            setting=Setting(self.noise.status, self.user_ids, self._holder.witnessed, self._holder.charged),
             answers=(budget.answers, budget.answer_epsilon) if budget.answers else None,
             release=None if release is None else release.record(),
             publish_epsilon=budget.publish_epsilon,

@@ -31,7 +31,7 @@ from scipy.linalg import cho_solve, solve_triangular
 from dpbandits import _checks, domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.published.printed import Formula, printed_scale
-from dpbandits.central.statement import tree_guarantee
+from dpbandits.central.statement import Setting, tree_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features import Features
@@ -176,9 +176,7 @@ class Dubey2021(BasePolicy):
             self.privacy,
             # Printed formulas fall shortest of the right scale in the smallest tree: the first epoch's.
             self._epoch_release if self.paper_constants is None else self._release_of(0),
-            status=self.noise.status,
-            user_ids=self.user_ids,
-            witnessed=self._holder.witnessed,
+            setting=Setting(self.noise.status, self.user_ids, self._holder.witnessed, self._holder.charged),
             paper_constants=self.paper_constants,
             doubling=self.doubling,
         )
