@@ -102,7 +102,7 @@ def test_laplace_noise_of_every_cell_has_its_law(name):
     words = seeded_words(12)
     reports = b"".join(one.encode(cell, positive=True, words=words) for _ in range(n))
     noise = np.frombuffer(reports, "<i2").astype(np.int64).reshape(n, 6)
-    noise[:, 2 * cell : 2 * cell + 2] -= one._own(positive=True)
+    noise[:, 2 * cell : 2 * cell + 2] -= one.entries[True]
     alpha, largest = float(one.alpha), 12
     law = (1 - alpha) / (1 + alpha) * alpha ** np.abs(np.arange(-largest, largest + 1))
     wanted = n * np.append(law, 1.0 - law.sum())

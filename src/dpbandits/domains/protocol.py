@@ -1,6 +1,5 @@
 """What every domain offers, and how a domain comes back from its configuration."""
 
-from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -44,11 +43,5 @@ class Domain(Protocol):
 DOMAINS: Registry[Domain] = Registry("a domain")
 """Add a domain of your own with `@DOMAINS.add("its type")`, and configurations that name it are read."""
 
-
-def from_config(config: Mapping[str, Any]) -> Domain:
-    """Rebuild any domain from its `to_config()`.
-
-    Raises:
-        InvalidParameter: the configuration names no known domain or its fields do not fit.
-    """
-    return DOMAINS.read(config)
+from_config = DOMAINS.read
+"""Rebuild any domain from its `to_config()`; anything else is an `InvalidParameter`."""

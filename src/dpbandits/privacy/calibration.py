@@ -33,6 +33,7 @@ __all__ = [
     "gaussian_mu",
     "gaussian_sigma",
     "membership_bound",
+    "narrowed",
     "near_gaussian_sigma",
     "rounding_distance",
     "within_range",
@@ -241,14 +242,22 @@ def _largest(safe: Callable[[float], bool]) -> float:
     low, high = 1.0, 2.0
     while not safe(low):
         low, high = 0.5 * low, low
-    while safe(high):
+    return narrowed(safe, low, high, width=1e-14)[0]
+
+
+def narrowed(holds: Callable[[float], bool], low: float, high: float, *, width: float) -> tuple[float, float]:
+    """Around where `holds`, decreasing, ends: from [low, high], `high` first doubled until it fails there.
+
+    The result's relative width is `width`, or as small as floats are.
+    """
+    while holds(high):
         low, high = high, 2.0 * high
-    while high - low > 1e-14 * high:
+    while high - low > width * high:
         middle = 0.5 * (low + high)
         if not low < middle < high:
             break
-        low, high = (middle, high) if safe(middle) else (low, middle)
-    return low
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
 
 
 def rounding_distance(sigma: float) -> float:

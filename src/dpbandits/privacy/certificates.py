@@ -30,11 +30,10 @@ Formulas:
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from functools import reduce
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from scipy.special import ndtr
 
@@ -48,6 +47,7 @@ from dpbandits.privacy.calibration import (
     concentrated_delta,
     gaussian_delta,
     membership_bound,
+    narrowed,
     within_range,
 )
 
@@ -83,15 +83,7 @@ class Certificate(Configured, ABC):
         target = within_range(delta) * (1.0 - MARGIN)
         if self.delta_at(0.0) <= target:
             return 0.0
-        low, high = 0.0, 1.0
-        while self.delta_at(high) > target:
-            low, high = high, 2.0 * high
-        while high - low > 1e-13 * high:
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                break
-            low, high = (low, middle) if self.delta_at(middle) <= target else (middle, high)
-        return high
+        return narrowed(lambda epsilon: self.delta_at(epsilon) > target, 0.0, 1.0, width=1e-13)[1]
 
     @abstractmethod
     def to_zcdp(self) -> "ZeroConcentratedDP":
@@ -363,13 +355,8 @@ class PureBeside(Certificate):
         return f"a pure loss of {rounded_up(self.epsilon)} beside {self.other.describe()}"
 
 
-def from_config(config: Mapping[str, Any]) -> Certificate:
-    """Rebuild a certificate from its `to_config()`.
-
-    Raises:
-        InvalidParameter: not the configuration of a certificate.
-    """
-    return _CERTIFICATES.read(config)
+from_config = _CERTIFICATES.read
+"""Rebuild a certificate from its `to_config()`; anything else is an `InvalidParameter`."""
 
 
 def rounded_up(value: float, digits: int = 4) -> str:

@@ -10,9 +10,8 @@ Every definition has a `title`, `epsilon` and `delta`, a `unit` (whose data is p
 
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dpbandits import _checks
 from dpbandits._config import Configured, Registry
@@ -224,10 +223,5 @@ class NoPrivacy(Configured):
 Definition = JointDP | LocalDP | RowDP | NoPrivacy
 
 
-def from_config(config: Mapping[str, Any]) -> Definition:
-    """Rebuild a definition from its `to_config()`.
-
-    Raises:
-        InvalidParameter: not the configuration of a definition.
-    """
-    return _DEFINITIONS.read(config)
+from_config = _DEFINITIONS.read
+"""Rebuild a definition from its `to_config()`; anything else is an `InvalidParameter`."""

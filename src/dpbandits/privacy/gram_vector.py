@@ -34,12 +34,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
+from dpbandits._config import Configured
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
@@ -72,7 +72,7 @@ def joint_sensitivity(ratio: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GramVectorMechanism:
+class GramVectorMechanism(Configured):
     """Geometry and integer contributions of the joint (Gram, vector) release.
 
     Three forms of the same numbers:
@@ -237,21 +237,9 @@ class GramVectorMechanism:
         """(D,) factors from integer sums to coordinates."""
         if self.vector_only:
             return np.ones(self.n_features)
-        parts = []
-        for start, stop in self.ranges:
-            rows, columns = _triangle(stop - start)
-            parts.append(np.where(rows == columns, 1.0, math.sqrt(2.0)))
+        triangles = [_triangle(stop - start) for start, stop in self.ranges]
+        parts = [np.where(rows == columns, 1.0, math.sqrt(2.0)) for rows, columns in triangles]
         return np.concatenate([*parts, np.full(self.n_features, math.sqrt(self.ratio))])
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
-        return {
-            "n_features": self.n_features,
-            "supports": [list(pair) for pair in self.ranges],
-            "ratio": self.ratio,
-            "rounds_per_user": self.rounds_per_user,
-            "vector_only": self.vector_only,
-        }
 
 
 @lru_cache(maxsize=64)

@@ -6,11 +6,11 @@ A guarantee is public: it is computed from the parameters of a policy, never fro
 import json
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from dpbandits._config import Configured
+from dpbandits._config import Configured, parse_fields, plain
 from dpbandits._reading import json_object, reading
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import certificates, definitions
@@ -31,7 +31,7 @@ _WIDTH = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observer:
+class Observer(Configured):
     """Somebody who sees something.
 
     Args:
@@ -46,7 +46,7 @@ class Observer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assumption:
+class Assumption(Configured):
     """Something the guarantee stands on.
 
     Args:
@@ -260,22 +260,9 @@ class Guarantee:
 
     def to_json(self) -> str:
         """The guarantee as JSON text, complete: `from_json` gives an equal guarantee."""
-        fields: dict[str, Any] = {
-            "format": _FORMAT,
-            "definition": self.definition.to_config(),
-            "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
-            "delta": self.delta,
-            "certificate": self.certificate.to_config() if self.certificate else None,
-            "unit": self.unit,
-            "neighbours": self.neighbours,
-            "observers": [asdict(observer) for observer in self.observers],
-            "mechanisms": [record.to_config() for record in self.mechanisms],
-            "assumptions": [asdict(assumption) for assumption in self.assumptions],
-            "theorem": self.theorem,
-            "status": self.status,
-            "attack": self.attack,
-            "notes": list(self.notes),
-        }
+        fields = {"format": _FORMAT} | {name: plain(getattr(self, name)) for name in (*_PROMISE, *_GROUNDS)}
+        if math.isinf(self.epsilon):
+            fields["epsilon"] = None
         return json.dumps(fields, indent=2, allow_nan=False)
 
     @classmethod
@@ -289,17 +276,22 @@ class Guarantee:
         with reading("the JSON form of a guarantee"):
             if fields.pop("format") != _FORMAT:
                 raise InvalidParameter(f"a guarantee of another format, expected {_FORMAT}")
-            certificate = fields["certificate"]
-            fields["definition"] = definitions.from_config(fields["definition"])
             fields["epsilon"] = math.inf if fields["epsilon"] is None else fields["epsilon"]
-            fields["certificate"] = certificates.from_config(certificate) if certificate else None
-            fields["observers"] = tuple(Observer(**observer) for observer in fields["observers"])
-            fields["mechanisms"] = tuple(map(MechanismRecord.from_config, fields["mechanisms"]))
-            fields["assumptions"] = tuple(Assumption(**assumption) for assumption in fields["assumptions"])
-            guarantee = cls(**fields)
+            guarantee = cls(**parse_fields(fields, _JSON_PARSERS))
             guarantee.explain()  # every field is of the kind that its prose needs
             return guarantee
 
+
+_PROMISE = ("definition", "epsilon", "delta", "certificate", "unit", "neighbours")
+_GROUNDS = ("observers", "mechanisms", "assumptions", "theorem", "status", "attack", "notes")
+
+_JSON_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "definition": definitions.from_config,
+    "certificate": certificates.from_config,
+    "observers": lambda parts: tuple(map(Observer.from_config, parts)),
+    "mechanisms": lambda parts: tuple(map(MechanismRecord.from_config, parts)),
+    "assumptions": lambda parts: tuple(map(Assumption.from_config, parts)),
+}
 
 _HEADLINES = {
     "enforced": "This guarantee is kept by the software, under the assumptions listed below.",

@@ -215,7 +215,7 @@ class SecureNoise(Configured):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and transfers to other processes start without prepared noise."""
-        return from_config, (self.to_config(),)
+        return SecureNoise.from_config, (self.to_config(),)
 
 
 # By identity: equal sources are not the same source.
@@ -311,13 +311,8 @@ class SimulatedNoise(Configured):
         return hash((SimulatedNoise, self._seed))
 
 
-def from_config(config: Mapping[str, Any]) -> NoiseSource:
-    """A fresh source of the kind that `to_config()` described.
-
-    Raises:
-        InvalidParameter: not the configuration of a noise source.
-    """
-    return _SOURCES.read(config)
+from_config = _SOURCES.read
+"""A fresh source of the kind that `to_config()` described; anything else is an `InvalidParameter`."""
 
 
 def words_of(noise: NoiseSource, *, stream: int) -> Words:

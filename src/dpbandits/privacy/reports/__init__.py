@@ -19,12 +19,10 @@ Only NumPy and the standard library are imported: this runs on devices.
 """
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.reports.hadamard import HadamardResponse
+from dpbandits.privacy.reports.categories import HadamardResponse, OptimalUnary, RandomisedResponse
 from dpbandits.privacy.reports.laplace import FloatingLaplace, OneHotLaplace, PaperLaplace
 from dpbandits.privacy.reports.mechanism import MAX_EPSILON, Moments, ReportMechanism
-from dpbandits.privacy.reports.randomised_response import RandomisedResponse
 from dpbandits.privacy.reports.signed import SignedTernary
-from dpbandits.privacy.reports.unary import OptimalUnary
 
 __all__ = [
     "MAX_EPSILON",

@@ -40,11 +40,12 @@ _TRIALS = 8
 class _CellLaplace(ReportMechanism):
     """Two integers a cell, each with discrete Laplace noise.
 
-    Subclasses say what the two integers of the own cell are, and how far one user's input moves them
-    in total: the sensitivity.
+    Subclasses say what the two integers of the own cell are for either sign, and how far one user's input
+    moves them in total: the sensitivity.
     """
 
     sensitivity: ClassVar[int]
+    entries: ClassVar[dict[bool, tuple[int, int]]]
 
     def _calibrate(self, epsilon: float) -> None:
         if _LIMIT * epsilon / self.sensitivity < -math.log(_CLIPPED):
@@ -54,10 +55,6 @@ class _CellLaplace(ReportMechanism):
                 f"least {least:.2g}, or for another mechanism"
             )
         self._alpha = min(on_lattice(math.exp(-epsilon / self.sensitivity)) + 1, LATTICE - 1)
-
-    @staticmethod
-    def _own(*, positive: bool) -> tuple[int, int]:
-        raise NotImplementedError
 
     @property
     def alpha(self) -> Fraction:
@@ -90,20 +87,20 @@ class _CellLaplace(ReportMechanism):
         cell = self._check_cell(cell)
         noise = self._geometric(4 * self.n_cells, words).reshape(2, 2 * self.n_cells)
         entries = noise[0] - noise[1]
-        entries[2 * cell : 2 * cell + 2] += np.array(self._own(positive=positive))
+        entries[2 * cell : 2 * cell + 2] += self.entries[positive]
         payload: bytes = np.clip(entries, -_LIMIT, _LIMIT).astype("<i2").tobytes()
         return payload
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
         """Product over entries; a clipped entry stands for its whole tail."""
         alpha = self.alpha
-        entries = np.frombuffer(payload, "<i2").astype(np.int64)
-        entries_own = np.zeros_like(entries)
-        entries_own[2 * cell : 2 * cell + 2] = self._own(positive=positive)
+        values = np.frombuffer(payload, "<i2").astype(np.int64)
+        noise = values.copy()
+        noise[2 * cell : 2 * cell + 2] -= self.entries[positive]
         result = Fraction(1)
-        for value, own in zip(entries.tolist(), entries_own.tolist(), strict=True):
+        for value, added in zip(values.tolist(), noise.tolist(), strict=True):
             tail = abs(value) == _LIMIT
-            result *= alpha ** abs(value - own) / (1 + alpha) * (1 if tail else 1 - alpha)
+            result *= alpha ** abs(added) / (1 + alpha) * (1 if tail else 1 - alpha)
         return result
 
     def valid(self, payloads: Payloads) -> BoolArray:
@@ -117,14 +114,9 @@ class _CellLaplace(ReportMechanism):
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
         """The sum of n geometric variables is negative binomial."""
         n = int(positive.sum() + negative.sum())
-        stay = 1.0 - float(self.alpha)
-        size = 2 * self.n_cells
-        noise = (
-            rng.negative_binomial(n, stay, size) - rng.negative_binomial(n, stay, size)
-            if n
-            else np.zeros(size)
-        )
-        truth = np.outer(positive, self._own(positive=True)) + np.outer(negative, self._own(positive=False))
+        law = (n, 1.0 - float(self.alpha), 2 * self.n_cells)
+        noise = rng.negative_binomial(*law) - rng.negative_binomial(*law) if n else 0
+        truth = np.outer(positive, self.entries[True]) + np.outer(negative, self.entries[False])
         return np.asarray(truth.ravel() + noise, dtype=np.int64)
 
     def _entries(self, payloads: Payloads) -> "np.ndarray[tuple[int, int], np.dtype[np.int16]]":
@@ -147,10 +139,7 @@ class OneHotLaplace(_CellLaplace):
 
     name = "laplace"
     sensitivity = 2
-
-    @staticmethod
-    def _own(*, positive: bool) -> tuple[int, int]:
-        return (1, 0) if positive else (0, 1)
+    entries: ClassVar[dict[bool, tuple[int, int]]] = {True: (1, 0), False: (0, 1)}
 
     @cached_property
     def moments(self) -> Moments:
@@ -172,18 +161,12 @@ class PaperLaplace(_CellLaplace):
 
     name = "paper-laplace"
     sensitivity = 4
-
-    @staticmethod
-    def _own(*, positive: bool) -> tuple[int, int]:
-        return (1, 1) if positive else (1, 0)
+    entries: ClassVar[dict[bool, tuple[int, int]]] = {True: (1, 1), False: (1, 0)}
 
     @cached_property
     def moments(self) -> Moments:
         """Exact moments of 2 V - U and of U."""
-        noise = self.noise_variance
-        return Moments(
-            signed_own=1.0 + 5.0 * noise, signed_other=5.0 * noise, count_own=noise, count_other=noise
-        )
+        return _paper_moments(self.noise_variance)
 
     def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
         """Signed sums 2 V - U and counts U."""
@@ -207,13 +190,9 @@ class FloatingLaplace:
 
     def __init__(self, *, n_cells: int, epsilon: float) -> None:
         checked = PaperLaplace(n_cells=n_cells, epsilon=epsilon)
-        self.n_cells = checked.n_cells
-        self.epsilon = checked.epsilon
+        self.n_cells, self.epsilon = checked.n_cells, checked.epsilon
         self.scale = PaperLaplace.sensitivity / checked.epsilon
-        noise = 2.0 * self.scale**2
-        self.moments = Moments(
-            signed_own=1.0 + 5.0 * noise, signed_other=5.0 * noise, count_own=noise, count_other=noise
-        )
+        self.moments = _paper_moments(2.0 * self.scale**2)
 
     def simulated_estimate(
         self, positive: IntArray, negative: IntArray, rng: np.random.Generator
@@ -224,3 +203,8 @@ class FloatingLaplace:
         noise = self.scale * (gammas[0] - gammas[1]) * (n > 0)
         count, reward = np.stack([positive + negative, positive]) + noise
         return 2.0 * reward - count, count
+
+
+def _paper_moments(noise: float) -> Moments:
+    """Of 2 V - U and of U, each of U and V with noise of this variance."""
+    return Moments(signed_own=1.0 + 5.0 * noise, signed_other=5.0 * noise, count_own=noise, count_other=noise)

@@ -175,11 +175,6 @@ class ReportMechanism(ABC):
         return f"{type(self).__name__}(n_cells={self.n_cells}, epsilon={self.epsilon:g})"
 
 
-def pack_bits(bits: BoolArray) -> bytes:
-    """Bits as bytes, the first bit highest; the last byte is padded with zeros."""
-    return np.packbits(bits).tobytes()
-
-
 def unpack_bits(payloads: Payloads, n_bits: int) -> "np.ndarray[tuple[int, int], np.dtype[np.uint8]]":
     """(n, n_bits) zeros and ones."""
     return np.unpackbits(payloads, axis=1, count=n_bits)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpbandits._config import plain
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData
 from dpbandits.privacy.certificates import Certificate
@@ -33,11 +34,13 @@ class RowMechanism(ABC):
 
     Attributes:
         name: the mechanism's name in a release.
+        described: attributes that a release tells beside the name and `dim`.
         definition: the promise.
         dim: coordinates of a row.
     """
 
     name: ClassVar[str]
+    described: ClassVar[tuple[str, ...]]
     definition: RowDP
     dim: int
 
@@ -52,9 +55,9 @@ class RowMechanism(ABC):
         """The noise law that a modeler should expect; public."""
 
     @property
-    @abstractmethod
     def certificate(self) -> Certificate:
         """What is proved for two positions at the definition's distance."""
+        return self.certificate_at(self.definition.distance)
 
     @abstractmethod
     def certificate_at(self, distance: float) -> Certificate:
@@ -73,14 +76,14 @@ class RowMechanism(ABC):
     def scale(self) -> float:
         """The noise parameter, in public coordinates."""
 
-    @abstractmethod
     def to_config(self) -> dict[str, Any]:
         """JSON-ready public description."""
+        told = {name: plain(getattr(self, name)) for name in self.described}
+        return {"type": self.name, "dim": self.dim} | told
 
     def epsilon_at(self, distance: float) -> float:
         """Privacy loss (at the definition's delta) between two positions `distance` apart."""
-        certificate = self.certificate_at(distance)
-        return certificate.epsilon_at(self.definition.delta)
+        return self.certificate_at(distance).epsilon_at(self.definition.delta)
 
 
 def lattice_step(distance: float, dim: int) -> float:

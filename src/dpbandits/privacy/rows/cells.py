@@ -9,7 +9,6 @@ other ratio is too, t must not fall below 2^64/k: with k <= 2^31 cells and epsil
 import math
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from typing import Any
 
 import numpy as np
 
@@ -45,6 +44,7 @@ class CellResponse(RowMechanism):
     """
 
     name = "randomised_response"
+    described = ("half_width", "cells_per_dimension")
 
     definition: RowDP
     dim: int
@@ -60,13 +60,9 @@ class CellResponse(RowMechanism):
                 f"{SMALLEST_EPSILON:g}: below, its integers no longer tell the true cell from others"
             )
         _checks.settle(self, half_width=_checks.number)
-        per_side = self.cells_per_dimension
-        if per_side is None:
-            per_side = self._best_cells()
-        if (
-            _checks.integer(per_side, name="cells_per_dimension") ** self.dim > 2**31
-            or per_side**self.dim < 2
-        ):
+        chosen = self._best_cells() if self.cells_per_dimension is None else self.cells_per_dimension
+        per_side = _checks.integer(chosen, name="cells_per_dimension")
+        if not 2 <= per_side**self.dim <= 2**31:
             raise InvalidParameter("randomised response needs between 2 and 2^31 cells")
         object.__setattr__(self, "cells_per_dimension", per_side)
 
@@ -89,6 +85,11 @@ class CellResponse(RowMechanism):
         return int(self.per_side**self.dim)
 
     @property
+    def keep(self) -> float:
+        """Probability that the true cell is reported: t/2^64, as near as a float comes to it."""
+        return self.keep_words / 2**64
+
+    @property
     def keep_words(self) -> int:
         """t: the true cell is reported with probability t/2^64."""
         context = Context(prec=60)
@@ -104,13 +105,7 @@ class CellResponse(RowMechanism):
     @property
     def law(self) -> NoiseLaw:
         """Two cases, see `CellLaw`."""
-        keep = self.keep_words / 2**64
-        return CellLaw(dim=self.dim, keep=keep, width=self.scale, half_width=self.half_width)
-
-    @property
-    def certificate(self) -> Certificate:
-        """Pure epsilon."""
-        return PureDP(self.definition.epsilon)
+        return CellLaw(dim=self.dim, keep=self.keep, width=self.scale, half_width=self.half_width)
 
     def certificate_at(self, distance: float) -> Certificate:
         """Pure epsilon at every distance."""
@@ -120,11 +115,9 @@ class CellResponse(RowMechanism):
         """(n, dim) -> (n, dim), centres of cells. Rows outside the cube count as in the nearest cell."""
         rows = as_rows(points, self.dim)
         words = words_of(noise, stream=2)
-        places = np.clip(np.floor((rows + self.half_width) / self.scale), 0, self.per_side - 1).astype(
-            np.int64
-        )
+        places = np.clip(np.floor((rows + self.half_width) / self.scale), 0, self.per_side - 1)
         shape = (self.per_side,) * self.dim
-        codes = np.ravel_multi_index(tuple(places.T), shape)
+        codes = np.ravel_multi_index(tuple(places.astype(np.int64).T), shape)
         kept = words(len(rows)) < np.uint64(self.keep_words)
         others = uniform_below(self.cells - 1, len(rows), words)
         others += others >= codes  # skips the true cell
@@ -134,14 +127,4 @@ class CellResponse(RowMechanism):
 
     def describe(self) -> str:
         """The law in words."""
-        keep = self.keep_words / 2**64
-        return f"randomised response (the true one of {self.cells} cells with probability {keep:.6g})"
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready public description."""
-        return {
-            "type": self.name,
-            "dim": self.dim,
-            "half_width": self.half_width,
-            "cells_per_dimension": self.per_side,
-        }
+        return f"randomised response (the true one of {self.cells} cells with probability {self.keep:.6g})"

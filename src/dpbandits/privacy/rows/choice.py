@@ -54,9 +54,7 @@ def choose_row_mechanism(
         raise InvalidParameter(f"mechanism {mechanism!r} is unknown: expected one of {', '.join(names)}")
     if projection is not None and mechanism != "gaussian":
         raise InvalidParameter("a projection needs mechanism='gaussian'")
-    public = (
-        None if projection is None else tuple(tuple(map(float, row)) for row in np.atleast_2d(projection))
-    )
+    public = None if projection is None else tuple(map(tuple, np.atleast_2d(projection).tolist()))
     candidates: list[RowMechanism] = []
     epsilon = definition.epsilon
     if mechanism == "l2_laplace" or (

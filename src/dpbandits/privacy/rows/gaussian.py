@@ -14,7 +14,6 @@ than `longest_row`, where that would reach 1/2, are refused; dividing by h and r
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -24,13 +23,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.rows.base import (
-    RowMechanism,
-    as_rows,
-    from_lattice,
-    lattice_step,
-    to_lattice,
-)
+from dpbandits.privacy.rows.base import RowMechanism, as_rows, from_lattice, lattice_step, to_lattice
 from dpbandits.privacy.rows.noise_laws import GaussianLaw, NoiseLaw
 
 __all__ = ["GaussianRows"]
@@ -52,6 +45,7 @@ class GaussianRows(RowMechanism):
     """
 
     name = "gaussian"
+    described = ("step", "sigma", "projection")
 
     definition: RowDP
     dim: int
@@ -99,16 +93,19 @@ class GaussianRows(RowMechanism):
 
     @cached_property
     def _calibrated(self) -> tuple[float, Certificate]:
-        definition = self.definition
-        sensitivity = self._sensitivity(definition.distance)
-        return self.noise.gaussian_scale(
-            sensitivity, definition.epsilon, definition.delta, draws=self.released_dim
-        )
+        promise = self.definition
+        moved = self._sensitivity(promise.distance)
+        return self.noise.gaussian_scale(moved, promise.epsilon, promise.delta, draws=self.released_dim)
+
+    @property
+    def sigma(self) -> float:
+        """The noise parameter in lattice steps."""
+        return self._calibrated[0]
 
     @property
     def scale(self) -> float:
         """Standard deviation of a coordinate's noise."""
-        return self._calibrated[0] * self.step
+        return self.sigma * self.step
 
     @property
     def law(self) -> NoiseLaw:
@@ -122,41 +119,25 @@ class GaussianRows(RowMechanism):
 
     def certificate_at(self, distance: float) -> Certificate:
         """Of the kind of `certificate`: mu grows with the distance, rho with its square (and rounding)."""
-        moved = self._sensitivity(_checks.number(distance, name="distance")) / self._calibrated[0]
-        return self.certificate.at_shift(moved)
+        return self.certificate.at_shift(
+            self._sensitivity(_checks.number(distance, name="distance")) / self.sigma
+        )
 
     def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
         """(n, dim) -> (n, released_dim), multiples of `step`."""
         projected = as_rows(points, self.dim)
         if self.matrix is not None:
-            if (
-                projected.size
-                and float(np.einsum("ij,ij->i", projected, projected).max()) > self.longest_row**2
-            ):
+            if np.einsum("ij,ij->i", projected, projected).max(initial=0.0) > self.longest_row**2:
                 raise InvalidData(
                     "rows lie too far out to be projected at this distance: check the public bounds"
                 )
             projected = projected @ self.matrix.T
         rows = to_lattice(projected, self.step, self.released_dim)
-        drawn = noise.integer_gaussian(self._calibrated[0], rows.size)
+        drawn = noise.integer_gaussian(self.sigma, rows.size)
         return from_lattice(rows + np.asarray(drawn, dtype=np.int64).reshape(rows.shape), self.step)
 
     def describe(self) -> str:
         """The law in words."""
-        projected = (
-            ""
-            if self.projection is None
-            else f", after a public projection to {self.released_dim} coordinates"
-        )
-        sigma = self._calibrated[0]
-        return f"discrete Gaussian (sigma {sigma:.6g} lattice steps of {self.step:.6g}{projected})"
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready public description."""
-        return {
-            "type": self.name,
-            "dim": self.dim,
-            "step": self.step,
-            "sigma": self._calibrated[0],
-            "projection": None if self.projection is None else [list(row) for row in self.projection],
-        }
+        words = f"discrete Gaussian (sigma {self.sigma:.6g} lattice steps of {self.step:.6g}"
+        projected = f", after a public projection to {self.released_dim} coordinates"
+        return words + ("" if self.projection is None else projected) + ")"

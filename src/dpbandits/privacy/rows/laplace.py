@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._config import Configured
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.certificates import Certificate, PureDP
@@ -54,6 +55,7 @@ class L2Laplace(RowMechanism):
     """
 
     name = "l2_laplace"
+    described = ("step", "rate")
 
     definition: RowDP
     dim: int
@@ -88,11 +90,6 @@ class L2Laplace(RowMechanism):
         """The continuous law of the same rate: the lattice is 2^-16 of the distance."""
         return L2LaplaceLaw(dim=self.dim, scale=self.scale)
 
-    @property
-    def certificate(self) -> Certificate:
-        """Pure epsilon."""
-        return PureDP(self.definition.epsilon)
-
     def certificate_at(self, distance: float) -> Certificate:
         """Pure, with a loss proportional to the distance (and the rounding term)."""
         moved = _checks.number(distance, name="distance") / self.step + math.sqrt(self.dim)
@@ -109,13 +106,9 @@ class L2Laplace(RowMechanism):
         """The law in words."""
         return f"L2-Laplace (P(k) proportional to exp(-{self.rate:.6g} |k|), lattice step {self.step:.6g})"
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready public description."""
-        return {"type": self.name, "dim": self.dim, "step": self.step, "rate": self.rate}
-
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerLaplace:
+class AnswerLaplace(Configured):
     """Laplace noise for one answer, exactly on a lattice: pure epsilon for answers at most `distance` apart.
 
     Args:
@@ -127,6 +120,8 @@ class AnswerLaplace:
     Raises:
         InvalidParameter: a number outside its range, or bounds too far out for the distance's lattice.
     """
+
+    config_type = "laplace"
 
     epsilon: float
     distance: float
@@ -168,17 +163,10 @@ class AnswerLaplace:
         return from_lattice(rounded + lattice_laplace(self.rate, len(rounded), words), self.step)
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready public description."""
-        return {
-            "type": "laplace",
-            "epsilon": self.epsilon,
-            "distance": self.distance,
-            "low": self.low,
-            "high": self.high,
-            "sd": self.sd,
-        }
+        """JSON-ready public description, the noise's standard deviation included."""
+        return super().to_config() | {"sd": self.sd}
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "AnswerLaplace":
-        """Rebuild from `to_config()`."""
-        return cls(**{name: config[name] for name in ("epsilon", "distance", "low", "high")})
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """All but the standard deviation, which follows from them."""
+        return super().arguments({name: value for name, value in config.items() if name != "sd"})

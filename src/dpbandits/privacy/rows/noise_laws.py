@@ -18,9 +18,8 @@ pairs of nodes.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,13 +220,8 @@ class CellLaw(NoiseLaw):
         return self.width**2 / 12.0, 2.0 * self.half_width**2 / 3.0
 
 
-def from_config(config: Mapping[str, Any]) -> NoiseLaw:
-    """Rebuild a law from its `to_config()`.
-
-    Raises:
-        InvalidParameter: not the configuration of a noise law.
-    """
-    return _LAWS.read(config)
+from_config = _LAWS.read
+"""Rebuild a law from its `to_config()`; anything else is an `InvalidParameter`."""
 
 
 def _gamma_scales(shape: float, scale: float, nodes: int) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,304 @@
+"""Reports on which of 2 n_cells categories is the user's own: two a cell, the first for sign +1."""
+
+import math
+from abc import abstractmethod
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.privacy.reports.mechanism import (
+    LATTICE,
+    Moments,
+    Payloads,
+    ReportMechanism,
+    column_sums,
+    lattice_fraction,
+    log_upper,
+    on_lattice,
+    padding_is_zero,
+    unpack_bits,
+)
+from dpbandits.privacy.samplers import uniform_below
+from dpbandits.privacy.words import Words, secure_words
+
+__all__ = ["HadamardResponse", "OptimalUnary", "RandomisedResponse"]
+
+_FIRST_ROW = 2
+
+
+class _Categories(ReportMechanism):
+    """How categories are numbered, and what a cell's two say together."""
+
+    def _category(self, cell: int, *, positive: bool) -> int:
+        return 2 * self._check_cell(cell) + (0 if positive else 1)
+
+    def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
+        """Signed sums and counts: the difference and the sum of a cell's two categories."""
+        plus, minus = self._users(aggregate, n).reshape(-1, 2).T
+        return plus - minus, plus + minus
+
+    @abstractmethod
+    def _users(self, aggregate: IntArray, n: int) -> FloatArray:
+        """(2 n_cells,) unbiased estimates of how many of n users hold each category."""
+
+
+class _OneCode(_Categories):
+    """A report is one of `_n_codes` integers, in as few little-endian bytes as hold them."""
+
+    _n_codes: int
+
+    @property
+    def report_bytes(self) -> int:
+        """One code."""
+        return -(-(self._n_codes - 1).bit_length() // 8)
+
+    @property
+    def bits(self) -> float:
+        """log2 of the number of codes."""
+        return math.log2(self._n_codes)
+
+    def valid(self, payloads: Payloads) -> BoolArray:
+        """Codes below their number."""
+        return np.asarray(_codes(payloads) < self._n_codes)
+
+    def aggregate(self, payloads: Payloads) -> IntArray:
+        """(number of codes,) how often each was sent."""
+        return self._counts(_codes(payloads))
+
+    def _counts(self, codes: IntArray) -> IntArray:
+        return np.bincount(codes, minlength=self._n_codes).astype(np.int64, copy=False)
+
+
+class RandomisedResponse(_OneCode):
+    """The true one of m = 2 n_cells categories with probability exp(epsilon)/(exp(epsilon) + m - 1).
+
+    Else one of the others. Best when there are few cells and epsilon is large.
+    Source: Kairouz, Oh, Viswanath, *Extremal mechanisms for local differential privacy*, 2016.
+    """
+
+    name = "krr"
+
+    def _calibrate(self, epsilon: float) -> None:
+        self._n_codes = 2 * self.n_cells
+        self._keep = on_lattice(math.exp(epsilon) / (math.exp(epsilon) + self._n_codes - 1))
+
+    @cached_property
+    def rates(self) -> tuple[Fraction, Fraction]:
+        """(truth, each other category)."""
+        keep = lattice_fraction(self._keep)
+        return keep, (1 - keep) / (self._n_codes - 1)
+
+    @cached_property
+    def _floats(self) -> tuple[float, float]:
+        return float(self.rates[0]), float(self.rates[1])
+
+    @cached_property
+    def exact_epsilon(self) -> float:
+        """log of truth over other."""
+        truth, other = self.rates
+        return log_upper(max(truth / other, other / truth))
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Exact moments."""
+        p, q = self._floats
+        scale = (p - q) ** 2
+        return Moments(
+            signed_own=(p + q) / scale,
+            signed_other=2.0 * q / scale,
+            count_own=(p + q) * (1.0 - p - q) / scale,
+            count_other=2.0 * q * (1.0 - 2.0 * q) / scale,
+        )
+
+    def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
+        """The private report of one user."""
+        code = self._category(cell, positive=positive)
+        if int(words(1)[0]) >= self._keep:
+            other = int(uniform_below(self._n_codes - 1, 1, words)[0])
+            code = other + (other >= code)
+        return code.to_bytes(self.report_bytes, "little")
+
+    def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
+        """Truth or other."""
+        truthful = int.from_bytes(payload, "little") == self._category(cell, positive=positive)
+        return self.rates[0 if truthful else 1]
+
+    def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
+        """One draw a user."""
+        truth = np.repeat(np.arange(self._n_codes), _by_category(positive, negative))
+        lies = rng.random(len(truth)) >= self._floats[0]
+        other = rng.integers(self._n_codes - 1, size=int(lies.sum()))
+        truth[lies] = other + (other >= truth[lies])
+        return self._counts(truth)
+
+    def _users(self, aggregate: IntArray, n: int) -> FloatArray:
+        p, q = self._floats
+        return np.asarray((aggregate - n * q) / (p - q), dtype=np.float64)
+
+
+class HadamardResponse(_OneCode):
+    """An index from the half where the own row is +1 with probability exp(epsilon)/(exp(epsilon) + 1).
+
+    Else one from the other half. Every category owns a row of a Hadamard matrix. Rows start at 2, so that the
+    product of a cell's two rows is row 1, which no category owns: the two estimates of a cell are then
+    uncorrelated for every user. Source: Acharya, Sun, Zhang, *Hadamard response: estimating distributions
+    privately, efficiently, and with little communication*, 2019.
+    """
+
+    name = "hadamard"
+
+    def _calibrate(self, epsilon: float) -> None:
+        self._n_codes = 1 << (2 * self.n_cells + _FIRST_ROW - 1).bit_length()  # order of the matrix
+        self._side = on_lattice(math.exp(epsilon) / (math.exp(epsilon) + 1.0))
+
+    @property
+    def side(self) -> Fraction:
+        """Probability of the own row's + side."""
+        return lattice_fraction(self._side)
+
+    @cached_property
+    def _side_float(self) -> float:
+        return float(self.side)
+
+    @cached_property
+    def exact_epsilon(self) -> float:
+        """Log odds of the side."""
+        return log_upper(self.side / (1 - self.side))
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Exact moments."""
+        second = 2.0 / (2.0 * self._side_float - 1.0) ** 2
+        return Moments(signed_own=second, signed_other=second, count_own=second - 1.0, count_other=second)
+
+    def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
+        """The private report of one user."""
+        row = _FIRST_ROW + self._category(cell, positive=positive)
+        side, index = words(2).tolist()
+        index &= self._n_codes - 1
+        odd = (row & index).bit_count() & 1
+        if odd != (side >= self._side):
+            index ^= row & -row  # toggles the parity and maps one half onto the other
+        return int(index).to_bytes(self.report_bytes, "little")
+
+    def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
+        """The side, and a uniform index on it."""
+        row = _FIRST_ROW + self._category(cell, positive=positive)
+        odd = (row & int.from_bytes(payload, "little")).bit_count() & 1
+        return ((1 - self.side) if odd else self.side) * Fraction(2, self._n_codes)
+
+    def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
+        """One draw a user."""
+        rows = np.repeat(np.arange(2 * self.n_cells) + _FIRST_ROW, _by_category(positive, negative))
+        index = rng.integers(self._n_codes, size=len(rows))
+        wrong = (np.bitwise_count(rows & index) & 1) != (rng.random(len(rows)) >= self._side_float)
+        index[wrong] ^= rows[wrong] & -rows[wrong]
+        return self._counts(index)
+
+    def _users(self, aggregate: IntArray, n: int) -> FloatArray:
+        spectrum = _walsh(aggregate.astype(np.float64)) / (2.0 * self._side_float - 1.0)
+        return spectrum[_FIRST_ROW : _FIRST_ROW + 2 * self.n_cells]
+
+
+class OptimalUnary(_Categories):
+    """One bit a category: the own is 1 with probability 1/2, every other with q = 1/(exp(epsilon) + 1).
+
+    Source: Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation*, 2017.
+    """
+
+    name = "oue"
+
+    def _calibrate(self, epsilon: float) -> None:
+        self._n = 2 * self.n_cells
+        self._other = on_lattice(1.0 / (math.exp(epsilon) + 1.0)) + 1
+
+    @cached_property
+    def rates(self) -> tuple[Fraction, Fraction]:
+        """(own bit, any other bit) is 1."""
+        return Fraction(1, 2), lattice_fraction(self._other)
+
+    @cached_property
+    def exact_epsilon(self) -> float:
+        """Own bit on and another's off, against the reverse."""
+        p, q = self.rates
+        return log_upper(p * (1 - q) / (q * (1 - p)))
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Exact moments."""
+        p, q = 0.5, float(self.rates[1])
+        scale = (p - q) ** 2
+        return Moments(
+            signed_own=(p + q - 2.0 * p * q) / scale,
+            signed_other=2.0 * q * (1.0 - q) / scale,
+            count_own=(p * (1.0 - p) + q * (1.0 - q)) / scale,
+            count_other=2.0 * q * (1.0 - q) / scale,
+        )
+
+    @property
+    def report_bytes(self) -> int:
+        """One bit a category."""
+        return -(-self._n // 8)
+
+    @property
+    def bits(self) -> float:
+        """One bit a category."""
+        return float(self._n)
+
+    def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
+        """The private report of one user."""
+        own = self._category(cell, positive=positive)
+        draws = words(self._n)
+        bits = draws < np.uint64(self._other)
+        bits[own] = draws[own] < np.uint64(LATTICE // 2)
+        return np.packbits(bits).tobytes()
+
+    def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
+        """Product over bits; the own one is a fair coin."""
+        p, q = self.rates
+        others = np.delete(
+            unpack_bits(np.frombuffer(payload, np.uint8)[None], self._n)[0],
+            self._category(cell, positive=positive),
+        )
+        ones = int(others.sum())
+        return p * q**ones * (1 - q) ** (len(others) - ones)
+
+    def valid(self, payloads: Payloads) -> BoolArray:
+        """Zero padding."""
+        return padding_is_zero(payloads, self._n)
+
+    def aggregate(self, payloads: Payloads) -> IntArray:
+        """(2 n_cells,) how often each bit was 1."""
+        return column_sums(unpack_bits(payloads, self._n))
+
+    def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
+        """Two binomials a category."""
+        own = _by_category(positive, negative)
+        return np.asarray(rng.binomial(own, 0.5) + rng.binomial(own.sum() - own, float(self.rates[1])))
+
+    def _users(self, aggregate: IntArray, n: int) -> FloatArray:
+        q = float(self.rates[1])
+        return np.asarray((aggregate - n * q) / (0.5 - q), dtype=np.float64)
+
+
+def _by_category(positive: IntArray, negative: IntArray) -> IntArray:
+    """(2 n_cells,) users of each category."""
+    return np.stack([positive, negative], axis=1).ravel()
+
+
+def _codes(payloads: Payloads) -> IntArray:
+    """(n, width) little-endian bytes as (n,) integers."""
+    places = np.int64(1) << (8 * np.arange(payloads.shape[1], dtype=np.int64))
+    return np.asarray(payloads.astype(np.int64) @ places)
+
+
+def _walsh(values: FloatArray) -> FloatArray:
+    """sum_i (-1)^popcount(r & i) values_i for every r; length a power of two."""
+    half = 1
+    while half < len(values):
+        pairs = values.reshape(-1, 2, half)
+        values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
+        half *= 2
+    return values
