@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpbandits.domains import Domain, Finite, from_config
-from dpbandits.domains import finite as finite_module
 from dpbandits.errors import InvalidData, InvalidParameter
+from internals.finite import one_key_for_all
 
 # Few distinct values, so that rows share columns, and signed zeros come up.
 values = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.1, 1e-300, 1e300, 2.0**53])
@@ -40,9 +40,7 @@ def test_index_keeps_the_order_of_the_points_and_the_leading_shape():
 def test_a_key_collision_makes_no_member(monkeypatch):
     """With one key for everything, a stranger meets a member's key, and is still refused."""
     pool = Finite(points=[[1.0, 2.0]])
-    monkeypatch.setattr(
-        finite_module, "_keys", lambda points, _: np.repeat(pool._sorted_keys[:1], len(points))
-    )
+    one_key_for_all(monkeypatch, pool)
     np.testing.assert_array_equal(
         pool.contains([[1.0, 2.0], [1.0, 2.5], [np.nan, 2.0]]), [True, False, False]
     )

@@ -81,8 +81,8 @@ MUTATIONS = (
         "off-diagonal entries of the Gram are weighed once, where they stand twice",
         (
             "privacy/gram_vector.py",
-            "parts.append(np.where(rows == columns, 1.0, math.sqrt(2.0)))",
-            "parts.append(np.where(rows == columns, 1.0, 1.0))",
+            "parts = [np.where(rows == columns, 1.0, math.sqrt(2.0)) for",
+            "parts = [np.where(rows == columns, 1.0, 1.0) for",
         ),
         tests="tests/privacy/test_mechanisms.py",
     ),

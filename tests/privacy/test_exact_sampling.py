@@ -14,6 +14,7 @@ import pytest
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import samplers as es
 from dpbandits.privacy.words import SimulatedWords, secure_words
+from internals.noise import always_exact, large_above
 
 
 def chi_square_z(observed, expected):
@@ -94,14 +95,14 @@ def test_doubtful_words_are_decided_exactly():
 def test_the_fast_path_agrees_with_decimal_arithmetic(monkeypatch):
     """Sending every proposal through the exact path changes no draw."""
     fast = es.lattice_l2_laplace(0.05, 300, 3, SimulatedWords(8))
-    monkeypatch.setattr(es, "_RELATIVE_ERROR", 4.0)
+    always_exact(monkeypatch)
     exact = es.lattice_l2_laplace(0.05, 300, 3, SimulatedWords(8))
     np.testing.assert_array_equal(fast, exact)
 
 
 def test_large_exponents_never_use_float_differences(monkeypatch):
     fast = es.lattice_l2_laplace(0.05, 200, 2, SimulatedWords(8))
-    monkeypatch.setattr(es, "_LARGE", 1e-6)
+    large_above(monkeypatch, 1e-6)
     exact = es.lattice_l2_laplace(0.05, 200, 2, SimulatedWords(8))
     np.testing.assert_array_equal(fast, exact)
 

@@ -20,6 +20,7 @@ from dpbandits.privacy import noise
 from dpbandits.privacy.calibration import rounding_distance
 from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from internals.noise import lock, prepared
 
 SOURCES = [SecureNoise(), SecureNoise(certificate="concentrated"), SimulatedNoise(3)]
 
@@ -147,13 +148,13 @@ class TestSecure:
         source = SecureNoise()
         source.prepare(5.0, 10)
         source.prepare(5.0, 10)
-        assert sum(len(block) for block in source._prepared[5.0]) == 10
+        assert sum(len(block) for block in prepared(source)[5.0]) == 10
 
     def test_copies_start_empty(self):
         source = SecureNoise()
         source.prepare(1e12, 50)
         for other in (copy.copy(source), copy.deepcopy(source), pickle.loads(pickle.dumps(source))):  # noqa: S301
-            assert not other._prepared
+            assert not prepared(other)
 
     @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
     def test_forked_children_draw_their_own(self):
@@ -174,7 +175,7 @@ class TestSecure:
         for source in sources:
             source.prepare(1e12, 8)
         for source in sources:
-            source._lock.acquire()
+            lock(source).acquire()
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -190,7 +191,7 @@ class TestSecure:
         os.waitpid(child, 0)
         assert len(theirs) == 3, "the child waited for a lock that nobody holds"
         for source, drawn in zip(sources, theirs, strict=True):
-            source._lock.release()
+            lock(source).release()
             assert not set(drawn) & set(source.integer_gaussian(1e12, 8).tolist())
 
     @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -198,10 +199,10 @@ class TestSecure:
         """Forks that Python does not see are recognised by the process id."""
         source = SecureNoise()
         source.prepare(1e12, 8)
-        prepared = {value for block in source._prepared[1e12] for value in block.tolist()}
+        theirs = {value for block in prepared(source)[1e12] for value in block.tolist()}
         monkeypatch.setattr(os, "getpid", lambda: -1)
-        source._lock.acquire()
-        assert not prepared & set(source.integer_gaussian(1e12, 8).tolist())
+        lock(source).acquire()
+        assert not theirs & set(source.integer_gaussian(1e12, 8).tolist())
 
     @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
     def test_children_of_one_parent_draw_from_different_randomness(self):

@@ -19,6 +19,7 @@ from dpbandits.privacy.prefix_sums import (
     identity,
     square_root_toeplitz,
 )
+from internals.noise import prepared
 
 
 class Silence:
@@ -275,7 +276,7 @@ class TestNoise:
         noise = SecureNoise()
         release = release_of(noise=noise)
         release.prepare()
-        assert sum(map(len, noise._prepared[release.sigma])) == release.mechanism.size
+        assert sum(map(len, prepared(noise)[release.sigma])) == release.mechanism.size
         release_of().prepare()  # nothing to do for simulated noise
 
 

@@ -69,6 +69,7 @@ class Certificate(Configured, ABC):
     """A statement about a mechanism from which (epsilon, delta) pairs follow."""
 
     adds_linearly: ClassVar[bool] = False
+    wording: ClassVar[str]
 
     @abstractmethod
     def delta_at(self, epsilon: float) -> float:
@@ -96,9 +97,10 @@ class Certificate(Configured, ABC):
         The two are equally likely beforehand, so that guessing blindly succeeds half the time.
         """
 
-    @abstractmethod
     def describe(self) -> str:
         """The certificate in a few words."""
+        numbers = {name: rounded_up(value) for name, value in vars(self).items() if isinstance(value, float)}
+        return self.wording.format(**numbers)
 
     def beside(self, other: "Certificate") -> "Certificate":
         """The certificate of using both mechanisms on one person's data, adaptively.
@@ -131,8 +133,10 @@ class Certificate(Configured, ABC):
 class PureDP(Certificate):
     """All log-likelihood ratios of the output between neighbours are at most `epsilon`."""
 
+    wording = "pure differential privacy, epsilon = {epsilon}"
+    adds_linearly = True
+
     epsilon: float
-    adds_linearly: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _checks.settle(self, epsilon=_checks.number)
@@ -167,15 +171,13 @@ class PureDP(Certificate):
         """e^epsilon/(1 + e^epsilon)."""
         return membership_bound(self.epsilon, 0.0)
 
-    def describe(self) -> str:
-        """The certificate in a few words."""
-        return f"pure differential privacy, epsilon = {rounded_up(self.epsilon)}"
-
 
 @_CERTIFICATES.add("GaussianDP")
 @dataclass(frozen=True)
 class GaussianDP(Certificate):
     """No easier to attack than telling N(0, 1) from N(mu, 1) by one draw."""
+
+    wording = "Gaussian differential privacy, mu = {mu}"
 
     mu: float
 
@@ -204,15 +206,13 @@ class GaussianDP(Certificate):
         """Phi(mu/2): the likelihood-ratio test between N(0, 1) and N(mu, 1)."""
         return float(ndtr(0.5 * self.mu))
 
-    def describe(self) -> str:
-        """The certificate in a few words."""
-        return f"Gaussian differential privacy, mu = {rounded_up(self.mu)}"
-
 
 @_CERTIFICATES.add("ZeroConcentratedDP")
 @dataclass(frozen=True)
 class ZeroConcentratedDP(Certificate):
     """Renyi divergence of every order alpha > 1 between neighbours at most alpha `rho`."""
+
+    wording = "zero-concentrated differential privacy, rho = {rho}"
 
     rho: float
 
@@ -246,10 +246,6 @@ class ZeroConcentratedDP(Certificate):
             low, high = (middle, high) if coins_permitted(middle, self.rho) else (low, middle)
         return 1.0 / (1.0 + math.exp(-high))
 
-    def describe(self) -> str:
-        """The certificate in a few words."""
-        return f"zero-concentrated differential privacy, rho = {rounded_up(self.rho)}"
-
 
 @_CERTIFICATES.add("NearGaussianDP")
 @dataclass(frozen=True)
@@ -268,6 +264,8 @@ class NearGaussianDP(Certificate):
         distance: total variation between the noise that is drawn and rounded real Gaussian noise, over
             all draws that one unit can touch; see `rounding_distance` and `dpbandits.privacy.noise`.
     """
+
+    wording = "within total variation {distance} of Gaussian differential privacy, mu = {mu}"
 
     mu: float
     distance: float
@@ -302,13 +300,6 @@ class NearGaussianDP(Certificate):
         """Phi(mu/2) + distance, or the zero-concentrated bound if that is smaller."""
         return min(float(ndtr(0.5 * self.mu)) + self.distance, self.to_zcdp().membership_bound())
 
-    def describe(self) -> str:
-        """The certificate in a few words."""
-        return (
-            f"within total variation {rounded_up(self.distance)} of Gaussian differential privacy, "
-            f"mu = {rounded_up(self.mu)}"
-        )
-
 
 @_CERTIFICATES.add("PureBeside", other=_CERTIFICATES.read)
 @dataclass(frozen=True)
@@ -322,6 +313,8 @@ class PureBeside(Certificate):
         >>> bool(abs(both.delta_at(1.5) - GaussianDP(0.2367).delta_at(1.0)) < 1e-15)
         True
     """
+
+    wording = "a pure loss of {epsilon}"
 
     epsilon: float
     other: Certificate
@@ -351,8 +344,8 @@ class PureBeside(Certificate):
         return min(simple, self.to_zcdp().membership_bound())
 
     def describe(self) -> str:
-        """The certificate in a few words."""
-        return f"a pure loss of {rounded_up(self.epsilon)} beside {self.other.describe()}"
+        """The certificate in a few words, and the other one's."""
+        return f"{super().describe()} beside {self.other.describe()}"
 
 
 from_config = _CERTIFICATES.read

@@ -1,11 +1,9 @@
 """What can be promised: joint, local and row-level differential privacy, or nothing.
 
-A definition holds the numbers that a user chooses and says in words what they mean: the privacy unit
-(whose data is protected as one piece) and the neighbours (which two inputs nobody may tell apart).
-How noise keeps the promise is the business of the other files.
-
-Every definition has a `title`, `epsilon` and `delta`, a `unit` (whose data is protected as one piece),
-`neighbours` (which two inputs nobody may tell apart) and `left_out`, sentences on what is not covered.
+A definition holds the numbers that a user chooses and says in words what they mean: it has a `title`,
+`epsilon` and `delta`, a `unit` (whose data is protected as one piece), `neighbours` (which two inputs nobody
+may tell apart) and `left_out`, sentences on what is not covered. How noise keeps the promise is the business
+of the other files.
 """
 
 import math

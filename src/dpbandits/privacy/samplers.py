@@ -100,7 +100,8 @@ def lattice_l2_laplace(rate: float, size: int, dim: int, words: Words) -> IntArr
     cell_rate = math.nextafter(rate * 2.0**width / math.sqrt(dim) * (1.0 - 2.0**-50), 0.0)
     result = np.empty((size, dim), dtype=np.int64)
     filled = 0
-    share = max(0.01, math.gamma(dim + 1) * _ball_volume(dim) / (2.0 * math.sqrt(dim)) ** dim * 0.85)
+    ball_volume = float(math.pi ** (dim / 2) / math.gamma(dim / 2 + 1))
+    share = max(0.01, math.gamma(dim + 1) * ball_volume / (2.0 * math.sqrt(dim)) ** dim * 0.85)
     while filled < size:
         proposals = min(_CHUNK, int((size - filled) / share) + 16)
         accepted = _propose(rate, cell_rate, width, proposals, dim, words)[: size - filled]
@@ -195,8 +196,7 @@ def _below(word: int, chance_in: Callable[[Context], Decimal], words: Words) -> 
     """Whether the uniform number 0.word... lies below a chance known to any precision."""
     digits, bits = 40, 64
     while True:
-        context = Context(prec=digits)
-        wide = Context(prec=2 * digits)
+        context, wide = Context(prec=digits), Context(prec=2 * digits)
         chance = chance_in(context)
         error = Decimal(10) ** (4 - digits)  # some roundings of terms below 10^3 in size
         low = wide.divide(Decimal(word), Decimal(2**bits))
@@ -208,7 +208,3 @@ def _below(word: int, chance_in: Callable[[Context], Decimal], words: Words) -> 
         word = (word << 64) | int(words(1)[0])
         bits += 64
         digits += 20
-
-
-def _ball_volume(dim: int) -> float:
-    return float(math.pi ** (dim / 2) / math.gamma(dim / 2 + 1))

@@ -14,6 +14,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains.arms import Arms
 from dpbandits.domains.box import Box
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.tables.frames import missing_values
 
 __all__ = ["COLUMNS", "Categories", "Range"]
 
@@ -56,7 +57,7 @@ class Range(Configured):
             raise InvalidData(f"column {name!r} has type {values.dtype.name}, expected numbers for a Range")
         numbers = as_numbers(values, name=f"column {name!r}")
         if np.isnan(numbers).any():
-            raise InvalidData(_null_message(name))
+            raise missing_values(name)
         if not np.isfinite(numbers).all():
             raise InvalidData(f"column {name!r} has infinite values: drop or repair these rows first")
         if self.clip:
@@ -117,7 +118,7 @@ class Categories(Configured):
             raise InvalidData(f"column {name!r} has cells that are no single value") from None
         if (encoded < 0).any():
             if _null_mask(values).any():
-                raise InvalidData(_null_message(name))
+                raise missing_values(name)
             raise InvalidData(
                 f"column {name!r} has values outside the {len(self.values)} declared categories "
                 f"(of type {type(self.values[0]).__name__}): "
@@ -127,10 +128,6 @@ class Categories(Configured):
 
     def __repr__(self) -> str:
         return f"Categories({list(self.values)})"
-
-
-def _null_message(name: str) -> str:
-    return f"column {name!r} has missing values: drop these rows, or fill them with a public constant"
 
 
 def _null_mask(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -149,7 +146,7 @@ def _is_null(cell: object) -> bool:
 def _numbers_from_objects(values: ObjectArray, *, name: str) -> FloatArray:
     """A column of Python numbers, as lists with None and pandas object columns come."""
     if _null_mask(values).any():
-        raise InvalidData(_null_message(name))
+        raise missing_values(name)
     plain = (int, float, np.integer, np.floating)
     if not all(isinstance(cell, plain) and not isinstance(cell, bool) for cell in values):
         raise InvalidData(f"column {name!r} mixes types or holds text, expected numbers for a Range")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
+from dpbandits.tables.frames import missing_values
 
 __all__ = ["read_table_file"]
 
@@ -65,10 +66,7 @@ def _read_delimited(lines: IO[str], kinds: Mapping[str, type], delimiter: str) -
     except csv.Error:
         raise InvalidData(f"line {reader.line_num} is not well-formed: check its quotes") from None
     places = {name: header.index(name) for name in kinds}
-    return {
-        name: _parse([row[place].strip() for row in rows], kinds[name], name)
-        for name, place in places.items()
-    }
+    return {name: _parse([row[places[name]].strip() for row in rows], kinds[name], name) for name in kinds}
 
 
 _TRUTH = {"true": True, "false": False, "True": True, "False": False}
@@ -76,9 +74,7 @@ _TRUTH = {"true": True, "false": False, "True": True, "False": False}
 
 def _parse(cells: list[str], kind: type, name: str) -> _Column:
     if any(not cell for cell in cells):
-        raise InvalidData(
-            f"column {name!r} has missing values: drop these rows, or fill them with a constant"
-        )
+        raise missing_values(name)
     try:
         if kind is float:
             return np.array([float(cell) for cell in cells], dtype=np.float64)

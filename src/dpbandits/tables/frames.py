@@ -1,47 +1,48 @@
 """Reading columns as arrays, from a mapping of sequences or from any data frame."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.errors import InvalidData, MissingExtra
 
-__all__ = ["FrameTable", "MappingTable", "Table", "read_table"]
+__all__ = ["Table", "missing_values", "read_table"]
 
 
-class Table(Protocol):
-    """Named columns of equal length."""
+@dataclass(frozen=True)
+class Table:
+    """Named columns of equal length.
+
+    Attributes:
+        names: of the columns, in order.
+        column: name -> the column as a one-dimensional array; mixed lists as objects, nulls as None or NaN.
+    """
 
     names: list[str]
-
-    def column(self, name: str) -> NDArray[Any]:
-        """The column as a one-dimensional array."""
+    column: Callable[[str], NDArray[Any]]
 
 
 def read_table(frame: object) -> Table:
     """A mapping or data frame as a `Table`; InvalidData or MissingExtra where it cannot be read."""
-    return MappingTable(frame) if isinstance(frame, Mapping) else FrameTable(frame)
+    return _read_mapping(frame) if isinstance(frame, Mapping) else _read_frame(frame)
 
 
-class MappingTable:
-    """A mapping of sequences, read as a table."""
-
-    def __init__(self, frame: Mapping[Any, Any]) -> None:
-        self._frame = frame
-        self.names = list(frame)
-
-    def column(self, name: str) -> NDArray[Any]:
-        """The column as a one-dimensional array; mixed lists as objects."""
-        sequence = self._frame[name]
+def _read_mapping(frame: Mapping[Any, Any]) -> Table:
+    def column(name: str) -> NDArray[Any]:
+        sequence = frame[name]
         if isinstance(sequence, np.ma.MaskedArray):
             raise InvalidData(f"column {name!r} is a masked array: fill or drop the masked entries first")
-        if isinstance(sequence, (str, bytes)) or np.ndim(_shallow(sequence)) != 1:
+        cells = _shallow(sequence)
+        if isinstance(sequence, (str, bytes)) or cells.ndim != 1:
             raise InvalidData(
                 f"column {name!r} is a {type(sequence).__name__}, expected a one-dimensional sequence"
             )
-        return _shallow(sequence)
+        return cells
+
+    return Table(list(frame), column)
 
 
 def _shallow(sequence: Any) -> NDArray[Any]:
@@ -53,39 +54,39 @@ def _shallow(sequence: Any) -> NDArray[Any]:
     return np.asarray(sequence)
 
 
-class FrameTable:
+def _read_frame(frame: object) -> Table:
     """A data frame of any library that narwhals reads."""
+    kind = type(frame)  # asked instead of the frame: a lazy one would resolve its columns
+    if not (hasattr(kind, "columns") or hasattr(kind, "column_names")):
+        raise InvalidData(
+            f"a schema cannot read a {kind.__name__}: pass a data frame or a mapping of sequences"
+        )
+    try:
+        import narwhals.stable.v2 as nw
+    except ImportError:
+        raise MissingExtra(
+            "reading data frames needs narwhals: install dpbandits[report], or pass a mapping of sequences"
+        ) from None
+    try:
+        eager = nw.from_native(cast(Any, frame), eager_only=True)
+        names = eager.columns
+    except (TypeError, ValueError):  # not a frame, a lazy one, or duplicate names
+        raise InvalidData(
+            f"a schema cannot read this {kind.__module__.split('.')[0]} {kind.__name__}: "
+            "expected an eager data frame with distinct column names (collect a lazy one first)"
+        ) from None
 
-    def __init__(self, frame: object) -> None:
-        kind = type(frame)  # asked instead of the frame: a lazy one would resolve its columns
-        if not (hasattr(kind, "columns") or hasattr(kind, "column_names")):
-            raise InvalidData(
-                f"a schema cannot read a {kind.__name__}: pass a data frame or a mapping of sequences"
-            )
-        try:
-            import narwhals.stable.v2 as nw
-        except ImportError:
-            raise MissingExtra(
-                "reading data frames needs narwhals: install dpbandits[report], "
-                "or pass a mapping of sequences"
-            ) from None
-        try:
-            self._frame = nw.from_native(cast(Any, frame), eager_only=True)
-            self.names = self._frame.columns
-            self._float64 = nw.Float64
-        except (TypeError, ValueError):  # not a frame, a lazy one, or duplicate names
-            raise InvalidData(
-                f"a schema cannot read this {kind.__module__.split('.')[0]} {kind.__name__}: "
-                "expected an eager data frame with distinct column names (collect a lazy one first)"
-            ) from None
-
-    def column(self, name: str) -> NDArray[Any]:
-        """The column as a one-dimensional array, nulls as None or NaN."""
-        series = self._frame[name]
+    def column(name: str) -> NDArray[Any]:
+        series = eager[name]
         if series.dtype.is_numeric() and series.is_null().any():
-            raise InvalidData(
-                f"column {name!r} has missing values: drop these rows, or fill them with a public constant"
-            )
-        if series.dtype.is_decimal():
-            series = series.cast(self._float64)
-        return np.asarray(series.to_numpy())
+            raise missing_values(name)
+        return np.asarray((series.cast(nw.Float64) if series.dtype.is_decimal() else series).to_numpy())
+
+    return Table(names, column)
+
+
+def missing_values(name: str) -> InvalidData:
+    """The error of a column with empty cells."""
+    return InvalidData(
+        f"column {name!r} has missing values: drop these rows, or fill them with a public constant"
+    )

@@ -91,10 +91,6 @@ class RandomisedResponse(_OneCode):
         return keep, (1 - keep) / (self._n_codes - 1)
 
     @cached_property
-    def _floats(self) -> tuple[float, float]:
-        return float(self.rates[0]), float(self.rates[1])
-
-    @cached_property
     def exact_epsilon(self) -> float:
         """log of truth over other."""
         truth, other = self.rates
@@ -103,7 +99,7 @@ class RandomisedResponse(_OneCode):
     @cached_property
     def moments(self) -> Moments:
         """Exact moments."""
-        p, q = self._floats
+        p, q = map(float, self.rates)
         scale = (p - q) ** 2
         return Moments(
             signed_own=(p + q) / scale,
@@ -128,13 +124,13 @@ class RandomisedResponse(_OneCode):
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
         """One draw a user."""
         truth = np.repeat(np.arange(self._n_codes), _by_category(positive, negative))
-        lies = rng.random(len(truth)) >= self._floats[0]
+        lies = rng.random(len(truth)) >= float(self.rates[0])
         other = rng.integers(self._n_codes - 1, size=int(lies.sum()))
         truth[lies] = other + (other >= truth[lies])
         return self._counts(truth)
 
     def _users(self, aggregate: IntArray, n: int) -> FloatArray:
-        p, q = self._floats
+        p, q = map(float, self.rates)
         return np.asarray((aggregate - n * q) / (p - q), dtype=np.float64)
 
 
@@ -159,10 +155,6 @@ class HadamardResponse(_OneCode):
         return lattice_fraction(self._side)
 
     @cached_property
-    def _side_float(self) -> float:
-        return float(self.side)
-
-    @cached_property
     def exact_epsilon(self) -> float:
         """Log odds of the side."""
         return log_upper(self.side / (1 - self.side))
@@ -170,7 +162,7 @@ class HadamardResponse(_OneCode):
     @cached_property
     def moments(self) -> Moments:
         """Exact moments."""
-        second = 2.0 / (2.0 * self._side_float - 1.0) ** 2
+        second = 2.0 / (2.0 * float(self.side) - 1.0) ** 2
         return Moments(signed_own=second, signed_other=second, count_own=second - 1.0, count_other=second)
 
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
@@ -193,12 +185,12 @@ class HadamardResponse(_OneCode):
         """One draw a user."""
         rows = np.repeat(np.arange(2 * self.n_cells) + _FIRST_ROW, _by_category(positive, negative))
         index = rng.integers(self._n_codes, size=len(rows))
-        wrong = (np.bitwise_count(rows & index) & 1) != (rng.random(len(rows)) >= self._side_float)
+        wrong = (np.bitwise_count(rows & index) & 1) != (rng.random(len(rows)) >= float(self.side))
         index[wrong] ^= rows[wrong] & -rows[wrong]
         return self._counts(index)
 
     def _users(self, aggregate: IntArray, n: int) -> FloatArray:
-        spectrum = _walsh(aggregate.astype(np.float64)) / (2.0 * self._side_float - 1.0)
+        spectrum = _walsh(aggregate.astype(np.float64)) / (2.0 * float(self.side) - 1.0)
         return spectrum[_FIRST_ROW : _FIRST_ROW + 2 * self.n_cells]
 
 
@@ -228,7 +220,7 @@ class OptimalUnary(_Categories):
     @cached_property
     def moments(self) -> Moments:
         """Exact moments."""
-        p, q = 0.5, float(self.rates[1])
+        p, q = map(float, self.rates)
         scale = (p - q) ** 2
         return Moments(
             signed_own=(p + q - 2.0 * p * q) / scale,

@@ -40,12 +40,13 @@ _TRIALS = 8
 class _CellLaplace(ReportMechanism):
     """Two integers a cell, each with discrete Laplace noise.
 
-    Subclasses say what the two integers of the own cell are for either sign, and how far one user's input
-    moves them in total: the sensitivity.
+    Subclasses say what the two integers of the own cell are for either sign, how far one user's input moves
+    them in total (the sensitivity), and as what combinations of them signed sums and counts are read out.
     """
 
     sensitivity: ClassVar[int]
     entries: ClassVar[dict[bool, tuple[int, int]]]
+    readout: ClassVar[tuple[tuple[int, int], tuple[int, int]]]
 
     def _calibrate(self, epsilon: float) -> None:
         if _LIMIT * epsilon / self.sensitivity < -math.log(_CLIPPED):
@@ -66,6 +67,17 @@ class _CellLaplace(ReportMechanism):
         """Variance of one entry's noise."""
         alpha = float(self.alpha)
         return 2.0 * alpha / (1.0 - alpha) ** 2
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Exact moments."""
+        return self.moments_at(self.noise_variance)
+
+    @classmethod
+    def moments_at(cls, noise_variance: float) -> Moments:
+        """Exact moments where each of the two integers has noise of this variance."""
+        signed, count = (noise_variance * sum(weight**2 for weight in weights) for weights in cls.readout)
+        return Moments(signed_own=1.0 + signed, signed_other=signed, count_own=count, count_other=count)
 
     @cached_property
     def exact_epsilon(self) -> float:
@@ -119,6 +131,11 @@ class _CellLaplace(ReportMechanism):
         truth = np.outer(positive, self.entries[True]) + np.outer(negative, self.entries[False])
         return np.asarray(truth.ravel() + noise, dtype=np.int64)
 
+    def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
+        """Signed sums and counts; n is not needed, the noise being centred."""
+        signed, count = (aggregate.reshape(-1, 2) @ np.array(self.readout).T).T.astype(np.float64)
+        return signed, count
+
     def _entries(self, payloads: Payloads) -> "np.ndarray[tuple[int, int], np.dtype[np.int16]]":
         return np.ascontiguousarray(payloads).view(np.dtype("<i2"))
 
@@ -140,17 +157,7 @@ class OneHotLaplace(_CellLaplace):
     name = "laplace"
     sensitivity = 2
     entries: ClassVar[dict[bool, tuple[int, int]]] = {True: (1, 0), False: (0, 1)}
-
-    @cached_property
-    def moments(self) -> Moments:
-        """Exact moments."""
-        noise = 2.0 * self.noise_variance
-        return Moments(signed_own=1.0 + noise, signed_other=noise, count_own=noise, count_other=noise)
-
-    def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Signed sums and counts; n is not needed, the noise being centred."""
-        success, failure = aggregate.reshape(-1, 2).T.astype(np.float64)
-        return success - failure, success + failure
+    readout = ((1, -1), (1, 1))
 
 
 class PaperLaplace(_CellLaplace):
@@ -162,16 +169,7 @@ class PaperLaplace(_CellLaplace):
     name = "paper-laplace"
     sensitivity = 4
     entries: ClassVar[dict[bool, tuple[int, int]]] = {True: (1, 1), False: (1, 0)}
-
-    @cached_property
-    def moments(self) -> Moments:
-        """Exact moments of 2 V - U and of U."""
-        return _paper_moments(self.noise_variance)
-
-    def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Signed sums 2 V - U and counts U."""
-        count, reward = aggregate.reshape(-1, 2).T.astype(np.float64)
-        return 2.0 * reward - count, count
+    readout = ((-1, 2), (1, 0))
 
 
 class FloatingLaplace:
@@ -192,7 +190,7 @@ class FloatingLaplace:
         checked = PaperLaplace(n_cells=n_cells, epsilon=epsilon)
         self.n_cells, self.epsilon = checked.n_cells, checked.epsilon
         self.scale = PaperLaplace.sensitivity / checked.epsilon
-        self.moments = _paper_moments(2.0 * self.scale**2)
+        self.moments = PaperLaplace.moments_at(2.0 * self.scale**2)
 
     def simulated_estimate(
         self, positive: IntArray, negative: IntArray, rng: np.random.Generator
@@ -203,8 +201,3 @@ class FloatingLaplace:
         noise = self.scale * (gammas[0] - gammas[1]) * (n > 0)
         count, reward = np.stack([positive + negative, positive]) + noise
         return 2.0 * reward - count, count
-
-
-def _paper_moments(noise: float) -> Moments:
-    """Of 2 V - U and of U, each of U and V with noise of this variance."""
-    return Moments(signed_own=1.0 + 5.0 * noise, signed_other=5.0 * noise, count_own=noise, count_other=noise)

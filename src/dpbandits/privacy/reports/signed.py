@@ -61,25 +61,20 @@ class SignedTernary(ReportMechanism):
         return lattice_fraction(self._same), lattice_fraction(self._opposite), lattice_fraction(self._theta)
 
     @cached_property
-    def _floats(self) -> tuple[float, float, float]:
-        return float(self.rates[0]), float(self.rates[1]), float(self.rates[2])
-
-    @cached_property
     def exact_epsilon(self) -> float:
         """Maximum over inputs that share a cell and inputs that do not."""
         a, b, theta = self.rates
         own = (a, b, 1 - a - b)
         other = (theta, theta, 1 - 2 * theta)
-        to_other = [mine / theirs for mine, theirs in zip(own, other, strict=True)]
+        ratios = [mine / theirs for mine, theirs in zip(own, other, strict=True)]
         same_cell = max(a / b, b / a)
-        if self.n_cells == 1:
-            return log_upper(same_cell)
-        return log_upper(max(same_cell, max(to_other) / min(to_other)))
+        other_cell = max(ratios) / min(ratios) if self.n_cells > 1 else Fraction(1)
+        return log_upper(max(same_cell, other_cell))
 
     @cached_property
     def moments(self) -> Moments:
         """Exact moments."""
-        a, b, theta = self._floats
+        a, b, theta = map(float, self.rates)
         signed, count = (a - b) ** 2, (a + b - 2.0 * theta) ** 2
         return Moments(
             signed_own=(a + b) / signed,
@@ -140,7 +135,7 @@ class SignedTernary(ReportMechanism):
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
         """Four binomials a cell."""
-        a, b, theta = self._floats
+        a, b, theta = map(float, self.rates)
         others = int(positive.sum() + negative.sum()) - positive - negative
         nonzero_positive = rng.binomial(positive, a + b)
         nonzero_negative = rng.binomial(negative, a + b)
@@ -152,13 +147,11 @@ class SignedTernary(ReportMechanism):
 
     def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
         """Signed sums and counts."""
-        a, b, theta = self._floats
+        a, b, theta = map(float, self.rates)
         nonzero, negative = aggregate
         signed = (nonzero - 2.0 * negative) / (a - b)
         return signed, (nonzero - 2.0 * theta * n) / (a + b - 2.0 * theta)
 
     def _planes(self, payloads: Payloads) -> tuple[Payloads, Payloads]:
-        return (
-            unpack_bits(np.ascontiguousarray(payloads[:, : self._plane]), self.n_cells),
-            unpack_bits(np.ascontiguousarray(payloads[:, self._plane :]), self.n_cells),
-        )
+        nonzero, negative = payloads[:, : self._plane], payloads[:, self._plane :]
+        return unpack_bits(nonzero, self.n_cells), unpack_bits(negative, self.n_cells)

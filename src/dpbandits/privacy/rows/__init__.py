@@ -17,9 +17,14 @@ Rows are independent draws, so a neighbouring table (one row moved) changes the 
 the row's bound is the table's.
 """
 
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.definitions import RowDP
+from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows.base import RowMechanism
-from dpbandits.privacy.rows.cells import CellResponse
-from dpbandits.privacy.rows.choice import choose_row_mechanism
+from dpbandits.privacy.rows.cells import SMALLEST_EPSILON, CellResponse
 from dpbandits.privacy.rows.gaussian import GaussianRows
 from dpbandits.privacy.rows.laplace import AnswerLaplace, L2Laplace
 from dpbandits.privacy.rows.noise_laws import CellLaw, GaussianLaw, L2LaplaceLaw, NoiseLaw
@@ -36,3 +41,69 @@ __all__ = [
     "RowMechanism",
     "choose_row_mechanism",
 ]
+
+_LAPLACE = (1e-6, 1e6)
+"""Epsilons that the Laplace lattice, a 2^16th of the distance, can carry."""
+
+
+def choose_row_mechanism(
+    *,
+    definition: RowDP,
+    n: int,
+    dim: int,
+    half_width: float,
+    noise: NoiseSource,
+    mechanism: str = "auto",
+    projection: FloatArray | None = None,
+    cells_per_dimension: int | None = None,
+) -> RowMechanism:
+    """The mechanism that keeps `definition` with the smallest error; from public numbers only.
+
+    Candidates: `L2Laplace` up to 24 dimensions; `GaussianRows` when 0 < delta < 1/n (a larger delta would
+    allow publishing somebody's row); `CellResponse` up to 24 dimensions. The smallest
+    `position_error` wins: how far the best linear guess of a coordinate misses a row that is uniform in
+    the cube. So Laplace below about eleven dimensions, Gaussian above (given a delta), and
+    cells when the distance is so large, against epsilon, that either noise would drown the cube.
+
+    Args:
+        definition: the promise.
+        n: rows of the table (a public number).
+        dim: coordinates of a row.
+        half_width: rows lie in the public cube [-half_width, half_width]^dim.
+        noise: calibrates the Gaussian candidate.
+        mechanism: "auto", "l2_laplace", "gaussian" or "randomised_response".
+        projection: for the Gaussian mechanism only, and never chosen by the rule.
+        cells_per_dimension: for randomised response only.
+
+    Raises:
+        InvalidParameter: an unknown name, or a mechanism that cannot keep the promise.
+    """
+    names = ("auto", "l2_laplace", "gaussian", "randomised_response")
+    if mechanism not in names:
+        raise InvalidParameter(f"mechanism {mechanism!r} is unknown: expected one of {', '.join(names)}")
+    if projection is not None and mechanism != "gaussian":
+        raise InvalidParameter("a projection needs mechanism='gaussian'")
+    public = None if projection is None else tuple(map(tuple, np.atleast_2d(projection).tolist()))
+    epsilon = definition.epsilon
+    fits = {
+        "l2_laplace": dim <= 24 and _LAPLACE[0] <= epsilon <= _LAPLACE[1],
+        "gaussian": 0.0 < definition.delta * n < 1.0,
+        "randomised_response": dim <= 24 and epsilon >= SMALLEST_EPSILON,
+    }
+    tried = [name for name, fit in fits.items() if fit] if mechanism == "auto" else [mechanism]
+    candidates: list[RowMechanism] = []
+    if "l2_laplace" in tried:
+        candidates.append(L2Laplace(definition=definition, dim=dim))
+    if "gaussian" in tried:
+        candidates.append(GaussianRows(definition=definition, dim=dim, noise=noise, projection=public))
+    if "randomised_response" in tried:
+        candidates.append(
+            CellResponse(
+                definition=definition, dim=dim, half_width=half_width, cells_per_dimension=cells_per_dimension
+            )
+        )
+    if not candidates:
+        raise InvalidParameter(
+            f"no mechanism for {dim} dimensions at epsilon {epsilon:g} without a delta below 1/n: set delta"
+        )
+    return min(candidates, key=lambda candidate: candidate.law.position_error(half_width))
