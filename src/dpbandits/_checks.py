@@ -18,6 +18,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 __all__ = [
     "as_numbers",
     "as_points",
+    "assign",
     "integer",
     "number",
     "one_of",
@@ -67,13 +68,18 @@ def integer(value: object, *, name: str, minimum: int = 1) -> int:
     return result
 
 
+def assign(thing: object, **values: object) -> None:
+    """Set attributes of a frozen object, as its constructor may."""
+    for name, value in values.items():
+        object.__setattr__(thing, name, value)
+
+
 def settle(thing: object, **checks: Callable[..., object]) -> None:
     """Put each attribute of a frozen object through a check: `settle(self, epsilon=number)`.
 
     A check takes the value and, as `name=`, the attribute's name for its error.
     """
-    for name, check in checks.items():
-        object.__setattr__(thing, name, check(getattr(thing, name), name=name))
+    assign(thing, **{name: check(getattr(thing, name), name=name) for name, check in checks.items()})
 
 
 def one_of(value: object, choices: tuple[str, ...], *, name: str) -> str:

@@ -232,8 +232,8 @@ MUTATIONS = (
         "every release carries the first release's noise",
         (
             "privacy/noise.py",
-            "key = np.random.SeedSequence([_SIMULATED_STREAM, self._seed, self._position])",
-            "key = np.random.SeedSequence([_SIMULATED_STREAM, self._seed, 0])",
+            "key = np.random.SeedSequence([_SIMULATED_STREAM, self.seed, self.position])",
+            "key = np.random.SeedSequence([_SIMULATED_STREAM, self.seed, 0])",
         ),
         tests="tests/contracts/test_releases.py",
     ),

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits import _checks
-from dpbandits._checks import as_points, public_array, require_finite
+from dpbandits._checks import as_points, assign, integer, number, public_array, require_finite
 from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains.box import Box
@@ -38,8 +37,7 @@ class Ball(Valued):
     radius: float
 
     def __init__(self, *, centre: ArrayLike, radius: float) -> None:
-        object.__setattr__(self, "centre", public_array(centre, name="centre", ndim=1))
-        object.__setattr__(self, "radius", _checks.number(radius, name="radius"))
+        assign(self, centre=public_array(centre, name="centre", ndim=1), radius=number(radius, name="radius"))
 
     @property
     def dim(self) -> int:
@@ -80,9 +78,10 @@ class Ball(Valued):
 
     def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
         """(n, d) independent uniform points."""
-        directions = rng.standard_normal((n, self.dim))
+        size = integer(n, name="n", minimum=0)
+        directions = rng.standard_normal((size, self.dim))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        lengths = self.radius * rng.random((n, 1)) ** (1.0 / self.dim)
+        lengths = self.radius * rng.random((size, 1)) ** (1.0 / self.dim)
         return np.asarray(self.centre + lengths * directions)
 
     def _distances(self, array: FloatArray) -> FloatArray:

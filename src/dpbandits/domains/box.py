@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._checks import as_points, integer, public_array, require_finite
+from dpbandits._checks import as_points, assign, integer, public_array, require_finite
 from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains.protocol import DOMAINS
@@ -52,8 +52,7 @@ class Box(Valued):
             width = upper - lower
         if not ((lower < upper) & np.isfinite(width)).all():
             raise InvalidParameter("every entry of low must be below its entry of high, at a finite distance")
-        object.__setattr__(self, "low", lower)
-        object.__setattr__(self, "high", upper)
+        assign(self, low=lower, high=upper)
 
     @property
     def dim(self) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbandits._checks import as_points, integer, public_array, require_finite
+from dpbandits._checks import as_points, assign, integer, public_array, require_finite
 from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.protocol import DOMAINS
@@ -48,10 +48,7 @@ class Finite(Valued):
             raise InvalidParameter("points holds the same point twice: a finite domain lists each point once")
         multipliers, keys = _distinct_keys(array)
         order = np.argsort(keys)
-        object.__setattr__(self, "points", array)
-        object.__setattr__(self, "_multipliers", multipliers)
-        object.__setattr__(self, "_sorted_keys", keys[order])
-        object.__setattr__(self, "_order", order)
+        assign(self, points=array, _multipliers=multipliers, _sorted_keys=keys[order], _order=order)
 
     @property
     def dim(self) -> int:

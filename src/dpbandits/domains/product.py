@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._checks import as_points, integer
+from dpbandits._checks import as_points, assign, integer
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains.protocol import DOMAINS, Domain
@@ -51,10 +51,8 @@ class Product(Configured):
             inner for part in parts for inner in (part.parts if isinstance(part, Product) else (part,))
         )
         ends = np.cumsum([part.dim for part in flat]).tolist()
-        object.__setattr__(self, "parts", flat)
-        object.__setattr__(
-            self, "slices", tuple(slice(end - part.dim, end) for end, part in zip(ends, flat, strict=True))
-        )
+        slices = tuple(slice(end - part.dim, end) for end, part in zip(ends, flat, strict=True))
+        assign(self, parts=flat, slices=slices)
 
     @property
     def dim(self) -> int:

@@ -18,14 +18,10 @@ pair follows from it.
 Certificates join (`beside`, `compose`): of one kind they stay of that kind, `GaussianDP` and
 `NearGaussianDP` stay near-Gaussian, and all others meet in `ZeroConcentratedDP`.
 
-Formulas:
-
-- GaussianDP: delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
-- ZeroConcentratedDP: delta(eps) = min over alpha > 1 of
-  exp((alpha-1)(alpha rho - eps))/(alpha-1) (1 - 1/alpha)^alpha (Canonne, Kamath, Steinke 2020,
-  Corollary 13). Why: delta = E max(0, 1 - e^(eps-Z)) for the privacy loss Z, and
-  1 - e^(eps-z) <= e^((alpha-1)(z-eps)) max_t (1 - e^-t) e^(-(alpha-1)t), where the last maximum is
-  (1 - 1/alpha)^alpha/(alpha-1), at e^-t = 1 - 1/alpha; take expectations.
+For ZeroConcentratedDP delta(eps) = min over alpha > 1 of exp((alpha-1)(alpha rho - eps))/(alpha-1)
+(1 - 1/alpha)^alpha (Canonne, Kamath, Steinke 2020, Corollary 13). Why: delta = E max(0, 1 - e^(eps-Z)) for
+the privacy loss Z, and 1 - e^(eps-z) <= e^((alpha-1)(z-eps)) max_t (1 - e^-t) e^(-(alpha-1)t), where the last
+maximum is (1 - 1/alpha)^alpha/(alpha-1), at e^-t = 1 - 1/alpha; take expectations.
 """
 
 import math

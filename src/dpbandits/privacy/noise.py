@@ -43,7 +43,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -127,6 +127,8 @@ class SecureNoise(Configured):
         (3,)
     """
 
+    gaussian_law: ClassVar[str] = "discrete Gaussian"
+
     def __init__(self, *, certificate: Literal["near_gaussian", "concentrated"] = "near_gaussian") -> None:
         _checks.one_of(certificate, ("near_gaussian", "concentrated"), name="certificate")
         self.certificate = certificate
@@ -137,11 +139,6 @@ class SecureNoise(Configured):
     def status(self) -> Literal["enforced", "simulated"]:
         """enforced: a guarantee may rest on this source."""
         return "enforced"
-
-    @property
-    def gaussian_law(self) -> str:
-        """The law of `integer_gaussian`, in words."""
-        return "discrete Gaussian"
 
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
@@ -239,8 +236,9 @@ class SimulatedNoise(Configured):
     continues bit for bit as if it had not been interrupted.
 
     Args:
-        seed: any non-negative integer.
-        position: how many draws (calls of `integer_gaussian`) came before.
+        seed: any non-negative integer; all draws come from it.
+        position: how many draws (calls of `integer_gaussian`) came before; every draw moves it on, and it
+            belongs into the saved state of whoever draws.
 
     Raises:
         InvalidParameter: a negative seed or position.
@@ -252,35 +250,21 @@ class SimulatedNoise(Configured):
         True
     """
 
+    gaussian_law: ClassVar[str] = "rounded normal (simulated)"
     config_omits = frozenset({"position"})  # state, not configuration
 
     def __init__(self, seed: Seed, *, position: int = 0) -> None:
-        self._seed = _checks.integer(seed, name="seed", minimum=0)
-        self._position = _checks.integer(position, name="position", minimum=0)
+        self.seed = _checks.integer(seed, name="seed", minimum=0)
+        self.position = _checks.integer(position, name="position", minimum=0)
 
     @property
     def status(self) -> Literal["enforced", "simulated"]:
         """simulated: no guarantee may rest on this source."""
         return "simulated"
 
-    @property
-    def gaussian_law(self) -> str:
-        """The law of `integer_gaussian`, in words."""
-        return "rounded normal (simulated)"
-
-    @property
-    def seed(self) -> Seed:
-        """The seed that all draws come from."""
-        return self._seed
-
-    @property
-    def position(self) -> int:
-        """How many draws were made; belongs into the saved state of whoever draws."""
-        return self._position
-
     def at(self, position: int) -> "SimulatedNoise":
         """The same source, as it was after `position` draws."""
-        return SimulatedNoise(self._seed, position=position)
+        return SimulatedNoise(self.seed, position=position)
 
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
@@ -296,19 +280,19 @@ class SimulatedNoise(Configured):
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
         """Normal draws (size,) rounded to integers; moves `position` on by one."""
         scale, count = _check_sigma(sigma), _check_size(size)
-        key = np.random.SeedSequence([_SIMULATED_STREAM, self._seed, self._position])
+        key = np.random.SeedSequence([_SIMULATED_STREAM, self.seed, self.position])
         normals = np.random.Generator(np.random.Philox(key)).standard_normal(count)
-        self._position += 1
+        self.position += 1
         return np.rint(scale * normals).astype(np.int64)
 
     def __repr__(self) -> str:
-        return f"SimulatedNoise({self._seed})"
+        return f"SimulatedNoise({self.seed})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SimulatedNoise) and self._seed == other._seed
+        return isinstance(other, SimulatedNoise) and self.seed == other.seed
 
     def __hash__(self) -> int:
-        return hash((SimulatedNoise, self._seed))
+        return hash((SimulatedNoise, self.seed))
 
 
 from_config = _SOURCES.read

@@ -7,14 +7,6 @@ otherwise decimal arithmetic of growing precision does, against a uniform number
 digits are drawn as far as they are needed. Given uniform independent words the laws are therefore
 exact, not close.
 
-| function | law |
-|---|---|
-| `bernoulli_exp(g)` | 1 with probability exp(-g) |
-| `geometric(b)` | P(k) proportional to exp(-b k), k = 0, 1, 2, ... |
-| `lattice_l2_laplace(rate)` | P(k) proportional to exp(-rate \|k\|_2), k in Z^d |
-| `lattice_laplace(rate)` | the same for d = 1 |
-| `uniform_below(n)` | P(k) = 1/n, k = 0 ... n - 1 |
-
 **L2-Laplace on Z^d.** The proposal draws every coordinate on its own: a sign, a cell m from
 P(m) proportional to exp(-b m) and a place inside the cell, uniform among 2^w integers; |k_i| is
 m_i 2^w + place, and the second copy of zero (sign -, value 0) is redrawn. Its law is proportional

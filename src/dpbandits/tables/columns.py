@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._checks import as_numbers
+from dpbandits._checks import as_numbers, assign
 from dpbandits._config import Configured, Registry
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
@@ -45,9 +45,7 @@ class Range(Configured):
 
     def __post_init__(self) -> None:
         box = Box(low=[self.low], high=[self.high])  # checks the bounds
-        object.__setattr__(self, "low", float(box.low[0]))
-        object.__setattr__(self, "high", float(box.high[0]))
-        object.__setattr__(self, "clip", bool(self.clip))
+        assign(self, low=float(box.low[0]), high=float(box.high[0]), clip=bool(self.clip))
 
     def encode(self, values: NDArray[Any], *, name: str) -> FloatArray:
         """(n,) numbers in the column's unit -> (n,) in [0, 1]. `name` is the column's, for errors."""

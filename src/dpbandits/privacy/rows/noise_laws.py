@@ -4,12 +4,6 @@ A released row is z = x + e. Each law here is a mixture of isotropic Gaussians (
 of many nodes, or by its two moments for cells), so that a kernel's expectation over the noise has a
 closed form (`dpbandits.models.expected_kernel`). Everything here is public: it is part of the release.
 
-| law | e given its scale s | scales |
-|---|---|---|
-| `GaussianLaw` | N(0, s^2 I) | s = sd |
-| `L2LaplaceLaw` | N(0, s^2 I) | s^2 = scale^2 chi^2 with d + 1 degrees of freedom |
-| `CellLaw` | uniform in the cell, or anywhere | root mean squares of the two |
-
 `mixture` describes the noise of one row, `difference_mixture` that of the difference of two rows'
 noises, which is what a stationary kernel sees. For the L2-Laplace law the two chi-squares add up to
 2 Gamma(d + 1), so Gauss-Laguerre nodes with exponent d integrate it: twenty times fewer terms than
@@ -143,7 +137,7 @@ class L2LaplaceLaw(IsotropicLaw):
         return self.scale * math.sqrt(self.dim + 1.0)
 
     def mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """s^2 = 2 scale^2 x with x ~ Gamma((dim + 1)/2)."""
+        """s^2 = scale^2 chi^2 with dim + 1 degrees of freedom: 2 scale^2 x with x ~ Gamma((dim + 1)/2)."""
         return _gamma_scales(0.5 * (self.dim + 1), self.scale, nodes)
 
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
