@@ -4,7 +4,7 @@
 (the sum over all z of exp(-a |z - x|) does not depend on x). The triangle inequality gives
 P(z | x)/P(z | x') <= exp(a |x - x'|) for every z: pure metric differential privacy with no error term.
 With a = epsilon/(distance + h sqrt(d)), two rows at distance D lose at most
-epsilon (D + h sqrt(d))/(distance + h sqrt(d)). `exact_sampling` draws from exactly this law.
+epsilon (D + h sqrt(d))/(distance + h sqrt(d)). `dpbandits.privacy.samplers` draws from exactly this law.
 """
 
 import math
