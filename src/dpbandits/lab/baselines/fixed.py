@@ -100,12 +100,7 @@ class ConstantArm(_LearnsNothing):
         seed: Seed = 0,
     ) -> None:
         super().__init__(
-            domain=domain,
-            reward_range=reward_range,
-            horizon=horizon,
-            user_ids=user_ids,
-            clip=clip,
-            seed=seed,
+            domain=domain, reward_range=reward_range, horizon=horizon, user_ids=user_ids, clip=clip, seed=seed
         )
         self.arm = _checks.integer(arm, name="arm", minimum=0)
 

@@ -244,13 +244,7 @@ class LDPGradientBandit:
         self._step(total, variance, len(contexts))
 
     def learn_source(
-        self,
-        contexts: FloatArray,
-        arms: IntArray,
-        rewards: FloatArray,
-        *,
-        epsilon: float,
-        batch: int = 100,
+        self, contexts: FloatArray, arms: IntArray, rewards: FloatArray, *, epsilon: float, batch: int = 100
     ) -> None:
         """Auxiliary users, before or between the others, with their own epsilon. Their arms are private."""
         everything = np.arange(self.model.n_parameters)

@@ -237,12 +237,7 @@ class Crowd:
         return combined_estimate(parts)
 
     def _chosen_classes(
-        self,
-        spec: Spec,
-        *,
-        floating: bool,
-        classes: ClassLaw | None,
-        rng: np.random.Generator,
+        self, spec: Spec, *, floating: bool, classes: ClassLaw | None, rng: np.random.Generator
     ) -> IntArray | None:
         """(n,) everyone's class of epsilon, or None where there is one."""
         if not spec.epsilons:

@@ -275,7 +275,4 @@ def _edges(policy: Policy, total: int, boundaries: Sequence[int] | None) -> list
     if any(left >= right for left, right in pairwise(inner)):
         raise InvalidParameter("batch boundaries must increase")
     natural = [0, *(edge for edge in inner if 0 < edge < total), total]
-    return [
-        *(cut for left, right in pairwise(natural) for cut in range(left, right, _LARGEST_BATCH)),
-        total,
-    ]
+    return [*(cut for left, right in pairwise(natural) for cut in range(left, right, _LARGEST_BATCH)), total]

@@ -251,12 +251,7 @@ class SourceFeed:
 
 
 def _published(
-    spec: Spec,
-    sources: Sequence[SimulatedSource],
-    *,
-    n_users: int,
-    seed: int,
-    floating: bool,
+    spec: Spec, sources: Sequence[SimulatedSource], *, n_users: int, seed: int, floating: bool
 ) -> Ma2025TransferRule:
     """Algorithm 3's tree after its sources."""
     rule = Ma2025TransferRule(

@@ -185,10 +185,7 @@ class ClassificationTable:
 
     def _rows(self, rows: IntArray) -> Self:
         return replace(
-            self,
-            contexts=self.contexts[rows],
-            labels=self.labels[rows],
-            auxiliary=self.auxiliary[rows],
+            self, contexts=self.contexts[rows], labels=self.labels[rows], auxiliary=self.auxiliary[rows]
         )
 
 

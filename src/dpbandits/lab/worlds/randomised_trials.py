@@ -200,11 +200,7 @@ def star() -> LoggedTrial:
     shares = np.array([STAR_SHARES[grade] for grade in grades])
     school_types = [_SCHOOL_TYPES.index(str(kind)) for kind in table["schtype"]]
     contexts = np.column_stack(
-        [
-            table["ses"].astype(str) == "F",
-            table["eth"].astype(str) == "W",
-            school_types,
-        ]
+        [table["ses"].astype(str) == "F", table["eth"].astype(str) == "W", school_types]
     ).astype(np.float64)
     return LoggedTrial(
         name="STAR",

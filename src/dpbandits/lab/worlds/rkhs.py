@@ -108,11 +108,7 @@ def _line(cells: int) -> CellMeasure:
 SETTINGS: dict[str, dict[str, Any]] = {
     "SE .2 in 1+1": {"kernel": SquaredExponential(lengthscale=0.2), "actions": (48,), "contexts": (48,)},
     "SE .5 in 1+1": {"kernel": SquaredExponential(lengthscale=0.5), "actions": (48,), "contexts": (48,)},
-    "Matern-5/2 .3 in 1+1": {
-        "kernel": Matern(nu=2.5, lengthscale=0.3),
-        "actions": (48,),
-        "contexts": (48,),
-    },
+    "Matern-5/2 .3 in 1+1": {"kernel": Matern(nu=2.5, lengthscale=0.3), "actions": (48,), "contexts": (48,)},
     "SE .3 in 2+1": {"kernel": SquaredExponential(lengthscale=0.3), "actions": (20, 20), "contexts": (32,)},
 }
 """The four settings of the results page: kernel, cells along each action column and each context column."""
