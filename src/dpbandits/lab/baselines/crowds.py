@@ -112,10 +112,7 @@ class ABSE:
         if len(chosen):
             children = self.partition.split(chosen)
             fresh = np.zeros((2 * len(chosen), self.n_arms))
-            self.pulls, self._paid = (
-                np.concatenate([self.pulls, fresh]),
-                np.concatenate([self._paid, fresh]),
-            )
+            self.pulls, self._paid = (np.concatenate([old, fresh]) for old in (self.pulls, self._paid))
             self.active = np.concatenate([self.active, np.repeat(self.active[chosen], 2, axis=0)])
             if len(self.active) != int(children.max()) + 1:
                 raise RuntimeError("ABSE lost count of its bins")
@@ -152,11 +149,10 @@ class BinUCB:
         pulls = self._pulls[bins]
         total = np.maximum(pulls.sum(axis=1, keepdims=True), 2.0)
         seen = np.maximum(pulls, 1.0)
-        bound = self._paid[bins] / seen + self.width * np.sqrt(2.0 * np.log(total) / seen)
-        bound = np.where(pulls > 0, bound, np.inf)
+        upper = self._paid[bins] / seen + self.width * np.sqrt(2.0 * np.log(total) / seen)
+        bound = np.where(pulls > 0, upper, np.inf)
         turn = (np.arange(self.n_arms) - np.arange(len(bins))[:, None]) % self.n_arms
-        first = np.lexsort((turn, -bound), axis=1)[:, 0]
-        return np.asarray(first)
+        return np.asarray(np.lexsort((turn, -bound), axis=1)[:, 0])
 
     def learn(self, contexts: FloatArray, arms: IntArray, rewards: FloatArray) -> None:
         """Add raw feedback."""

@@ -1,39 +1,36 @@
 """Policies that learn nothing and reveal nothing: the floor, and the bar that using contexts must clear."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import InvalidData
-from dpbandits.lab.baselines.statement import uses_no_data
-from dpbandits.policy import BasePolicy, uniform_choice
+from dpbandits.lab.baselines.base import Yardstick
+from dpbandits.policy import uniform_choice
 from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.sentences import shown_to
 
 __all__ = ["ConstantArm", "Uniform"]
 
 
-class _LearnsNothing(BasePolicy):
-    """What both share: no boundaries, and predictions from the reward range alone."""
+class _LearnsNothing(Yardstick):
+    """What both share: no boundaries, no promise, and predictions from the reward range alone."""
 
-    def __init__(
-        self,
-        *,
-        domain: Domain,
-        reward_range: RewardRange | tuple[float, float],
-        horizon: int | None = None,
-        user_ids: bool = False,
-        clip: bool = False,
-        seed: Seed = 0,
-    ) -> None:
-        super().__init__(
-            domain=domain,
-            reward_range=reward_range,
-            horizon=horizon,
-            rounds_per_user=None,
-            user_ids=user_ids,
-            clip=clip,
-            seed=seed,
+    _reason: ClassVar[str]
+    """Why no data enters a choice."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """No data is used, so no promise is needed."""
+        return Guarantee.without_privacy(
+            observers=(shown_to("every other user", "choices that depend on nobody's data"),),
+            notes=(
+                f"No promise is needed either: {self._reason}; no reward and nobody else's decision set "
+                "enters any choice.",
+            ),
         )
 
     @property
@@ -51,23 +48,13 @@ class _LearnsNothing(BasePolicy):
 class Uniform(_LearnsNothing):
     """Choose among the available rows with equal probability.
 
-    Args:
-        domain: public set of candidate rows.
-        reward_range: public (low, high).
-        horizon: rounds to answer, or None for no bound.
-        user_ids: whether asks name their user.
-        clip: clip rewards into the range instead of refusing.
-        seed: public randomness.
+    Args: see `Yardstick`.
 
     Privacy: perfect; no reward and no other user's candidates enter any choice.
     """
 
     kind = "baselines.Uniform"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """No data is used."""
-        return uses_no_data("every choice is a public coin")
+    _reason = "every choice is a public coin"
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
@@ -81,12 +68,13 @@ class ConstantArm(_LearnsNothing):
 
     Args:
         arm: public row index. Chosen from private data it would be a release of its own.
-        domain, reward_range, horizon, user_ids, clip, seed: as in `Uniform`.
+        domain, reward_range, horizon, user_ids, clip, seed: see `Yardstick`.
 
     Privacy: perfect, as long as `arm` is public knowledge.
     """
 
     kind = "baselines.ConstantArm"
+    _reason = "the arm is a public constant"
 
     def __init__(
         self,
@@ -103,11 +91,6 @@ class ConstantArm(_LearnsNothing):
             domain=domain, reward_range=reward_range, horizon=horizon, user_ids=user_ids, clip=clip, seed=seed
         )
         self.arm = _checks.integer(arm, name="arm", minimum=0)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """No data is used."""
-        return uses_no_data("the arm is a public constant")
 
     def recommend(self, candidates: FloatArray) -> int:
         """The constant arm."""

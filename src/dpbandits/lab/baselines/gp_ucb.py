@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits import domains
+from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
-from dpbandits.domains import RewardRange
-from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines.statement import no_privacy
+from dpbandits.domains import Domain, RewardRange
+from dpbandits.lab.baselines.base import Yardstick
 from dpbandits.models.features import Features, mercer_or_given
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Kernel
 from dpbandits.policy import BasePolicy, best_choice
 from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.sentences import shown_to
 
 __all__ = ["ExactGPUCB", "FeatureGPUCB"]
 
@@ -35,7 +35,7 @@ _FEATURES_HELD = 1 << 20
 """Numbers in the features of candidates that are held at a time (8 MiB)."""
 
 
-class _Optimist(BasePolicy):
+class _Optimist(Yardstick):
     """Chooses the row with the highest mean + ucb_weight * sd of a model that sees everything."""
 
     ucb_weight: float
@@ -44,7 +44,15 @@ class _Optimist(BasePolicy):
     @property
     def guarantee(self) -> Guarantee:
         """None is given."""
-        return no_privacy()
+        return Guarantee.without_privacy(
+            observers=(
+                shown_to(
+                    "every other user", "actions computed from everybody's raw decision sets and rewards"
+                ),
+                shown_to("anyone who asks", "predictions computed from the same"),
+            ),
+            notes=("This policy is a yardstick for private ones. Use it on data that everyone may know.",),
+        )
 
     def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the expected reward at `points` (n, d)."""
@@ -77,26 +85,22 @@ class _Optimist(BasePolicy):
         return {f"model_{name}": array for name, array in self._model.to_arrays().items()}
 
     def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        prefix = "model_"
-        own = {name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)}
-        self._model.load_arrays(own)
+        own = (name for name in arrays if name.startswith("model_"))
+        self._model.load_arrays({name.removeprefix("model_"): arrays[name] for name in own})
 
 
 class FeatureGPUCB(_Optimist):
     """GP-UCB on a finite feature map: choose the row with the highest mean + ucb_weight * sd.
 
     Args:
-        domain: public set that every candidate lies in.
-        reward_range: public (low, high).
+        domain, reward_range, horizon, user_ids, clip, seed: see `Yardstick`.
         kernel, n_features: Mercer features, as in `GPBandit`.
         features: another feature map, instead of `kernel` and `n_features`.
-        horizon: rounds to answer, or None for no bound.
         ucb_weight: posterior deviations added to the mean.
         prior_variance: of a feature weight, in squared widths of the reward range.
         noise_variance: of a reward given its mean, in the same units.
         update_growth: with `batch_boundaries`, evaluations may ask about t * update_growth rounds at once
             after t rounds; 0 for one at a time. Asking in other batches is always allowed.
-        user_ids, clip, seed: as in the other policies.
 
     Privacy: none.
     """
@@ -108,7 +112,7 @@ class FeatureGPUCB(_Optimist):
     def __init__(
         self,
         *,
-        domain: domains.Domain,
+        domain: Domain,
         reward_range: RewardRange | tuple[float, float],
         kernel: Kernel | None = None,
         n_features: int = 100,
@@ -123,21 +127,12 @@ class FeatureGPUCB(_Optimist):
         seed: Seed = 0,
     ) -> None:
         super().__init__(
-            domain=domain,
-            reward_range=reward_range,
-            horizon=horizon,
-            rounds_per_user=None,
-            user_ids=user_ids,
-            clip=clip,
-            seed=seed,
+            domain=domain, reward_range=reward_range, horizon=horizon, user_ids=user_ids, clip=clip, seed=seed
         )
-        if not (np.isfinite(ucb_weight) and ucb_weight >= 0.0 and 0.0 <= update_growth < np.inf):
-            raise InvalidParameter("ucb_weight and update_growth: expected finite numbers of at least 0")
         self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features)
-        self.ucb_weight = ucb_weight
-        self.prior_variance = prior_variance
-        self.noise_variance = noise_variance
-        self.update_growth = update_growth
+        self.ucb_weight = _checks.number(ucb_weight, name="ucb_weight", exclusive=False)
+        self.update_growth = _checks.number(update_growth, name="update_growth", exclusive=False)
+        self.prior_variance, self.noise_variance = prior_variance, noise_variance
         self._model = FeatureGP(
             self.features.n_features, prior_variance=prior_variance, noise_variance=noise_variance
         )
@@ -172,7 +167,8 @@ class ExactGPUCB(_Optimist):
 
     Args:
         kernel: covariance of the reward function, rewards scaled to width 1.
-        domain, reward_range, horizon, ucb_weight, user_ids, clip, seed: as in `FeatureGPUCB`.
+        domain, reward_range, horizon, user_ids, clip, seed: see `Yardstick`.
+        ucb_weight: as in `FeatureGPUCB`.
         noise_sd: of a reward given its mean, in widths of the reward range.
 
     Privacy: none.
@@ -185,7 +181,7 @@ class ExactGPUCB(_Optimist):
         self,
         *,
         kernel: Kernel,
-        domain: domains.Domain,
+        domain: Domain,
         reward_range: RewardRange | tuple[float, float],
         horizon: int | None = None,
         ucb_weight: float = UCB_WEIGHT,
@@ -195,19 +191,10 @@ class ExactGPUCB(_Optimist):
         seed: Seed = 0,
     ) -> None:
         super().__init__(
-            domain=domain,
-            reward_range=reward_range,
-            horizon=horizon,
-            rounds_per_user=None,
-            user_ids=user_ids,
-            clip=clip,
-            seed=seed,
+            domain=domain, reward_range=reward_range, horizon=horizon, user_ids=user_ids, clip=clip, seed=seed
         )
-        if not (np.isfinite(ucb_weight) and ucb_weight >= 0.0):
-            raise InvalidParameter("ucb_weight: expected a finite number of at least 0")
-        self.kernel = kernel
-        self.ucb_weight = ucb_weight
-        self.noise_sd = noise_sd
+        self.ucb_weight = _checks.number(ucb_weight, name="ucb_weight", exclusive=False)
+        self.kernel, self.noise_sd = kernel, noise_sd
         self._model = ExactGP(kernel=kernel, noise_sd=noise_sd)
 
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -21,6 +21,7 @@ Privacy: epsilon-LDP for one report a user, by the mechanism's proof; the gradie
 anything else looks at it. Noise is simulated: a comparator for studies, not a client for people.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -28,8 +29,7 @@ import numpy as np
 from scipy.special import expit
 
 from dpbandits import _checks
-from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import InvalidParameter
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.lab.baselines.ldp_vectors import VECTOR_REPORTS, VectorReport, clip_norm
 
 __all__ = ["GradientConstants", "GradientModel", "LDPGradientBandit", "LogisticModel", "NeuralModel"]
@@ -60,8 +60,7 @@ class GradientModel(Protocol):
 
 
 def _features(contexts: FloatArray) -> FloatArray:
-    n, d = contexts.shape
-    return np.asarray(np.concatenate([np.ones((n, 1)), 2.0 * contexts - 1.0], axis=1) / np.sqrt(d + 1))
+    return np.insert(2.0 * contexts - 1.0, 0, 1.0, axis=1) / np.sqrt(contexts.shape[1] + 1)
 
 
 class LogisticModel:
@@ -131,8 +130,7 @@ class NeuralModel:
         """(n, H + 1) hidden outputs, scaled, and (K, H + 1) output weights."""
         inner = parameters[: self._hidden].reshape(self.width, -1)
         hidden = np.tanh(self.gain * (_features(contexts) @ inner.T))
-        ones = np.ones((len(contexts), 1))
-        outputs = np.concatenate([ones, hidden], axis=1) / np.sqrt(self.width + 1)
+        outputs = np.insert(hidden, 0, 1.0, axis=1) / np.sqrt(self.width + 1)
         return outputs, parameters[self._hidden :].reshape(self.n_arms, -1)
 
     def values(self, parameters: FloatArray, contexts: FloatArray) -> FloatArray:
@@ -183,8 +181,7 @@ class GradientConstants:
         for name in ("clip", "prior_sd", "curvature"):
             _checks.number(getattr(self, name), name=name)
         _checks.probability(self.warm_up, name="warm_up")
-        if self.mechanism not in VECTOR_REPORTS:
-            raise InvalidParameter(f"mechanism: expected one of {sorted(VECTOR_REPORTS)}")
+        _checks.one_of(self.mechanism, tuple(VECTOR_REPORTS), name="mechanism")
 
 
 class LDPGradientBandit:
@@ -232,16 +229,11 @@ class LDPGradientBandit:
 
     def learn(self, contexts: FloatArray, arms: IntArray, rewards: FloatArray) -> None:
         """Reports of the users who have just chosen, and a step."""
-        gradients = self._clipped(contexts, arms, rewards)
-        total, variance = np.zeros(self.model.n_parameters), np.zeros(self.model.n_parameters)
-        for arm in range(self.model.n_arms):
-            users = self._random & (arms == arm)
-            if users.any():
-                self._report(gradients[users], self.model.touched(arm), self.epsilon, total, variance)
-        if not self._random.all():
-            everything = np.arange(self.model.n_parameters)
-            self._report(gradients[~self._random], everything, self.epsilon, total, variance)
-        self._step(total, variance, len(contexts))
+        touched = [
+            (self._random & (arms == arm), self.model.touched(arm)) for arm in range(self.model.n_arms)
+        ]
+        everything = np.arange(self.model.n_parameters)
+        self._learn(contexts, arms, rewards, self.epsilon, [*touched, (~self._random, everything)])
 
     def learn_source(
         self, contexts: FloatArray, arms: IntArray, rewards: FloatArray, *, epsilon: float, batch: int = 100
@@ -250,32 +242,31 @@ class LDPGradientBandit:
         everything = np.arange(self.model.n_parameters)
         for start in range(0, len(contexts), batch):
             rows = slice(start, start + batch)
-            gradients = self._clipped(contexts[rows], arms[rows], rewards[rows])
-            total, variance = np.zeros(self.model.n_parameters), np.zeros(self.model.n_parameters)
-            self._report(gradients, everything, epsilon, total, variance)
-            self._step(total, variance, len(gradients))
+            all_of_them = np.ones(len(contexts[rows]), dtype=np.bool_)
+            self._learn(contexts[rows], arms[rows], rewards[rows], epsilon, [(all_of_them, everything)])
 
-    def _clipped(self, contexts: FloatArray, arms: IntArray, rewards: FloatArray) -> FloatArray:
-        """(n, m) of norm at most 1, in units of `clip`."""
-        gradients = self.model.gradients(self._parameters, contexts, arms, np.clip(rewards, 0.0, 1.0))
-        return clip_norm(gradients, self.constants.clip) / self.constants.clip
-
-    def _report(
+    def _learn(
         self,
-        gradients: FloatArray,
-        coordinates: IntArray,
+        contexts: FloatArray,
+        arms: IntArray,
+        rewards: FloatArray,
         epsilon: float,
-        total: FloatArray,
-        variance: FloatArray,
+        groups: Sequence[tuple[BoolArray, IntArray]],
     ) -> None:
-        """Add the users' reports to `total` and their noise to `variance`."""
-        key = (len(coordinates), epsilon)
-        if key not in self._mechanisms:
-            kind = VECTOR_REPORTS[self.constants.mechanism]
-            self._mechanisms[key] = kind(dim=key[0], epsilon=epsilon)
-        mechanism, scale = self._mechanisms[key], self.constants.clip
-        total[coordinates] += scale * mechanism.privatize(gradients[:, coordinates], self._noise).sum(axis=0)
-        variance[coordinates] += len(gradients) * scale**2 * mechanism.variance
+        """Add the users' reports and step; of each group's gradients the reports cover these coordinates."""
+        scale, kind = self.constants.clip, VECTOR_REPORTS[self.constants.mechanism]
+        gradients = self.model.gradients(self._parameters, contexts, arms, np.clip(rewards, 0.0, 1.0))
+        clipped = clip_norm(gradients, scale) / scale
+        total, variance = np.zeros(self.model.n_parameters), np.zeros(self.model.n_parameters)
+        for users, coordinates in groups:
+            if users.any():
+                key = (len(coordinates), epsilon)
+                if key not in self._mechanisms:
+                    self._mechanisms[key] = kind(dim=len(coordinates), epsilon=epsilon)
+                mechanism, sent = self._mechanisms[key], clipped[users][:, coordinates]
+                total[coordinates] += scale * mechanism.privatize(sent, self._noise).sum(axis=0)
+                variance[coordinates] += len(sent) * scale**2 * mechanism.variance
+        self._step(total, variance, len(contexts))
 
     def _step(self, total: FloatArray, variance: FloatArray, n: int) -> None:
         """Kalman step: total/n is the gradient, curvature times the distance to go, plus noise."""

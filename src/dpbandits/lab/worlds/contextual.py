@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from dpbandits._typing import FloatArray, IntArray
@@ -26,6 +27,9 @@ __all__ = [
     "world",
 ]
 
+Means = Callable[[FloatArray], FloatArray]
+"""Contexts (n, dim) -> mean rewards (n, n_arms)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class World:
@@ -42,7 +46,7 @@ class World:
     name: str
     dim: int
     n_arms: int
-    mean_rewards: Callable[[FloatArray], FloatArray]
+    mean_rewards: Means
     contexts: Callable[[int, np.random.Generator], FloatArray] | None = None
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -106,18 +110,6 @@ def income_people(name: str = "cps-income") -> PeopleWorld:
     )
 
 
-def _bumps(
-    centres: FloatArray, width: float, low: float = 0.1, height: float = 0.8
-) -> Callable[[FloatArray], FloatArray]:
-    """low + height exp(-|x - c_k|^2/(2 width^2)), centres (K, dim)."""
-
-    def mean_rewards(x: FloatArray) -> FloatArray:
-        square = ((x[:, None, :] - centres) ** 2).sum(axis=2)
-        return np.asarray(low + height * np.exp(-square / (2.0 * width**2)))
-
-    return mean_rewards
-
-
 def ma2025(*, n_arms: int = 3, dim: int = 2, centres: str = "inner") -> World:
     """Ma2025's first synthetic world: f_k = 2 E/(1 + E), E = exp(-2 K^2 (x_1 - c_k)^2), uniform contexts.
 
@@ -151,173 +143,114 @@ def ma2025_symmetric() -> World:
     return World(name="ma-symmetric", dim=2, n_arms=2, mean_rewards=mean_rewards)
 
 
-def _diagonal() -> World:
-    middle = np.array([0.3, 0.5, 0.7])
+def _bumps(centres: ArrayLike, width: float, low: float = 0.1, height: float = 0.8) -> Means:
+    """low + height exp(-|x - c_k|^2/(2 width^2)), centres (K, dim)."""
+    places = np.asarray(centres)
 
     def mean_rewards(x: FloatArray) -> FloatArray:
-        gap = x.mean(axis=1)[:, None] - middle
-        return np.asarray(0.1 + 0.8 * np.exp(-(gap**2) / (2.0 * 0.12**2)))
+        square = ((x[:, None, :] - places) ** 2).sum(axis=2)
+        return np.asarray(low + height * np.exp(-square / (2.0 * width**2)))
 
-    return World(name="diagonal", dim=2, n_arms=3, mean_rewards=mean_rewards)
-
-
-def _radial() -> World:
-    centres = np.array([[0.2, 0.2, 0.3], [0.8, 0.2, 0.6], [0.3, 0.8, 0.2], [0.7, 0.8, 0.8], [0.5, 0.5, 0.5]])
-    return World(name="radial-3d", dim=3, n_arms=5, mean_rewards=_bumps(centres, 0.3))
+    return mean_rewards
 
 
-def _clustered() -> World:
-    centres = np.array([[0.25, 0.25], [0.75, 0.4], [0.35, 0.8]])
-
-    def contexts(n: int, rng: np.random.Generator) -> FloatArray:
-        kind = rng.random(n)[:, None]
-        corner = np.stack([rng.beta(3, 30, n), rng.beta(30, 3, n)], axis=1)
-        centre = np.stack([rng.beta(40, 25, n), rng.beta(25, 40, n)], axis=1)
-        return np.where(kind < 0.5, corner, np.where(kind < 0.85, centre, rng.random((n, 2))))
-
-    return World(name="clustered", dim=2, n_arms=3, mean_rewards=_bumps(centres, 0.25), contexts=contexts)
+def _diagonal(x: FloatArray) -> FloatArray:
+    gap = x.mean(axis=1)[:, None] - np.array([0.3, 0.5, 0.7])
+    return np.asarray(0.1 + 0.8 * np.exp(-(gap**2) / (2.0 * 0.12**2)))
 
 
-def _small_gaps() -> World:
-    base = ma2025()
-    return World(
-        name="small-gaps",
-        dim=2,
-        n_arms=3,
-        mean_rewards=lambda x: 0.45 + 0.1 * base.mean_rewards(x),
-        contexts=base.contexts,
-    )
+def _clusters(n: int, rng: np.random.Generator) -> FloatArray:
+    kind = rng.random(n)[:, None]
+    corner = np.stack([rng.beta(3, 30, n), rng.beta(30, 3, n)], axis=1)
+    centre = np.stack([rng.beta(40, 25, n), rng.beta(25, 40, n)], axis=1)
+    return np.where(kind < 0.5, corner, np.where(kind < 0.85, centre, rng.random((n, 2))))
 
 
-def _tuning_waves() -> World:
+def _waves(x: FloatArray) -> FloatArray:
     """Three arms that take turns along a slanted line."""
-    phases = np.array([0.0, 2.0, 4.0])
-
-    def mean_rewards(x: FloatArray) -> FloatArray:
-        phase = 5.0 * (0.8 * x[:, 0] - 0.6 * x[:, 1])[:, None] + phases
-        return np.asarray(0.5 + 0.38 * np.sin(phase))
-
-    return World(name="tune-waves", dim=2, n_arms=3, mean_rewards=mean_rewards)
+    phase = 5.0 * (0.8 * x[:, 0] - 0.6 * x[:, 1])[:, None] + np.array([0.0, 2.0, 4.0])
+    return np.asarray(0.5 + 0.38 * np.sin(phase))
 
 
-def _tuning_planes() -> World:
-    """Four linear arms, contexts crowded in one corner."""
+def _planes(x: FloatArray) -> FloatArray:
+    """Four linear arms."""
     slopes = np.array([[0.7, 0.1], [-0.5, 0.4], [0.1, -0.7], [0.0, 0.0]])
-    offsets = np.array([0.05, 0.5, 0.75, 0.45])
-
-    def mean_rewards(x: FloatArray) -> FloatArray:
-        return np.asarray(np.clip(x @ slopes.T + offsets, 0.02, 0.98))
-
-    return World(
-        name="tune-planes",
-        dim=2,
-        n_arms=4,
-        mean_rewards=mean_rewards,
-        contexts=lambda n, rng: np.where(
-            rng.random((n, 1)) < 0.6, rng.beta(2, 9, (n, 2)), rng.random((n, 2))
-        ),
-    )
+    return np.asarray(np.clip(x @ slopes.T + np.array([0.05, 0.5, 0.75, 0.45]), 0.02, 0.98))
 
 
-def _tuning_ridges() -> World:
+def _in_one_corner(n: int, rng: np.random.Generator) -> FloatArray:
+    return np.where(rng.random((n, 1)) < 0.6, rng.beta(2, 9, (n, 2)), rng.random((n, 2)))
+
+
+def _ridges(x: FloatArray) -> FloatArray:
     """Five ridges in three dimensions."""
     directions = np.array(
         [[1.0, 0.0, 0.5], [-1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, -1.0, 0.4], [0.2, 0.3, 1.0]]
     )
-
-    def mean_rewards(x: FloatArray) -> FloatArray:
-        return np.asarray(0.15 + 0.7 / (1.0 + np.exp(-5.0 * (x - 0.5) @ directions.T)))
-
-    return World(name="tune-ridges", dim=3, n_arms=5, mean_rewards=mean_rewards)
+    return np.asarray(0.15 + 0.7 / (1.0 + np.exp(-5.0 * (x - 0.5) @ directions.T)))
 
 
-def _tuning_stripes() -> World:
+def _stripes(x: FloatArray) -> FloatArray:
     """Three narrow tents along the second column: steep like the hardest report world, other shapes."""
-    middle = np.array([0.15, 0.45, 0.8])
-
-    def mean_rewards(x: FloatArray) -> FloatArray:
-        return np.asarray(0.05 + 0.9 * np.clip(1.0 - np.abs(x[:, 1:2] - middle) / 0.3, 0.0, 1.0))
-
-    return World(name="tune-stripes", dim=2, n_arms=3, mean_rewards=mean_rewards)
+    away = np.abs(x[:, 1:2] - np.array([0.15, 0.45, 0.8]))
+    return np.asarray(0.05 + 0.9 * np.clip(1.0 - away / 0.3, 0.0, 1.0))
 
 
-def _tuning_faint() -> World:
-    base = _tuning_waves()
-    return World(
-        name="tune-faint",
-        dim=2,
-        n_arms=3,
-        mean_rewards=lambda x: 0.5 + 0.12 * (base.mean_rewards(x) - 0.5),
-        contexts=base.contexts,
-    )
+def _two_crowds(n: int, rng: np.random.Generator) -> FloatArray:
+    """Most people stand in one of two crowds."""
+    kind = rng.random(n)[:, None]
+    round_one = np.array([0.75, 0.85]) + 0.07 * rng.standard_normal((n, 2))
+    flat_one = np.array([0.3, 0.25]) + np.array([0.15, 0.05]) * rng.standard_normal((n, 2))
+    crowds = np.where(kind < 0.45, round_one, np.where(kind < 0.8, flat_one, rng.random((n, 2))))
+    return np.clip(crowds, 0.0, 1.0)
 
 
-def _tuning_crowds() -> World:
-    """Four bumps; most people stand in one of two crowds."""
-    centres = np.array([[0.7, 0.75], [0.2, 0.6], [0.55, 0.15], [0.9, 0.25]])
-
-    def contexts(n: int, rng: np.random.Generator) -> FloatArray:
-        kind = rng.random(n)[:, None]
-        round_one = np.array([0.75, 0.85]) + 0.07 * rng.standard_normal((n, 2))
-        flat_one = np.array([0.3, 0.25]) + np.array([0.15, 0.05]) * rng.standard_normal((n, 2))
-        crowds = np.where(kind < 0.45, round_one, np.where(kind < 0.8, flat_one, rng.random((n, 2))))
-        return np.clip(crowds, 0.0, 1.0)
-
-    return World(
-        name="tune-crowds", dim=2, n_arms=4, mean_rewards=_bumps(centres, 0.3, 0.15, 0.7), contexts=contexts
-    )
+def _brackets(x: FloatArray) -> FloatArray:
+    """Which of four brackets a hidden quantity falls into: rewards add up to one."""
+    middle = 1.6 * (x[:, 1] - 0.45) + 0.9 * np.sin(3.0 * x[:, 0]) - 0.5
+    below = ndtr((np.array([-0.7, 0.0, 0.7]) - middle[:, None]) / 0.9)
+    edges = np.zeros((len(x), 1))
+    return np.asarray(np.diff(np.concatenate([edges, below, edges + 1.0], axis=1), axis=1))
 
 
-def _tuning_brackets() -> World:
-    """Which of four brackets a hidden quantity falls into: rewards add up to one; one column is coarse."""
-    cuts = np.array([-0.7, 0.0, 0.7])
-
-    def mean_rewards(x: FloatArray) -> FloatArray:
-        middle = 1.6 * (x[:, 1] - 0.45) + 0.9 * np.sin(3.0 * x[:, 0]) - 0.5
-        below = ndtr((cuts - middle[:, None]) / 0.9)
-        edges = np.zeros((len(x), 1))
-        return np.asarray(np.diff(np.concatenate([edges, below, edges + 1.0], axis=1), axis=1))
-
-    def contexts(n: int, rng: np.random.Generator) -> FloatArray:
-        return np.stack([rng.random(n) ** 1.2, np.round(12.0 * rng.beta(5, 5, n)) / 12.0], axis=1)
-
-    return World(name="tune-brackets", dim=2, n_arms=4, mean_rewards=mean_rewards, contexts=contexts)
+def _one_coarse_column(n: int, rng: np.random.Generator) -> FloatArray:
+    return np.stack([rng.random(n) ** 1.2, np.round(12.0 * rng.beta(5, 5, n)) / 12.0], axis=1)
 
 
-REPORT_WORLDS = ("ma", "diagonal", "radial-3d", "clustered", "small-gaps")
+_RADIAL = [[0.2, 0.2, 0.3], [0.8, 0.2, 0.6], [0.3, 0.8, 0.2], [0.7, 0.8, 0.8], [0.5, 0.5, 0.5]]
+_CLUSTERED = _bumps([[0.25, 0.25], [0.75, 0.4], [0.35, 0.8]], 0.25)
+_FOUR_BUMPS = _bumps([[0.7, 0.75], [0.2, 0.6], [0.55, 0.15], [0.9, 0.25]], 0.3, 0.15, 0.7)
+_MA = ma2025()
+
+
+_REPORTED = (
+    _MA,
+    World(name="diagonal", dim=2, n_arms=3, mean_rewards=_diagonal),
+    World(name="radial-3d", dim=3, n_arms=5, mean_rewards=_bumps(_RADIAL, 0.3)),
+    World(name="clustered", dim=2, n_arms=3, mean_rewards=_CLUSTERED, contexts=_clusters),
+    World(name="small-gaps", dim=2, n_arms=3, mean_rewards=lambda x: 0.45 + 0.1 * _MA.mean_rewards(x)),
+)
+_TUNING = (
+    World(name="tune-waves", dim=2, n_arms=3, mean_rewards=_waves),
+    World(name="tune-planes", dim=2, n_arms=4, mean_rewards=_planes, contexts=_in_one_corner),
+    World(name="tune-ridges", dim=3, n_arms=5, mean_rewards=_ridges),
+    World(name="tune-stripes", dim=2, n_arms=3, mean_rewards=_stripes),
+    World(name="tune-faint", dim=2, n_arms=3, mean_rewards=lambda x: 0.5 + 0.12 * (_waves(x) - 0.5)),
+    World(name="tune-crowds", dim=2, n_arms=4, mean_rewards=_FOUR_BUMPS, contexts=_two_crowds),
+    World(name="tune-brackets", dim=2, n_arms=4, mean_rewards=_brackets, contexts=_one_coarse_column),
+)
+_FURTHER = (ma2025(centres="edge"), ma2025_symmetric())
+_WORLDS = {one.name: one for one in (_MA, *_FURTHER, *_REPORTED, *_TUNING)}
+
+REPORT_WORLDS = tuple(one.name for one in _REPORTED)
 """The five worlds of the results page."""
 
-TUNING_WORLDS = (
-    "tune-waves",
-    "tune-planes",
-    "tune-ridges",
-    "tune-stripes",
-    "tune-faint",
-    "tune-crowds",
-    "tune-brackets",
-)
+TUNING_WORLDS = tuple(one.name for one in _TUNING)
 """Where constants were chosen; no report world is among them."""
 
-_WORLDS: dict[str, Callable[[], World | PeopleWorld]] = {
-    "ma": ma2025,
-    "ma-edge": lambda: ma2025(centres="edge"),
-    "ma-symmetric": ma2025_symmetric,
-    "diagonal": _diagonal,
-    "radial-3d": _radial,
-    "clustered": _clustered,
-    "small-gaps": _small_gaps,
-    "tune-waves": _tuning_waves,
-    "tune-planes": _tuning_planes,
-    "tune-ridges": _tuning_ridges,
-    "tune-stripes": _tuning_stripes,
-    "tune-faint": _tuning_faint,
-    "tune-crowds": _tuning_crowds,
-    "tune-brackets": _tuning_brackets,
-    "cps-income": income_people,
-    "synthetic-income": lambda: income_people("synthetic-income"),
-}
+_TABLES = ("cps-income", "synthetic-income")
 
-WORLDS = tuple(_WORLDS)
+WORLDS = (*_WORLDS, *_TABLES)
 """Names that `world` knows; `cps-income` needs the extra `datasets`."""
 
 
@@ -327,6 +260,6 @@ def world(name: str) -> World | PeopleWorld:
     Raises:
         InvalidParameter: no such world.
     """
-    if name not in _WORLDS:
-        raise InvalidParameter(f"world: expected one of {sorted(_WORLDS)}")
-    return _WORLDS[name]()
+    if name not in WORLDS:
+        raise InvalidParameter(f"world: expected one of {sorted(WORLDS)}")
+    return income_people(name) if name in _TABLES else _WORLDS[name]

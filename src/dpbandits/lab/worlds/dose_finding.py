@@ -76,15 +76,9 @@ class DoseFinding:
     def patients(self, start: int, stop: int) -> FloatArray:
         """(B, 2) ages and clearances of patients start..stop-1, continuous inside their cells."""
         uniforms = PublicCoins(self.seed).uniform("dose-finding/patients", start, stop, 3)
-        ages, clearances = self.contexts.axes
-        cells = self.contexts.cells_at(uniforms[:, 0])
-        age, clearance = np.divmod(cells, self.clearance_cells)
-        return np.column_stack(
-            [
-                ages.points[age, 0] + (uniforms[:, 1] - 0.5) * 70.0 / self.age_cells,
-                clearances.points[clearance, 0] + (uniforms[:, 2] - 0.5) * 1.5 / self.clearance_cells,
-            ]
-        )
+        middles = self.contexts.points[self.contexts.cells_at(uniforms[:, 0])]
+        cells = np.array([self.age_cells, self.clearance_cells])
+        return middles + (uniforms[:, 1:] - 0.5) * np.array([70.0, 1.5]) / cells
 
     def rewards(self, start: int, stop: int, doses: FloatArray) -> FloatArray:
         """(B,) rewards of patients start..stop-1 at doses (B,)."""
@@ -98,5 +92,4 @@ class DoseFinding:
         people = self.patients(start, stop)
         doses = self.actions.points[:, 0]
         means = expected_response(doses[None, :], people[:, :1], people[:, 1:])
-        losses: FloatArray = means.max(axis=1) - means[np.arange(len(people)), chosen]
-        return losses
+        return np.asarray(means.max(axis=1) - means[np.arange(len(people)), chosen])

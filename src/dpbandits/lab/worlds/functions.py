@@ -4,7 +4,6 @@ Test functions are turned upside down (they are minimised in the literature) and
 constants of the function alone. All of them and `FunctionBandit` itself are frozen and keyed by a seed.
 """
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, Required, Self, TypedDict, Unpack
 
@@ -14,7 +13,6 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.domains import Box, Domain, RewardRange
-from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds.protocol import check_indices, check_rounds
 from dpbandits.policy.coins import PublicCoins
 
@@ -30,6 +28,8 @@ __all__ = [
 ]
 
 Noise = Literal["bernoulli", "uniform"]
+Rounds = tuple[FloatArray, FloatArray]
+"""Decision sets (B, n, d) and the expected rewards in them (B, n)."""
 
 # Rounds are generated in aligned chunks and kept, so that a policy driven round by round does not
 # pay for drawing its round alone three times (candidates, reward, means).
@@ -42,7 +42,6 @@ class MeanFunction(Protocol):
 
     def __call__(self, points: FloatArray, /) -> FloatArray:
         """Evaluate."""
-        ...
 
 
 class CandidateLaw(Protocol):
@@ -50,7 +49,6 @@ class CandidateLaw(Protocol):
 
     def __call__(self, coins: PublicCoins, start: int, stop: int, /) -> FloatArray:
         """Decision sets of rounds start..stop-1, (B, n, d)."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +67,7 @@ class UniformCandidates:
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionBandit:
-    """An environment whose expected reward is a known function of the candidate.
+    """An environment whose expected reward is a known function of the candidate; see `Environment`.
 
     Args:
         name: what reports call it.
@@ -96,18 +94,14 @@ class FunctionBandit:
     seed: Seed
     noise: Noise = "bernoulli"
     noise_half_width: float = 0.1
-    _kept: "dict[int, tuple[FloatArray, FloatArray]]" = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _kept: dict[int, "Rounds"] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _checks.integer(self.n_candidates, name="n_candidates", minimum=2)
         _checks.integer(self.horizon, name="horizon")
         _checks.integer(self.seed, name="seed", minimum=0)
-        if self.noise not in ("bernoulli", "uniform"):
-            raise InvalidParameter(f"noise is {self.noise!r}, expected 'bernoulli' or 'uniform'")
-        if not (math.isfinite(self.noise_half_width) and self.noise_half_width > 0):
-            raise InvalidParameter("noise_half_width must be a positive number")
+        _checks.one_of(self.noise, ("bernoulli", "uniform"), name="noise")
+        _checks.number(self.noise_half_width, name="noise_half_width")
 
     @property
     def reward_range(self) -> RewardRange:
@@ -116,7 +110,7 @@ class FunctionBandit:
         return RewardRange(-margin, 1.0 + margin)
 
     def decision_sets(self, start: int, stop: int) -> FloatArray:
-        """Decision sets of rounds start..stop-1, (B, n, d)."""
+        """See `Environment.decision_sets`."""
         return self._rounds(start, stop)[0]
 
     def mean_rewards(self, start: int, stop: int) -> FloatArray:
@@ -142,18 +136,17 @@ class FunctionBandit:
         """The same function under another seed: other candidates, other luck."""
         return replace(self, seed=seed)
 
-    def _rounds(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
-        """Decision sets (B, n, d) and their means (B, n), copied out of aligned chunks."""
+    def _rounds(self, start: int, stop: int) -> Rounds:
+        """Copied out of aligned chunks."""
         start, stop = check_rounds(start, stop, self.horizon)
         chunks = [self._chunk(k) for k in range(start // _CHUNK, -(-stop // _CHUNK))]
-        window = slice(start - start // _CHUNK * _CHUNK, None)
         if not chunks:  # no rounds
-            return (np.empty((0, self.n_candidates, self.domain.dim)), np.empty((0, self.n_candidates)))
-        points = np.concatenate([points for points, _ in chunks])[window][: stop - start]
-        means = np.concatenate([means for _, means in chunks])[window][: stop - start]
+            return np.empty((0, self.n_candidates, self.domain.dim)), np.empty((0, self.n_candidates))
+        window = slice(start % _CHUNK, start % _CHUNK + stop - start)
+        points, means = (np.concatenate(parts)[window] for parts in zip(*chunks, strict=True))
         return points, means
 
-    def _chunk(self, number: int) -> tuple[FloatArray, FloatArray]:
+    def _chunk(self, number: int) -> Rounds:
         if number not in self._kept:
             start = number * _CHUNK
             points = self.candidates(PublicCoins(self.seed), start, min(start + _CHUNK, self.horizon))
@@ -165,10 +158,8 @@ class FunctionBandit:
 
 # -- test functions -------------------------------------------------------------------------------
 
-_CAMELBACK_LOWEST = -1.031628453489877
-_CAMELBACK_HIGHEST = 86 / 15  # at (2, 1) and (-2, -1), corners of the box
-_STYBLINSKI_TANG_LOWEST = -39.166165703771416  # per dimension, at -2.903534
-_STYBLINSKI_TANG_HIGHEST = 125.0  # per dimension, at 5
+_CAMELBACK = (-1.031628453489877, 86 / 15)  # lowest, and highest at the corners (2, 1) and (-2, -1)
+_STYBLINSKI_TANG = (-39.166165703771416, 125.0)  # per dimension, at -2.903534 and 5
 _MICHALEWICZ_10_LOWEST = -9.660151715641349
 
 
@@ -208,7 +199,8 @@ def camelback(**options: Unpack[FunctionOptions]) -> FunctionBandit:
 def _camelback(points: FloatArray, /) -> FloatArray:
     x2, y2 = points[..., 0] ** 2, points[..., 1] ** 2
     height = (4.0 - 2.1 * x2 + x2**2 / 3.0) * x2 + points[..., 0] * points[..., 1] + (4.0 * y2 - 4.0) * y2
-    return np.asarray((_CAMELBACK_HIGHEST - height) / (_CAMELBACK_HIGHEST - _CAMELBACK_LOWEST))
+    lowest, highest = _CAMELBACK
+    return np.asarray((highest - height) / (highest - lowest))
 
 
 def styblinski_tang_20(**options: Unpack[FunctionOptions]) -> FunctionBandit:
@@ -224,8 +216,8 @@ def styblinski_tang_20(**options: Unpack[FunctionOptions]) -> FunctionBandit:
 def _styblinski_tang(points: FloatArray, /) -> FloatArray:
     squares = points**2
     height = (0.5 * (squares**2 - 16.0 * squares + 5.0 * points)).mean(axis=-1)
-    width = _STYBLINSKI_TANG_HIGHEST - _STYBLINSKI_TANG_LOWEST
-    return np.asarray((_STYBLINSKI_TANG_HIGHEST - height) / width)
+    lowest, highest = _STYBLINSKI_TANG
+    return np.asarray((highest - height) / (highest - lowest))
 
 
 def michalewicz_10(**options: Unpack[FunctionOptions]) -> FunctionBandit:

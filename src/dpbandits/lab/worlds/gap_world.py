@@ -165,44 +165,29 @@ def dubey2021_figure1(
         raise InvalidParameter(f"crowd is {crowd}, expected a share in [0, 1) on a disc wider than a crowd")
     if not 0.0 < low < high < 1.0:
         raise InvalidParameter(f"low and high are {low} and {high}, expected 0 < low < high < 1")
-    mean = _draw_function(PublicCoins(seed), n_centres, concentration, radius, lengthscale, high, low)
+    coins, design = PublicCoins(seed), _disc_design(radius)
+    for trial in range(_MOST_FUNCTIONS):
+        unit = coins.uniform("environment/gap/function", trial, trial + 1, 3 * n_centres)[0]
+        gammas = gammaincinv(concentration, unit[2 * n_centres :])
+        centres = _on_disc(unit[: 2 * n_centres].reshape(n_centres, 2), radius)
+        mean = KernelSections(centres=centres, weights=gammas / gammas.sum(), lengthscale=lengthscale)
+        values = mean(design)
+        if (values >= high).mean() >= LEAST_GOOD_SHARE and (values <= low).mean() >= LEAST_BAD_SHARE:
+            break
+    else:
+        raise InvalidParameter(
+            f"none of {_MOST_FUNCTIONS} functions reaches high = {high} and low = {low} on enough of the "
+            "disc: use fewer centres, a smaller concentration or other bounds"
+        )
+    law = GapCandidates(mean=mean, radius=radius, n_candidates=n_candidates, high=high, low=low, crowd=crowd)
     return FunctionBandit(
         name="dubey2021-figure1",
         domain=Ball(centre=[0.0, 0.0], radius=radius),
         mean=mean,
-        candidates=GapCandidates(
-            mean=mean, radius=radius, n_candidates=n_candidates, high=high, low=low, crowd=crowd
-        ),
+        candidates=law,
         n_candidates=n_candidates,
         horizon=horizon,
         seed=seed,
-    )
-
-
-def _draw_function(
-    coins: PublicCoins,
-    n_centres: int,
-    concentration: float,
-    radius: float,
-    lengthscale: float,
-    high: float,
-    low: float,
-) -> KernelSections:
-    design = _disc_design(radius)
-    for trial in range(_MOST_FUNCTIONS):
-        unit = coins.uniform("environment/gap/function", trial, trial + 1, 3 * n_centres)[0]
-        gammas = gammaincinv(concentration, unit[2 * n_centres :])
-        function = KernelSections(
-            centres=_on_disc(unit[: 2 * n_centres].reshape(n_centres, 2), radius),
-            weights=gammas / gammas.sum(),
-            lengthscale=lengthscale,
-        )
-        values = function(design)
-        if (values >= high).mean() >= LEAST_GOOD_SHARE and (values <= low).mean() >= LEAST_BAD_SHARE:
-            return function
-    raise InvalidParameter(
-        f"none of {_MOST_FUNCTIONS} functions reaches high = {high} and low = {low} on enough of the disc: "
-        "use fewer centres, a smaller concentration or other bounds"
     )
 
 

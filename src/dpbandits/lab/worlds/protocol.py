@@ -27,48 +27,38 @@ class Environment(Protocol):
     @property
     def name(self) -> str:
         """What reports call it."""
-        ...
 
     @property
     def seed(self) -> Seed:
         """Keys every draw."""
-        ...
 
     @property
     def horizon(self) -> int:
         """Number of rounds."""
-        ...
 
     @property
     def domain(self) -> Domain:
         """Public set in which all candidates lie."""
-        ...
 
     @property
     def reward_range(self) -> RewardRange:
         """Public bounds of rewards."""
-        ...
 
     @property
     def n_candidates(self) -> int:
         """Rows of every decision set."""
-        ...
 
     def decision_sets(self, start: int, stop: int) -> FloatArray:
         """Decision sets of rounds start..stop-1, (B, n, d)."""
-        ...
 
     def rewards(self, start: int, stop: int, indices: ArrayLike) -> FloatArray:
         """Rewards (B,) of candidates `indices` (B,) in rounds start..stop-1."""
-        ...
 
     def mean_rewards(self, start: int, stop: int) -> FloatArray | None:
         """Expected rewards of all candidates of rounds start..stop-1, (B, n); None where not known."""
-        ...
 
     def reseeded(self, seed: Seed) -> Self:
         """The same world under another seed."""
-        ...
 
 
 def check_rounds(start: SupportsIndex, stop: SupportsIndex, horizon: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ function of the seed. For evaluation only: worlds hand out true means.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -86,8 +86,7 @@ class RKHSWorld:
 
     def loss(self, chosen: IntArray) -> float:
         """Mean loss, over the law of contexts, of one action a context cell (C,)."""
-        columns = np.arange(self.means.shape[1])
-        gaps = self.means.max(axis=0) - self.means[chosen, columns]
+        gaps = self.means.max(axis=0) - self.means[chosen, np.arange(self.means.shape[1])]
         return float(self.setting.contexts.weights @ gaps)
 
     def loss_of_law(self, law: FloatArray, context: int) -> float:
@@ -99,10 +98,6 @@ class RKHSWorld:
     def random_loss(self) -> float:
         """Mean loss of a uniformly random action."""
         return float(self.setting.contexts.weights @ (self.means.max(axis=0) - self.means.mean(axis=0)))
-
-
-def _line(cells: int) -> CellMeasure:
-    return CellMeasure.uniform(low=0.0, high=1.0, cells=cells)
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -127,6 +122,9 @@ def rkhs_setting(name: str) -> RKHSSetting:
     """
     if name not in SETTINGS:
         raise InvalidParameter(f"setting: expected one of {sorted(SETTINGS)}")
+    line = partial(CellMeasure.uniform, low=0.0, high=1.0)
     parts = SETTINGS[name]
-    measures = (CellMeasure.product(*map(_line, parts[key])) for key in ("actions", "contexts"))
-    return RKHSSetting(name, parts["kernel"], *measures)
+    actions, contexts = (
+        CellMeasure.product(*(line(cells=cells) for cells in parts[key])) for key in ("actions", "contexts")
+    )
+    return RKHSSetting(name, parts["kernel"], actions, contexts)
