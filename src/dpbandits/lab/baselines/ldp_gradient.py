@@ -60,7 +60,7 @@ class GradientModel(Protocol):
 
 
 def _features(contexts: FloatArray) -> FloatArray:
-    return np.insert(2.0 * contexts - 1.0, 0, 1.0, axis=1) / np.sqrt(contexts.shape[1] + 1)
+    return np.asarray(np.insert(2.0 * contexts - 1.0, 0, 1.0, axis=1) / np.sqrt(contexts.shape[1] + 1))
 
 
 class LogisticModel:

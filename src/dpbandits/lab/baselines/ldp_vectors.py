@@ -23,9 +23,9 @@ Floating-point noise from a seeded generator: for studies (status `simulated`), 
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -38,25 +38,6 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["VECTOR_REPORTS", "CapReport", "CoordinateReport", "LaplaceReport", "VectorReport", "clip_norm"]
 
 
-class VectorReport(Protocol):
-    """A mechanism for vectors of norm at most 1."""
-
-    @property
-    def dim(self) -> int:
-        """m."""
-
-    @property
-    def epsilon(self) -> float:
-        """Of a report."""
-
-    @property
-    def variance(self) -> float:
-        """Variance of a coordinate of the report for the zero vector: the noise to expect."""
-
-    def privatize(self, vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """(n, m) vectors, shortened to norm 1 where longer -> (n, m) reports, one a user."""
-
-
 def clip_norm(vectors: FloatArray, bound: float) -> FloatArray:
     """Rows (n, m) shortened to norm `bound` where longer."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -65,8 +46,13 @@ def clip_norm(vectors: FloatArray, bound: float) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Report:
-    """Size and promise of a report."""
+class VectorReport(ABC):
+    """A mechanism for vectors of norm at most 1.
+
+    Args:
+        dim: m.
+        epsilon: of a report.
+    """
 
     dim: int
     epsilon: float
@@ -75,9 +61,18 @@ class _Report:
         _checks.integer(self.dim, name="dim")
         _checks.number(self.epsilon, name="epsilon")
 
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """Variance of a coordinate of the report for the zero vector: the noise to expect."""
+
+    @abstractmethod
+    def privatize(self, vectors: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """(n, m) vectors, shortened to norm 1 where longer -> (n, m) reports, one a user."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class CapReport(_Report):
+class CapReport(VectorReport):
     """A point of the sphere, likelier in the cap around the vector.
 
     Args:
@@ -164,13 +159,8 @@ def _best_share(dim: int, epsilon: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceReport(_Report):
-    """The vector plus noise of density proportional to exp(-epsilon |e|/2): two inputs are at most 2 apart.
-
-    Args:
-        dim: m.
-        epsilon: of a report.
-    """
+class LaplaceReport(VectorReport):
+    """The vector plus noise of density proportional to exp(-epsilon |e|/2): inputs are at most 2 apart."""
 
     @property
     def variance(self) -> float:
@@ -187,13 +177,8 @@ class LaplaceReport(_Report):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoordinateReport(_Report):
-    """One coordinate drawn uniformly, and one randomised bit about it.
-
-    Args:
-        dim: m.
-        epsilon: of a report.
-    """
+class CoordinateReport(VectorReport):
+    """One coordinate drawn uniformly, and one randomised bit about it."""
 
     @property
     def lean(self) -> float:
@@ -216,7 +201,7 @@ class CoordinateReport(_Report):
         return reports
 
 
-VECTOR_REPORTS: dict[str, type[CapReport] | type[LaplaceReport] | type[CoordinateReport]] = {
+VECTOR_REPORTS: dict[str, type[VectorReport]] = {
     "cap": CapReport,
     "laplace": LaplaceReport,
     "coordinate": CoordinateReport,

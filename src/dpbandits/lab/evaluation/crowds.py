@@ -25,8 +25,8 @@ ClassLaw = Callable[[FloatArray, np.random.Generator], IntArray]
 """Contexts (n, dim) and a generator -> (n,) classes of epsilon. An honest law does not use the contexts."""
 
 
-class CrowdWorld(Protocol):
-    """People with contexts in the unit cube; see `dpbandits.lab.worlds.contextual`."""
+class Sized(Protocol):
+    """What every crowd's world says of itself."""
 
     @property
     def dim(self) -> int:
@@ -35,6 +35,10 @@ class CrowdWorld(Protocol):
     @property
     def n_arms(self) -> int:
         """Number of arms."""
+
+
+class CrowdWorld(Sized, Protocol):
+    """People with contexts in the unit cube; see `dpbandits.lab.worlds.contextual`."""
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Contexts (n, dim) and mean rewards (n, n_arms), in [0, 1]."""

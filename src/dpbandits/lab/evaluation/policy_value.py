@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.errors import InvalidData, InvalidParameter
 
@@ -90,8 +91,8 @@ def policy_value(
         >>> value.estimate
         1.0
     """
-    log = (actions, rewards, propensities)
-    return _interval((law,), log, clusters, method, outcomes, draws=draws, level=level, seed=seed)
+    log = (actions, rewards, propensities, method, outcomes)
+    return _interval((law,), log, clusters, draws=draws, level=level, seed=seed)
 
 
 def value_difference(
@@ -112,46 +113,32 @@ def value_difference(
     Doubly robust where `outcomes` are given, else self-normalised.
     """
     method: Method = "self_normalised" if outcomes is None else "doubly_robust"
-    log = (actions, rewards, propensities)
-    return _interval((law, other), log, clusters, method, outcomes, draws=draws, level=level, seed=seed)
+    log = (actions, rewards, propensities, method, outcomes)
+    return _interval((law, other), log, clusters, draws=draws, level=level, seed=seed)
+
+
+Log = tuple[ArrayLike, ArrayLike, ArrayLike, Method, ArrayLike | None]
+"""Actions, rewards, propensities, how values are estimated, and predicted outcomes."""
 
 
 def _interval(
-    laws: Sequence[ArrayLike],
-    log: tuple[ArrayLike, ArrayLike, ArrayLike],
-    clusters: ArrayLike | None,
-    method: Method,
-    outcomes: ArrayLike | None,
-    *,
-    draws: int,
-    level: float,
-    seed: Seed,
+    laws: Sequence[ArrayLike], log: Log, clusters: ArrayLike | None, *, draws: int, level: float, seed: Seed
 ) -> PolicyValue:
     """Of one law's value, or of what the first has above the second on the same draws."""
     if draws < 2 or not 0.0 < level < 1.0:
         raise InvalidParameter("draws: expected at least 2; level: a number in (0, 1)")
     place, count = _labels(clusters, np.asarray(log[1]).size)
-    values = [
-        _resampled(*_terms(law, *log, method, outcomes), place, count, draws=draws, seed=seed) for law in laws
-    ]
+    values = [_resampled(*_terms(law, log), place, count, draws=draws, seed=seed) for law in laws]
     found = values[0] if len(values) == 1 else values[0] - values[1]
-    copies = found[1:]
-    low, high = np.nanquantile(copies, [0.5 * (1.0 - level), 0.5 * (1.0 + level)])
-    error = float(np.nanstd(copies, ddof=1))
-    return PolicyValue(float(found[0]), error, float(low), float(high), level, method, count)
+    low, high = np.nanquantile(found[1:], [0.5 * (1.0 - level), 0.5 * (1.0 + level)])
+    error = float(np.nanstd(found[1:], ddof=1))
+    return PolicyValue(float(found[0]), error, float(low), float(high), level, log[3], count)
 
 
-def _terms(
-    law: ArrayLike,
-    actions: ArrayLike,
-    rewards: ArrayLike,
-    propensities: ArrayLike,
-    method: Method,
-    outcomes: ArrayLike | None,
-) -> tuple[FloatArray, FloatArray]:
+def _terms(law: ArrayLike, log: Log) -> tuple[FloatArray, FloatArray]:
     """(n,) what each person adds to the estimate's numerator and denominator."""
-    if method not in METHODS:
-        raise InvalidParameter(f"method is {method!r}, expected one of {METHODS}")
+    actions, rewards, propensities, method, outcomes = log
+    _checks.one_of(method, METHODS, name="method")
     given, paid = np.asarray(actions), np.asarray(rewards, dtype=np.float64)
     chances = np.asarray(propensities, dtype=np.float64)
     n = len(paid)
@@ -161,9 +148,8 @@ def _terms(
         raise InvalidData("propensities lie outside (0, 1], or rewards are missing")
     policy = np.asarray(law)
     if policy.ndim == 1 and policy.dtype.kind in "iu":
-        policy = (policy[:, None] == np.arange(max(int(policy.max()), int(given.max())) + 1)).astype(
-            np.float64
-        )
+        arms = np.arange(max(int(policy.max()), int(given.max())) + 1)
+        policy = (policy[:, None] == arms).astype(np.float64)
     if policy.ndim != 2 or len(policy) != n or given.min() < 0 or given.max() >= policy.shape[1]:
         raise InvalidData(f"law: expected ({n},) arms or ({n}, A) probabilities")
     if not np.allclose(policy.sum(axis=1), 1.0, atol=1e-6) or (policy < 0.0).any():
@@ -194,17 +180,13 @@ def _resampled(
     terms: FloatArray, weights: FloatArray, place: IntArray, count: int, *, draws: int, seed: Seed
 ) -> FloatArray:
     """(1 + draws,) sum of terms over sum of weights, and its bootstrap copies: clusters with replacement."""
-    totals = np.bincount(place, weights=terms, minlength=count)
-    mass = np.bincount(place, weights=weights, minlength=count)
     rng = np.random.Generator(np.random.Philox(key=seed))
-    both = np.column_stack([totals, mass])
+    both = np.column_stack([np.bincount(place, weights=one, minlength=count) for one in (terms, weights)])
     sums = np.empty((draws + 1, 2))
     sums[0] = both.sum(axis=0)
     for draw in range(1, draws + 1):  # one at a time: a million clusters stay within memory
         sums[draw] = np.bincount(rng.integers(count, size=count), minlength=count) @ both
     if sums[0, 1] <= 0.0:
         raise InvalidData("nobody in the log was given an arm that the policy chooses")
-    values: FloatArray = np.divide(
-        sums[:, 0], sums[:, 1], out=np.full(draws + 1, np.nan), where=sums[:, 1] > 0.0
-    )
-    return values
+    nothing = np.full(draws + 1, np.nan)
+    return np.asarray(np.divide(sums[:, 0], sums[:, 1], out=nothing, where=sums[:, 1] > 0.0))

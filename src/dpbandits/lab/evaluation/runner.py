@@ -60,9 +60,7 @@ class RunResult:
     @property
     def regret(self) -> FloatArray | None:
         """(T,) pseudo-regret: expected reward of the best candidate less that of the chosen one."""
-        if self.best is None or self.expected is None:
-            return None
-        return self.best - self.expected
+        return None if self.best is None or self.expected is None else self.best - self.expected
 
     @property
     def mean_reward(self) -> float:
@@ -90,8 +88,7 @@ class Repetitions:
     def __post_init__(self) -> None:
         if not self.results:
             raise InvalidParameter("repetitions need at least one run")
-        kinds = {(result.environment, result.n_rounds) for result in self.results}
-        if len(kinds) > 1:
+        if len({(result.environment, result.n_rounds) for result in self.results}) > 1:
             raise InvalidParameter("repetitions must share one environment and one number of rounds")
         if len({seed >= FIRST_REPORT_SEED for seed in self.seeds}) > 1:
             raise InvalidParameter("tuning and report seeds are mixed: run them apart")
@@ -161,10 +158,8 @@ def run(
         raise InvalidParameter(f"rounds is {total}, the environment has {environment.horizon}")
     edges = _edges(policy, total, boundaries)
     name_users = bool(getattr(policy, "user_ids", False))
-    rewards = np.empty(total)
-    expected, best, uniform = np.empty(total), np.empty(total), np.empty(total)
-    means_known = True
-    seconds = 0.0
+    rewards, seconds = np.empty(total), 0.0
+    known: FloatArray | None = np.empty((3, total))
     for start, stop in pairwise(edges):
         candidates = environment.decision_sets(start, stop)
         users = [f"{environment.name}/{t}" for t in range(start, stop)] if name_users else None
@@ -177,19 +172,19 @@ def run(
         policy.tell_batch(decisions.ids, rewards[start:stop].copy())
         seconds += time.perf_counter() - began
         means = environment.mean_rewards(start, stop)
-        if means is None:
-            means_known = False
+        if means is None or known is None:
+            known = None
         else:
-            expected[start:stop] = means[np.arange(stop - start), indices]
-            best[start:stop] = means.max(axis=1)
-            uniform[start:stop] = means.mean(axis=1)
+            chosen = means[np.arange(stop - start), indices]
+            known[:, start:stop] = chosen, means.max(axis=1), means.mean(axis=1)
+    expected, best, uniform = (None, None, None) if known is None else known
     return RunResult(
         environment=environment.name,
         seed=environment.seed,
         rewards=rewards,
-        expected=expected if means_known else None,
-        best=best if means_known else None,
-        uniform=uniform if means_known else None,
+        expected=expected,
+        best=best,
+        uniform=uniform,
         seconds=seconds,
     )
 
@@ -213,18 +208,17 @@ def repeat(
             be compared: `summarise` pairs them.
         name: what reports call the policy.
         seeds: distinct; see `report_seeds`.
-        jobs: processes, through joblib; -1 for all cores. A joblib backend chosen around this call, such
-            as a Dask cluster, is used.
+        jobs: see `in_processes`.
         rounds, boundaries: as in `run`.
 
     Raises:
         InvalidParameter: no seeds, or jobs is 0.
         MissingExtra: jobs is not 1 and joblib is not installed.
     """
-    results = in_processes(
-        [partial(_one, make_policy, make_environment, seed, rounds, boundaries) for seed in seeds], jobs=jobs
+    one = partial(_one, make_policy, make_environment, rounds=rounds, boundaries=boundaries)
+    return Repetitions(
+        name=name, results=tuple(in_processes([partial(one, seed) for seed in seeds], jobs=jobs))
     )
-    return Repetitions(name=name, results=tuple(results))
 
 
 def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool = True) -> Iterator[Any]:
@@ -248,10 +242,8 @@ def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool
         from joblib import Parallel, delayed
     except ImportError as error:
         raise MissingExtra("jobs other than 1 need joblib: install dpbandits[report]") from error
-    parallel = Parallel(
-        n_jobs=jobs, return_as="generator" if ordered else "generator_unordered", batch_size=1
-    )
-    found: Iterator[Any] = parallel(delayed(call)() for call in calls)
+    order = "generator" if ordered else "generator_unordered"
+    found: Iterator[Any] = Parallel(jobs, return_as=order, batch_size=1)(delayed(call)() for call in calls)
     return found
 
 
@@ -259,11 +251,10 @@ def _one(
     make_policy: Callable[[EnvironmentT, Seed], Policy],
     make_environment: Callable[[Seed], EnvironmentT],
     seed: Seed,
-    rounds: int | None,
-    boundaries: Sequence[int] | None,
+    **how: Any,
 ) -> RunResult:
     environment = make_environment(seed)
-    return run(make_policy(environment, seed), environment, rounds=rounds, boundaries=boundaries)
+    return run(make_policy(environment, seed), environment, **how)
 
 
 def _edges(policy: Policy, total: int, boundaries: Sequence[int] | None) -> list[int]:

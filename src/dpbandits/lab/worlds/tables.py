@@ -42,8 +42,9 @@ empty cell is a missing value, which is refused. Columns that the description do
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -61,7 +62,7 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Categories, Range, Schema
 from dpbandits.tables.files import read_table_file
 
-__all__ = ["BestArm", "TableBandit", "TableDescription", "codes_from_cuts", "table_from_toml"]
+__all__ = ["BestArm", "TableBandit", "codes_from_cuts", "table_from_toml"]
 
 _FOLDS = 5
 
@@ -139,9 +140,8 @@ class TableBandit:
         # A sort of keyed uniforms is a uniform permutation that no version of numpy will change.
         keys = PublicCoins(self.seed).uniform("environment/rows", 0, len(contexts), 1)[:, 0]
         order = np.argsort(keys, kind="stable")[: self.horizon]
-        object.__setattr__(self, "contexts", contexts)
-        object.__setattr__(self, "reward_table", rewards)
-        object.__setattr__(self, "_order", order)
+        for name, array in {"contexts": contexts, "reward_table": rewards, "_order": order}.items():
+            object.__setattr__(self, name, array)
 
     @classmethod
     def from_labels(
@@ -172,11 +172,10 @@ class TableBandit:
             )
         if ((codes < 0) | (codes >= choices.n_arms)).any():
             raise InvalidData(f"labels leave 0..{choices.n_arms - 1}, the codes of the arms")
-        table = (codes[:, None] == np.arange(choices.n_arms)).astype(np.float64)
         return cls.from_rewards(
             frame,
             schema=schema,
-            rewards=table,
+            rewards=_one_right(codes, choices.n_arms),
             arms=choices,
             reward_range=RewardRange(0.0, 1.0),
             seed=seed,
@@ -242,13 +241,11 @@ class TableBandit:
     def rewards(self, start: int, stop: int, indices: ArrayLike) -> FloatArray:
         """What the table holds for arms `indices` (B,) in rounds start..stop-1, (B,)."""
         rows = self._rows(start, stop)
-        rewards: FloatArray = self.reward_table[rows, check_indices(indices, len(rows), self.n_arms)]
-        return rewards
+        return np.asarray(self.reward_table[rows, check_indices(indices, len(rows), self.n_arms)])
 
     def mean_rewards(self, start: int, stop: int) -> FloatArray:
         """(B, K). A table's rewards are not random: these are the rewards of all arms themselves."""
-        means: FloatArray = self.reward_table[self._rows(start, stop)]
-        return means
+        return np.asarray(self.reward_table[self._rows(start, stop)])
 
     def best_constant_arm(self) -> BestArm:
         """The best single arm in hindsight, over the rows of this seed and horizon."""
@@ -277,7 +274,11 @@ class TableBandit:
         if len(rows) < _FOLDS:
             raise InvalidData(f"supervised_ceiling needs at least {_FOLDS} rows, the horizon is {len(rows)}")
         contexts, rewards = self.contexts[rows], self.reward_table[rows]
-        options = {"random_state": seed % 2**32, "categorical_features": self._categorical_columns()}
+        columns = enumerate(self.schema.columns.values())
+        categorical = [
+            i for i, declared in columns if isinstance(declared, Categories)
+        ]  # codes have no order
+        options = {"random_state": seed % 2**32, "categorical_features": categorical}
         one_right = bool(
             ((rewards == 1.0).sum(axis=1) == 1).all() and ((rewards == 0) | (rewards == 1)).all()
         )
@@ -321,14 +322,6 @@ class TableBandit:
         first, last = check_rounds(start, stop, self.horizon)
         return self._order[first:last]
 
-    def _categorical_columns(self) -> list[int]:
-        """Columns whose schema lists categories; their codes have no order."""
-        return [
-            column
-            for column, declared in enumerate(self.schema.columns.values())
-            if isinstance(declared, Categories)
-        ]
-
 
 def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> IntArray:
     """Numbers (N,) as codes 0..len(cuts): how many of the increasing public `cuts` lie at or below.
@@ -351,67 +344,28 @@ def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> I
     return np.searchsorted(edges, numbers, side="right").astype(np.int64)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableDescription:
-    """A checked description.
+def _one_right(codes: IntArray, n_arms: int) -> FloatArray:
+    """(N, K) rewards: 1 for the right arm, 0 for the others."""
+    return np.asarray(codes[:, None] == np.arange(n_arms), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a description says of rewards.
 
     Attributes:
-        name: of the table, or None for its file's.
-        path: of the table, as written.
-        schema: of the contexts.
-        outcomes: the label's column, or the reward column of each arm.
+        columns: the label's column, or the reward column of each arm.
+        kind: of their cells: float, str, int or bool.
         arms: names of the arms.
-        kinds: what the cells of each column to read are: float, str, int or bool.
-        cuts, categories: how a label becomes an arm; exactly one of them for a table with labels.
-        reward_range: for a table with reward columns.
+        reward_range: public bounds.
+        rewards: the table's columns -> (N, K).
     """
 
-    name: str | None
-    path: str
-    schema: Schema
-    outcomes: tuple[str, ...]
+    columns: tuple[str, ...]
+    kind: type
     arms: tuple[str, ...]
-    kinds: dict[str, type]
-    cuts: tuple[float, ...] | None = None
-    categories: Categories | None = None
-    reward_range: RewardRange | None = None
-
-    @classmethod
-    def parse(cls, description: Mapping[str, Any]) -> "TableDescription":
-        """Check what `tomllib` read; InvalidParameter names the section and key that do not fit."""
-        _check_keys(
-            description, "the file", required={"path", "columns"}, optional={"name", "label", "rewards"}
-        )
-        if ("label" in description) == ("rewards" in description):
-            raise InvalidParameter("the file needs exactly one of the sections [label] and [rewards]")
-        columns = _get(description, "columns", dict, "the file")
-        schema = Schema(**{name: _context(name, declared) for name, declared in columns.items()})
-        outcome = _label(description) if "label" in description else _rewards(description)
-        shared = sorted(set(outcome["outcomes"]) & set(schema.names))
-        if shared:
-            raise InvalidParameter(
-                f"columns {shared} are both contexts and outcomes: that gives the answer away"
-            )
-        kinds = {
-            name: float if isinstance(column, Range) else type(column.values[0])
-            for name, column in schema.columns.items()
-        }
-        categories = outcome.get("categories")
-        for name in outcome["outcomes"]:
-            kinds[name] = type(categories.values[0]) if categories else float
-        return cls(
-            name=_get(description, "name", str, "the file") if "name" in description else None,
-            path=_get(description, "path", str, "the file"),
-            schema=schema,
-            kinds=kinds,
-            **outcome,
-        )
-
-    def labels(self, column: NDArray[Any]) -> IntArray:
-        """Codes of the right arms, (N,)."""
-        if self.categories is not None:
-            return self.categories.encode(column, name=self.outcomes[0])
-        return codes_from_cuts(column, self.cuts or (), name=self.outcomes[0])
+    reward_range: RewardRange
+    rewards: Callable[[Mapping[str, NDArray[Any]]], FloatArray]
 
 
 def _context(name: str, declared: object) -> Range | Categories:
@@ -426,36 +380,59 @@ def _context(name: str, declared: object) -> Range | Categories:
     return Range(_number(declared, "low", where), _number(declared, "high", where), clip=clip)
 
 
-def _label(description: Mapping[str, Any]) -> dict[str, Any]:
+def _label(description: Mapping[str, Any]) -> _Outcome:
     where = "[label]"
     label = _get(description, "label", dict, "the file")
     _check_keys(label, where, required={"column"}, optional={"cuts", "categories", "arms"})
     if ("cuts" in label) == ("categories" in label):
         raise InvalidParameter(f"{where} needs exactly one of cuts and categories")
     column = _get(label, "column", str, where)
+    codes: Callable[[NDArray[Any]], IntArray]
+    kind: type = float
     if "categories" in label:
         categories = Categories(_get(label, "categories", list, where))
-        arms = _arms(label, where, default=[str(value) for value in categories.values])
-        return {"outcomes": (column,), "categories": categories, "arms": arms}
-    listed = _get(label, "cuts", list, where)
-    if any(isinstance(cut, bool) or not isinstance(cut, int | float) for cut in listed):
-        raise InvalidParameter(f"{where}: cuts must be numbers")
-    codes_from_cuts([], listed, name=column)  # checks the cuts
-    between = [f"{low:g} to below {high:g}" for low, high in pairwise(listed)]
-    default = [f"below {listed[0]:g}", *between, f"{listed[-1]:g} and above"]
-    return {"outcomes": (column,), "cuts": tuple(listed), "arms": _arms(label, where, default=default)}
+        codes, kind = partial(categories.encode, name=column), type(categories.values[0])
+        names = [str(value) for value in categories.values]
+    else:
+        cuts = _get(label, "cuts", list, where)
+        if any(isinstance(cut, bool) or not isinstance(cut, int | float) for cut in cuts):
+            raise InvalidParameter(f"{where}: cuts must be numbers")
+        codes = partial(codes_from_cuts, cuts=cuts, name=column)
+        codes(np.empty(0))  # checks the cuts
+        between = [f"{low:g} to below {high:g}" for low, high in pairwise(cuts)]
+        names = [f"below {cuts[0]:g}", *between, f"{cuts[-1]:g} and above"]
+    arms = _arms(label, where, default=names)
+    return _Outcome(
+        (column,),
+        kind,
+        arms,
+        RewardRange(0.0, 1.0),
+        lambda table: _one_right(codes(table[column]), len(arms)),
+    )
 
 
-def _rewards(description: Mapping[str, Any]) -> dict[str, Any]:
+def _rewards(description: Mapping[str, Any]) -> _Outcome:
     where = "[rewards]"
-    rewards = _get(description, "rewards", dict, "the file")
-    _check_keys(rewards, where, required={"columns", "low", "high"}, optional={"arms"})
-    columns = _strings(rewards, "columns", where)
-    return {
-        "outcomes": columns,
-        "arms": _arms(rewards, where, default=list(columns)),
-        "reward_range": RewardRange(_number(rewards, "low", where), _number(rewards, "high", where)),
-    }
+    section = _get(description, "rewards", dict, "the file")
+    _check_keys(section, where, required={"columns", "low", "high"}, optional={"arms"})
+    columns = _strings(section, "columns", where)
+    bounds = RewardRange(_number(section, "low", where), _number(section, "high", where))
+
+    def rewards(table: Mapping[str, NDArray[Any]]) -> FloatArray:
+        paid = np.empty((len(table[columns[0]]), len(columns)))
+        for arm, name in enumerate(columns):
+            try:
+                paid[:, arm] = table[name]
+            except (TypeError, ValueError):
+                raise InvalidData(f"column {name!r} holds something else than numbers") from None
+            if not ((paid[:, arm] >= bounds.low) & (paid[:, arm] <= bounds.high)).all():  # also where missing
+                raise InvalidData(
+                    f"column {name!r} has missing rewards, or some outside the declared range "
+                    f"({bounds.low:g}, {bounds.high:g})"
+                )
+        return paid
+
+    return _Outcome(columns, float, _arms(section, where, default=list(columns)), bounds, rewards)
 
 
 def _arms(section: Mapping[str, Any], where: str, *, default: list[str]) -> tuple[str, ...]:
@@ -520,45 +497,29 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
         raise InvalidParameter(f"{source.name} is not a TOML file: {error}") from None
     except OSError as error:
         raise DataUnavailable(f"{source.name} cannot be read: {error.strerror}") from None
-    plan = TableDescription.parse(description)
-    table = read_table_file(source.parent / plan.path, plan.kinds)
-    name = Path(plan.path).name.split(".")[0] if plan.name is None else plan.name
-    contexts = {column: table[column] for column in plan.schema.names}
-    if plan.reward_range is None:
-        return TableBandit.from_labels(
-            contexts,
-            schema=plan.schema,
-            labels=plan.labels(table[plan.outcomes[0]]),
-            arms=plan.arms,
-            seed=seed,
-            horizon=horizon,
-            name=name,
-        )
+    _check_keys(description, "the file", required={"path", "columns"}, optional={"name", "label", "rewards"})
+    if ("label" in description) == ("rewards" in description):
+        raise InvalidParameter("the file needs exactly one of the sections [label] and [rewards]")
+    columns = _get(description, "columns", dict, "the file")
+    schema = Schema(**{name: _context(name, declared) for name, declared in columns.items()})
+    outcome = _label(description) if "label" in description else _rewards(description)
+    shared = sorted(set(outcome.columns) & set(schema.names))
+    if shared:
+        raise InvalidParameter(f"columns {shared} are both contexts and outcomes: that gives the answer away")
+    file = source.parent / _get(description, "path", str, "the file")
+    name = _get({"name": file.name.split(".")[0], **description}, "name", str, "the file")
+    kinds = {
+        name: float if isinstance(column, Range) else type(column.values[0])
+        for name, column in schema.columns.items()
+    }
+    table = read_table_file(file, kinds | dict.fromkeys(outcome.columns, outcome.kind))
     return TableBandit.from_rewards(
-        contexts,
-        schema=plan.schema,
-        rewards=_reward_table(table, plan.outcomes, plan.reward_range),
-        arms=plan.arms,
-        reward_range=plan.reward_range,
+        {column: table[column] for column in schema.names},
+        schema=schema,
+        rewards=outcome.rewards(table),
+        arms=outcome.arms,
+        reward_range=outcome.reward_range,
         seed=seed,
         horizon=horizon,
         name=name,
     )
-
-
-def _reward_table(
-    table: Mapping[str, NDArray[Any]], columns: tuple[str, ...], bounds: RewardRange
-) -> FloatArray:
-    rewards = []
-    for name in columns:
-        try:
-            values = np.asarray(table[name], dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidData(f"column {name!r} holds something else than numbers") from None
-        if not ((values >= bounds.low) & (values <= bounds.high)).all():  # also where missing
-            raise InvalidData(
-                f"column {name!r} has missing rewards, or some outside the declared range "
-                f"({bounds.low:g}, {bounds.high:g})"
-            )
-        rewards.append(values)
-    return np.column_stack(rewards)
