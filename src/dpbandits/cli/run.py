@@ -126,7 +126,7 @@ def _print_screen(result: TableStudyResult, page: Path, data: str) -> None:
     sweep = Table(title="Share of the non-private uplift kept")
     for epsilon in result.private:
         sweep.add_column(f"epsilon = {epsilon:g}", justify="right")
-    sweep.add_row(*(share_text(share) for share in result.private_shares.values()))
+    sweep.add_row(*(share_text(one.share) for one in result.private.values()))
     out.print(sweep)
 
     title = "A live attack: one person's reward, guessed from what was learned"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits.lab.evaluation import BANNER, Estimate, Repetitions
+from dpbandits.lab.evaluation import BANNER, Estimate
 from dpbandits.lab.evaluation.summary import Share, mean_and_error
 from dpbandits.lab.page import page
 from dpbandits.lab.people.study import CEILING, CONSTANT, NON_PRIVATE, PRIVATE, RANDOM, TableStudyResult
@@ -49,18 +49,8 @@ def share_text(share: Share | None) -> str:
 
 def table_rows(result: TableStudyResult) -> list[tuple[str, Estimate, Share | None]]:
     """(name, reward, share) of every row of the screen's first table, from floor to ceiling."""
-
-    def row(name: str, run: Repetitions, share: Share) -> tuple[str, Estimate, Share | None]:
-        return name, Estimate.of(run.mean_rewards), share
-
-    private = result.private[result.epsilon], result.private_shares[result.epsilon]
-    return [
-        row(RANDOM, result.repetitions[RANDOM], result.shares[RANDOM]),
-        row(CONSTANT, result.repetitions[CONSTANT], result.shares[CONSTANT]),
-        row(f"{PRIVATE}, epsilon = {result.epsilon:g}", *private),
-        row(NON_PRIVATE, result.repetitions[NON_PRIVATE], result.shares[NON_PRIVATE]),
-        (CEILING, result.ceiling, None),
-    ]
+    shown = [result.policies[key] for key in (RANDOM, CONSTANT, result.epsilon, NON_PRIVATE)]
+    return [*((one.run.name, one.reward, one.share) for one in shown), (CEILING, result.ceiling, None)]
 
 
 def to_json_rows(result: TableStudyResult) -> list[dict[str, Any]]:
@@ -83,12 +73,10 @@ def to_json_rows(result: TableStudyResult) -> list[dict[str, Any]]:
         }
 
     rows = [
-        row(name, None, Estimate.of(run.mean_rewards), result.shares[name])
-        for name, run in result.repetitions.items()
-    ]
-    rows += [
-        row(PRIVATE, epsilon, Estimate.of(run.mean_rewards), result.private_shares[epsilon])
-        for epsilon, run in result.private.items()
+        row(key, None, one.reward, one.share)
+        if isinstance(key, str)
+        else row(PRIVATE, key, one.reward, one.share)
+        for key, one in result.policies.items()
     ]
     return [*rows, row(CEILING, None, result.ceiling, None)]
 
@@ -103,12 +91,12 @@ def to_json(result: TableStudyResult) -> dict[str, Any]:
         "rows": to_json_rows(result),
         "attacks": {
             name: {
-                "success": attack.success,
-                "stderr": attack.standard_error,
-                "trials": attack.trials,
-                "bound": attack.bound,
+                "success": one.success,
+                "stderr": one.standard_error,
+                "trials": one.trials,
+                "bound": one.bound,
             }
-            for name, attack in result.attacks.items()
+            for name, one in result.attacks.items()
         },
         "guarantee": json.loads(result.guarantee.to_json()),
     }
@@ -117,11 +105,8 @@ def to_json(result: TableStudyResult) -> dict[str, Any]:
 def write_report(result: TableStudyResult, folder: Path, *, command: str) -> Path:
     """Write report.html, result.json and the pictures into `folder`; returns the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = {
-        "learning": _learning_curves(result),
-        "epsilon": _shares_over_epsilon(result),
-        "attack": _attacks(result),
-    }
+    draw = {"learning": _learning_curves, "epsilon": _shares_over_epsilon, "attack": _attacks}
+    pictures = {name: one(result) for name, one in draw.items()}
     for name, png in pictures.items():
         (folder / f"{name}.png").write_bytes(png)
     (folder / "result.json").write_text(json.dumps(to_json(result), indent=2, allow_nan=False) + "\n")
@@ -132,42 +117,32 @@ def write_report(result: TableStudyResult, folder: Path, *, command: str) -> Pat
 
 def _learning_curves(result: TableStudyResult) -> bytes:
     figure, (axes,) = new_figure()
-    colours = {RANDOM: "grey", CONSTANT: "amber", NON_PRIVATE: "black"}
-    for name, colour in colours.items():
-        _curve(axes, result.repetitions[name], name, colour)
+    colours = {RANDOM: "grey", CONSTANT: "amber", NON_PRIVATE: "black", result.epsilon: "orange"}
     shades = iter(("sky", "pink", "green", "blue", "amber"))
-    for epsilon, run in result.private.items():
-        main = epsilon == result.epsilon
-        colour = "orange" if main else next(shades, "grey")
-        _curve(axes, run, f"private, epsilon = {epsilon:g}", colour, thin=not main)
+    for key, one in result.policies.items():
+        rewards = np.array([result.rewards for result in one.run.results])
+        total = rewards.shape[1]
+        rounds = np.unique(np.linspace(max(1, total // _CURVE_POINTS), total, _CURVE_POINTS, dtype=int))
+        mean, error = mean_and_error(np.cumsum(rewards, axis=1)[:, rounds - 1] / rounds)
+        colour, width = (colours[key], 2.2) if key in colours else (next(shades, "grey"), 1.2)
+        line = {"colour": colour, "label": one.run.name, "linewidth": width}
+        draw_band(axes, rounds, mean, np.nan_to_num(error), errors=1.0, **line)
     label_axes(axes, title="Learning while protecting", x="people decided about", y="mean reward so far")
     add_legend(axes)
     return to_png(figure)
 
 
-def _curve(axes: Any, run: Repetitions, label: str, colour: str, *, thin: bool = False) -> None:
-    rewards = np.array([one.rewards for one in run.results])
-    total = rewards.shape[1]
-    rounds = np.unique(np.linspace(max(1, total // _CURVE_POINTS), total, _CURVE_POINTS, dtype=int))
-    running = np.cumsum(rewards, axis=1)[:, rounds - 1] / rounds
-    mean, error = mean_and_error(running)
-    width = 1.2 if thin else 2.2
-    draw_band(
-        axes, rounds, mean, np.nan_to_num(error), colour=colour, errors=1.0, label=label, linewidth=width
-    )
-
-
 def _shares_over_epsilon(result: TableStudyResult) -> bytes:
     figure, (axes,) = new_figure()
-    epsilons = list(result.private_shares)
-    shares = np.array([100 * result.private_shares[epsilon].share for epsilon in epsilons])
-    errors = np.nan_to_num([100 * result.private_shares[epsilon].standard_error for epsilon in epsilons])
+    epsilons, kept = list(result.private), [one.share for one in result.private.values()]
+    shares = np.array([100 * share.share for share in kept])
+    errors = np.nan_to_num([100 * share.standard_error for share in kept])
     axes.errorbar(epsilons, shares, yerr=errors, color=PALETTE["orange"], marker="o", capsize=3)
     for epsilon, share in zip(epsilons, shares, strict=True):
         axes.annotate(
             f"{share:.0f}%", (epsilon, share), textcoords="offset points", xytext=(-8, 8), ha="right"
         )
-    constant = 100 * result.shares[CONSTANT].share
+    constant = 100 * result.policies[CONSTANT].share.share
     axes.axhline(100, color=PALETTE["black"], linewidth=1, linestyle=":")
     axes.axhline(constant, color=PALETTE["amber"], linewidth=1.5, linestyle="--")
     for text, height in (("best constant arm", constant), ("non-private", 100.0)):
@@ -176,12 +151,8 @@ def _shares_over_epsilon(result: TableStudyResult) -> bytes:
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
     axes.set_ylim(min(0.0, float(np.nanmin(shares)) - 5), 112)
-    label_axes(
-        axes,
-        title="What is kept of what learning can earn",
-        x=f"epsilon (delta = {result.delta:g})",
-        y="% of the non-private uplift",
-    )
+    title = "What is kept of what learning can earn"
+    label_axes(axes, title=title, x=f"epsilon (delta = {result.delta:g})", y="% of the non-private uplift")
     return to_png(figure)
 
 
@@ -204,29 +175,31 @@ def _attacks(result: TableStudyResult) -> bytes:
     axes.set_yticks(range(len(result.attacks)), list(result.attacks))
     axes.set_xlim(0, 105)
     axes.grid(visible=False, axis="y")
-    label_axes(
-        axes,
-        title="The same attack on both policies",
-        x="% of guesses about one person's reward that were right (50 = luck)",
-    )
+    right = "% of guesses about one person's reward that were right (50 = luck)"
+    label_axes(axes, title="The same attack on both policies", x=right)
     return to_png(figure)
 
 
-def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) -> str:
-    def cells(name: str, reward: Estimate, kept: Share | None) -> str:
-        uplift = "–" if kept is None else str(kept.uplift)
-        values = (name, str(reward), uplift, share_text(kept))
-        return "<tr>" + "".join(f"<td>{html.escape(value)}</td>" for value in values) + "</tr>"
+def _row(*cells: str) -> str:
+    return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
 
-    sweep = "".join(
-        f"<tr><td>{epsilon:g}</td><td>{html.escape(str(Estimate.of(run.mean_rewards)))}</td>"
-        f"<td>{html.escape(share_text(result.private_shares[epsilon]))}</td></tr>"
-        for epsilon, run in result.private.items()
+
+def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) -> str:
+    rows = (
+        _row(name, str(reward), "–" if kept is None else str(kept.uplift), share_text(kept))
+        for name, reward, kept in table_rows(result)
     )
-    attacks = "".join(
-        f"<tr><td>{html.escape(name)}</td>"
-        f"<td>{100 * attack.success:.1f}% ± {100 * attack.standard_error:.1f}</td>"
-        f"<td>{percent_up(attack.bound):.1f}%</td><td>{attack.trials}</td></tr>"
+    sweep = (
+        _row(f"{epsilon:g}", str(one.reward), share_text(one.share))
+        for epsilon, one in result.private.items()
+    )
+    attacks = (
+        _row(
+            name,
+            f"{100 * attack.success:.1f}% ± {100 * attack.standard_error:.1f}",
+            f"{percent_up(attack.bound):.1f}%",
+            str(attack.trials),
+        )
         for name, attack in result.attacks.items()
     )
     body = _BODY.substitute(
@@ -234,12 +207,10 @@ def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) ->
         table=html.escape(result.table),
         horizon=f"{result.horizon:,}",
         reps=result.reps,
-        rows="".join(cells(*row) for row in table_rows(result)),
-        sweep=sweep,
-        attacks=attacks,
-        learning=to_data_uri(pictures["learning"]),
-        epsilon=to_data_uri(pictures["epsilon"]),
-        attack=to_data_uri(pictures["attack"]),
+        rows="".join(rows),
+        sweep="".join(sweep),
+        attacks="".join(attacks),
+        **{name: to_data_uri(png) for name, png in pictures.items()},
         guarantee=html.escape(result.guarantee.explain()),
         command=html.escape(command),
     )

@@ -7,13 +7,14 @@ membership attack on the non-private and on the private policy.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Literal, Protocol
+from functools import lru_cache, partial, reduce
+from operator import mul
+from typing import Literal
 
-from dpbandits._typing import FloatArray, Seed
+from dpbandits import _checks
+from dpbandits._typing import Seed
 from dpbandits.audit import Guesses, attack_reward
 from dpbandits.central import GPBandit, GPTuning, default_blocks
-from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import ConstantArm, FeatureGPUCB, Uniform
 from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
 from dpbandits.lab.evaluation.summary import Share, share_kept
@@ -79,21 +80,22 @@ _LANDMARKS = 300
 RANDOM, CONSTANT, NON_PRIVATE, PRIVATE = "random", "best constant arm", "non-private", "private"
 CEILING = "supervised ceiling"
 
+Maker = Callable[..., Policy]
+"""(table, seed, noise_seed=) -> a policy; `noise_seed` is of simulated noise, by default `seed`."""
+
 
 def context_kernel(schema: Schema, constants: TableConstants) -> Kernel:
     """Squared exponential in the ranges, times a common correlation across each column of categories."""
-    ranges = [i for i, column in enumerate(schema.columns.values()) if not isinstance(column, Categories)]
+    kinds = [isinstance(column, Categories) for column in schema.columns.values()]
+    ranges = tuple(i for i, categories in enumerate(kinds) if not categories)
     parts: list[Kernel] = [
         kernels.Indicator(correlation=constants.category_correlation, columns=(i,))
-        for i, column in enumerate(schema.columns.values())
-        if isinstance(column, Categories)
+        for i, categories in enumerate(kinds)
+        if categories
     ]
     if ranges:
-        parts.insert(0, kernels.SquaredExponential(lengthscale=constants.lengthscale, columns=tuple(ranges)))
-    kernel = parts[0]
-    for part in parts[1:]:
-        kernel = kernel * part
-    return kernel
+        parts.insert(0, kernels.SquaredExponential(lengthscale=constants.lengthscale, columns=ranges))
+    return reduce(mul, parts)
 
 
 @lru_cache(maxsize=8)
@@ -149,6 +151,19 @@ def non_private_policy(
     )
 
 
+@dataclass(frozen=True)
+class Compared:
+    """One policy's runs, and the share that it keeps of the non-private uplift."""
+
+    run: Repetitions
+    share: Share
+
+    @property
+    def reward(self) -> Estimate:
+        """Mean reward a round."""
+        return Estimate.of(self.run.mean_rewards)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableStudyResult:
     """Everything the report shows. Evaluation, not a release.
@@ -156,12 +171,10 @@ class TableStudyResult:
     Attributes:
         table: name of the table.
         horizon, reps, epsilon, delta: of the study.
-        repetitions: by row name; private rows are keyed by epsilon.
+        policies: yardsticks by name, private ones by their epsilon, increasing.
         ceiling: mean reward of the supervised model.
-        shares: share of the non-private uplift that each private row keeps.
         attacks: on the non-private and on the private policy.
         guarantee: of the private policy.
-        private_epsilons: increasing.
     """
 
     table: str
@@ -169,13 +182,15 @@ class TableStudyResult:
     reps: int
     epsilon: float
     delta: float
-    repetitions: dict[str, Repetitions]
-    private: dict[float, Repetitions]
+    policies: dict[str | float, Compared]
     ceiling: Estimate
-    shares: dict[str, Share]
-    private_shares: dict[float, Share]
     attacks: dict[str, Guesses]
     guarantee: Guarantee
+
+    @property
+    def private(self) -> dict[float, Compared]:
+        """The private policies by their epsilon."""
+        return {key: one for key, one in self.policies.items() if not isinstance(key, str)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,8 +219,7 @@ class TableStudy:
     attack_trials: int = 500
 
     def __post_init__(self) -> None:
-        if self.noise not in ("secure", "simulated"):
-            raise InvalidParameter(f"noise is {self.noise!r}, expected 'secure' or 'simulated'")
+        _checks.one_of(self.noise, ("secure", "simulated"), name="noise")
         for epsilon in (self.epsilon, *self.epsilons):
             JointDP(epsilon=epsilon, delta=self.delta)  # refuses numbers that promise nothing
 
@@ -219,44 +233,46 @@ class TableStudy:
         seeds = report_seeds(self.seed, self.reps, tuning=self.seed < 1_000_000)
         first = self.make_environment(seeds[0])
         over_seeds = partial(repeat, make_environment=self.make_environment, seeds=seeds, jobs=self.jobs)
-        runs: dict[str, Repetitions] = {}
-        for name, make in ((RANDOM, _uniform), (CONSTANT, _constant), (NON_PRIVATE, _non_private)):
+        makers: dict[str | float, Maker] = {
+            RANDOM: _uniform,
+            CONSTANT: _constant,
+            NON_PRIVATE: _non_private,
+            **{epsilon: self._maker(epsilon) for epsilon in sorted({self.epsilon, *self.epsilons})},
+        }
+        runs: dict[str | float, Repetitions] = {}
+        for key, make in makers.items():
+            name = key if isinstance(key, str) else f"{PRIVATE}, epsilon = {key:g}"
             progress(name)
-            runs[name] = over_seeds(make, name=name)
-        private: dict[float, Repetitions] = {}
-        for epsilon in sorted({self.epsilon, *self.epsilons}):
-            progress(f"private, epsilon = {epsilon:g}")
-            private[epsilon] = over_seeds(self._maker(epsilon), name=f"{PRIVATE}, epsilon = {epsilon:g}")
+            runs[key] = over_seeds(make, name=name)
         progress(CEILING)
         ceilings = [self.make_environment(seed).supervised_ceiling(seed) for seed in seeds[:1]]
-        reference, uniform = runs[NON_PRIVATE].mean_rewards, _uniform_rewards(runs[RANDOM])
+        # A table's means are all known: what uniform choice earns is exact.
+        reference, exact = runs[NON_PRIVATE].mean_rewards, runs[RANDOM].uniform_rewards
+        uniform = runs[RANDOM].mean_rewards if exact is None else exact
         attacks = {}
-        for name, maker in ((NON_PRIVATE, _non_private), (PRIVATE, self._maker(self.epsilon))):
+        for name, key in ((NON_PRIVATE, NON_PRIVATE), (PRIVATE, self.epsilon)):
             progress(f"attack on {name}")
-            attacks[name] = self._attack(maker, first)
+            attacks[name] = self._attack(makers[key], first)
         return TableStudyResult(
             table=first.name,
             horizon=first.horizon,
             reps=self.reps,
             epsilon=self.epsilon,
             delta=self.delta,
-            repetitions=runs,
-            private=private,
-            ceiling=Estimate.of(ceilings),
-            shares={name: share_kept(run.mean_rewards, reference, uniform) for name, run in runs.items()},
-            private_shares={
-                epsilon: share_kept(run.mean_rewards, reference, uniform) for epsilon, run in private.items()
+            policies={
+                key: Compared(run, share_kept(run.mean_rewards, reference, uniform))
+                for key, run in runs.items()
             },
+            ceiling=Estimate.of(ceilings),
             attacks=attacks,
-            guarantee=self._maker(self.epsilon)(first, self.seed).guarantee,
+            guarantee=makers[self.epsilon](first, self.seed).guarantee,
         )
 
-    def _maker(self, epsilon: float) -> "_Maker":
-        return partial(
-            _private, privacy=JointDP(epsilon=epsilon, delta=self.delta), secure=self.noise == "secure"
-        )
+    def _maker(self, epsilon: float) -> Maker:
+        privacy = JointDP(epsilon=epsilon, delta=self.delta)
+        return partial(_private, privacy=privacy, secure=self.noise == "secure")
 
-    def _attack(self, maker: "_Maker", environment: TableBandit) -> Guesses:
+    def _attack(self, maker: Maker, environment: TableBandit) -> Guesses:
         """The first person is the target; the attacker looks after the first release.
 
         Public coins are the same in every trial, as the attacker knows them; noise is fresh in each.
@@ -268,12 +284,6 @@ class TableStudy:
             trials=self.attack_trials,
             seed=self.seed,
         )
-
-
-class _Maker(Protocol):
-    """Builds a policy; `noise_seed` is for simulated noise and defaults to `seed`."""
-
-    def __call__(self, table: TableBandit, seed: Seed, /, *, noise_seed: Seed | None = None) -> Policy: ...
 
 
 def _uniform(table: TableBandit, seed: Seed) -> Policy:
@@ -294,11 +304,4 @@ def _private(
     table: TableBandit, seed: Seed, *, noise_seed: Seed | None = None, privacy: JointDP, secure: bool
 ) -> Policy:
     simulated = SimulatedNoise(seed if noise_seed is None else noise_seed)
-    noise: NoiseSource = SecureNoise() if secure else simulated
-    return private_policy(table, seed, privacy=privacy, noise=noise)
-
-
-def _uniform_rewards(run: Repetitions) -> FloatArray:
-    """Exact mean reward of uniform choice in every repetition: a table's means are all known."""
-    rewards = run.uniform_rewards
-    return run.mean_rewards if rewards is None else rewards
+    return private_policy(table, seed, privacy=privacy, noise=SecureNoise() if secure else simulated)
