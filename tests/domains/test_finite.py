@@ -40,7 +40,7 @@ def test_index_keeps_the_order_of_the_points_and_the_leading_shape():
 def test_a_key_collision_makes_no_member(monkeypatch):
     """With one key for everything, a stranger meets a member's key, and is still refused."""
     pool = Finite(points=[[1.0, 2.0]])
-    one_key_for_all(monkeypatch, pool)
+    one_key_for_all(pool, monkeypatch)
     np.testing.assert_array_equal(
         pool.contains([[1.0, 2.0], [1.0, 2.5], [np.nan, 2.0]]), [True, False, False]
     )

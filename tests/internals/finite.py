@@ -1,4 +1,4 @@
-"""The keys under which a `Finite` domain looks points up, for tests of colliding ones."""
+"""The keys by which a `Finite` domain finds its members, for tests that make them collide."""
 
 import numpy as np
 
@@ -7,6 +7,7 @@ from dpbandits.domains import finite
 __all__ = ["one_key_for_all"]
 
 
-def one_key_for_all(monkeypatch, pool):
-    """Every point has the key of the pool's first member."""
-    monkeypatch.setattr(finite, "_keys", lambda points, _: np.repeat(pool._sorted_keys[:1], len(points)))
+def one_key_for_all(pool, monkeypatch):
+    """From now on every point has the key of the pool's first."""
+    first = pool._sorted_keys[:1]
+    monkeypatch.setattr(finite, "_keys", lambda points, _: np.repeat(first, len(points)))

@@ -19,6 +19,7 @@ from dpbandits.lab.worlds import (
     michalewicz_10,
     styblinski_tang_20,
 )
+from internals.function_bandit import kept_chunks
 
 WORLDS = [camelback, styblinski_tang_20, michalewicz_10, dubey2021_figure1]
 
@@ -109,11 +110,11 @@ def test_a_longer_horizon_does_not_change_earlier_rounds():
 
 
 def test_rounds_come_back_the_same_after_they_were_forgotten(monkeypatch):
-    monkeypatch.setattr(functions, "_MOST_CACHED_NUMBERS", 1)
+    monkeypatch.setattr(functions, "MOST_CACHED_NUMBERS", 1)
     world = camelback(seed=4)
     early = world.decision_sets(0, 5)
     world.decision_sets(3000, 3001)
-    assert len(world._kept) == 1
+    assert kept_chunks(world) == 1
     assert np.array_equal(world.decision_sets(0, 5), early)
 
 

@@ -102,9 +102,7 @@ class ConstantArm(_LearnsNothing):
         if self.arm >= n_candidates:
             raise InvalidData(f"candidates: expected more than {self.arm} rows, got {n_candidates}")
         if available is not None and not available[:, self.arm].all():
-            raise InvalidData(
-                f"available: the constant arm {self.arm} is not available in every decision set"
-            )
+            raise InvalidData(f"available: the constant arm {self.arm} is missing in some decision set")
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int

@@ -133,9 +133,8 @@ class FeatureGPUCB(_Optimist):
         self.ucb_weight = _checks.number(ucb_weight, name="ucb_weight", exclusive=False)
         self.update_growth = _checks.number(update_growth, name="update_growth", exclusive=False)
         self.prior_variance, self.noise_variance = prior_variance, noise_variance
-        self._model = FeatureGP(
-            self.features.n_features, prior_variance=prior_variance, noise_variance=noise_variance
-        )
+        variances = {"prior_variance": prior_variance, "noise_variance": noise_variance}
+        self._model = FeatureGP(self.features.n_features, **variances)
 
     @property
     def batch_boundaries(self) -> tuple[int, ...] | None:

@@ -229,10 +229,8 @@ class LDPGradientBandit:
 
     def learn(self, contexts: FloatArray, arms: IntArray, rewards: FloatArray) -> None:
         """Reports of the users who have just chosen, and a step."""
-        touched = [
-            (self._random & (arms == arm), self.model.touched(arm)) for arm in range(self.model.n_arms)
-        ]
-        everything = np.arange(self.model.n_parameters)
+        everything, every_arm = np.arange(self.model.n_parameters), range(self.model.n_arms)
+        touched = [(self._random & (arms == arm), self.model.touched(arm)) for arm in every_arm]
         self._learn(contexts, arms, rewards, self.epsilon, [*touched, (~self._random, everything)])
 
     def learn_source(

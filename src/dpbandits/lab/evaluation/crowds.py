@@ -139,9 +139,7 @@ class Crowd:
         rule: BinLearner | None = None,
     ) -> None:
         if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
-            raise InvalidParameter(
-                "simulate: expected a world of the spec's dim and n_arms, and n_users >= 1"
-            )
+            raise InvalidParameter("expected a world of the spec's dim and n_arms, and n_users >= 1")
         people, self._noise = (np.random.default_rng([seed, channel]) for channel in (0, 1))
         self._contexts, self._means = world.draw(n_users, people)
         self._best = self._means.max(axis=1)

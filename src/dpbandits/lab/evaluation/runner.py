@@ -216,9 +216,8 @@ def repeat(
         MissingExtra: jobs is not 1 and joblib is not installed.
     """
     one = partial(_one, make_policy, make_environment, rounds=rounds, boundaries=boundaries)
-    return Repetitions(
-        name=name, results=tuple(in_processes([partial(one, seed) for seed in seeds], jobs=jobs))
-    )
+    results = in_processes([partial(one, seed) for seed in seeds], jobs=jobs)
+    return Repetitions(name=name, results=tuple(results))
 
 
 def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool = True) -> Iterator[Any]:

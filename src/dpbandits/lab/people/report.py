@@ -57,11 +57,10 @@ def to_json_rows(result: TableStudyResult) -> list[dict[str, Any]]:
     """One flat row a policy and epsilon; standard errors of reward and share beside them."""
 
     def row(name: str, epsilon: float | None, reward: Estimate, share: Share | None) -> dict[str, Any]:
-        private = epsilon is not None
         return {
             "policy": name,
             "epsilon": epsilon,
-            "delta": result.delta if private else None,
+            "delta": None if epsilon is None else result.delta,
             "reward": reward.mean,
             "stderr": _finite(reward.standard_error),
             "uplift": share.uplift.mean if share else None,
@@ -72,12 +71,10 @@ def to_json_rows(result: TableStudyResult) -> list[dict[str, Any]]:
             "reps": reward.n,
         }
 
-    rows = [
-        row(key, None, one.reward, one.share)
-        if isinstance(key, str)
-        else row(PRIVATE, key, one.reward, one.share)
-        for key, one in result.policies.items()
-    ]
+    rows = []
+    for key, one in result.policies.items():
+        name, epsilon = (key, None) if isinstance(key, str) else (PRIVATE, key)
+        rows.append(row(name, epsilon, one.reward, one.share))
     return [*rows, row(CEILING, None, result.ceiling, None)]
 
 
@@ -125,8 +122,8 @@ def _learning_curves(result: TableStudyResult) -> bytes:
         rounds = np.unique(np.linspace(max(1, total // _CURVE_POINTS), total, _CURVE_POINTS, dtype=int))
         mean, error = mean_and_error(np.cumsum(rewards, axis=1)[:, rounds - 1] / rounds)
         colour, width = (colours[key], 2.2) if key in colours else (next(shades, "grey"), 1.2)
-        line = {"colour": colour, "label": one.run.name, "linewidth": width}
-        draw_band(axes, rounds, mean, np.nan_to_num(error), errors=1.0, **line)
+        line: dict[str, Any] = {"label": one.run.name, "linewidth": width}
+        draw_band(axes, rounds, mean, np.nan_to_num(error), colour=colour, errors=1.0, **line)
     label_axes(axes, title="Learning while protecting", x="people decided about", y="mean reward so far")
     add_legend(axes)
     return to_png(figure)
@@ -138,10 +135,8 @@ def _shares_over_epsilon(result: TableStudyResult) -> bytes:
     shares = np.array([100 * share.share for share in kept])
     errors = np.nan_to_num([100 * share.standard_error for share in kept])
     axes.errorbar(epsilons, shares, yerr=errors, color=PALETTE["orange"], marker="o", capsize=3)
-    for epsilon, share in zip(epsilons, shares, strict=True):
-        axes.annotate(
-            f"{share:.0f}%", (epsilon, share), textcoords="offset points", xytext=(-8, 8), ha="right"
-        )
+    for point in zip(epsilons, shares, strict=True):
+        axes.annotate(f"{point[1]:.0f}%", point, textcoords="offset points", xytext=(-8, 8), ha="right")
     constant = 100 * result.policies[CONSTANT].share.share
     axes.axhline(100, color=PALETTE["black"], linewidth=1, linestyle=":")
     axes.axhline(constant, color=PALETTE["amber"], linewidth=1.5, linestyle="--")
@@ -193,15 +188,10 @@ def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) ->
         _row(f"{epsilon:g}", str(one.reward), share_text(one.share))
         for epsilon, one in result.private.items()
     )
-    attacks = (
-        _row(
-            name,
-            f"{100 * attack.success:.1f}% ± {100 * attack.standard_error:.1f}",
-            f"{percent_up(attack.bound):.1f}%",
-            str(attack.trials),
-        )
-        for name, attack in result.attacks.items()
-    )
+    attacks = []
+    for name, attack in result.attacks.items():
+        guesses = f"{100 * attack.success:.1f}% ± {100 * attack.standard_error:.1f}"
+        attacks.append(_row(name, guesses, f"{percent_up(attack.bound):.1f}%", str(attack.trials)))
     body = _BODY.substitute(
         headline=html.escape(headline(result)),
         table=html.escape(result.table),

@@ -34,7 +34,7 @@ from dpbandits.lab.worlds.classification import (
     ClassificationTable,
     classification_table,
 )
-from dpbandits.lab.worlds.datasets import available, cps_income, load
+from dpbandits.lab.worlds.datasets import available, cps_income, load, synthetic_income
 from dpbandits.lab.worlds.dose_finding import DoseFinding
 from dpbandits.lab.worlds.functions import (
     FunctionBandit,
@@ -47,7 +47,6 @@ from dpbandits.lab.worlds.gap_world import dubey2021_figure1
 from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.lab.worlds.randomised_trials import LoggedTrial, rand_hie, star
 from dpbandits.lab.worlds.rkhs import RKHSSetting, RKHSWorld, rkhs_setting
-from dpbandits.lab.worlds.synthetic import synthetic_income
 from dpbandits.lab.worlds.tables import BestArm, TableBandit, table_from_toml
 
 __all__ = [

@@ -42,7 +42,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds import datasets
 from dpbandits.lab.worlds.contextual import PeopleWorld
-from dpbandits.lab.worlds.synthetic import INCOME_ARMS, INCOME_CUTS
+from dpbandits.lab.worlds.datasets import INCOME_ARMS, INCOME_CUTS
 from dpbandits.lab.worlds.tables import codes_from_cuts
 from dpbandits.lab.worlds.transfer import PeopleSource
 from dpbandits.policy.coins import PublicCoins

@@ -105,9 +105,8 @@ def income_people(name: str = "cps-income") -> PeopleWorld:
     from dpbandits.lab.worlds.datasets import load
 
     table = load(name, seed=0)
-    return PeopleWorld(
-        name=name, columns=np.ascontiguousarray(table.contexts[:, :2]), rewards=table.reward_table
-    )
+    columns = np.ascontiguousarray(table.contexts[:, :2])
+    return PeopleWorld(name=name, columns=columns, rewards=table.reward_table)
 
 
 def ma2025(*, n_arms: int = 3, dim: int = 2, centres: str = "inner") -> World:
@@ -184,10 +183,8 @@ def _in_one_corner(n: int, rng: np.random.Generator) -> FloatArray:
 
 def _ridges(x: FloatArray) -> FloatArray:
     """Five ridges in three dimensions."""
-    directions = np.array(
-        [[1.0, 0.0, 0.5], [-1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, -1.0, 0.4], [0.2, 0.3, 1.0]]
-    )
-    return np.asarray(0.15 + 0.7 / (1.0 + np.exp(-5.0 * (x - 0.5) @ directions.T)))
+    directions = [[1.0, 0.0, 0.5], [-1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, -1.0, 0.4], [0.2, 0.3, 1.0]]
+    return np.asarray(0.15 + 0.7 / (1.0 + np.exp(-5.0 * (x - 0.5) @ np.transpose(directions))))
 
 
 def _stripes(x: FloatArray) -> FloatArray:
@@ -255,11 +252,7 @@ WORLDS = (*_WORLDS, *_TABLES)
 
 
 def world(name: str) -> World | PeopleWorld:
-    """A world by name.
-
-    Raises:
-        InvalidParameter: no such world.
-    """
+    """A world by its name; InvalidParameter where there is none."""
     if name not in WORLDS:
         raise InvalidParameter(f"world: expected one of {sorted(WORLDS)}")
     return income_people(name) if name in _TABLES else _WORLDS[name]

@@ -4,8 +4,9 @@ Test functions are turned upside down (they are minimised in the literature) and
 constants of the function alone. All of them and `FunctionBandit` itself are frozen and keyed by a seed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, Required, Self, TypedDict, Unpack
+from typing import Literal, Required, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,21 +35,14 @@ Rounds = tuple[FloatArray, FloatArray]
 # Rounds are generated in aligned chunks and kept, so that a policy driven round by round does not
 # pay for drawing its round alone three times (candidates, reward, means).
 _CHUNK = 512
-_MOST_CACHED_NUMBERS = 1 << 23  # 64 MiB
+MOST_CACHED_NUMBERS = 1 << 23  # 64 MiB
 
 
-class MeanFunction(Protocol):
-    """Expected reward at points: (..., d) -> (...), in [0, 1]."""
+MeanFunction = Callable[[FloatArray], FloatArray]
+"""Expected reward at points: (..., d) -> (...), in [0, 1]."""
 
-    def __call__(self, points: FloatArray, /) -> FloatArray:
-        """Evaluate."""
-
-
-class CandidateLaw(Protocol):
-    """How decision sets are drawn; the result must be a function of (coins.seed, round) alone."""
-
-    def __call__(self, coins: PublicCoins, start: int, stop: int, /) -> FloatArray:
-        """Decision sets of rounds start..stop-1, (B, n, d)."""
+CandidateLaw = Callable[[PublicCoins, int, int], FloatArray]
+"""Coins, start, stop -> decision sets (B, n, d): a function of (coins.seed, round) alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +144,7 @@ class FunctionBandit:
         if number not in self._kept:
             start = number * _CHUNK
             points = self.candidates(PublicCoins(self.seed), start, min(start + _CHUNK, self.horizon))
-            if (len(self._kept) + 1) * points.size > _MOST_CACHED_NUMBERS:
+            if (len(self._kept) + 1) * points.size > MOST_CACHED_NUMBERS:
                 self._kept.clear()
             self._kept[number] = (points, np.clip(self.mean(points), 0.0, 1.0))
         return self._kept[number]

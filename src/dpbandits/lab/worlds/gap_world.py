@@ -106,9 +106,8 @@ class GapCandidates:
             if open_rounds.size == 0:
                 return drawn
             first, last = int(open_rounds[0]), int(open_rounds[-1]) + 1
-            unit = coins.uniform(
-                f"environment/gap/{kind}/{attempt}", start + first, start + last, 2 * _FIRST_PROPOSALS
-            )
+            name = f"environment/gap/{kind}/{attempt}"
+            unit = coins.uniform(name, start + first, start + last, 2 * _FIRST_PROPOSALS)
             points = _on_disc(unit[open_rounds - first].reshape(len(open_rounds), -1, 2), self.radius)
             value = self.mean(points)
             accepted = value >= self.high if kind == "good" else value <= self.low

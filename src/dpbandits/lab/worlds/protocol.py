@@ -84,9 +84,7 @@ def check_indices(indices: ArrayLike, length: int, n_candidates: int) -> IntArra
     """
     array = np.asarray(indices)
     if array.shape != (length,) or (array.dtype.kind not in "iu" and length > 0):
-        raise InvalidData(
-            f"indices have shape {array.shape} and type {array.dtype.name}, expected {length} integers"
-        )
+        raise InvalidData(f"indices: expected {length} integers, got {array.shape} of {array.dtype.name}")
     chosen = array.astype(np.int64)
     if ((chosen < 0) | (chosen >= n_candidates)).any():
         raise InvalidData(f"indices leave 0..{n_candidates - 1}: they count the rows of a decision set")

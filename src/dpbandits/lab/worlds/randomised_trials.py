@@ -206,9 +206,7 @@ def star() -> LoggedTrial:
         propensities=shares[np.arange(len(arms)), arms],
         users=table["id"].astype(np.int64),
         clusters=table["sch"].astype(np.int64),
-        context_cells=CellMeasure.product(
-            *(CellMeasure.finite(np.arange(float(values))) for values in (2, 2, 4))
-        ),
+        context_cells=CellMeasure.product(*(CellMeasure.finite(np.arange(float(n))) for n in (2, 2, 4))),
         reward_range=(0.0, 1.0),
         kernel=Indicator(correlation=0.7, columns=(0,))
         * Indicator(correlation=0.6, columns=(1,))

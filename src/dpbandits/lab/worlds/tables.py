@@ -134,9 +134,7 @@ class TableBandit:
             )
         _checks.integer(self.seed, name="seed", minimum=0)
         if _checks.integer(self.horizon, name="horizon") > len(contexts):
-            raise InvalidParameter(
-                f"horizon is {self.horizon}, the table has {len(contexts)} rows and each is used once"
-            )
+            raise InvalidParameter(f"horizon is {self.horizon}: each of {len(contexts)} rows is used once")
         # A sort of keyed uniforms is a uniform permutation that no version of numpy will change.
         keys = PublicCoins(self.seed).uniform("environment/rows", 0, len(contexts), 1)[:, 0]
         order = np.argsort(keys, kind="stable")[: self.horizon]
@@ -167,9 +165,7 @@ class TableBandit:
         choices = arms if isinstance(arms, Arms) else Arms(arms)
         codes = np.asarray(labels)
         if codes.ndim != 1 or codes.dtype.kind not in "iu":
-            raise InvalidData(
-                f"labels have shape {codes.shape} and type {codes.dtype.name}, expected integers (N,)"
-            )
+            raise InvalidData(f"labels: expected (N,) integers, got {codes.shape} of {codes.dtype.name}")
         if ((codes < 0) | (codes >= choices.n_arms)).any():
             raise InvalidData(f"labels leave 0..{choices.n_arms - 1}, the codes of the arms")
         return cls.from_rewards(
@@ -279,9 +275,7 @@ class TableBandit:
             i for i, declared in columns if isinstance(declared, Categories)
         ]  # codes have no order
         options = {"random_state": seed % 2**32, "categorical_features": categorical}
-        one_right = bool(
-            ((rewards == 1.0).sum(axis=1) == 1).all() and ((rewards == 0) | (rewards == 1)).all()
-        )
+        one_right = ((rewards == 1).sum(axis=1) == 1).all() and ((rewards == 0) | (rewards == 1)).all()
         fold = np.argsort(PublicCoins(seed).uniform("environment/folds", 0, len(rows), 1)[:, 0]) % _FOLDS
         paid = np.empty(len(rows))
         for k in range(_FOLDS):
@@ -332,9 +326,7 @@ def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> I
     """
     edges = np.asarray(cuts, dtype=np.float64)
     if edges.ndim != 1 or edges.size == 0 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
-        raise InvalidParameter(
-            f"cuts of column {name!r} must be a strictly increasing list of finite numbers"
-        )
+        raise InvalidParameter(f"cuts of column {name!r} must be strictly increasing finite numbers")
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
