@@ -148,8 +148,7 @@ class Crowd:
         self.spec, self._floating = spec, floating
         self._coins, self.rule = PublicCoins(seed), learner_for(spec) if rule is None else rule
         self._n_versions = -(-n_users // spec.reports_per_version)
-        self._regret, self._reward = np.zeros(self._n_versions), np.zeros(self._n_versions)
-        self._users = np.zeros(self._n_versions, dtype=np.int64)
+        self._sums: list[tuple[float, float, int]] = []  # regret, reward and users of every version
         self._taken: list[tuple[int, tuple[int, ...], IntArray]] = []
         self._pending = sorted(snapshots)
         self._version = 0
@@ -177,23 +176,23 @@ class Crowd:
 
     def result(self) -> SimulationResult:
         """What happened so far."""
-        done = slice(0, self._version)
+        regret, reward, users = np.array(self._sums, dtype=np.float64).reshape(-1, 3).T
         return SimulationResult(
-            regret=self._regret[done],
-            reward=self._reward[done],
-            users=self._users[done],
+            regret=regret,
+            reward=reward,
+            users=users.astype(int),
             rule=self.rule,
             snapshots=tuple(self._taken),
         )
 
     def step(self) -> None:
         """One version: its users choose, report, and the rule learns."""
-        spec, rule, version, luck = self.spec, self.rule, self._version, self._luck
+        spec, rule, luck = self.spec, self.rule, self._luck
         start, stop = self.seen, min(len(self._best), self.seen + spec.reports_per_version)
         partition = rule.partition
         leaves = partition.leaves
         at = partition.rank[self._nodes[start:stop]]
-        published = rule.publish(spec, version, self._coins)
+        published = rule.publish(spec, self._version, self._coins)
         if published.weights is None:
             chosen, cells = np.asarray(published.arms)[at], at
         else:
@@ -201,9 +200,7 @@ class Crowd:
             chosen = passed.sum(axis=1).clip(max=spec.n_arms - 1)
             cells = at * spec.n_arms + chosen
         mean = self._means[np.arange(start, stop), chosen]
-        self._regret[version] = (self._best[start:stop] - mean).sum()
-        self._reward[version] = mean.sum()
-        self._users[version] = stop - start
+        self._sums.append(((self._best[start:stop] - mean).sum(), mean.sum(), stop - start))
         while self._pending and start >= self._pending[0]:
             self._pending.pop(0)
             leading = rule.weights().argmax(axis=1)

@@ -29,7 +29,7 @@ import csv
 import gzip
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -56,7 +56,7 @@ _HALVES_SEED = 0
 """Of the public coins that part the tuning half from the report half; never another."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ClassificationTable:
     """People with a context, a class, and a mark that says who is auxiliary.
 
@@ -88,9 +88,9 @@ class ClassificationTable:
     columns: tuple[str, ...]
     arms: tuple[str, ...]
     split: str
-    contexts: FloatArray
-    labels: IntArray
-    auxiliary: BoolArray
+    contexts: FloatArray = field(repr=False)
+    labels: IntArray = field(repr=False)
+    auxiliary: BoolArray = field(repr=False)
 
     def __post_init__(self) -> None:
         n = len(self.contexts)
@@ -137,9 +137,6 @@ class ClassificationTable:
             labels=np.asarray(labels, dtype=np.int64),
             auxiliary=np.asarray(auxiliary, dtype=np.bool_),
         )
-
-    def __repr__(self) -> str:
-        return f"ClassificationTable(name={self.name!r}, columns={self.columns}, arms={self.arms})"
 
     @property
     def dim(self) -> int:

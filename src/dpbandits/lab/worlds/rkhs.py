@@ -6,8 +6,7 @@ function of the seed. For evaluation only: worlds hand out true means.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
@@ -100,13 +99,25 @@ class RKHSWorld:
         return float(self.setting.contexts.weights @ (self.means.max(axis=0) - self.means.mean(axis=0)))
 
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    "SE .2 in 1+1": {"kernel": SquaredExponential(lengthscale=0.2), "actions": (48,), "contexts": (48,)},
-    "SE .5 in 1+1": {"kernel": SquaredExponential(lengthscale=0.5), "actions": (48,), "contexts": (48,)},
-    "Matern-5/2 .3 in 1+1": {"kernel": Matern(nu=2.5, lengthscale=0.3), "actions": (48,), "contexts": (48,)},
-    "SE .3 in 2+1": {"kernel": SquaredExponential(lengthscale=0.3), "actions": (20, 20), "contexts": (32,)},
+def _setting(name: str, kernel: Kernel, actions: tuple[int, ...], contexts: tuple[int, ...]) -> RKHSSetting:
+    """Cells along each action column and each context column, which run from 0 to 1."""
+    measures = (
+        CellMeasure.product(*(CellMeasure.uniform(low=0.0, high=1.0, cells=cells) for cells in columns))
+        for columns in (actions, contexts)
+    )
+    return RKHSSetting(name, kernel, *measures)
+
+
+SETTINGS = {
+    one.name: one
+    for one in (
+        _setting("SE .2 in 1+1", SquaredExponential(lengthscale=0.2), (48,), (48,)),
+        _setting("SE .5 in 1+1", SquaredExponential(lengthscale=0.5), (48,), (48,)),
+        _setting("Matern-5/2 .3 in 1+1", Matern(nu=2.5, lengthscale=0.3), (48,), (48,)),
+        _setting("SE .3 in 2+1", SquaredExponential(lengthscale=0.3), (20, 20), (32,)),
+    )
 }
-"""The four settings of the results page: kernel, cells along each action column and each context column."""
+"""The four settings of the results page."""
 
 
 def rkhs_setting(name: str) -> RKHSSetting:
@@ -122,9 +133,4 @@ def rkhs_setting(name: str) -> RKHSSetting:
     """
     if name not in SETTINGS:
         raise InvalidParameter(f"setting: expected one of {sorted(SETTINGS)}")
-    line = partial(CellMeasure.uniform, low=0.0, high=1.0)
-    parts = SETTINGS[name]
-    actions, contexts = (
-        CellMeasure.product(*(line(cells=cells) for cells in parts[key])) for key in ("actions", "contexts")
-    )
-    return RKHSSetting(name, parts["kernel"], actions, contexts)
+    return SETTINGS[name]

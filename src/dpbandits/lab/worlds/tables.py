@@ -82,7 +82,7 @@ class BestArm:
     mean_reward: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TableBandit:
     """Rows of a table in seeded random order, one person a round, no person twice.
 
@@ -116,13 +116,13 @@ class TableBandit:
 
     name: str
     schema: Schema
-    contexts: FloatArray
+    contexts: FloatArray = field(repr=False)
     arms: Arms
-    reward_table: FloatArray
+    reward_table: FloatArray = field(repr=False)
     reward_range: RewardRange
     seed: Seed
     horizon: int
-    _order: IntArray = field(init=False)
+    _order: IntArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         contexts = self.schema.domain.validate(self.contexts, name="contexts")
@@ -203,12 +203,6 @@ class TableBandit:
             reward_range=RewardRange.of(reward_range),
             seed=seed,
             horizon=len(contexts) if horizon is None else horizon,
-        )
-
-    def __repr__(self) -> str:
-        return (
-            f"TableBandit(name={self.name!r}, schema={self.schema!r}, arms={self.arms!r}, "
-            f"seed={self.seed}, horizon={self.horizon})"
         )
 
     @property
