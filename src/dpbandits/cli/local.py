@@ -192,7 +192,7 @@ def _source(text: str, one: World | PeopleWorld) -> SimulatedSource:
 
 
 def _write(out: Path, spec: Spec, results: list[SimulationResult], *, title: str) -> list[Path]:
-    from dpbandits.lab.papers.ma2025.figures import bins_picture, curve, regret_picture
+    from dpbandits.lab.papers.ma2025.pictures import bins_picture, mean_regret, regret_picture
     from dpbandits.lab.plot import to_png
 
     out.mkdir(parents=True, exist_ok=True)
@@ -200,7 +200,7 @@ def _write(out: Path, spec: Spec, results: list[SimulationResult], *, title: str
     with files[0].open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["users", "regret_per_user", "stderr"])
-        writer.writerows(zip(*(column.tolist() for column in curve(results)), strict=True))
+        writer.writerows(zip(*(column.tolist() for column in mean_regret(results)), strict=True))
     files[1].write_bytes(to_png(regret_picture(results, title=title)))
     if spec.dim <= 2 and results[0].snapshots:
         files.append(out / "bins.png")

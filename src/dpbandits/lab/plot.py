@@ -5,6 +5,7 @@ Colours are Okabe and Ito's, told apart by colour-blind readers.
 
 import base64
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = [
     "draw_points",
     "label_axes",
     "new_figure",
+    "panels",
     "to_data_uri",
     "to_png",
 ]
@@ -69,6 +71,25 @@ def new_figure(*, width: float = 7.2, height: float = 3.6, columns: int = 1) -> 
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, columns, squeeze=False)[0]
     return figure, list(axes)
+
+
+def panels(
+    rows: Sequence[dict[str, Any]], *, width: float, margin: float = 0.0, height: float = 4.2
+) -> "tuple[Figure, list[tuple[Axes, str, list[dict[str, Any]]]]]":
+    """A figure with a panel a world of a study's rows, and every panel: axes, world and rows.
+
+    Args:
+        rows: see `lab.study`; worlds stand in the order in which they come.
+        width, margin, height: inches of a panel, beside all panels, of the figure; at least 7.2 wide.
+    """
+    worlds = list(dict.fromkeys(row["world"] for row in rows))
+    figure, axes = new_figure(
+        width=max(7.2, margin + width * len(worlds)), height=height, columns=len(worlds)
+    )
+    return figure, [
+        (ax, world, [row for row in rows if row["world"] == world])
+        for ax, world in zip(axes, worlds, strict=True)
+    ]
 
 
 def draw_band(

@@ -16,9 +16,11 @@ mixed in; a study started again runs only what is missing. A new paper writes ce
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,7 +32,20 @@ from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 from dpbandits.lab.evaluation.summary import mean_and_error
 
-__all__ = ["Cell", "Choice", "Item", "Record", "Row", "Runs", "Single", "Study", "run_cells"]
+__all__ = [
+    "Cell",
+    "Choice",
+    "Item",
+    "Record",
+    "Row",
+    "Runs",
+    "Single",
+    "Study",
+    "grid",
+    "rounded",
+    "run_cells",
+    "values_of",
+]
 
 Record = dict[str, Any]
 Row = dict[str, Any]
@@ -48,12 +63,12 @@ class Cell:
     Attributes:
         fields: which field each option of the command line chooses by, where that has another name.
         counts: what rows call the number of repetitions and the first seed.
-        measures: name in a record -> names in a row of its mean and standard error; for curves: of the last.
+        measures: name in a record -> names in a row of its mean and standard error (None: without).
     """
 
     fields: ClassVar[Mapping[str, str]] = {}
     counts: ClassVar[tuple[str, str]] = ("reps", "first_seed")
-    measures: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    measures: ClassVar[Mapping[str, tuple[str, str | None]]] = {}
 
     @property
     def label(self) -> Row:
@@ -82,7 +97,9 @@ class Cell:
         """Its lines, from one record a seed: mostly one, of what it is, how often it ran, and means."""
         row = self.label | dict(zip(self.counts, (len(records), records[0]["seed"]), strict=True))
         for name, (mean, error) in self.measures.items():
-            row[mean], row[error] = mean_and_error(values_of(records, name))
+            row[mean], spread = mean_and_error(values_of(records, name))
+            if error is not None:
+                row[error] = spread
         return [row]
 
 
@@ -106,9 +123,8 @@ class Single(Cell):
         """What the row begins with."""
         return self.what
 
-    def simulate(self, seed: Seed) -> Record:
+    def simulate(self, _seed: Seed) -> Record:
         """Measure; there is no seed."""
-        del seed
         return {"measured": self.measure()}
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
@@ -126,8 +142,7 @@ class Runs:
     @property
     def rows(self) -> list[Row]:
         """See `Cell.rows`."""
-        rows: list[Row] = self.cell.rows(self.records)
-        return rows
+        return list(self.cell.rows(self.records))
 
     def values(self, name: str) -> FloatArray:
         """(R,) or (R, T) what every record says of `name`."""
@@ -137,6 +152,11 @@ class Runs:
 def values_of(records: Sequence[Record], name: str) -> FloatArray:
     """(R,) numbers or (R, T) curves of that name in all records."""
     return np.array([record[name] for record in records], dtype=np.float64)
+
+
+def rounded(curve: Iterable[float], digits: int) -> list[float]:
+    """A curve as files have it."""
+    return [round(float(value), digits) for value in curve]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +187,25 @@ class Choice:
             and (self.epsilons is None or not isinstance(epsilon, float) or epsilon in self.epsilons)
             and (self.rounds is None or cell.option("rounds") in self.rounds)
         )
+
+
+def grid(cell: Callable[..., Cell], **axes: Iterable[Any]) -> Callable[[Choice], list[Cell]]:
+    """What makes a cell at every place of a grid, the last axis first: `Item.cells`.
+
+    Args:
+        cell: a class of cells.
+        axes: its fields with their values. Those that are called as in a choice (world, epsilon, rounds) are
+            what the cell's `fields` say, and a choice takes their values' place.
+    """
+    names: Mapping[str, str] = getattr(cell, "fields", {})
+
+    def cells(choice: Choice) -> list[Cell]:
+        given = {"world": choice.worlds, "epsilon": choice.epsilons, "rounds": choice.rounds}
+        places = product(*(given.get(axis) or values for axis, values in axes.items()))
+        fields = [names.get(axis, axis) for axis in axes]
+        return [cell(**dict(zip(fields, place, strict=True))) for place in places]
+
+    return cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,16 +245,18 @@ class Item:
         Raises:
             InvalidParameter: nothing is left.
         """
-        made = self.cells(choice) if callable(self.cells) else self.cells
-        found = tuple(cell for cell in made if choice.keeps(cell))
+        found = tuple(cell for cell in self.made(choice) if choice.keeps(cell))
         if not found:
-            every = self.cells(Choice()) if callable(self.cells) else self.cells
             columns, worlds = (
-                ", ".join(dict.fromkeys(repr(cell.option(name)) for cell in every))
+                ", ".join(dict.fromkeys(repr(cell.option(name)) for cell in self.made(Choice())))
                 for name in ("column", "world")
             )
             raise InvalidParameter(f"no such cell: the columns are {columns}; the worlds are {worlds}")
         return found
+
+    def made(self, choice: Choice) -> Sequence[Cell]:
+        """All cells, or what is made for a choice, before it chooses."""
+        return self.cells(choice) if callable(self.cells) else self.cells
 
     @property
     def columns(self) -> dict[str, str]:
@@ -337,7 +378,7 @@ def _merged(path: Path, rows: Sequence[Row], item: Item) -> list[Row]:
 
     held: list[Row] = json.loads(path.read_text()) if path.exists() else []
     found = {key(row): row for row in held} | {key(row): row for row in rows}
-    cells = item.cells(Choice()) if callable(item.cells) else item.cells
+    cells = item.made(Choice())
     return sorted(found.values(), key=place)
 
 
@@ -384,12 +425,10 @@ def run_cells(
 
 def _keys(cell: Cell, seeds: Sequence[Seed]) -> list[tuple[str, Seed]]:
     """Fingerprints of cell, settings and seed."""
-    settings = cell.settings
-    texts = [json.dumps([cell.name, settings, seed], sort_keys=True).encode() for seed in seeds]
-    return [
-        (hashlib.blake2b(text, digest_size=12).hexdigest(), seed)
-        for text, seed in zip(texts, seeds, strict=True)
-    ]
+    name, settings = cell.name, cell.settings
+    texts = (json.dumps([name, settings, seed], sort_keys=True) for seed in seeds)
+    keys = (hashlib.blake2b(text.encode(), digest_size=12).hexdigest() for text in texts)
+    return list(zip(keys, seeds, strict=True))
 
 
 def _record(key: str, cell: Cell, seed: Seed) -> Record:
@@ -399,13 +438,10 @@ def _record(key: str, cell: Cell, seed: Seed) -> Record:
 def _read(path: Path) -> dict[str, Record]:
     """Records by key; a last line that was cut off by an interruption is left out."""
     records: dict[str, Record] = {}
-    if path.exists():
-        for line in path.read_text().splitlines():
-            try:
-                record = json.loads(line)
-                records[record["key"]] = record
-            except (json.JSONDecodeError, KeyError, TypeError):
-                continue
+    for line in path.read_text().splitlines() if path.exists() else ():
+        with suppress(json.JSONDecodeError, KeyError, TypeError):
+            record = json.loads(line)
+            records[record["key"]] = record
     return records
 
 

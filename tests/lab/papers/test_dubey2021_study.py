@@ -122,7 +122,7 @@ def test_local_as_published_matches_devices_and_server_report_by_report(monkeypa
     promise, seed = JointDP(epsilon=10.0, delta=1e-5), FIRST
     monkeypatch.setitem(dubey2021_worlds.WORLDS, "figure1-tiny", partial(dubey2021_figure1, horizon=12))
     simulated = simulate_published_local("figure1-tiny", promise, seed)
-    world = dubey2021_worlds.world("figure1-tiny", seed)
+    world = dubey2021_worlds.world_of("figure1-tiny", seed)
     spec = local_spec("figure1-tiny", promise, seed, published=True)
     spec = replace(spec, learner="dubey2021", constants={"horizon": 12.0})
     server, noise = Server(spec), SimulatedNoise(seed)
@@ -162,7 +162,7 @@ def test_unknown_names_are_refused():
     with pytest.raises(InvalidParameter):
         STUDY.cells("figure9")
     with pytest.raises(InvalidParameter):
-        dubey2021_worlds.world("nowhere", 0)
+        dubey2021_worlds.world_of("nowhere", 0)
     with pytest.raises(InvalidParameter):
         PolicyCell(column="nothing", world="figure1", epsilon=1.0, delta=1e-5).simulate(FIRST)
     with pytest.raises(InvalidParameter):
@@ -171,7 +171,7 @@ def test_unknown_names_are_refused():
 
 @pytest.mark.parametrize("name", ["styblinski-tang-20", "michalewicz-10", "camelback"])
 def test_table_worlds_have_features_for_everybody(name):
-    world = dubey2021_worlds.world(name, 3)
+    world = dubey2021_worlds.world_of(name, 3)
     points = world.decision_sets(0, 2)
     for features in (dubey2021_worlds.block_features(name), dubey2021_worlds.tree_features(name)):
         phi = features(points)

@@ -66,7 +66,7 @@ def test_items_share_cells_and_go_on_where_they_stopped(tmp_path, monkeypatch):
     assert len(lines) == 4
     asked = []
     monkeypatch.setattr(
-        items.MethodCell, "simulate", lambda cell, seed: asked.append((cell, seed)) or {"regret": [1.0] * 50}
+        items.SearchCell, "simulate", lambda cell, seed: asked.append((cell, seed)) or {"regret": [1.0] * 50}
     )
     again = run_cells(of, seeds=seeds, path=path)
     assert len(asked) == 2 * (len(of) - 2)  # the two cells that were there are not run again
@@ -104,7 +104,7 @@ def test_figures_draw_every_cell_they_have():
 
 
 def test_verdicts_say_met_missed_or_not_at_hand():
-    cell = items.MethodCell(world="synthetic", method="L2-Laplace, kernel known", epsilon=1.0)
+    cell = items.SearchCell(world="synthetic", method="L2-Laplace, kernel known", epsilon=1.0)
 
     def verdict(cell, regret):
         return items.verdict(cell, regret, 0.01)
@@ -113,7 +113,7 @@ def test_verdicts_say_met_missed_or_not_at_hand():
     assert verdict(cell, 0.06) == "target 0.07 met, within two standard errors of it"
     assert verdict(cell, 0.08) == "target 0.07 missed"
     for other in ({"world": "ames"}, {"method": "random rows"}, {"epsilon": 2.0}):
-        assert verdict(items.MethodCell(**{**cell.__dict__, **other}), 0.01) == "paper's number not at hand"
+        assert verdict(items.SearchCell(**{**cell.__dict__, **other}), 0.01) == "paper's number not at hand"
 
 
 def test_report_seeds_are_fresh_and_names_are_checked():

@@ -11,7 +11,7 @@ from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.papers.ma2025 import methods as ma2025_methods
 from dpbandits.lab.papers.ma2025 import tuning as ma2025_tuning
-from dpbandits.lab.papers.ma2025.items import AUTHORS_LOG, FIRST_SEED, STUDY, MethodCell
+from dpbandits.lab.papers.ma2025.items import AUTHORS_LOG, FIRST_SEED, STUDY, CrowdCell
 from dpbandits.lab.papers.ma2025.methods import CHOSEN, MARKS, METHODS, Source, curve
 from dpbandits.lab.papers.ma2025.table import PAIRS, table2
 from dpbandits.lab.study import Choice, Runs
@@ -91,13 +91,13 @@ def runs_of(cell, curves):
 def results(method, ratio, *, sources=(), epsilon=1.0, table="taxi", scatter=0.01):
     rng = np.random.default_rng([len(method), len(sources)])
     curves = np.full((30, MARKS), ratio) + scatter * rng.standard_normal((30, 1))
-    cell = MethodCell(method=method, world=table, epsilon=epsilon, sources=sources)
+    cell = CrowdCell(method=method, world=table, epsilon=epsilon, sources=sources)
     return runs_of(cell, curves)
 
 
 def test_table2_ratios_tests_and_ranks():
     source = tuple((Source(n_users=None, epsilon=own),) for own in (2.0, 8.0))
-    runs = [runs_of(MethodCell(method="abse", world="taxi"), np.full((30, MARKS), 0.5))]
+    runs = [runs_of(CrowdCell(method="abse", world="taxi"), np.full((30, MARKS), 0.5))]
     for epsilon in (1.0, 4.0):
         runs += [results("tree", 0.2, epsilon=epsilon), results("linear", 0.3, epsilon=epsilon)]
         runs += [results("tree", 0.1, sources=one, epsilon=epsilon) for one in source]
@@ -162,7 +162,7 @@ def test_figures_have_pictures_and_verdicts(monkeypatch, tmp_path):
         assert STUDY.item(item).picture(some).startswith(b"\x89PNG")
         assert all(row["verdict"] for row in some)
     (world, epsilon, n), (mean, _) = next(iter(AUTHORS_LOG.items()))
-    cell = MethodCell(method="ma2025", world=world, epsilon=epsilon, n_users=n)
+    cell = CrowdCell(method="ma2025", world=world, epsilon=epsilon, n_users=n)
     scatter = 0.001 * np.random.default_rng(2).standard_normal((30, MARKS))
     (near,), (far,) = (runs_of(cell, mean + shift + scatter).rows for shift in (0.0, 0.1))
     assert near["verdict"].startswith("agrees")

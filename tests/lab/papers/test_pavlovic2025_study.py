@@ -7,8 +7,7 @@ import pytest
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.papers.pavlovic2025.errors import HINDSIGHT, METHODS, ErrorCell, features_of, slopes
-from dpbandits.lab.papers.pavlovic2025.items import STUDY
-from dpbandits.lab.papers.pavlovic2025.lemmas import LemmaCell
+from dpbandits.lab.papers.pavlovic2025.items import STUDY, LemmaCell
 from dpbandits.lab.study import run_cells
 from dpbandits.lab.worlds.rkhs import SETTINGS, rkhs_setting
 

@@ -1,5 +1,4 @@
-from dpbandits.lab.papers.pavlovic2025.items import STUDY
-from dpbandits.lab.papers.pavlovic2025.phases import PhaseCell, losses
+from dpbandits.lab.papers.pavlovic2025.items import STUDY, PhaseCell, losses
 from dpbandits.lab.study import Choice, run_cells
 from dpbandits.lab.worlds.rkhs import rkhs_setting
 

@@ -13,9 +13,10 @@ secure source needs 7% more noise at (1, 1e-6).
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,9 +33,9 @@ from dpbandits.lab.papers.dubey2021.worlds import (
     TABLE_WORLDS,
     block_features,
     tree_features,
-    world,
+    world_of,
 )
-from dpbandits.lab.plot import PALETTE, draw_points, label_axes, new_figure, to_png
+from dpbandits.lab.plot import PALETTE, draw_points, label_axes, panels, to_png
 from dpbandits.lab.study import Cell, Item, Record, Row, Study, values_of
 from dpbandits.policy import Policy
 from dpbandits.privacy.definitions import JointDP, LargeDelta
@@ -62,9 +63,13 @@ SIMPLE_BLOCK = 32
 """Rounds in a block of the simple form: equal blocks, square-root factor, the last prefix sum alone."""
 
 
+# The papers' deltas are large: for comparison with them.
+_LARGE_DELTA = partial(warnings.catch_warnings, action="ignore", category=LargeDelta)
+
+
 def make_policy(column: str, name: str, promise: JointDP | None, seed: Seed) -> Policy:
     """A fresh policy of a column in a world."""
-    environment = world(name, seed)
+    environment = world_of(name, seed)
     common: dict[str, Any] = {
         "domain": environment.domain,
         "reward_range": environment.reward_range,
@@ -80,32 +85,18 @@ def make_policy(column: str, name: str, promise: JointDP | None, seed: Seed) -> 
         raise InvalidParameter(f"column {column!r} needs a promise")
     private = {**common, "privacy": promise, "noise": SimulatedNoise(seed)}
     if column in (TREE, PRINTED):
-        return Dubey2021(
-            **private,
-            features=tree_features(name),
-            paper_constants=None if column == TREE else "lemma-2",
-        )
+        constants: dict[str, Any] = {"paper_constants": None if column == TREE else "lemma-2"}
+        return Dubey2021(**private, **constants, features=tree_features(name))
+    private["features"] = block_features(name)
     if column in (BLOCKS, PUBLIC):
-        return GPBandit(
-            **private,
-            features=block_features(name),
-            decision_sets="private" if column == BLOCKS else "public",
-        )
+        return GPBandit(**private, decision_sets="private" if column == BLOCKS else "public")
     if column == TRUSTING:
-        return GPBandit(**private, features=block_features(name), tuning=GPTuning(public_law_spread=0.0))
+        return GPBandit(**private, tuning=GPTuning(public_law_spread=0.0))
     if column == SIMPLE:
         ends = tuple(range(SIMPLE_BLOCK, environment.horizon, SIMPLE_BLOCK))
-        return GPBandit(
-            **private,
-            features=block_features(name),
-            tuning=GPTuning(
-                blocks=ends,
-                factor=square_root_toeplitz(len(ends)),
-                regression="prefix",
-                prior_variance=0.3,
-                thompson_scale=0.0,
-            ),
-        )
+        factor = square_root_toeplitz(len(ends))
+        plain: dict[str, Any] = {"regression": "prefix", "prior_variance": 0.3, "thompson_scale": 0.0}
+        return GPBandit(**private, tuning=GPTuning(blocks=ends, factor=factor, **plain))
     raise InvalidParameter(f"column {column!r}: expected one of {COLUMNS}")
 
 
@@ -134,8 +125,7 @@ class PolicyCell(Cell):
 
     def simulate(self, seed: Seed) -> Record:
         """Total regret of one run, and of a uniformly random policy in the same world."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LargeDelta)  # the papers' delta, for comparison with them
+        with _LARGE_DELTA():
             return self._simulate(seed)
 
     def _simulate(self, seed: Seed) -> Record:
@@ -144,7 +134,7 @@ class PolicyCell(Cell):
         if self.column == LOCAL_PUBLISHED:
             return simulate_published_local(self.world, self.promise, seed)
         policy = make_policy(self.column, self.world, self.promise, seed)
-        result = run(policy, world(self.world, seed))
+        result = run(policy, world_of(self.world, seed))
         if result.regret is None or result.best is None or result.uniform is None:
             raise InvalidParameter("this world does not know its regret")
         return {
@@ -161,8 +151,7 @@ class PolicyCell(Cell):
     @property
     def settings(self) -> dict[str, Any]:
         """What a result depends on: the policy's whole public configuration, but for the seed."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LargeDelta)
+        with _LARGE_DELTA():
             if self.column in (LOCAL, LOCAL_PUBLISHED):
                 return local_settings(self.world, self.promise, published=self.column == LOCAL_PUBLISHED)
             config = make_policy(self.column, self.world, self.promise, 0).to_config()
@@ -170,13 +159,11 @@ class PolicyCell(Cell):
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
         """Regret with its standard error and median, seconds of the policy's own calls, and the verdict."""
-        more = {
-            "median": float(np.median(values_of(records, "regret"))),
-            "seconds": float(values_of(records, "seconds").mean()),
-            "verdict": verdict(self),
-        }
         (row,) = super().rows(records)
-        return [row | more | ({"aim": AIMS[self]} if self in AIMS else {})]
+        row["median"] = float(np.median(values_of(records, "regret")))
+        row["seconds"] = float(values_of(records, "seconds").mean())
+        row["verdict"] = verdict(self)
+        return [row | ({"aim": AIMS[self]} if self in AIMS else {})]
 
 
 def verdict(cell: PolicyCell) -> str:
@@ -206,17 +193,15 @@ AIMS = {
 
 
 def _cells(
-    worlds: Sequence[str], columns: Sequence[str], promises: Iterable[tuple[float, float]]
+    worlds: Sequence[str], columns: Sequence[str], promises: Sequence[tuple[float | None, float | None]]
 ) -> tuple[PolicyCell, ...]:
     """Every column in every world, at every promise where it has one."""
-    found = []
-    for name in worlds:
-        for column in columns:
-            if column in (OPEN, RANDOM):
-                found.append(PolicyCell(column=column, world=name))
-            else:
-                found += [PolicyCell(column=column, world=name, epsilon=e, delta=d) for e, d in promises]
-    return tuple(found)
+    return tuple(
+        PolicyCell(column=column, world=name, epsilon=epsilon, delta=delta)
+        for name in worlds
+        for column in columns
+        for epsilon, delta in ([(None, None)] if column in (OPEN, RANDOM) else promises)
+    )
 
 
 COLOURS = {
@@ -235,29 +220,24 @@ COLOURS = {
 
 def picture(rows: Sequence[Row], *, along: str = "(epsilon, delta)") -> bytes:
     """PNG of a figure or table: regret by policy, with two standard errors, a panel a world."""
-    worlds = list(dict.fromkeys(row["world"] for row in rows))
-    figure, axes = new_figure(width=max(7.2, 4.2 * len(worlds)), height=4.2, columns=len(worlds))
-    for ax, name in zip(axes, worlds, strict=True):
-        panel = [row for row in rows if row["world"] == name]
-        promises = list(dict.fromkeys(_promise(row) for row in panel if row["epsilon"] is not None))
+    promise = itemgetter("epsilon", "delta")
+    figure, found = panels(rows, width=4.2)
+    for ax, name, panel in found:
+        promises = list(dict.fromkeys(promise(row) for row in panel if row["epsilon"] is not None))
         for column in dict.fromkeys(row["column"] for row in panel):
             own = [row for row in panel if row["column"] == column]
             if own[0]["epsilon"] is None:
                 ax.axhline(own[0]["regret"], color=PALETTE[COLOURS[column]], linestyle="--", label=column)
                 continue
-            at = [promises.index(_promise(row)) for row in own]
+            at = [promises.index(promise(row)) for row in own]
             regrets, errors = ([row[key] for row in own] for key in ("regret", "standard_error"))
             draw_points(ax, at, regrets, errors, colour=COLOURS[column], label=column)
         labels = [f"{d:g}" if along == "delta" else f"({e:g}, {d:g})" for e, d in promises]
         ax.set_xticks(range(len(promises)), labels)
-        label_axes(ax, title=name, x=along, y="regret" if ax is axes[0] else "")
+        label_axes(ax, title=name, x=along, y="regret" if ax is found[0][0] else "")
         ax.set_ylim(bottom=0)
-    axes[-1].legend(fontsize=7)
+    found[-1][0].legend(fontsize=7)
     return to_png(figure)
-
-
-def _promise(row: Row) -> tuple[float, float]:
-    return row["epsilon"], row["delta"]
 
 
 _item = partial(

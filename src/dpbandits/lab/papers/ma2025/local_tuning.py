@@ -17,7 +17,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ def tuned(
     case: str, *, n_users: int, rungs: Sequence[tuple[int, int]], path: Path | None, jobs: int = 1
 ) -> list[dict[str, Any]]:
     """Every candidate with its score, its standard error and its crowds, the one that is taken first."""
-    score = _Scores(case=case, n_users=n_users, path=path, jobs=jobs)
+    score = partial(_scored, case, n_users=n_users, path=path, jobs=jobs)
     rows: list[dict[str, Any]] = [
         {"case": case, "constants": constants, "crowds": 0}
         for constants in candidates(CASES[case].policy, rungs[0][0])
@@ -123,35 +123,17 @@ def tuned(
     return rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Scores:
-    """Scores of candidates of one case."""
-
-    case: str
-    n_users: int
-    path: Path | None
-    jobs: int
-
-    def __call__(self, constants: dict[str, float], crowds: int) -> dict[str, Any]:
-        """Mean and standard error over the first `crowds` tuning seeds."""
-        cells = [
-            Candidate(
-                case=self.case,
-                constants=tuple(constants.items()),
-                world=name,
-                epsilon=epsilon,
-                n_users=self.n_users,
-            )
-            for name in TUNING_WORLDS
-            for epsilon in EPSILONS
-        ]
-        seeds = report_seeds(FIRST_SEED, crowds, tuning=True)
-        runs = run_cells(cells, seeds=seeds, path=self.path, jobs=self.jobs)
-        share = np.array([run.values("regret") / _random_regret(run.cell.world) for run in runs])
-        error = None
-        if crowds > 1:
-            error = math.sqrt(share.var(axis=1, ddof=1).sum() / crowds) / len(cells)
-        return {"crowds": crowds, "score": float(share.mean()), "stderr": error}
+def _scored(
+    case: str, constants: dict[str, float], crowds: int, *, n_users: int, path: Path | None, jobs: int
+) -> dict[str, Any]:
+    """Mean and standard error over the first `crowds` tuning seeds of a candidate of one case."""
+    own: dict[str, Any] = {"case": case, "constants": tuple(constants.items()), "n_users": n_users}
+    cells = [Candidate(world=name, epsilon=epsilon, **own) for name in TUNING_WORLDS for epsilon in EPSILONS]
+    seeds = report_seeds(FIRST_SEED, crowds, tuning=True)
+    runs = run_cells(cells, seeds=seeds, path=path, jobs=jobs)
+    share = np.array([run.values("regret") / _random_regret(run.cell.world) for run in runs])
+    error = math.sqrt(share.var(axis=1, ddof=1).sum() / crowds) / len(cells) if crowds > 1 else None
+    return {"crowds": crowds, "score": float(share.mean()), "stderr": error}
 
 
 @cache

@@ -13,6 +13,7 @@ All but `abse` and `smooth` take sources. Everyone publishes after 100 users, bu
 acts rarely: a hundredth of its users. Constants in `CHOSEN` were taken by the item `tuning`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -26,7 +27,6 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines.crowds import ABSE, play
 from dpbandits.lab.baselines.ldp_gradient import (
     GradientConstants,
-    GradientModel,
     LDPGradientBandit,
     LogisticModel,
     NeuralModel,
@@ -41,7 +41,7 @@ from dpbandits.lab.worlds.classification import (
 )
 from dpbandits.lab.worlds.contextual import PeopleWorld, World, world
 from dpbandits.lab.worlds.transfer import Behaviour, PeopleSource, SourceWorld
-from dpbandits.local.contract.spec import LearnerName, Spec
+from dpbandits.local.contract.spec import Spec
 from dpbandits.privacy.definitions import LocalDP
 
 __all__ = [
@@ -62,7 +62,6 @@ MARKS = 20
 """A curve has this many points, evenly spaced along the users."""
 
 _BATCH = 100
-_LEARNERS: dict[str, LearnerName] = {"tree": "tree", "smooth": "smooth"}
 _VERSIONS_OF_SLOW_RULES = 100
 
 CHOSEN: dict[str, dict[str, float]] = {
@@ -77,6 +76,10 @@ CHOSEN: dict[str, dict[str, float]] = {
     "abse": {"width": 0.5},
 }
 """Constants on tables by method, `+` behind the name where sources are there; others have their defaults."""
+
+
+# People, how many of them, and the epsilon of their reports.
+_SourceOfPeople = tuple[PeopleSource | SourceWorld, int, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +107,7 @@ def table_half(name: str, half: Half, data: str | None) -> ClassificationTable:
 
 def world_and_sources(
     name: str, sources: Sequence[Source], *, half: Half = "report", data: str | None = None
-) -> tuple[World | PeopleWorld, list[tuple[PeopleSource | SourceWorld, int, float]]]:
+) -> tuple[World | PeopleWorld, list[_SourceOfPeople]]:
     """A world or table by name, and its sources with their sizes and epsilons.
 
     Args:
@@ -115,14 +118,12 @@ def world_and_sources(
     """
     if name not in CLASSIFICATION_TABLES:
         one = world(name)
-        made: list[tuple[PeopleSource | SourceWorld, int, float]] = []
+        made: list[_SourceOfPeople] = []
         for source in sources:
-            people = SourceWorld(
-                world=one, gamma=source.gamma, kappa=source.kappa, behaviour=source.behaviour
-            )
             if source.n_users is None:
                 raise InvalidParameter("n_users: a source of a synthetic world needs a number")
-            made.append((people, source.n_users, source.epsilon))
+            own: dict[str, Any] = {key: getattr(source, key) for key in ("gamma", "kappa", "behaviour")}
+            made.append((SourceWorld(world=one, **own), source.n_users, source.epsilon))
         return one, made
     table = table_half(name, half, data)
     if len(sources) > 1:
@@ -169,26 +170,33 @@ def curve(
     elif n_users is None:
         raise InvalidParameter("n_users: a synthetic world needs a number")
     given = dict(constants_of(method, name, sources) if constants is None else constants)
-    if method == "abse":
-        kind = ABSE(dim=one.dim, n_arms=one.n_arms, n_users=n_users, **given)
-        totals = play(one, lambda: kind, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
-        return at_marks(totals, _BATCH, n_users)
     if epsilon is None:
-        raise InvalidParameter(f"method {method!r} needs an epsilon")
-    if method in ("linear", "neural"):
-        learner = _gradient_learner(method, one, epsilon, n_users, seed, given)
-        _report_sources(learner, auxiliary, seed)
+        if method != "abse":
+            raise InvalidParameter(f"method {method!r} needs an epsilon")
+        epsilon = math.inf
+    if method in ("abse", "linear", "neural"):
+        learner = _learner(method, one, epsilon, n_users, seed, given)
+        if isinstance(learner, LDPGradientBandit):
+            _report_sources(learner, auxiliary, seed)
         totals = play(one, lambda: learner, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
         return at_marks(totals, _BATCH, n_users)
-    spec = _spec(method, one, epsilon, n_users, given)
-    floating = method not in _LEARNERS
-    if auxiliary:
-        simulated = [SimulatedSource(people=p, n_users=n, epsilon=e) for p, n, e in auxiliary]
-        result = simulate_transfer(
-            spec, one, sources=simulated, n_users=n_users, seed=seed, floating=floating
-        )
-    else:
-        result = simulate(spec, one, n_users=n_users, seed=seed, floating=floating)
+    ours = method in ("tree", "smooth")
+    spec = Spec(
+        domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
+        n_arms=one.n_arms,
+        privacy=LocalDP(epsilon=epsilon),
+        learner=method if ours else "ma2025",  # type: ignore[arg-type]
+        mechanism="auto" if ours else "paper-laplace",
+        arms="server" if ours else "user",
+        n_users=n_users,
+        reports_per_version=_BATCH if ours else max(_BATCH, n_users // _VERSIONS_OF_SLOW_RULES),
+        constants=given,
+    )
+    rest: dict[str, Any] = {"n_users": n_users, "seed": seed, "floating": not ours}
+    simulated = [SimulatedSource(people=p, n_users=n, epsilon=e) for p, n, e in auxiliary]
+    result = (
+        simulate_transfer(spec, one, sources=simulated, **rest) if simulated else simulate(spec, one, **rest)
+    )
     return at_marks(result.regret, spec.reports_per_version, n_users)
 
 
@@ -216,45 +224,20 @@ def settings(method: str, name: str, sources: Sequence[Source]) -> dict[str, Any
     }
 
 
-def _spec(
-    method: str, one: World | PeopleWorld, epsilon: float, n_users: int, constants: Mapping[str, float]
-) -> Spec:
-    ours = method in ("tree", "smooth")
-    return Spec(
-        domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
-        n_arms=one.n_arms,
-        privacy=LocalDP(epsilon=epsilon),
-        learner=_LEARNERS.get(method, "ma2025"),
-        mechanism="auto" if ours else "paper-laplace",
-        arms="server" if ours else "user",
-        n_users=n_users,
-        reports_per_version=_BATCH if ours else max(_BATCH, n_users // _VERSIONS_OF_SLOW_RULES),
-        constants=constants,
-    )
-
-
-def _gradient_learner(
-    method: str,
-    one: World | PeopleWorld,
-    epsilon: float,
-    n_users: int,
-    seed: int,
-    constants: Mapping[str, Any],
-) -> LDPGradientBandit:
-    model: GradientModel
-    if method == "linear":
-        model = LogisticModel(dim=one.dim, n_arms=one.n_arms)
-    else:  # twice as many hidden units as columns, as in the authors' public code
-        model = NeuralModel(dim=one.dim, n_arms=one.n_arms, width=2 * one.dim, seed=seed)
-    return LDPGradientBandit(
-        model=model, epsilon=epsilon, n_users=n_users, seed=seed, constants=GradientConstants(**constants)
-    )
+def _learner(
+    method: str, one: World | PeopleWorld, epsilon: float, n_users: int, seed: int, given: Mapping[str, Any]
+) -> ABSE | LDPGradientBandit:
+    size = {"dim": one.dim, "n_arms": one.n_arms}
+    if method == "abse":
+        return ABSE(**size, n_users=n_users, **given)
+    # twice as many hidden units as columns, as in the authors' public code
+    model = LogisticModel(**size) if method == "linear" else NeuralModel(**size, width=2 * one.dim, seed=seed)
+    constants = GradientConstants(**given)
+    return LDPGradientBandit(model=model, epsilon=epsilon, n_users=n_users, seed=seed, constants=constants)
 
 
 def _report_sources(
-    learner: LDPGradientBandit,
-    sources: Sequence[tuple[PeopleSource | SourceWorld, int, float]],
-    seed: int,
+    learner: LDPGradientBandit, sources: Sequence[tuple[PeopleSource | SourceWorld, int, float]], seed: int
 ) -> None:
     """The jump-start: every source's users report before the first user of the target comes."""
     for place, (people, n, epsilon) in enumerate(sources):

@@ -1,16 +1,36 @@
-"""Pictures of Ma2025's experiments: regret along what an item varies, one panel a world."""
+"""Pictures of Ma2025's experiments, and of one locally private run (`dpbandits local simulate`).
+
+For evaluation: regret looks at mean rewards that no server sees. Bins and their arms are public.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.evaluation.crowds import SimulationResult
+from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.papers.ma2025.methods import MARKS
-from dpbandits.lab.plot import PALETTE, add_legend, draw_band, draw_points, label_axes, new_figure, to_png
+from dpbandits.lab.plot import (
+    PALETTE,
+    add_legend,
+    draw_band,
+    draw_points,
+    label_axes,
+    new_figure,
+    panels,
+    to_png,
+)
 from dpbandits.lab.study import Row
+from dpbandits.local.contract.spec import Spec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["picture"]
+__all__ = ["bins_picture", "mean_regret", "picture", "regret_picture"]
 
 _COLOURS = {
     "tree": "blue",
@@ -21,29 +41,27 @@ _COLOURS = {
     "neural": "pink",
     "abse": "black",
 }
+_ARMS = [PALETTE[name] for name in ("blue", "orange", "green", "pink", "sky", "amber", "grey", "black")]
 _STYLES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def picture(rows: Sequence[Row], *, item: str) -> bytes:
-    """PNG: regret along what the item varies, with two standard errors."""
-    worlds = list(dict.fromkeys(row["world"] for row in rows))
-    figure, axes = new_figure(width=max(7.2, 5.2 * len(worlds)), height=4.2, columns=len(worlds))
-    for ax, name in zip(axes, worlds, strict=True):
-        own = [row for row in rows if row["world"] == name]
-        if item == "table2":
-            label_axes(ax, title=name, x="regret per user")
+    """PNG: regret along what the item varies, with two standard errors, a panel a world."""
+    figure, found = panels(rows, width=5.2)
+    for ax, world, own in found:
+        if item == "table2":  # whose rows are labelled
+            label_axes(ax, title=world, x="regret per user")
             _draw_bars(ax, own)
-        else:
-            along, value = _ALONG[item]
-            label_axes(ax, title=name, x=along, y="regret per user")
-            _draw_curves(ax, own) if value is None else _draw_lines(ax, item, own, value)
-            ax.set_ylim(bottom=0)
-    if item != "table2":  # whose rows are labelled
-        add_legend(axes[-1])
-    if item in ("figure7a", "figure7b"):
-        for ax in axes:
+            continue
+        along, line_of = _ALONG[item]
+        label_axes(ax, title=world, x=along, y="regret per user")
+        _draw_curves(ax, own) if line_of is None else _draw_lines(ax, own, line_of)
+        ax.set_ylim(bottom=0)
+        if along == "n":
             ax.set_xscale("log")
+    if item != "table2":
+        add_legend(found[-1][0])
     return to_png(figure)
 
 
@@ -52,50 +70,49 @@ def _draw_curves(ax: "Axes", rows: Sequence[Row]) -> None:
     for row in rows:
         users = [row["n_users"] * (mark + 1) / MARKS for mark in range(MARKS)]
         source = _source_label(row)
-        line: dict[str, Any] = {
-            "linestyle": _STYLES[labels.index(source) % len(_STYLES)],
-            "label": f"{row['method']}, {source}",
-        }
-        draw_band(ax, users, row["curve"], row["curve_errors"], colour=_COLOURS[row["method"]], **line)
+        draw_band(
+            ax,
+            users,
+            row["curve"],
+            row["curve_errors"],
+            colour=_COLOURS[row["method"]],
+            linestyle=_STYLES[labels.index(source) % len(_STYLES)],
+            label=f"{row['method']}, {source}",
+        )
 
 
-def _draw_lines(ax: "Axes", item: str, rows: Sequence[Row], value: Callable[[Row], float]) -> None:
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+def _draw_lines(ax: "Axes", rows: Sequence[Row], line_of: Callable[[Row], tuple[float, str]]) -> None:
+    lines: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
     for row in rows:
-        groups.setdefault(_group(item, row), []).append(row)
-    rest = list(dict.fromkeys(key[1:] for key in groups))
-    for key, own in groups.items():
-        place = rest.index(key[1:])
+        place, line = line_of(row)
+        points = lines.setdefault((row["method"], line), [])
+        points.append((place, row["regret"], row["standard_error"]))
+    kinds = list(dict.fromkeys(line for _, line in lines))
+    for (method, line), points in lines.items():
+        kind = kinds.index(line)
         draw_points(
             ax,
-            [value(row) for row in own],
-            [row["regret"] for row in own],
-            [row["standard_error"] for row in own],
-            colour=_COLOURS[key[0]],
-            linestyle=_STYLES[place % len(_STYLES)],
-            marker=_MARKERS[place % len(_MARKERS)],
+            *np.array(points).T,
+            colour=_COLOURS[method],
+            linestyle=_STYLES[kind % len(_STYLES)],
+            marker=_MARKERS[kind % len(_MARKERS)],
             markersize=4,
             linewidth=1.2,
-            label=", ".join(str(part) for part in key),
+            label=f"{method}, {line}",
         )
 
 
 def _draw_bars(ax: "Axes", rows: Sequence[Row]) -> None:
+    labels = []
     for place, row in enumerate(rows):
-        marker = "s" if row["sources"] else "o"
-        error = 2.0 * row["standard_error"]
-        colour = PALETTE[_COLOURS[row["method"]]]
+        sources, error = row["sources"], 2.0 * row["standard_error"]
+        colour, marker = PALETTE[_COLOURS[row["method"]]], "s" if sources else "o"
         ax.errorbar([row["regret"]], [place], xerr=[error], color=colour, marker=marker, capsize=2)
-    labels = [f"{_promise(row)}{row['method']}{' with sources' if row['sources'] else ''}" for row in rows]
+        own = f", {sources[0]['epsilon']:g}" if sources else ""
+        promise = "" if row["epsilon"] is None else f"({row['epsilon']:g}{own}) "
+        labels.append(f"{promise}{row['method']}{' with sources' if sources else ''}")
     ax.set_yticks(range(len(rows)), labels, fontsize=6)
     ax.set_ylim(bottom=0)
-
-
-def _promise(row: Row) -> str:
-    if row["epsilon"] is None:
-        return ""
-    own = f", {row['sources'][0]['epsilon']:g}" if row["sources"] else ""
-    return f"({row['epsilon']:g}{own}) "
 
 
 def _source_label(row: Row) -> str:
@@ -103,29 +120,84 @@ def _source_label(row: Row) -> str:
     return " + ".join(sources) or "no source"
 
 
-def _first(row: Row, name: str) -> float:
-    """A number of the first source; 0 without sources."""
-    return float(row["sources"][0][name] or 0.0) if row["sources"] else 0.0
+def _by_users(row: Row) -> tuple[float, str]:
+    return row["n_users"], f"epsilon {row['epsilon']:g}"
 
 
-_ALONG: dict[str, tuple[str, Callable[[Row], float] | None]] = {
+def _by_source_size(row: Row) -> tuple[float, str]:
+    if not row["sources"]:
+        return 0.0, "alone"
+    first = row["sources"][0]
+    return first["n_users"], f"source epsilon {first['epsilon']:g}, gamma {first['gamma']:g}"
+
+
+def _by_order(row: Row) -> tuple[float, str]:
+    order = " then ".join(f"{source['epsilon']:g}" for source in row["sources"])
+    return row["sources"][0]["n_users"], f"epsilon {row['epsilon']:g}, {order}"
+
+
+def _by_shift(name: str) -> Callable[[Row], tuple[float, str]]:
+    return lambda row: (row["sources"][0][name], f"source epsilon {row['sources'][0]['epsilon']:g}")
+
+
+_ALONG: dict[str, tuple[str, Callable[[Row], tuple[float, str]] | None]] = {
     "figure6": ("users so far", None),
-    "figure7a": ("n", lambda row: row["n_users"]),
-    "figure7b": ("n", lambda row: row["n_users"]),
-    "figure8": ("users of each source", lambda row: _first(row, "n_users")),
-    "figure9a": ("gamma", lambda row: _first(row, "gamma")),
-    "figure9b": ("kappa", lambda row: _first(row, "kappa")),
-    "figure9c": ("users of each source", lambda row: _first(row, "n_users")),
+    "figure7a": ("n", _by_users),
+    "figure7b": ("n", _by_users),
+    "figure8": ("users of each source", _by_source_size),
+    "figure9a": ("gamma", _by_shift("gamma")),
+    "figure9b": ("kappa", _by_shift("kappa")),
+    "figure9c": ("users of each source", _by_order),
 }
+"""What every figure's axis shows, and where on it and on which line a row lies; None draws whole curves."""
 
 
-def _group(item: str, row: Row) -> tuple[Any, ...]:
-    """Which line a row lies on."""
-    method, own = row["method"], [source["epsilon"] for source in row["sources"]]
-    if item in ("figure7a", "figure7b"):
-        return method, f"epsilon {row['epsilon']:g}"
-    if item == "figure8":
-        return method, f"source epsilon {own[0]:g}, gamma {_first(row, 'gamma'):g}" if own else "alone"
-    if item == "figure9c":
-        return method, f"epsilon {row['epsilon']:g}", "then ".join(f"{one:g} " for one in own).strip()
-    return method, f"source epsilon {own[0]:g}"
+def mean_regret(results: Sequence[SimulationResult]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Users seen (V,), mean regret per user so far (V,) and its standard error over runs (V,)."""
+    seen = results[0].users.cumsum().astype(np.float64)
+    mean, error = mean_and_error(np.array([result.regret.cumsum() for result in results]) / seen)
+    return seen, np.array(mean), np.nan_to_num(error)  # of a single run no error is known
+
+
+def regret_picture(results: Sequence[SimulationResult], *, title: str) -> "Figure":
+    """Mean regret per user so far, with a band of one standard error.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    seen, mean, error = mean_regret(results)
+    figure, (axes,) = new_figure()
+    draw_band(axes, seen, mean, error, colour="blue", errors=1.0)
+    axes.set(xlabel="users so far", ylabel="regret per user", title=title, ylim=(0.0, None))
+    return figure
+
+
+def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
+    """The bins at every snapshot, coloured by the arm with the largest weight, for one or two columns.
+
+    Raises:
+        InvalidParameter: more than two columns, or a run without snapshots.
+        MissingExtra: matplotlib is not installed.
+    """
+    if spec.dim > 2 or not result.snapshots:
+        raise InvalidParameter("bins_picture: expected one or two context columns, and snapshots")
+    figure, axes_of = new_figure(width=3.2 * len(result.snapshots), height=3.4, columns=len(result.snapshots))
+    from matplotlib.patches import Rectangle
+
+    edge: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.6}
+    for axes, (seen, splits, arms) in zip(axes_of, result.snapshots, strict=True):
+        partition = spec.partition(splits)
+        for leaf, arm in zip(partition.leaves, arms, strict=True):
+            low, high = partition.low[leaf], partition.high[leaf]
+            bottom, top = (low[1], high[1]) if spec.dim == 2 else (0.0, 1.0)
+            colour = _ARMS[arm % len(_ARMS)]
+            axes.add_patch(
+                Rectangle((low[0], bottom), high[0] - low[0], top - bottom, facecolor=colour, **edge)
+            )
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="first column", title=f"{seen:,} users, {len(arms)} bins")
+        axes.grid(visible=False)
+        if spec.dim == 2:
+            axes.set(ylabel="second column")
+        else:
+            axes.set_yticks([])
+    return figure

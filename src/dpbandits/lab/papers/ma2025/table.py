@@ -5,7 +5,9 @@ methods differ on **these tables**, over orders of the people, noise and coins; 
 table would show.
 """
 
+import json
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.papers.ma2025.methods import table_references
-from dpbandits.lab.study import Runs
+from dpbandits.lab.study import Row, Runs
 
 __all__ = ["OURS", "PAIRS", "compare", "table2"]
 
@@ -32,18 +34,15 @@ def compare(runs: Sequence[Runs]) -> dict[str, Any]:
 
     Without runs of ABSE, which everything is a ratio to, the cells alone.
     """
-    cells = [
-        {name: value for name, value in row.items() if not name.startswith("curve")}
-        for run in runs
-        for row in run.rows
-    ]
+    rows = [row for run in runs for row in run.rows]
+    cells = [{name: row[name] for name in row if not name.startswith("curve")} for row in rows]
     if all(run.cell.method != "abse" for run in runs):
         return {"cells": cells}
     tables = dict.fromkeys(run.cell.world for run in runs)
     return {"cells": cells, "references": {name: table_references(name) for name in tables}, **table2(runs)}
 
 
-def table2(runs: Sequence[Runs]) -> dict[str, list[dict[str, Any]]]:
+def table2(runs: Sequence[Runs]) -> dict[str, list[Row]]:
     """The table.
 
     Returns:
@@ -58,46 +57,39 @@ def table2(runs: Sequence[Runs]) -> dict[str, list[dict[str, Any]]]:
     """
     from scipy.stats import rankdata, wilcoxon
 
-    tables = list(dict.fromkeys(run.cell.world for run in runs))
-    ratios: list[dict[str, Any]] = []
-    tests: list[dict[str, Any]] = []
+    ratios: list[Row] = []
+    tests: dict[str, Row] = {}
     ranks: dict[tuple[Any, ...], float] = {}
-    tested: set[tuple[Any, ...]] = set()
-    for table in tables:
+    tables = dict.fromkeys(run.cell.world for run in runs)
+    for table, pair, moment in product(tables, PAIRS, _MOMENTS):
         own = [run for run in runs if run.cell.world == table]
         base = next((run for run in own if run.cell.method == "abse"), None)
         if base is None:
             raise InvalidParameter(f"no runs of abse on {table!r}: the table is a ratio to them")
-        for pair in PAIRS:
-            rows = {run.cell.row_name: run for run in own if _belongs(run, pair)}
-            for moment in _MOMENTS:
-                values = {label: _values(row, moment) / _values(base, moment) for label, row in rows.items()}
-                where = {"table": table, "epsilon": pair[0], "source_epsilon": pair[1], "moment": moment}
-                order = rankdata([found.mean() for found in values.values()])
-                for label, found, rank in zip(values, values.values(), order, strict=True):
-                    mean, error = mean_and_error(found)
-                    ratios.append({**where, "row": label, "ratio": mean, "standard_error": error})
-                    key = (pair[0], pair[1], moment, label)
-                    ranks[key] = ranks.get(key, 0.0) + float(rank)
-                for ours in OURS:
-                    for label in values if ours in values else ():
-                        if label in OURS or (" with " in label) != (" with " in ours):
-                            continue
-                        if " with " not in ours and (table, pair[0], moment, ours, label) in tested:
-                            continue  # the other pair of this epsilon has the same runs
-                        tested.add((table, pair[0], moment, ours, label))
-                        gap = values[ours] - values[label]
-                        p = 1.0 if not gap.any() else float(wilcoxon(values[ours], values[label]).pvalue)
-                        tests.append(
-                            {**where, "ours": ours, "other": label, "gap": float(gap.mean()), "p": p}
-                        )
-    for test, corrected in zip(tests, _holm(np.array([test["p"] for test in tests])), strict=True):
+        rows = {run.cell.row_name: run for run in own if _belongs(run, pair)}
+        values = {label: _values(row, moment) / _values(base, moment) for label, row in rows.items()}
+        where = {"table": table, "epsilon": pair[0], "source_epsilon": pair[1], "moment": moment}
+        order = rankdata([found.mean() for found in values.values()])
+        for (label, found), rank in zip(values.items(), order, strict=True):
+            mean, error = mean_and_error(found)
+            ratios.append({**where, "row": label, "ratio": mean, "standard_error": error})
+            key = (*pair, moment, label)
+            ranks[key] = ranks.get(key, 0.0) + float(rank)
+        for ours, label in product((ours for ours in OURS if ours in values), values):
+            with_sources = " with " in ours
+            if label in OURS or (" with " in label) != with_sources:
+                continue
+            # without sources, the other pair of this epsilon has the same runs
+            told = json.dumps([table, pair if with_sources else pair[0], moment, ours, label])
+            if told not in tests:
+                gap = values[ours] - values[label]
+                p = 1.0 if not gap.any() else float(wilcoxon(values[ours], values[label]).pvalue)
+                tests[told] = {**where, "ours": ours, "other": label, "gap": float(gap.mean()), "p": p}
+    for test, corrected in zip(tests.values(), _holm([test["p"] for test in tests.values()]), strict=True):
         test["p_holm"] = float(corrected)
-    sums = [
-        {"epsilon": e, "source_epsilon": own, "moment": moment, "row": label, "rank_sum": total}
-        for (e, own, moment, label), total in ranks.items()
-    ]
-    return {"ratios": ratios, "tests": tests, "rank_sums": sums}
+    names = ("epsilon", "source_epsilon", "moment", "row", "rank_sum")
+    sums = [dict(zip(names, (*key, total), strict=True)) for key, total in ranks.items()]
+    return {"ratios": ratios, "tests": list(tests.values()), "rank_sums": sums}
 
 
 def _belongs(run: Runs, pair: tuple[float, float]) -> bool:
@@ -111,8 +103,9 @@ def _values(run: Runs, moment: str) -> FloatArray:
     return np.asarray(curves[:, -1 if moment == "n" else curves.shape[1] // 4 - 1])
 
 
-def _holm(p: FloatArray) -> FloatArray:
+def _holm(p_values: Sequence[float]) -> FloatArray:
     """Holm's step-down correction."""
+    p = np.array(p_values)
     order = np.argsort(p, kind="stable")
     stepped = np.minimum(1.0, np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p)))))
     corrected = np.empty_like(stepped)

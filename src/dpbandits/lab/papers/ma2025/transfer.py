@@ -5,7 +5,6 @@ evaluation with simulated noise.
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -14,18 +13,18 @@ import numpy as np
 from dpbandits._typing import Seed
 from dpbandits.domains import Box
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_tasks, simulate_transfer
-from dpbandits.lab.study import Cell, Choice, Item, Record, Row, values_of
+from dpbandits.lab.study import Cell, Item, Record, grid
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
 from dpbandits.lab.worlds.transfer import Behaviour, SourceWorld
 from dpbandits.local.contract.sources import SourceArms
 from dpbandits.local.contract.spec import LearnerName, Spec
 from dpbandits.privacy.definitions import LocalDP
 
-__all__ = ["CASES", "ITEMS", "Case", "TransferCell", "regret"]
+__all__ = ["CASES", "ITEMS", "TransferCase", "TransferCell", "regret"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class TransferCase:
     """One row.
 
     Attributes:
@@ -58,10 +57,10 @@ class Case:
 
 
 CASES = {
-    "none": Case(text="no source"),
-    "none-smooth": Case(text="no source, policy `smooth`", policy="smooth"),
-    "good": Case(text="5,000 at epsilon 8", n_users=5000),
-    "harmful": Case(
+    "none": TransferCase(text="no source"),
+    "none-smooth": TransferCase(text="no source, policy `smooth`", policy="smooth"),
+    "good": TransferCase(text="5,000 at epsilon 8", n_users=5000),
+    "harmful": TransferCase(
         text="5,000 at epsilon .5, gamma 5, avoiding the best arm",
         n_users=5000,
         epsilon=0.5,
@@ -69,26 +68,26 @@ CASES = {
         kappa=0.1,
         behaviour="avoid-best",
     ),
-    "weak": Case(text="5,000 at epsilon 1", n_users=5000, epsilon=1.0),
-    "weak-server": Case(
+    "weak": TransferCase(text="5,000 at epsilon 1", n_users=5000, epsilon=1.0),
+    "weak-server": TransferCase(
         text="5,000 at epsilon 1, arms by its server", n_users=5000, epsilon=1.0, arms="server"
     ),
-    "far": Case(text="5,000 at epsilon 8, gamma 5, kappa .3", n_users=5000, gamma=5.0, kappa=0.3),
-    "avoiding": Case(
+    "far": TransferCase(text="5,000 at epsilon 8, gamma 5, kappa .3", n_users=5000, gamma=5.0, kappa=0.3),
+    "avoiding": TransferCase(
         text="5,000 at epsilon 8, avoiding the best arm", n_users=5000, kappa=0.1, behaviour="avoid-best"
     ),
-    "streamed": Case(text="5,000 at epsilon 8, during the first half", n_users=5000, span=5000),
-    "shifted": Case(text="5,000 at epsilon 8 with other arms' rewards", n_users=5000, shifted=True),
-    "two-targets": Case(text="two targets of 10,000 that share", targets=2),
-    "published-none": Case(text="Algorithm 2 as printed", policy="ma2025", floating=True),
-    "published-good": Case(
+    "streamed": TransferCase(text="5,000 at epsilon 8, during the first half", n_users=5000, span=5000),
+    "shifted": TransferCase(text="5,000 at epsilon 8 with other arms' rewards", n_users=5000, shifted=True),
+    "two-targets": TransferCase(text="two targets of 10,000 that share", targets=2),
+    "published-none": TransferCase(text="Algorithm 2 as printed", policy="ma2025", floating=True),
+    "published-good": TransferCase(
         text="Algorithm 3 as printed, 5,000 at epsilon 8", policy="ma2025", n_users=5000, floating=True
     ),
 }
 """Rows by name. Targets have 10,000 users at epsilon = 1."""
 
 
-def regret(case: Case, name: str, *, n_users: int, epsilon: float, seed: Seed) -> float:
+def regret(case: TransferCase, name: str, *, n_users: int, epsilon: float, seed: Seed) -> float:
     """Average regret of the target's users."""
     one, published = world(name), case.policy == "ma2025"
     spec = Spec(
@@ -106,23 +105,11 @@ def regret(case: Case, name: str, *, n_users: int, epsilon: float, seed: Seed) -
         return float(np.mean([result.average_regret for result in tasks]))
     sources = []
     if case.n_users:
-        people = SourceWorld(
-            world=one,
-            gamma=case.gamma,
-            kappa=case.kappa,
-            behaviour=case.behaviour,
-            shifted=case.shifted,
-        )
-        own: dict[str, Any] = {
-            "n_users": case.n_users,
-            "epsilon": case.epsilon,
-            "arms": case.arms,
-            "span": case.span,
-        }
-        sources.append(SimulatedSource(people=people, **own))
-    return simulate_transfer(
-        spec, one, sources=sources, n_users=n_users, seed=seed, floating=case.floating
-    ).average_regret
+        of_people = {name: getattr(case, name) for name in ("gamma", "kappa", "behaviour", "shifted")}
+        own = {name: getattr(case, name) for name in ("n_users", "epsilon", "arms", "span")}
+        sources.append(SimulatedSource(people=SourceWorld(world=one, **of_people), **own))
+    simulated: dict[str, Any] = {"n_users": n_users, "seed": seed, "floating": case.floating}
+    return simulate_transfer(spec, one, sources=sources, **simulated).average_regret
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +129,7 @@ class TransferCell(Cell):
     epsilon: float
 
     fields: ClassVar = {"column": "case", "rounds": "users"}
-    measures: ClassVar = {"regret": ("average_regret", "stderr")}
+    measures: ClassVar = {"regret": ("average_regret", "stderr"), "seconds": ("cpu_per_run", None)}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -155,25 +142,11 @@ class TransferCell(Cell):
         found = regret(CASES[self.case], self.world, n_users=self.users, epsilon=self.epsilon, seed=seed)
         return {"regret": found, "seconds": time.process_time() - started}
 
-    def rows(self, records: Sequence[Record]) -> list[Row]:
-        """The mean, and the CPU seconds of a run."""
-        return [super().rows(records)[0] | {"cpu_per_run": float(values_of(records, "seconds").mean())}]
-
-
-def _cells(choice: Choice) -> list[TransferCell]:
-    return [
-        TransferCell(case=case, world=name, users=users, epsilon=epsilon)
-        for name in choice.worlds or REPORT_WORLDS
-        for case in CASES
-        for epsilon in choice.epsilons or (1.0,)
-        for users in choice.rounds or (10_000,)
-    ]
-
 
 ITEMS = {
     "transfer": Item(
         about="what sources are worth to this library's own tree",
-        cells=_cells,
+        cells=grid(TransferCell, world=REPORT_WORLDS, case=CASES, epsilon=(1.0,), rounds=(10_000,)),
         key=("case", "world", "users", "epsilon", "reps", "first_seed"),
         shown="case | world | users:, | epsilon:g | average_regret:.4f | stderr:.4f",
         file="transfer",

@@ -12,7 +12,6 @@ and pairs, one without and one with sources. `adult` is read from the folder tha
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import Any, ClassVar
 
@@ -29,16 +28,18 @@ __all__ = ["FINE", "GRIDS", "ITEMS", "TuningCell", "score"]
 PAIRS = ((1.0, 8.0), (4.0, 2.0))
 """(epsilon, epsilon of the source) at which candidates run; methods without sources see the first of each."""
 
-_GRADIENT = [
-    {"clip": clip, "warm_up": warm_up, "curvature": curvature}
-    for clip in (0.1, 0.3)
-    for warm_up in (0.01, 0.03)
-    for curvature in (0.005, 0.02)
-] + [{"clip": 0.5, "warm_up": 0.03, "curvature": 0.02}]
+
+def _every(**constants: Sequence[Any]) -> list[dict[str, Any]]:
+    """Every combination of values, the last constant first."""
+    return [dict(zip(constants, values, strict=True)) for values in product(*constants.values())]
+
+
+_GRADIENT = _every(clip=(0.1, 0.3), warm_up=(0.01, 0.03), curvature=(0.005, 0.02))
+_GRADIENT += [{"clip": 0.5, "warm_up": 0.03, "curvature": 0.02}]
 # After a jump-start there is less to explore: the same candidates with shorter warm-ups.
 _GRADIENT_AFTER = [{**one, "warm_up": {0.01: 0.0, 0.03: 0.01}[one["warm_up"]]} for one in _GRADIENT]
 _MA2025 = [
-    {"radius": radius, **bias} for radius in (0.05, 0.2, 1.0) for bias in ({"bias": 0.25}, {"bias": 1.0}, {})
+    one | bias for one in _every(radius=(0.05, 0.2, 1.0)) for bias in ({"bias": 0.25}, {"bias": 1.0}, {})
 ]
 
 GRIDS: dict[str, list[dict[str, Any]]] = {
@@ -50,31 +51,22 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "linear+": _GRADIENT_AFTER,
     "neural": _GRADIENT,
     "neural+": _GRADIENT_AFTER,
-    "abse": [{"width": width} for width in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5)],
+    "abse": _every(width=(0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5)),
 }
 """Nine coarse candidates a method; `+` is with sources."""
 
-
-def _around(*, clips: Sequence[float], curvatures: Sequence[float], warm_up: float) -> list[dict[str, Any]]:
-    return [
-        {"clip": clip, "warm_up": warm_up, "curvature": curvature}
-        for clip in clips
-        for curvature in curvatures
-    ]
-
-
-_MA2025_FINE = [
-    {"radius": radius, "bias": bias} for radius in (0.05, 0.3, 1.0) for bias in (0.06, 0.12, 0.25)
-]
+_MA2025_FINE = _every(radius=(0.05, 0.3, 1.0), bias=(0.06, 0.12, 0.25))
+_GRADIENT_FINE = _every(clip=(0.5, 0.7, 1.0), warm_up=(0.03,), curvature=(0.005, 0.01, 0.02))
+_GRADIENT_AFTER_FINE = _every(clip=(0.3, 0.5, 0.7), warm_up=(0.0,), curvature=(0.002, 0.005, 0.01))
 
 FINE: dict[str, list[dict[str, Any]]] = {
     "ma2025-tuned": _MA2025_FINE,
     "ma2025-tuned+": _MA2025_FINE,
-    "linear": _around(clips=(0.5, 0.7, 1.0), curvatures=(0.005, 0.01, 0.02), warm_up=0.03),
-    "linear+": _around(clips=(0.3, 0.5, 0.7), curvatures=(0.002, 0.005, 0.01), warm_up=0.0),
-    "neural": _around(clips=(0.5, 0.7, 1.0), curvatures=(0.005, 0.01, 0.02), warm_up=0.03),
-    "neural+": _around(clips=(0.3, 0.5, 0.7), curvatures=(0.002, 0.005, 0.01), warm_up=0.0),
-    "abse": [{"width": width} for width in (0.35, 0.4, 0.42, 0.45, 0.5, 0.55, 0.58, 0.6, 0.65)],
+    "linear": _GRADIENT_FINE,
+    "linear+": _GRADIENT_AFTER_FINE,
+    "neural": _GRADIENT_FINE,
+    "neural+": _GRADIENT_AFTER_FINE,
+    "abse": _every(width=(0.35, 0.4, 0.42, 0.45, 0.5, 0.55, 0.58, 0.6, 0.65)),
 }
 """Nine fine candidates for every method but ours: the best coarse one and eight around it."""
 
@@ -90,17 +82,10 @@ def score(
 ) -> float:
     """Regret over that of a random arm, of one crowd of a table's tuning half."""
     sources = (Source(n_users=None, epsilon=pair[1]),) if entry.endswith("+") else ()
-    found = curve(
-        entry.rstrip("+"),
-        table,
-        seed=seed,
-        epsilon=pair[0],
-        sources=sources,
-        half="tuning",
-        data=data,
-        constants=constants,
-    )
-    one, _ = world_and_sources(table, (), half="tuning", data=data)
+    half: dict[str, Any] = {"half": "tuning", "data": data}
+    own: dict[str, Any] = {"seed": seed, "epsilon": pair[0], "sources": sources, "constants": constants}
+    found = curve(entry.rstrip("+"), table, **own, **half)
+    one, _ = world_and_sources(table, (), **half)
     return float(found[-1] / (1.0 - 1.0 / one.n_arms))
 
 
@@ -143,54 +128,35 @@ class TuningCell(Cell):
         """The mean over tables, pairs and seeds; its error is that of crowds on these tables."""
         scores = values_of(records, "scores")
         error = np.sqrt((scores.var(axis=0, ddof=1) / len(scores)).sum()) / scores.shape[1]
-        return [
-            {
-                "entry": self.entry,
-                "constants": dict(self.constants),
-                "score": float(scores.mean()),
-                "stderr": float(error),
-                "stage": self.stage,
-                "reps": len(records),
-            }
-        ]
+        row = {"entry": self.entry, "constants": dict(self.constants), "score": float(scores.mean())}
+        return [row | {"stderr": float(error), "stage": self.stage, "reps": len(records)}]
 
 
-def _cells(
-    choice: Choice, *, grids: Mapping[str, Sequence[Mapping[str, Any]]], stage: str
-) -> list[TuningCell]:
-    chosen = choice.worlds or CLASSIFICATION_TABLES
-    tables = tuple(table for table in CLASSIFICATION_TABLES if table in chosen)
-    return [
-        TuningCell(entry=entry, constants=constants, tables=tables, stage=stage)
-        for entry, grid in grids.items()
-        for constants in grid
-        if tables
-    ]
-
-
-MECHANISMS = {
-    entry: [{"mechanism": mechanism} for mechanism in ("cap", "laplace", "coordinate")]
-    for entry in ("linear", "neural")
-}
+MECHANISMS = dict.fromkeys(("linear", "neural"), _every(mechanism=("cap", "laplace", "coordinate")))
 """The vector mechanisms that the gradient learners were tried with."""
 
 
 def _item(about: str, grids: Mapping[str, Any], stage: str, *, file: str | None, reps: int) -> Item:
+    def cells(choice: Choice) -> list[TuningCell]:
+        chosen = choice.worlds or CLASSIFICATION_TABLES
+        tables = tuple(table for table in CLASSIFICATION_TABLES if table in chosen)
+        return [
+            TuningCell(entry=entry, constants=constants, tables=tables, stage=stage)
+            for entry, candidates in grids.items()
+            for constants in candidates
+            if tables
+        ]
+
     return Item(
         about=about,
-        cells=partial(_cells, grids=grids, stage=stage),
+        cells=cells,
         key=("entry", "constants", "stage"),
         shown="entry | constants | score:.4f | stderr:.4f",
-        texts={"constants": _constants_text},
+        texts={"constants": lambda row: str(row["constants"])},  # to be written into `CHOSEN`
         file=file,
         reps=reps,
         tuning=True,
     )
-
-
-def _constants_text(row: Row) -> str:
-    """As Python that can be written into `CHOSEN`."""
-    return str(row["constants"])
 
 
 ITEMS = {

@@ -28,7 +28,6 @@ from dpbandits.central.explore_then_commit.estimator import (
 )
 from dpbandits.central.explore_then_commit.publish import FunctionRelease
 from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, RewardSums, integer_caps, integer_weights
-from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.study import Cell, Choice, Item, Record, Row
 from dpbandits.lab.worlds.rkhs import BOUND, SETTINGS, RKHSSetting, RKHSWorld, rkhs_setting
@@ -48,9 +47,9 @@ _MOST_CELLS = 4096
 _CHUNK = 1 << 18
 
 
-def features_of(setting: RKHSSetting) -> EigenFeatures:
-    """Eigenfeatures of a setting."""
-    return EigenFeatures(kernel=setting.kernel, measures=(setting.actions, setting.contexts))
+def features_of(setting: RKHSSetting, **precision: Any) -> EigenFeatures:
+    """Eigenfeatures of a setting; `precision` goes to them."""
+    return EigenFeatures(kernel=setting.kernel, measures=(setting.actions, setting.contexts), **precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +73,7 @@ class _Plans:
 @lru_cache(maxsize=2)
 def _plans(setting: str, rounds: int, epsilons: tuple[float, ...], *, hindsight: bool) -> _Plans:
     features = features_of(rkhs_setting(setting))
-    ridges = (None, *(_near(RIDGES) if hindsight else ()))
+    ridges = (None, *(ridge for ridge in RIDGES if hindsight and 3.0 <= ridge <= 3000.0))
     answers = {
         epsilon: [planned_answers(features, rounds=rounds, epsilon=epsilon, ridge=ridge) for ridge in ridges]
         for epsilon in epsilons
@@ -159,24 +158,10 @@ class ErrorCell(Cell):
         rows = []
         for (method, epsilon), candidates in lines.items():
             mean, error, ridge = min(candidates, key=lambda one: one[0])
-            rows.append(
-                {
-                    "setting": self.setting,
-                    "method": method,
-                    "rounds": self.rounds,
-                    "epsilon": epsilon,
-                    "ridge": ridge,
-                    "error": mean,
-                    "standard_error": error,
-                    "worlds": len(records),
-                    "first seed": records[0]["seed"],
-                }
-            )
+            where = {"setting": self.setting, "method": method, "rounds": self.rounds, "epsilon": epsilon}
+            found = {"ridge": ridge, "error": mean, "standard_error": error}
+            rows.append({**where, **found, "worlds": len(records), "first seed": records[0]["seed"]})
         return rows
-
-
-def _near(ridges: Sequence[float]) -> Sequence[float]:
-    return [ridge for ridge in ridges if 3.0 <= ridge <= 3000.0]
 
 
 def _learned(world: RKHSWorld, setting: RKHSSetting, caps: IntArray, horizon: int) -> IntArray:
@@ -215,18 +200,14 @@ def _answer_error(plan: Plan, world: RKHSWorld, sums: IntArray, epsilon: float) 
 def _paper_plan(features: EigenFeatures, rounds: int, epsilon: float) -> PopulationEstimator:
     """The published calibration, its ridge by the same rule: noise 1.28 (2 Delta)/epsilon, no caps."""
     prior = prior_variances(features.eigenvalues)
-    best: tuple[float, PopulationEstimator] | None = None
-    for ridge in RIDGES:
-        estimator = PopulationEstimator(features, rounds, ridge)
+
+    def value(estimator: PopulationEstimator) -> float:
         shrinkage, slopes_ = estimator.shrinkage, rounds * estimator.shrinkage
         noise = (ANSWER_SPREAD * 4.0 * float(estimator.deviation.max()) ** 2 / epsilon) ** 2
         total = float(prior @ slopes_**2) + NOISE_VARIANCE * rounds * float(shrinkage @ shrinkage) + noise
-        value = float(prior @ slopes_) ** 2 / total
-        if best is None or value > best[0]:
-            best = (value, estimator)
-    if best is None:
-        raise InvalidParameter("no ridge to choose from")
-    return best[1]
+        return float(prior @ slopes_) ** 2 / total
+
+    return max((PopulationEstimator(features, rounds, ridge) for ridge in RIDGES), key=value)
 
 
 def _paper_error(estimator: PopulationEstimator, world: RKHSWorld, sums: IntArray, epsilon: float) -> float:

@@ -1,18 +1,200 @@
 """Pavlovic2025's questions: USCA as published and what grew out of it.
 
-| item | what | module |
+| item | what | where |
 |---|---|---|
-| errors | error against T and epsilon, on fresh functions | `errors` |
-| lemmas | what the approximating set costs | `lemmas` |
-| phases | regret of deciding from the first user on | `phases` |
-| ratios | how much of epsilon one user can use | `ratios` |
-| trials | two randomised experiments on real people | `trials` |
+| errors | error against T and epsilon, on fresh functions | module `errors` |
+| lemmas | what the approximating set costs | `LemmaCell` |
+| phases | regret of deciding from the first user on | `PhaseCell` |
+| ratios | how much of epsilon one user can use | module `ratios` |
+| trials | two randomised experiments on real people | module `trials` |
 """
 
-from dpbandits.lab.papers.pavlovic2025 import errors, lemmas, phases, ratios, trials
-from dpbandits.lab.study import Study
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, ClassVar
 
-__all__ = ["STUDY"]
+import numpy as np
+
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
+from dpbandits.central.published.pavlovic2025 import ApproximatingSet, CovarianceEstimator
+from dpbandits.lab.papers.pavlovic2025 import errors, ratios, trials
+from dpbandits.lab.papers.pavlovic2025.errors import features_of
+from dpbandits.lab.study import Cell, Item, Record, Row, Study, grid
+from dpbandits.lab.worlds.rkhs import RKHSWorld, rkhs_setting
+from dpbandits.models.features.eigen import EigenFeatures
+from dpbandits.models.measures import CellMeasure
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.noise import SimulatedNoise
+
+__all__ = ["STUDY", "LemmaCell", "PhaseCell", "losses"]
+
+DELTA = 1e-6
+ONE_PHASE_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)
+
+
+def losses(
+    world: RKHSWorld, *, horizon: int, epsilon: float, phases: Sequence[int] | None = None
+) -> FloatArray:
+    """(T,) expected loss of every round of one run."""
+    setting = world.setting
+    policy = PhasedExploreThenCommit(
+        kernel=setting.kernel,
+        actions=setting.actions,
+        contexts=setting.contexts,
+        reward_range=setting.reward_range,
+        horizon=horizon,
+        privacy=JointDP(epsilon=epsilon, delta=DELTA),
+        tuning=PhasedTuning(phases=phases),
+        user_ids=False,
+        noise=SimulatedNoise(world.seed),
+        seed=world.seed,
+    )
+    lost = np.empty(horizon)
+    for start, stop in pairwise((0, *policy.phases, horizon)):
+        cells = world.contexts(start, stop)
+        batch = policy.ask_batch(setting.contexts.points[cells])
+        policy.tell_batch(batch.ids, world.rewards(start, stop, batch.indices))
+        lost[start:stop] = world.means.max(axis=0)[cells] - world.means[batch.indices, cells]
+    return lost
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseCell(Cell):
+    """Cumulative regret of deciding from the first user on, by phases: mean loss a round.
+
+    Beside `PhasedExploreThenCommit`, in the same world a seed: a random action and the best fixed time to
+    stop exploring (a first phase alone, its share of the horizon in hindsight).
+
+    Attributes:
+        setting: see `SETTINGS`.
+        rounds: T.
+        epsilon: at delta = 1e-6.
+    """
+
+    setting: str
+    rounds: int
+    epsilon: float
+
+    counts = ("worlds", "first seed")
+    fields: ClassVar = {"world": "setting"}
+    measures: ClassVar = {name: (name, f"{name} s.e.") for name in ("phases", "one phase", "random")}
+
+    @property
+    def label(self) -> Row:
+        """As rows have it."""
+        return {"setting": self.setting, "T": self.rounds, "epsilon": self.epsilon}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Delta and the shares."""
+        return {"delta": DELTA, "shares": ONE_PHASE_SHARES}
+
+    def simulate(self, seed: Seed) -> Record:
+        """Mean loss a round; of a single phase at every share."""
+        world = rkhs_setting(self.setting).world(seed)
+        own: dict[str, Any] = {"horizon": self.rounds, "epsilon": self.epsilon}
+        ends = [round(share * self.rounds) for share in ONE_PHASE_SHARES]
+        return {
+            "phases": float(losses(world, **own).mean()),
+            "one phase": [float(losses(world, **own, phases=[end]).mean()) for end in ends],
+            "random": world.random_loss,
+        }
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """Means over worlds and their standard errors; of single phases the best over all worlds."""
+        (row,) = super().rows(records)
+        best = int(np.argmin(row["one phase"]))
+        return [row | {name: row[name][best] for name in ("one phase", "one phase s.e.")}]
+
+
+@lru_cache(maxsize=2)
+def _fine_features(setting: str) -> EigenFeatures:
+    return features_of(rkhs_setting(setting), tolerance=1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LemmaCell(Cell):
+    """What standing in for the covariance costs: Lemmas 4.3 and 4.4, measured.
+
+    At T that the printed form can do: the gap sup |f_Z - f_D| between the estimators with the covariance of
+    Z and of the data, beside sup |f_D - f|; and the largest |eigenvalue - 1| of V^-1/2 V' V^-1/2, V the
+    population covariance, V' that of Z and that of the data. Both estimators see the same rounds of one
+    world a seed.
+
+    Attributes:
+        setting: see `SETTINGS`.
+        rounds: T.
+        ridge: tau.
+    """
+
+    setting: str
+    rounds: int
+    ridge: float = 1.0
+
+    counts = ("worlds", "first seed")
+    fields: ClassVar = {"world": "setting"}
+    measures: ClassVar = {
+        name: (name, f"{name} s.e.") for name in ("gap", "error", "spectral Z", "spectral data")
+    }
+
+    @property
+    def label(self) -> Row:
+        """As rows have it."""
+        return {"setting": self.setting, "T": self.rounds}
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The ridge."""
+        return {"ridge": self.ridge}
+
+    @property
+    def gain(self) -> float:
+        """gamma_T."""
+        return _fine_features(self.setting).information_gain(self.rounds, self.ridge)
+
+    @property
+    def size(self) -> int:
+        """Of Z."""
+        return self.rounds * math.ceil(self.rounds / max(1.0, self.gain))
+
+    def simulate(self, seed: Seed) -> Record:
+        """Gap, error and spectra of one world."""
+        setting, horizon, ridge = rkhs_setting(self.setting), self.rounds, self.ridge
+        world, features = setting.world(seed), _fine_features(self.setting)
+        measure, phi = CellMeasure.product(setting.actions, setting.contexts), features.feature_map()
+        root = 1.0 / np.sqrt(horizon * features.eigenvalues + ridge)
+        actions = setting.actions.cells_at(PublicCoins(seed).uniform("usca/explore", 0, horizon, 1)[:, 0])
+        cells = actions * setting.contexts.size + world.contexts(0, horizon)
+        rewards = world.rewards(0, horizon, actions)
+        chosen = ApproximatingSet.drawn(measure, self.size, seed=seed)
+        estimator = CovarianceEstimator(setting.kernel, chosen, horizon, ridge)
+        with_set = estimator.estimate(measure.points, measure.points[cells], rewards)
+        own = phi[cells].T @ phi[cells] + ridge * np.eye(phi.shape[1])
+        with_data = phi @ np.linalg.solve(own, phi[cells].T @ rewards)
+        drawn = phi[measure.locate(chosen.points)]
+        scale = horizon / chosen.size * chosen.counts
+        theirs = drawn.T @ (scale[:, None] * drawn) + ridge * np.eye(phi.shape[1])
+
+        def spectral(matrix: FloatArray) -> float:
+            return float(np.abs(np.linalg.eigvalsh(root[:, None] * matrix * root) - 1.0).max())
+
+        return {
+            "gap": float(np.abs(with_set - with_data).max()),
+            "error": float(np.abs(with_data - world.means.ravel()).max()),
+            "spectral Z": spectral(theirs),
+            "spectral data": spectral(own),
+        }
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """Means over worlds, and their standard errors."""
+        (row,) = super().rows(records)
+        return [row | {"Z": self.size, "gamma": self.gain}]
+
 
 STUDY = Study(
     name="pavlovic2025",
@@ -20,8 +202,24 @@ STUDY = Study(
     measured="means over worlds",
     items={
         "errors": errors.ITEM,
-        "lemmas": lemmas.ITEM,
-        "phases": phases.ITEM,
+        "lemmas": Item(
+            about="what the approximating set costs",
+            cells=grid(LemmaCell, world=("SE .5 in 1+1",), rounds=(50, 100, 200, 300)),
+            key=("setting", "T"),
+            shown=(
+                "setting | T:, | Z:, | gamma:.4g | gap:.4g | gap s.e.:.2g | error:.4g"
+                " | error s.e.:.2g | spectral Z:.4g | spectral data:.4g"
+            ),
+        ),
+        "phases": Item(
+            about="regret from the first user on, by phases",
+            cells=grid(PhaseCell, world=("SE .2 in 1+1",), rounds=(10_000, 100_000), epsilon=(0.5, 1.0, 5.0)),
+            key=("setting", "T", "epsilon"),
+            shown=(
+                "setting | T:, | epsilon:g | phases:.4f | phases s.e.:.4f | one phase:.4f"
+                " | one phase s.e.:.4f | random:.4f"
+            ),
+        ),
         "ratios": ratios.ITEM,
         "trials": trials.ITEM,
     },

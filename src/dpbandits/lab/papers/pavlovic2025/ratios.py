@@ -82,8 +82,8 @@ def _bases(weights: FloatArray, caps: IntArray, cell: int) -> list[IntArray]:
     return bases
 
 
-def _measured(kernel: str, epsilon: float, cells: int) -> Record:
-    return {"ratio": ratio(kernel, epsilon=epsilon, cells=cells)}
+def _measured(kernel: str, epsilon: float) -> Record:
+    return {"ratio": ratio(kernel, epsilon=epsilon, cells=CELLS)}
 
 
 def _cells(choice: Choice) -> list[Single]:
@@ -91,7 +91,7 @@ def _cells(choice: Choice) -> list[Single]:
         Single(
             column=kernel,
             what={"kernel": kernel, "cells": CELLS, "T": ROUNDS, "epsilon": epsilon},
-            measure=partial(_measured, kernel, epsilon, CELLS),
+            measure=partial(_measured, kernel, epsilon),
         )
         for kernel in KERNELS
         for epsilon in choice.epsilons or (0.1, 0.5, 1.0, 5.0)

@@ -17,9 +17,8 @@ from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, ExploreTuning
 from dpbandits.central.explore_then_commit.sums import RewardSums, integer_caps
-from dpbandits.central.published_function import PublishedFunction
 from dpbandits.lab.evaluation.policy_value import PolicyValue, policy_value, value_difference
-from dpbandits.lab.study import Cell, Choice, Item, Record, Row, values_of
+from dpbandits.lab.study import Cell, Item, Record, Row, grid, values_of
 from dpbandits.lab.worlds.randomised_trials import LoggedTrial, rand_hie, star
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
@@ -69,13 +68,7 @@ def learn_private(
         noise=noise,
         tuning=ExploreTuning(reference=reference),
     )
-    usca.learn(
-        trial.contexts,
-        trial.actions,
-        trial.rewards,
-        propensities=trial.propensities,
-        users=trial.users.tolist(),
-    )
+    usca.learn(trial.contexts, **_log(trial), users=trial.users.tolist())
     return usca
 
 
@@ -103,13 +96,10 @@ def one_split(
     usca = learn_private(
         learned, epsilon=epsilon, delta=delta, noise=SimulatedNoise(seed), reference=reference
     )
-    policy: PublishedFunction = usca.publish()
-    clean = without_noise(usca, learned)
+    policy, clean = usca.publish(), without_noise(usca, learned)
     cells = trial.context_cells.locate(held.contexts)
-    arms, n = len(trial.arms), len(held)
-    constants = [
-        policy_value(np.full(len(learned), a), **_log(learned), draws=2).estimate for a in range(arms)
-    ]
+    arms, n, of_learned = len(trial.arms), len(held), _log(learned)
+    constants = [policy_value(np.full(len(learned), a), **of_learned, draws=2).estimate for a in range(arms)]
     best = int(np.argmax(constants))
     laws = {
         "private": policy.choose(held.contexts),
@@ -117,20 +107,10 @@ def one_split(
         "best constant arm": np.full(n, best),
         "uniform": np.full((n, arms), 1.0 / arms),
     }
-    values = {
-        name: policy_value(law, **_log(held), clusters=held.clusters, draws=300, seed=seed)
-        for name, law in laws.items()
-    }
+    own = {**_log(held), "clusters": held.clusters, "draws": 300, "seed": seed}
+    values = {name: policy_value(law, **own) for name, law in laws.items()}
     outcomes = np.tile(constants, (n, 1))
-    gain = value_difference(
-        laws["private"],
-        laws["best constant arm"],
-        **_log(held),
-        clusters=held.clusters,
-        outcomes=outcomes,
-        draws=300,
-        seed=seed,
-    )
+    gain = value_difference(laws["private"], laws["best constant arm"], **own, outcomes=outcomes)
     return SplitResult(values, gain)
 
 
@@ -184,15 +164,16 @@ class TrialCell(Cell):
         resampling families or schools within each held-out half, averaged over splits.
         """
         (same,) = super().rows(records)
+        gains = values_of(records, "gain")
+        low, high = (float(np.mean(part)) for part in gains.T[1:])
+        found: dict[str, Any] = {
+            name: [record["values"][name] for record in records] for name in records[0]["values"]
+        }
         rows = []
-        for name in records[0]["values"]:
-            values = [record["values"][name] for record in records]
+        for name, values in (found | {GAIN: gains[:, 0]}).items():
             own = {"policy": name, "value": float(np.mean(values)), "s.d.": float(np.std(values, ddof=1))}
             rows.append(same | own | {"low": None, "high": None})
-        gains = values_of(records, "gain")
-        mean, low, high = (float(np.mean(part)) for part in gains.T)
-        own = {"policy": GAIN, "value": mean, "s.d.": float(np.std(gains[:, 0], ddof=1))}
-        return [*rows, same | own | {"low": low, "high": high}]
+        return [*rows[:-1], rows[-1] | {"low": low, "high": high}]
 
 
 def _value_text(row: Row) -> str:
@@ -211,17 +192,9 @@ def as_text(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _cells(choice: Choice) -> list[TrialCell]:
-    return [
-        TrialCell(trial=trial, epsilon=epsilon)
-        for trial in REFERENCES
-        for epsilon in choice.epsilons or (0.5, 1.0, 5.0)
-    ]
-
-
 ITEM = Item(
     about="two randomised experiments on real people",
-    cells=_cells,
+    cells=grid(TrialCell, trial=REFERENCES, epsilon=(0.5, 1.0, 5.0)),
     key=("trial", "epsilon", "policy"),
     shown="trial | epsilon:g | policy | value | s.d.:.4f",
     texts={"value": _value_text},
