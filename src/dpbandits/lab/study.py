@@ -410,14 +410,13 @@ def run_cells(
     known = _read(path) if path is not None else {}
     found = {key: known[key] for key in tasks if key in known}
     missing = [partial(_record, key, *task) for key, task in tasks.items() if key not in found]
-    if progress is not None:
-        progress(len(found), len(tasks))
+    told = progress or (lambda _done, _total: None)
+    told(len(found), len(tasks))
     for record in in_processes(missing, jobs=jobs, ordered=False):
         found[record["key"]] = record
         if path is not None:
             _append(path, record)
-        if progress is not None:
-            progress(len(found), len(tasks))
+        told(len(found), len(tasks))
     records = [found[key] for key in tasks]
     n = len(seeds)
     return [Runs(cell=cell, records=records[n * k : n * (k + 1)]) for k, cell in enumerate(cells)]

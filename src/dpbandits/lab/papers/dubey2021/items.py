@@ -126,15 +126,12 @@ class PolicyCell(Cell):
     def simulate(self, seed: Seed) -> Record:
         """Total regret of one run, and of a uniformly random policy in the same world."""
         with _LARGE_DELTA():
-            return self._simulate(seed)
-
-    def _simulate(self, seed: Seed) -> Record:
-        if self.column == LOCAL:
-            return simulate_local(self.world, self.promise, seed)
-        if self.column == LOCAL_PUBLISHED:
-            return simulate_published_local(self.world, self.promise, seed)
-        policy = make_policy(self.column, self.world, self.promise, seed)
-        result = run(policy, world_of(self.world, seed))
+            if self.column == LOCAL:
+                return simulate_local(self.world, self.promise, seed)
+            if self.column == LOCAL_PUBLISHED:
+                return simulate_published_local(self.world, self.promise, seed)
+            policy = make_policy(self.column, self.world, self.promise, seed)
+            result = run(policy, world_of(self.world, seed))
         if result.regret is None or result.best is None or result.uniform is None:
             raise InvalidParameter("this world does not know its regret")
         return {

@@ -21,21 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import Seed
-from dpbandits.lab.papers.kharkovskii2020.methods import (
-    EPSILONS,
-    HIDDEN,
-    HIDING_METHODS,
-    HORIZON,
-    METHODS,
-    PUBLISHED,
-    PUBLISHED_DIMENSION,
-    TABLE_METHODS,
-    WITHOUT_EPSILON,
-    Method,
-    attack,
-    published,
-    simple_regret,
-)
+from dpbandits.lab.papers.kharkovskii2020 import methods
+from dpbandits.lab.papers.kharkovskii2020.methods import HIDDEN, PUBLISHED, WITHOUT_EPSILON, Method
 from dpbandits.lab.papers.kharkovskii2020.worlds import WORLDS, SearchWorld
 from dpbandits.lab.plot import add_legend, draw_band, label_axes, panels, to_png
 from dpbandits.lab.study import Cell, Item, Record, Row, Study, rounded, values_of
@@ -89,24 +76,24 @@ class SearchCell(Cell):
     @property
     def settings(self) -> dict[str, Any]:
         """What a result depends on beside the seed."""
-        return {"horizon": HORIZON, "exploration": DEFAULT_EXPLORATION, "version": 2}
+        return {"horizon": methods.HORIZON, "exploration": DEFAULT_EXPLORATION, "version": 2}
 
     @property
     def run(self) -> Method:
         """What runs."""
         if self.method == PUBLISHED and self.dimension is not None:
-            return published(self.dimension)
+            return methods.published(self.dimension)
         if self.world != "synthetic":
-            return TABLE_METHODS[self.method]
-        return {**TABLE_METHODS, **METHODS, **HIDING_METHODS}[self.method]
+            return methods.TABLE_METHODS[self.method]
+        return {**methods.TABLE_METHODS, **methods.METHODS, **methods.HIDING_METHODS}[self.method]
 
     def simulate(self, seed: Seed) -> Record:
         """Simple regret after every query of one run."""
         # only the synthetic world is another one for every seed
         world = WORLDS["synthetic"](seed) if self.world == "synthetic" else fixed_world(self.world)
         epsilon = math.nan if self.epsilon is None else self.epsilon
-        values = self.run(world, epsilon, HORIZON, seed)
-        return {"regret": simple_regret(values, float(world.values.max())).tolist()}
+        values = self.run(world, epsilon, methods.HORIZON, seed)
+        return {"regret": methods.simple_regret(values, float(world.values.max())).tolist()}
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
         """Regret after the last query and the whole curve, in standard deviations of the objective."""
@@ -137,7 +124,7 @@ class AttackCell(Cell):
 
     def simulate(self, seed: Seed) -> Record:
         """Largest relative error of the rows of one table, and the branch that was taken."""
-        error, inflated = attack(self.epsilon, seed)
+        error, inflated = methods.attack(self.epsilon, seed)
         return {"error": error, "inflated": inflated}
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
@@ -155,10 +142,10 @@ def _table_cells(world: str) -> tuple[SearchCell, ...]:
             world=world,
             method=method,
             epsilon=epsilon,
-            dimension=PUBLISHED_DIMENSION if method == PUBLISHED else None,
+            dimension=methods.PUBLISHED_DIMENSION if method == PUBLISHED else None,
         )
-        for method in (METHODS if world == "synthetic" else TABLE_METHODS)
-        for epsilon in ((None,) if method in WITHOUT_EPSILON else EPSILONS)
+        for method in (methods.METHODS if world == "synthetic" else methods.TABLE_METHODS)
+        for epsilon in ((None,) if method in WITHOUT_EPSILON else methods.EPSILONS)
     )
 
 

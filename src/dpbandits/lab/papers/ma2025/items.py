@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 
 from dpbandits._typing import Seed
 from dpbandits.lab.papers.ma2025 import local, transfer, tuning
-from dpbandits.lab.papers.ma2025.methods import MARKS, Source, curve, settings
+from dpbandits.lab.papers.ma2025.methods import MARKS, Source, constants_of, curve
 from dpbandits.lab.papers.ma2025.pictures import picture
 from dpbandits.lab.papers.ma2025.table import PAIRS, compare
 from dpbandits.lab.study import Cell, Item, Record, Row, Study, rounded
@@ -100,7 +100,8 @@ class CrowdCell(Cell):
     @property
     def settings(self) -> dict[str, Any]:
         """What a result depends on beside the name and the seed."""
-        return settings(self.method, self.world, self.sources)
+        constants = constants_of(self.method, self.world, self.sources)
+        return {"constants": constants, "sources": self.label["sources"]}
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
         """Regret at n and at n/4, and the whole curve."""

@@ -15,7 +15,7 @@ acts rarely: a hundredth of its users. Constants in `CHOSEN` were taken by the i
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -50,7 +50,6 @@ __all__ = [
     "METHODS",
     "Source",
     "curve",
-    "settings",
     "table_references",
     "world_and_sources",
 ]
@@ -214,14 +213,6 @@ def constants_of(method: str, name: str, sources: Sequence[Source]) -> dict[str,
     if name not in CLASSIFICATION_TABLES:
         return {}
     return CHOSEN.get(method + "+" if sources else method, {})
-
-
-def settings(method: str, name: str, sources: Sequence[Source]) -> dict[str, Any]:
-    """What a result depends on beside world, epsilon, users and seed; JSON-ready."""
-    return {
-        "constants": constants_of(method, name, sources),
-        "sources": [asdict(source) for source in sources],
-    }
 
 
 def _learner(

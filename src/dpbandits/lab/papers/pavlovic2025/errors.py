@@ -27,8 +27,9 @@ from dpbandits.central.explore_then_commit.estimator import (
     prior_variances,
 )
 from dpbandits.central.explore_then_commit.publish import FunctionRelease
-from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, RewardSums, integer_caps, integer_weights
+from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, RewardSums, integer_caps
 from dpbandits.lab.evaluation.summary import mean_and_error
+from dpbandits.lab.papers.pavlovic2025.ratios import answer_weights
 from dpbandits.lab.study import Cell, Choice, Item, Record, Row
 from dpbandits.lab.worlds.rkhs import BOUND, SETTINGS, RKHSSetting, RKHSWorld, rkhs_setting
 from dpbandits.models.features.eigen import EigenFeatures
@@ -185,14 +186,11 @@ def _looked_at(estimator: PopulationEstimator) -> IntArray:
 
 def _answer_error(plan: Plan, world: RKHSWorld, sums: IntArray, epsilon: float) -> float:
     """Expected loss of one answer; sums (n,)."""
-    caps = integer_caps(plan.caps)
     losses = []
     for context in _looked_at(plan.estimator):
-        influence = plan.estimator.influence(int(context))
-        weights, _ = integer_weights(influence - 0.5 * (influence.max(axis=0) + influence.min(axis=0)))
-        span = 2.0 * float((caps * (weights.max(axis=0) - weights.min(axis=0))).max())
+        weights, spread = answer_weights(plan, int(context))
         scores = (weights @ sums.astype(np.float64))[None]
-        law = permute_and_flip_law(scores, sensitivity=span, epsilon=epsilon)[0]
+        law = permute_and_flip_law(scores, sensitivity=2.0 * float(spread.max()), epsilon=epsilon)[0]
         losses.append(world.loss_of_law(law, int(context)))
     return float(np.mean(losses))
 

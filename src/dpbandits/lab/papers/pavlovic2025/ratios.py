@@ -22,7 +22,7 @@ from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.selection import largest_log_ratio, permute_and_flip_law
 
-__all__ = ["ITEM", "KERNELS", "ratio", "worst_ratio"]
+__all__ = ["ITEM", "KERNELS", "answer_weights", "ratio", "worst_ratio"]
 
 KERNELS: dict[str, Kernel] = {
     "SE .2": SquaredExponential(lengthscale=0.2),
@@ -53,9 +53,7 @@ def worst_ratio(plan: Plan, *, epsilon: float) -> float:
     caps, worst = integer_caps(plan.caps), 0.0
     last = plan.estimator.n_contexts - 1
     for context in (0, last // 2, last):
-        influence = plan.estimator.influence(context)
-        weights, _ = integer_weights(influence - 0.5 * (influence.max(axis=0) + influence.min(axis=0)))
-        spread = caps * (weights.max(axis=0) - weights.min(axis=0))
+        weights, spread = answer_weights(plan, context)
         span = 2.0 * float(spread.max())
         for cell in np.argsort(-spread)[:_CELLS]:
             for base in _bases(weights, caps, int(cell)):
@@ -66,6 +64,13 @@ def worst_ratio(plan: Plan, *, epsilon: float) -> float:
                 laws = permute_and_flip_law(scores.T, sensitivity=span, epsilon=epsilon)
                 worst = max(worst, largest_log_ratio(laws[0], laws[1]))
     return worst
+
+
+def answer_weights(plan: Plan, context: int) -> tuple[FloatArray, FloatArray]:
+    """Integer weights (A, n) of sums in the scores of an answer, and how far one row can part scores (n,)."""
+    influence = plan.estimator.influence(context)
+    weights, _ = integer_weights(influence - 0.5 * (influence.max(axis=0) + influence.min(axis=0)))
+    return weights, integer_caps(plan.caps) * (weights.max(axis=0) - weights.min(axis=0))
 
 
 def _bases(weights: FloatArray, caps: IntArray, cell: int) -> list[IntArray]:
