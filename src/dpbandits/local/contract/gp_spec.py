@@ -8,7 +8,6 @@ Privacy: each report is (epsilon, delta)-differentially private in the user's wh
 server too; choices of others are computed from reports alone.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,8 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks, domains
-from dpbandits._config import Configured
-from dpbandits._reading import json_object, reading
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
@@ -42,7 +40,6 @@ GPLearnerName = Literal["weights", "dubey2021"]
 # No honest number is as many deviations of the noise beyond any contribution.
 _FARTHEST = 32.0
 
-
 NoiseCertificate = Literal["near_gaussian", "concentrated"]
 
 
@@ -53,7 +50,7 @@ def _secure(certificate: NoiseCertificate = "near_gaussian") -> "NoiseSource":
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GPSpec(Configured, Contract["PublishedWeights"]):
+class GPSpec(Contract["PublishedWeights"]):
     """The public contract between devices and server.
 
     Beside Dubey2021, Algorithm 3, it calibrates Gram and vector jointly, or leaves the Gram out (the server
@@ -239,16 +236,6 @@ class GPSpec(Configured, Contract["PublishedWeights"]):
             fields = {"certificate": "concentrated"} | cls.arguments(config)
             return cls(**fields, noise=_secure(fields["certificate"]) if noise is None else noise)
 
-    def to_json(self) -> str:
-        """Canonical JSON of `to_config`."""
-        return json.dumps(self.to_config(), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Rebuild a spec; IncompatibleState for anything else."""
-        with reading("the JSON of a GPSpec", IncompatibleState):
-            return cls.from_config(json_object(text, "the JSON of a GPSpec", IncompatibleState))
-
 
 @dataclass(frozen=True)
 class _Integers:
@@ -291,17 +278,13 @@ class PublishedWeights(Published):
         with reading("published weights", IncompatibleState):
             for name in ("mean", "factor"):
                 object.__setattr__(self, name, np.array(getattr(self, name), dtype=np.float64))
+            radius = 0.0 if self.radius is None else self.radius
+            _checks.number(radius, name="radius", exclusive=False)
         m = len(self.mean) if self.mean.ndim == 1 else -1
         if self.factor.shape != (m, m):
             raise IncompatibleState("published weights have a mean (m,) and a factor (m, m)")
-        if self.radius is not None:
-            with reading("published weights", IncompatibleState):
-                _checks.number(self.radius, name="radius", exclusive=False)
-        radius = np.array(0.0 if self.radius is None else float(self.radius))
-        if not all(
-            np.isfinite(part).all() and np.abs(part).max(initial=0.0) < 1e100
-            for part in (self.mean, self.factor, radius)
-        ):
+        parts = self.mean, self.factor, np.array(float(radius))
+        if not all(np.isfinite(one).all() and np.abs(one).max(initial=0.0) < 1e100 for one in parts):
             raise IncompatibleState("published weights hold numbers that no server computes")
         if type(self.version) is not int or not 0 <= self.version < 1 << 32:
             raise IncompatibleState("published weights have a version from 0 to 2^32 - 1")

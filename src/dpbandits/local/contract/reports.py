@@ -20,7 +20,7 @@ are counted. NumPy and the standard library only: devices read it.
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpbandits._config import Configured
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.errors import IncompatibleState
+from dpbandits.errors import IncompatibleState, InvalidParameter
 
 if TYPE_CHECKING:
     from dpbandits.local.contract.spec import Spec
@@ -46,6 +46,7 @@ __all__ = [
     "PublishedArms",
     "PublishedT",
     "Records",
+    "Written",
     "pack",
     "parse",
 ]
@@ -117,7 +118,43 @@ class Published(Configured):
 PublishedT = TypeVar("PublishedT", bound=Published)
 
 
-class Contract(ABC, Generic[PublishedT]):
+class Written(Configured):
+    """What is agreed on in public, as canonical JSON: equal for equal contracts, on every machine.
+
+    Attributes:
+        written_format: of the JSON, where it names one.
+    """
+
+    written_format: ClassVar[int | None] = None
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready and complete."""
+        config = super().to_config()
+        return config if self.written_format is None else config | {"format": self.written_format}
+
+    @classmethod
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Configured.arguments`; InvalidParameter for another format."""
+        fields = dict(config)
+        if cls.written_format is not None and fields.pop("format", None) != cls.written_format:
+            raise InvalidParameter(
+                f"expected a {cls.__name__} of format {cls.written_format}: ask its server for it again"
+            )
+        return super().arguments(fields)
+
+    def to_json(self) -> str:
+        """Canonical JSON of `to_config`."""
+        return json.dumps(self.to_config(), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Rebuild what `to_json` described; IncompatibleState for anything else."""
+        what = f"the JSON of a {cls.__name__}"
+        with reading(what, IncompatibleState):
+            return cls.from_config(json_object(text, what, IncompatibleState))
+
+
+class Contract(Written, ABC, Generic[PublishedT]):
     """What devices and server agree on before anyone reports; frozen.
 
     Attributes:
@@ -140,10 +177,6 @@ class Contract(ABC, Generic[PublishedT]):
     def digest(self) -> bytes:
         """Four bytes that every report carries: reports of another spec are dropped."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=4).digest()
-
-    @abstractmethod
-    def to_json(self) -> str:
-        """Canonical JSON."""
 
     @abstractmethod
     def own(self, privacy: Any) -> Any:
@@ -217,13 +250,10 @@ class PublishedArms(Published):
         n_leaves, arms, weights = len(self.splits) + 1, self.arms, self.weights
         if not 0 <= self.version < 1 << 32 or n_leaves > spec.max_leaves:
             raise IncompatibleState("the version or the number of bins is outside what the spec allows")
-        if arms is not None and weights is None:
-            good = spec.arms == "server" and arms.shape == (n_leaves,)
-            good = good and bool(((arms >= 0) & (arms < spec.n_arms)).all())
-        else:
-            good = weights is not None and arms is None and spec.arms == "user"
-            good = good and weights is not None and weights.shape == (n_leaves, spec.n_arms)
-            good = good and weights is not None and bool((weights >= 0).all())
-            good = good and weights is not None and np.allclose(weights.sum(axis=-1), 1.0)
+        good = False
+        if spec.arms == "server" and arms is not None and weights is None:
+            good = arms.shape == (n_leaves,) and bool(((arms >= 0) & (arms < spec.n_arms)).all())
+        elif spec.arms == "user" and weights is not None and arms is None and (weights >= 0).all():
+            good = weights.shape == (n_leaves, spec.n_arms) and np.allclose(weights.sum(axis=-1), 1.0)
         if not good:
             raise IncompatibleState("the published arms do not fit the spec and its bins")

@@ -12,20 +12,19 @@ NumPy and the standard library only: devices read it.
 """
 
 import hashlib
-import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
 from dpbandits import _checks
 from dpbandits._checks import as_numbers, integer
-from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray
-from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.local.contract.reports import Written
 from dpbandits.local.contract.spec import Spec
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy.definitions import LocalDP
@@ -34,8 +33,6 @@ from dpbandits.privacy.reports.mechanism import MAX_CELLS
 __all__ = ["SourceArms", "SourceSpec", "source_depth"]
 
 SourceArms = Literal["behaviour", "server"]
-
-FORMAT_VERSION = 1
 
 # A source's bins are split while the deviation that its reports leave of an arm's mean reward, people and
 # arms spread evenly, is at most this many times how far the mean may move below the bin. Chosen on
@@ -49,7 +46,7 @@ _CHILD_SD = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceSpec:
+class SourceSpec(Written):
     """The public contract of one source.
 
     Args:
@@ -73,6 +70,12 @@ class SourceSpec:
     Raises:
         InvalidParameter: an argument is outside what it may be.
     """
+
+    config_label, config_type, written_format = "kind", "SourceSpec", 1
+    config_parsers = {  # noqa: RUF012
+        "target": Spec.from_config,
+        "propensities": lambda chances: _as_tuple(chances),
+    }
 
     target: Spec
     name: str
@@ -111,9 +114,7 @@ class SourceSpec:
     @cached_property
     def bins_depth(self) -> int:
         """Depth of the source's bins."""
-        if self.depth is not None:
-            return self.depth
-        return source_depth(self)
+        return source_depth(self) if self.depth is None else self.depth
 
     @cached_property
     def reports(self) -> Spec:
@@ -137,32 +138,16 @@ class SourceSpec:
         """How far the source is believed to be off at least, in units of the tree's spread."""
         return 1.0 if self.looks and self.arms == "behaviour" else 0.0
 
-    def to_json(self) -> str:
-        """Canonical JSON."""
-        config = {one.name: getattr(self, one.name) for one in fields(self)}
-        config |= {"format": FORMAT_VERSION, "kind": "SourceSpec"}
-        config |= {"target": json.loads(self.target.to_json()), "epsilon": config.pop("privacy").epsilon}
-        return json.dumps(config, sort_keys=True)
+    def to_config(self) -> dict[str, Any]:
+        """See `Written.to_config`."""
+        config = super().to_config()
+        return config | {"epsilon": config.pop("privacy")["epsilon"]}
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Rebuild a spec.
-
-        Raises:
-            IncompatibleState: not a source's spec, or one of another format version.
-        """
-        config = json_object(text, "the JSON of a SourceSpec", IncompatibleState)
-        kind, version = config.pop("kind", None), config.pop("format", None)
-        if kind != "SourceSpec" or version != FORMAT_VERSION:
-            raise IncompatibleState(
-                f"expected a SourceSpec of format {FORMAT_VERSION}: ask the source's server for it again"
-            )
-        with reading("the JSON of a SourceSpec", IncompatibleState):
-            config["target"] = Spec.from_json(json.dumps(config["target"]))
-            config["privacy"] = LocalDP(epsilon=config.pop("epsilon"))
-            if config["propensities"] is not None:
-                config["propensities"] = _as_tuple(config["propensities"])
-            return cls(**config)
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Written.arguments`."""
+        fields = super().arguments(config)
+        return fields | {"privacy": LocalDP(epsilon=fields.pop("epsilon"))}
 
     def _reports(self, depth: int) -> Spec:
         # The seed carries the source's name, so that no two sources' reports can be taken for each other's.

@@ -3,22 +3,19 @@
 NumPy and the standard library only: devices read it.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._checks import integer
-from dpbandits._config import plain
-from dpbandits._reading import json_object, reading
 from dpbandits.domains import Box
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 from dpbandits.local.contract.reports import Chosen, Contract, PublishedArms
 from dpbandits.models.trees.partition import DyadicPartition, TieRule
 from dpbandits.privacy.definitions import LocalDP
@@ -32,8 +29,6 @@ __all__ = ["ArmChoice", "LearnerName", "Spec"]
 
 LearnerName = Literal["smooth", "tree", "eliminate", "ma2025", "explore"]
 ArmChoice = Literal["server", "user"]
-
-FORMAT_VERSION = 1
 
 _TWO_64 = 2.0**64
 
@@ -96,6 +91,12 @@ class Spec(Contract[PublishedArms]):
         True
     """
 
+    config_label, config_type, written_format = "kind", "PartitionBanditSpec", 1
+    config_parsers = {  # noqa: RUF012
+        "domain": Box.from_config,
+        "reward_range": lambda bounds: RewardRange(*bounds),
+        "epsilons": tuple,
+    }
     report_format = 0xD1
     publishes = PublishedArms
 
@@ -235,7 +236,7 @@ class Spec(Contract[PublishedArms]):
         if not np.isfinite(reward):
             raise InvalidData("reward is not finite")
         bounds = self.reward_range
-        share = min(1.0, max(0.0, (float(reward) - bounds.low) / (bounds.high - bounds.low)))
+        share = min(1.0, max(0.0, (float(reward) - bounds.low) / bounds.width))
         leaf, _ = choice.about
         cell = leaf if self.arms == "server" else leaf * self.n_arms + choice.arm
         return cell, int(secure_words(1)[0]) < share * _TWO_64
@@ -243,8 +244,7 @@ class Spec(Contract[PublishedArms]):
     def noised(self, choice: Chosen, exact: tuple[int, bool], privacy: LocalDP) -> bytes:
         """The payload, after its class of epsilon: where the user's data meets randomness."""
         kind = bytes([self.epsilons.index(privacy.epsilon)]) if self.epsilons else b""
-        _, report = choice.about
-        payload: bytes = report.encode(exact[0], positive=exact[1])
+        payload: bytes = choice.about[1].encode(exact[0], positive=exact[1])
         return kind + payload
 
     def statement(self, privacy: LocalDP | None = None) -> "Guarantee":
@@ -255,38 +255,23 @@ class Spec(Contract[PublishedArms]):
 
     # -- bytes ---------------------------------------------------------------------------------------
 
-    def to_json(self) -> str:
-        """Canonical JSON."""
-        config = {one.name: plain(getattr(self, one.name)) for one in fields(self)}
+    def to_config(self) -> dict[str, Any]:
+        """See `Written.to_config`."""
+        config = super().to_config()
         # As they were called when the format was fixed: a digest of this is on every report.
         config |= {"policy": config.pop("learner"), "epsilon": config.pop("privacy")["epsilon"]}
-        config |= {"format": FORMAT_VERSION, "kind": "PartitionBanditSpec"}
         config["reward_range"] = [self.reward_range.low, self.reward_range.high]
         if not self.epsilons:
             del config["epsilons"]
-        return json.dumps(config, sort_keys=True)
+        return config
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Rebuild a spec.
-
-        Raises:
-            IncompatibleState: not a spec, or one of another format version.
-        """
-        config = json_object(text, "the JSON of a Spec", IncompatibleState)
-        kind, version = config.pop("kind", None), config.pop("format", None)
-        if kind != "PartitionBanditSpec" or version != FORMAT_VERSION:
-            raise IncompatibleState(
-                f"expected a Spec of format {FORMAT_VERSION}: ask the server for it again"
-            )
-        with reading("the JSON of a Spec", IncompatibleState):
-            config["domain"] = Box.from_config(config["domain"])
-            low, high = config["reward_range"]
-            config["reward_range"] = RewardRange(low, high)
-            config["epsilons"] = tuple(config.get("epsilons", ()))
-            config["privacy"] = LocalDP(epsilon=config.pop("epsilon"))
-            config["learner"] = config.pop("policy")
-            return cls(**config)
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Written.arguments`."""
+        fields = super().arguments(config)
+        fields["privacy"] = LocalDP(epsilon=fields.pop("epsilon"))
+        fields["learner"] = fields.pop("policy")
+        return fields
 
     def __hash__(self) -> int:
         return hash(self.to_json())

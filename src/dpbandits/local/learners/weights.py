@@ -102,10 +102,7 @@ class WeightLearner:
         """(m, m) mean of phi phi^T of people who bring public sets and follow this version."""
         if self._public is None:
             sets = uniform_decision_sets(
-                self.spec.domain,
-                n_sets=PUBLIC_SETS,
-                n_candidates=self.spec.n_candidates,
-                seed=self.spec.seed,
+                self.spec.domain, n_sets=PUBLIC_SETS, n_candidates=self.spec.n_candidates, seed=self.spec.seed
             )
             self._public = PublicSets(self.spec.features, sets)
         if self._posterior is None:

@@ -217,10 +217,7 @@ class ReportCounts(Generic[PublishedT]):
 
     @classmethod
     def from_arrays(
-        cls,
-        spec: Contract[PublishedT],
-        published: Iterable[PublishedT],
-        arrays: Mapping[str, NDArray[Any]],
+        cls, spec: Contract[PublishedT], published: Iterable[PublishedT], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
         """Counts from `to_arrays`.
 
