@@ -45,6 +45,10 @@ _LONGEST_NAME = 200
 _CHILD_SD = 0.5
 
 
+def _as_tuple(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(_as_tuple(value) if isinstance(value, list) else float(value) for value in values)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SourceSpec(Written):
     """The public contract of one source.
@@ -72,10 +76,7 @@ class SourceSpec(Written):
     """
 
     config_label, config_type, written_format = "kind", "SourceSpec", 1
-    config_parsers = {  # noqa: RUF012
-        "target": Spec.from_config,
-        "propensities": lambda chances: _as_tuple(chances),
-    }
+    config_parsers = {"target": Spec.from_config, "propensities": _as_tuple}  # noqa: RUF012
 
     target: Spec
     name: str
@@ -141,13 +142,15 @@ class SourceSpec(Written):
     def to_config(self) -> dict[str, Any]:
         """See `Written.to_config`."""
         config = super().to_config()
-        return config | {"epsilon": config.pop("privacy")["epsilon"]}
+        config["epsilon"] = config.pop("privacy")["epsilon"]
+        return config
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
         """See `Written.arguments`."""
         fields = super().arguments(config)
-        return fields | {"privacy": LocalDP(epsilon=fields.pop("epsilon"))}
+        fields["privacy"] = LocalDP(epsilon=fields.pop("epsilon"))
+        return fields
 
     def _reports(self, depth: int) -> Spec:
         # The seed carries the source's name, so that no two sources' reports can be taken for each other's.
@@ -207,7 +210,3 @@ def source_depth(source: SourceSpec) -> int:
 def _is_unicode(text: str) -> bool:
     """Whether the text can be written; half a surrogate pair cannot."""
     return all(not 0xD800 <= ord(letter) <= 0xDFFF for letter in text)
-
-
-def _as_tuple(values: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(_as_tuple(value) if isinstance(value, list) else float(value) for value in values)

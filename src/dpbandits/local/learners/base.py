@@ -89,17 +89,27 @@ class VersionSums:
     @classmethod
     def of(cls, published: PublishedArms, leaves: IntArray, estimate: Estimates) -> Self:
         """What the reports that answered `published`, of bins `leaves` (L,), say."""
+        arms, weights = published.arms, published.weights
         signed, count, n, moments = estimate
-        shape = (len(leaves),) if published.weights is None else published.weights.shape
-        return cls(
-            leaves=leaves,
-            arms=published.arms,
-            weights=published.weights,
-            signed=signed.reshape(shape),
-            count=count.reshape(shape),
-            n=n,
-            moments=moments,
-        )
+        shape = (len(leaves),) if weights is None else weights.shape
+        sums = {"signed": signed.reshape(shape), "count": count.reshape(shape)}
+        return cls(leaves=leaves, arms=arms, weights=weights, n=n, moments=moments, **sums)
+
+    @property
+    def at(self) -> Any:
+        """Where, in an array over nodes and arms, the sums belong."""
+        return self.leaves if self.arms is None else (self.leaves, self.arms)
+
+    def shares(self, mass: FloatArray) -> FloatArray:
+        """(L,) or (L, K) expected shares of the cells, the leaves having `mass` (L,)."""
+        return mass if self.weights is None else mass[:, None] * self.weights
+
+    def people(self, mass: FloatArray) -> FloatArray:
+        """(L, 3) unbiased count of a leaf's people, its variance, and reports."""
+        spread = self.moments.count_variance(self.shares(mass))
+        cells = (len(mass), -1)
+        count, spread = self.count.reshape(cells).sum(axis=1), spread.reshape(cells).sum(axis=1)
+        return np.stack([count, self.n * spread, np.full(len(mass), self.n)], axis=1)
 
 
 # -- several classes of epsilon become one ----------------------------------------------------------
@@ -151,16 +161,16 @@ def combined_estimate(parts: Sequence[tuple[ReportMechanism, IntArray, int]]) ->
         signed, count = mechanism.estimate(sums, n)
         return signed, count, n, mechanism.moments
     numbers = [n for _, _, n in parts]
-    weights = class_weights([mechanism for mechanism, _, _ in parts], numbers)
-    total = sum(numbers)
-    estimates = [mechanism.estimate(sums, n) for mechanism, sums, n in parts]
-    signed = sum(weight * one for weight, (one, _) in zip(weights, estimates, strict=True))
-    count = sum(weight * one for weight, (_, one) in zip(weights, estimates, strict=True))
+    weights, total = class_weights([mechanism for mechanism, _, _ in parts], numbers), sum(numbers)
+    weighted = [
+        weight * np.stack(mechanism.estimate(sums, n))
+        for weight, (mechanism, sums, n) in zip(weights, parts, strict=True)
+    ]
+    signed, count = sum(weighted)
     squares = [weight**2 * n / total for weight, n in zip(weights.tolist(), numbers, strict=True)]
 
     def mixed(name: str) -> float:
-        values = [float(getattr(mechanism.moments, name)) for mechanism, _, _ in parts]
-        return float(np.dot(squares, values))
+        return float(np.dot(squares, [float(getattr(one.moments, name)) for one, _, _ in parts]))
 
     # Who falls into a cell varies by share (1 - share) a report, times the mean squared weight.
     moments = Moments(
@@ -169,7 +179,7 @@ def combined_estimate(parts: Sequence[tuple[ReportMechanism, IntArray, int]]) ->
         count_own=mixed("count_own") + sum(squares) - 1.0,
         count_other=mixed("count_other"),
     )
-    return np.asarray(signed), np.asarray(count), total, moments
+    return signed, count, total, moments
 
 
 # -- learners of bins -------------------------------------------------------------------------------
@@ -272,21 +282,11 @@ class NodeData:
 
     def add(self, sums: VersionSums, mass: FloatArray) -> None:
         """Add a version's sums, its leaves having `mass` (L,); nodes split since only inform the masses."""
-        leaves, n = sums.leaves, sums.n
-        if sums.arms is not None:
-            variance = sums.moments.signed_variance(mass)
-            self.information[leaves, sums.arms] += n / variance
-            self.evidence[leaves, sums.arms] += sums.signed / variance
-            count, spread = sums.count, n * sums.moments.count_variance(mass)
-        elif sums.weights is not None:
-            share = mass[:, None] * sums.weights
-            variance = sums.moments.signed_variance(share)
-            self.information[leaves] += n * sums.weights**2 / variance
-            self.evidence[leaves] += sums.weights * sums.signed / variance
-            count, spread = sums.count.sum(axis=1), n * sums.moments.count_variance(share).sum(axis=1)
-        else:
-            return
-        self.count[leaves] += np.stack([count, spread, np.full(len(leaves), n)], axis=1)
+        weights = np.float64(1.0) if sums.weights is None else sums.weights
+        variance = sums.moments.signed_variance(sums.shares(mass))
+        self.information[sums.at] += sums.n * weights**2 / variance
+        self.evidence[sums.at] += weights * sums.signed / variance
+        self.count[sums.leaves] += sums.people(mass)
 
     def masses(self, partition: DyadicPartition) -> FloatArray:
         """(n_nodes,) estimated probability of every node."""
@@ -394,5 +394,4 @@ def grown(array: FloatArray, n_nodes: int, fill: float = 0.0) -> FloatArray:
     """The array with rows for new nodes."""
     if len(array) >= n_nodes:
         return array
-    extra = np.full((n_nodes - len(array), *array.shape[1:]), fill)
-    return np.concatenate([array, extra])
+    return np.concatenate([array, np.full((n_nodes - len(array), *array.shape[1:]), fill)])

@@ -80,10 +80,7 @@ class EliminatingLearner(BinLearner):
 
 
 class EliminationRule(EliminatingLearner):
-    """State of the rule: arrays over nodes and arms.
-
-    Args: as for `BinLearner`; its constants are `EliminationConstants`.
-    """
+    """The rule, with `EliminationConstants`; arguments as for `BinLearner`."""
 
     Constants = EliminationConstants
     constants: EliminationConstants
@@ -102,22 +99,11 @@ class EliminationRule(EliminatingLearner):
 
     def learn(self, sums: VersionSums) -> None:
         """Add a version's sums."""
-        leaves, n = sums.leaves, sums.n
-        mass = self._mass[leaves]
-        if sums.arms is not None:
-            at = (leaves, sums.arms)
-            self._signed[at] += sums.signed
-            self._reach[at] += n
-            self._variance[at] += n * sums.moments.signed_variance(mass)
-            count, spread = sums.count, sums.moments.count_variance(mass)
-        else:
-            weights = sums.weights if sums.weights is not None else np.ones((len(leaves), 1))
-            share = mass[:, None] * weights
-            self._signed[leaves] += sums.signed
-            self._reach[leaves] += n * weights
-            self._variance[leaves] += n * sums.moments.signed_variance(share)
-            count, spread = sums.count.sum(axis=1), sums.moments.count_variance(share).sum(axis=1)
-        self._count[leaves] += np.stack([count, n * spread, np.full(len(leaves), n)], axis=1)
+        n, mass = sums.n, self._mass[sums.leaves]
+        self._signed[sums.at] += sums.signed
+        self._reach[sums.at] += n if sums.weights is None else n * sums.weights
+        self._variance[sums.at] += n * sums.moments.signed_variance(sums.shares(mass))
+        self._count[sums.leaves] += sums.people(mass)
         self._n += n
         if self._n - self._mass_n > 0.02 * self._mass_n:
             self._refresh_masses()
@@ -150,7 +136,6 @@ class EliminationRule(EliminatingLearner):
         self._refresh_masses()
 
     def _refresh_masses(self) -> None:
-        self._mass = bin_masses(
-            self.partition, count=self._count[:, 0], variance=self._count[:, 1], reports=self._count[:, 2]
-        )
+        count, variance, reports = self._count.T
+        self._mass = bin_masses(self.partition, count=count, variance=variance, reports=reports)
         self._mass_n = self._n

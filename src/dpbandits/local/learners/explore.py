@@ -1,6 +1,7 @@
 """Learning without deciding: bins and arms fixed beforehand, sums kept. What a source's server does."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +32,7 @@ class ExploreConstants:
 
 
 class ExploreRule(BinLearner):
-    """All bins of one depth; arms uniform, whatever the reports say.
-
-    Args: as for `BinLearner`; its constants are `ExploreConstants`.
+    """All bins of one depth; arms uniform, whatever the reports say. Arguments as for `BinLearner`.
 
     Raises:
         InvalidParameter: 2^depth bins are more than `max_leaves`.
@@ -61,15 +60,10 @@ class ExploreRule(BinLearner):
 
     def learn(self, sums: VersionSums) -> None:
         """Add a version's sums."""
-        if sums.arms is None:
-            self._signed += sums.signed
-            self._count += sums.count
-            self._reach += sums.n
-        else:
-            at = (np.arange(len(sums.arms)), sums.arms)
-            self._signed[at] += sums.signed
-            self._count[at] += sums.count
-            self._reach[at] += sums.n
+        at: Any = slice(None) if sums.arms is None else (np.arange(len(sums.arms)), sums.arms)
+        self._signed[at] += sums.signed
+        self._count[at] += sums.count
+        self._reach[at] += sums.n
         self._sums = sums
 
     def refine(self) -> None:

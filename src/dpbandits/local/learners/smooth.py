@@ -51,10 +51,7 @@ class SmoothTreeConstants:
 
 
 class SmoothTreeRule(PosteriorLearner):
-    """State of the rule: arrays over nodes and arms.
-
-    Args: as for `BinLearner`; its constants are `SmoothTreeConstants`.
-    """
+    """The rule, with `SmoothTreeConstants`; arguments as for `BinLearner`."""
 
     Constants = SmoothTreeConstants
     # Splits add to the beliefs at once.

@@ -44,10 +44,7 @@ class TreeConstants:
 
 
 class TreeRule(PosteriorLearner):
-    """State of the rule: arrays over nodes and arms.
-
-    Args: as for `BinLearner`; its constants are `TreeConstants`.
-    """
+    """The rule, with `TreeConstants`; arguments as for `BinLearner`."""
 
     Constants = TreeConstants
     refresh: ClassVar[float] = 0.02

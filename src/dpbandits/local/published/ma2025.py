@@ -50,10 +50,7 @@ class Ma2025Constants:
 
 
 class Ma2025Rule(EliminatingLearner):
-    """State of Algorithm 2: arrays over nodes and arms.
-
-    Args: as for `BinLearner`; its constants are `Ma2025Constants`.
-    """
+    """Algorithm 2, with `Ma2025Constants`; arguments as for `BinLearner`."""
 
     Constants = Ma2025Constants
     constants: Ma2025Constants
@@ -64,15 +61,9 @@ class Ma2025Rule(EliminatingLearner):
         effective = max(2.0, n * min(1.0, epsilon) ** 2)
         self._log_term = math.sqrt(2.0 * math.log2(effective))
         self._warm_start = int(math.log2(effective)) ** 2
-        self.max_depth = int(
-            max(
-                0.0,
-                min(
-                    math.log2(2.0 * n) * dim / (2.0 + dim),
-                    math.log2(max(1.0, 2.0 * n * epsilon**2)) * dim / (2.0 + 2.0 * dim),
-                ),
-            )
-        )
+        plain = math.log2(2.0 * n) * dim / (2.0 + dim)
+        private = math.log2(max(1.0, 2.0 * n * epsilon**2)) * dim / (2.0 + 2.0 * dim)
+        self.max_depth = int(max(0.0, min(plain, private)))
         shape = self._active.shape
         self._count, self._reward = np.zeros(shape), np.zeros(shape)
         self._users = np.zeros((shape[0], 1))
@@ -87,15 +78,9 @@ class Ma2025Rule(EliminatingLearner):
 
     def learn(self, sums: VersionSums) -> None:
         """Add a version's U and V = (signed + U)/2."""
-        leaves = sums.leaves
-        reward = (sums.signed + sums.count) / 2.0
-        if sums.arms is None:
-            self._count[leaves] += sums.count
-            self._reward[leaves] += reward
-        else:
-            self._count[leaves, sums.arms] += sums.count
-            self._reward[leaves, sums.arms] += reward
-        self._users[leaves] += sums.n
+        self._count[sums.at] += sums.count
+        self._reward[sums.at] += (sums.signed + sums.count) / 2.0
+        self._users[sums.leaves] += sums.n
 
     def intervals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Estimates f and radii r of the leaves' arms, (L, K) each, and the leaves' tau (L, 1)."""

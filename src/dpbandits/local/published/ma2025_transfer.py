@@ -47,11 +47,9 @@ class Ma2025TransferConstants(Ma2025Constants):
 
 
 class Ma2025TransferRule(Ma2025Rule):
-    """State of Algorithm 3: arrays over nodes, arms and crowds.
+    """Algorithm 3, with `Ma2025TransferConstants`; arguments as for `BinLearner`.
 
     Without sources it is Algorithm 2 but for cells whose noisy count is below zero, which say nothing here.
-
-    Args: as for `BinLearner`; its constants are `Ma2025TransferConstants`.
 
     Raises:
         InvalidParameter: the two lists of sources differ in length.
