@@ -12,9 +12,10 @@ themselves: their paths must mean the same there.
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,11 +48,11 @@ _LONGEST = 1 << 24
 _CHUNK = 1 << 16
 
 
-class _Part(NamedTuple):
-    """One file's counts, as arrays that travel between processes."""
+_Part = tuple[dict[str, NDArray[Any]], Absorbed]
+"""One file's counts, as arrays that travel between processes, and their tally."""
 
-    arrays: dict[str, NDArray[Any]]
-    tally: Absorbed
+_Contract = tuple[str, list[str]]
+"""A spec and what was published under it, as JSON."""
 
 
 def write_reports(path: str | os.PathLike[str], reports: Sequence[bytes]) -> None:
@@ -111,24 +112,26 @@ def aggregate(
         CorruptState: a file is no report file.
         MissingExtra: a cluster is asked for and the extra `cluster` is not installed.
     """
-    files = [str(path) for path in paths]
     contract = (spec.to_json(), [version.to_json(spec) for version in published])
-    known = dict(without or {})
-    if cluster is None:
-        return _aggregate(files, contract, known, lambda jobs: [_count(job) for job in jobs])
-    client, ours = _connected(cluster)
-    try:
-
-        def mapped(jobs: list[Any]) -> list[_Part]:
-            from dask import bag
-
-            done = client.compute(bag.from_sequence(jobs, npartitions=len(jobs)).map(_count))
-            return list(done.result())
-
-        return _aggregate(files, contract, known, mapped)
-    finally:
-        if ours:
-            client.close()
+    known, none = dict(without or {}), np.zeros(0, dtype=np.uint64)
+    jobs = [(str(path), contract, known) for path in paths]
+    with _workers(cluster) as counted:
+        parts = counted(jobs) if jobs else []
+        again = _repeated([arrays for arrays, _ in parts])
+        for index, more in again.items():
+            seen = {
+                number: np.concatenate([known.get(number, none), more.get(number, none)])
+                for number in {*known, *more}
+            }
+            jobs[index] = (jobs[index][0], contract, seen)
+        if again:
+            for index, part in zip(again, counted([jobs[index] for index in again]), strict=True):
+                parts[index] = part
+    whole, tally = ReportCounts(spec, published), Absorbed()
+    for arrays, one in parts:
+        whole.merge(ReportCounts.from_arrays(spec, published, arrays))
+        tally.add(one)
+    return whole, tally
 
 
 def read_contract(spec: str, published: Iterable[str]) -> tuple[Contract[Any], list[Any]]:
@@ -158,14 +161,9 @@ def write_counts(path: str | os.PathLike[str], counts: ReportCounts[Any]) -> Non
     spec = counts.spec
     published = [version.published.to_json(spec) for _, version in sorted(counts.versions.items())]
     public = {"spec": spec.to_json(), "policies": published}
-    state = State(
-        kind=_KIND,
-        version=1,
-        lineage=spec.digest.hex(),
-        position=0,
-        public=public,
-        arrays={name.replace("/", "."): array for name, array in counts.to_arrays().items()},
-    )
+    arrays = {name.replace("/", "."): array for name, array in counts.to_arrays().items()}
+    lineage = spec.digest.hex()
+    state = State(kind=_KIND, version=1, lineage=lineage, position=0, public=public, arrays=arrays)
     write_state(Path(path), state)
 
 
@@ -187,35 +185,6 @@ def read_counts(path: str | os.PathLike[str]) -> ReportCounts[Any]:
     return ReportCounts.from_arrays(spec, published, arrays)
 
 
-_Contract = tuple[str, list[str]]
-
-
-def _aggregate(
-    files: list[str], contract: _Contract, known: dict[int, Nonces], mapped: Any
-) -> tuple[ReportCounts[Any], Absorbed]:
-    spec, published = read_contract(*contract)
-    parts: list[_Part] = mapped([(file, contract, known) for file in files]) if files else []
-    again = _repeated(parts)
-    if again:
-        jobs = [(files[index], contract, _both(known, more)) for index, more in sorted(again.items())]
-        for index, part in zip(sorted(again), mapped(jobs), strict=True):
-            parts[index] = part
-    whole, tally = ReportCounts(spec, published), Absorbed()
-    for part in parts:
-        whole.merge(ReportCounts.from_arrays(spec, published, part.arrays))
-        tally.add(part.tally)
-    return whole, tally
-
-
-def _both(left: dict[int, Nonces], right: dict[int, Nonces]) -> dict[int, Nonces]:
-    """All nonces of the two."""
-    none = np.zeros(0, dtype=np.uint64)
-    return {
-        number: np.concatenate([left.get(number, none), right.get(number, none)])
-        for number in {*left, *right}
-    }
-
-
 def _count(job: tuple[str, _Contract, dict[int, Nonces]]) -> _Part:
     """Count one file: what a worker does."""
     file, contract, without = job
@@ -226,31 +195,38 @@ def _count(job: tuple[str, _Contract, dict[int, Nonces]]) -> _Part:
         chunk = np.ascontiguousarray(records[start : start + _CHUNK])
         tally.add(counts.absorb_records(chunk, without=without))
     tally.malformed += torn > 0
-    return _Part(counts.to_arrays(), tally)
+    return counts.to_arrays(), tally
 
 
-def _repeated(parts: list[_Part]) -> dict[int, dict[int, Nonces]]:
-    """Nonces that an earlier file holds too: file -> version -> nonces."""
+def _repeated(parts: list[dict[str, NDArray[Any]]]) -> dict[int, dict[int, Nonces]]:
+    """Nonces that an earlier file holds too: file -> version -> nonces, files in their order."""
     found: dict[int, dict[int, Nonces]] = {}
-    names = {name for part in parts for name in part.arrays if name.endswith("/nonces")}
-    for name in sorted(names):
-        held = [part.arrays.get(name, np.zeros(0, dtype=np.uint64)) for part in parts]
+    for name in sorted({name for part in parts for name in part if name.endswith("/nonces")}):
+        held = [part.get(name, np.zeros(0, dtype=np.uint64)) for part in parts]
         every = np.concatenate(held)
         order = np.argsort(every, kind="stable")  # of equal nonces the first file's comes first
         later = order[1:][every[order[1:]] == every[order[:-1]]]
-        if len(later):
-            owner = np.repeat(np.arange(len(parts)), [len(one) for one in held])
-            for index in np.unique(owner[later]).tolist():
-                found.setdefault(index, {})[int(name.split("/")[0])] = every[later[owner[later] == index]]
-    return found
+        owner = np.repeat(np.arange(len(parts)), [len(one) for one in held])[later]
+        for index in np.unique(owner).tolist():
+            found.setdefault(index, {})[int(name.split("/")[0])] = every[later[owner == index]]
+    return dict(sorted(found.items()))
 
 
-def _connected(cluster: Any) -> tuple[Any, bool]:
-    """A client of the cluster, and whether it is ours to close."""
+@contextmanager
+def _workers(cluster: Any) -> Iterator[Callable[[list[Any]], list[_Part]]]:
+    """What counts jobs: this process, or a cluster's; a connection made here is closed."""
+    if cluster is None:
+        yield lambda jobs: [_count(job) for job in jobs]
+        return
     try:
+        from dask import bag
         from distributed import Client as Cluster
     except ImportError:
         raise MissingExtra("a cluster needs the extra `cluster`: pip install 'dpbandits[cluster]'") from None
-    if isinstance(cluster, str):
-        return Cluster(cluster), True
-    return cluster, False
+    with Cluster(cluster) if isinstance(cluster, str) else nullcontext(cluster) as client:
+
+        def counted(jobs: list[Any]) -> list[_Part]:
+            done = client.compute(bag.from_sequence(jobs, npartitions=len(jobs)).map(_count))
+            return list(done.result())
+
+        yield counted

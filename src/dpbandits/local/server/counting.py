@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._reading import reading
-from dpbandits._typing import BoolArray, IntArray
+from dpbandits._typing import IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.reports import HEADER_BYTES, Contract, PublishedT, Records, parse
@@ -70,9 +70,12 @@ class OpenVersion(Generic[PublishedT]):
     published: PublishedT
     mechanisms: tuple[Any, ...]
     lineage: bytes
-    sums: list[IntArray | None]
-    n: list[int]
     nonces: NonceSet = field(default_factory=NonceSet)
+    sums: list[IntArray | None] = field(init=False)
+    n: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sums, self.n = [None] * len(self.mechanisms), [0] * len(self.mechanisms)
 
     def add(self, kind: int, sums: IntArray, n: int) -> None:
         """Add integer sums of n reports of a class."""
@@ -82,13 +85,9 @@ class OpenVersion(Generic[PublishedT]):
 
     def take(self) -> list[tuple[Any, IntArray, int]]:
         """Mechanism, sums and number of reports of every class that has any; they start from zero again."""
-        taken = [
-            (mechanism, sums, n)
-            for mechanism, sums, n in zip(self.mechanisms, self.sums, self.n, strict=True)
-            if sums is not None
-        ]
-        self.sums, self.n = [None] * len(self.mechanisms), [0] * len(self.mechanisms)
-        return taken
+        taken = zip(self.mechanisms, self.sums, self.n, strict=True)
+        self.__post_init__()
+        return [(mechanism, sums, n) for mechanism, sums, n in taken if sums is not None]
 
 
 class ReportCounts(Generic[PublishedT]):
@@ -133,10 +132,8 @@ class ReportCounts(Generic[PublishedT]):
     @property
     def nbytes(self) -> int:
         """Bytes held: nonces and sums."""
-        return sum(
-            version.nonces.nbytes + sum(sums.nbytes for sums in version.sums if sums is not None)
-            for version in self.versions.values()
-        )
+        held = [part for version in self.versions.values() for part in (version.nonces, *version.sums)]
+        return sum(part.nbytes for part in held if part is not None)
 
     @property
     def accepted(self) -> int:
@@ -161,11 +158,7 @@ class ReportCounts(Generic[PublishedT]):
             return
         mechanisms = self.spec.counted_by(published)
         self.versions[published.version] = OpenVersion(
-            published=published,
-            mechanisms=mechanisms,
-            lineage=lineage,
-            sums=[None] * len(mechanisms),
-            n=[0] * len(mechanisms),
+            published=published, mechanisms=mechanisms, lineage=lineage
         )
 
     def close_before(self, number: int) -> None:
@@ -232,15 +225,16 @@ class ReportCounts(Generic[PublishedT]):
             version = open_versions.get(number)
             if version is None:
                 raise IncompatibleState("the counts answer versions that are not given")
-            n_classes = len(version.mechanisms)
-            classes = [str(index) for index in range(n_classes)]
+            classes = [str(index) for index in range(len(version.mechanisms))]
             if not kind and what == "nonces" and array.dtype == np.uint64 and array.ndim == 1:
                 version.nonces.add(array)
-            elif not kind and what == "n" and array.dtype == np.int64 and array.shape == (n_classes,):
+            elif not kind and what == "n" and array.dtype == np.int64 and array.shape == (len(classes),):
                 version.n = [int(n) for n in array]
             elif len(kind) == 1 and what == "sums" and kind[0] in classes:
                 index = classes.index(kind[0])
-                good = array.dtype == np.int64 and array.shape == _sums_shape(version.mechanisms[index])
+                mechanism = version.mechanisms[index]
+                of_nobody = mechanism.aggregate(np.zeros((0, mechanism.report_bytes), dtype=np.uint8))
+                good = array.dtype == np.int64 and array.shape == np.shape(of_nobody)
                 if not good or not ((array >= -_LARGEST_SUM) & (array <= _LARGEST_SUM)).all():
                     raise IncompatibleState("the counts are not of this spec")
                 version.sums[index] = array.copy()
@@ -304,7 +298,7 @@ class ReportCounts(Generic[PublishedT]):
         """Reports of one length each, as arrays; lengths that no open version has are dropped unread."""
         good = [report for report in reports if type(report) is bytes]
         tally.malformed += len(reports) - len(good)
-        lengths = np.fromiter(map(len, good), dtype=np.int64, count=len(good))
+        lengths = np.array([len(report) for report in good], dtype=np.int64)
         for length in sorted(self._lengths()):
             here = lengths == length
             n = int(here.sum())
@@ -337,38 +331,19 @@ class ReportCounts(Generic[PublishedT]):
         without: Nonces,
     ) -> None:
         """Reports of one version: those that no device sends go first, then repeated ones, in their order."""
-        if not self._class_bytes:
-            valid = _valid(version.mechanisms[0], payloads)
-            kinds = np.zeros(0, dtype=np.uint8)
-        else:
+        kinds, valid = np.zeros(len(ids), dtype=np.uint8), np.zeros(len(ids), dtype=np.bool_)
+        if self._class_bytes:
             kinds, payloads = payloads[:, 0], payloads[:, 1:]
-            valid = np.zeros(len(payloads), dtype=np.bool_)
-            for kind, mechanism in enumerate(version.mechanisms):
-                here = kinds == kind
-                valid[here] = _valid(mechanism, payloads[here])
-        if not valid.all():
-            tally.malformed += int((~valid).sum())
-            payloads, ids, kinds = payloads[valid], ids[valid], kinds[valid[: len(kinds)]]
-        fresh = ~np.isin(ids, without) if len(without) else np.ones(len(ids), dtype=np.bool_)
-        fresh[fresh] = version.nonces.add(ids[fresh])
-        if not fresh.all():
-            tally.repeated += int((~fresh).sum())
-            payloads, kinds = payloads[fresh], kinds[fresh[: len(kinds)]]
-        tally.accepted += len(payloads)
         for kind, mechanism in enumerate(version.mechanisms):
-            mine = payloads[kinds == kind] if self._class_bytes else payloads
+            here = kinds == kind
+            if mechanism.report_bytes == payloads.shape[1]:
+                valid[here] = mechanism.valid(np.ascontiguousarray(payloads[here]))
+        fresh = valid & ~np.isin(ids, without) if len(without) else valid.copy()
+        fresh[fresh] = version.nonces.add(ids[fresh])
+        tally.malformed += int((~valid).sum())
+        tally.repeated += int((valid & ~fresh).sum())
+        tally.accepted += int(fresh.sum())
+        for kind, mechanism in enumerate(version.mechanisms):
+            mine = np.ascontiguousarray(payloads[fresh & (kinds == kind)])
             if len(mine):
-                version.add(kind, mechanism.aggregate(np.ascontiguousarray(mine)), len(mine))
-
-
-def _valid(mechanism: Any, payloads: Records) -> BoolArray:
-    """(n,) which payloads a device could have sent."""
-    if mechanism.report_bytes != payloads.shape[1]:
-        return np.zeros(len(payloads), dtype=np.bool_)
-    return np.asarray(mechanism.valid(np.ascontiguousarray(payloads)))
-
-
-def _sums_shape(mechanism: Any) -> tuple[int, ...]:
-    """Shape of a mechanism's integer sums."""
-    nobody = np.zeros((0, mechanism.report_bytes), dtype=np.uint8)
-    return np.shape(mechanism.aggregate(nobody))
+                version.add(kind, mechanism.aggregate(mine), len(mine))

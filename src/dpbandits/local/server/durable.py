@@ -34,7 +34,7 @@ from dpbandits.local.contract.sources import SourceSpec
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums
 from dpbandits.local.server.counting import Absorbed, ReportCounts
-from dpbandits.local.server.server import Server
+from dpbandits.local.server.server import Server, bins_spec
 from dpbandits.models.trees.messages import Gaussians
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.state.container import State
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 __all__ = ["DurableServer"]
 
 _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _STARTED = b"A", b"P", b"M", b"S", b"T", b"V"
-
-_COUNT = struct.Struct("<I")
 
 _KIND, _LOG = "local reports", "reports.log"
 _COUNTS, _SUMS, _EVIDENCE = "local.merged", "local.source_sums", "local.target_evidence"
@@ -126,8 +124,8 @@ class DurableServer(Held, Generic[PublishedT]):
         self._settle()
         # what is no bytes counts as malformed, now and at every replay, like an empty report
         batch = [report if type(report) is bytes else b"" for report in reports]
-        lengths = b"".join(_COUNT.pack(len(report)) for report in batch)
-        tally: Absorbed = self._write(_ABSORB, _COUNT.pack(len(batch)) + lengths + b"".join(batch))
+        head = struct.pack(f"<{1 + len(batch)}I", len(batch), *map(len, batch))
+        tally: Absorbed = self._write(_ABSORB, head + b"".join(batch))
         return tally
 
     @in_turn
@@ -171,9 +169,7 @@ class DurableServer(Held, Generic[PublishedT]):
             OSError: the disk refused. Attach again.
         """
         self._settle()
-        target, evidence = server.spec, server.evidence()
-        if not isinstance(target, Spec):
-            raise ProtocolError("only servers of a `Spec` learn from each other")
+        target, evidence = bins_spec(server), server.evidence()
         self._server.check_target(name, target)
         arrays = {
             "splits": np.array(evidence.partition.splits, dtype=np.int64),
@@ -258,13 +254,10 @@ class DurableServer(Held, Generic[PublishedT]):
 
     def _absorbed(self, content: bytes) -> Absorbed:
         """Reports as they came; the journal has vouched for the content."""
-        (count,) = _COUNT.unpack_from(content, 0)
-        start, reports = _COUNT.size * (count + 1), []
-        for index in range(count):
-            (size,) = _COUNT.unpack_from(content, _COUNT.size * (index + 1))
-            reports.append(content[start : start + size])
-            start += size
-        return self._server.absorb(reports)
+        stream = io.BytesIO(content)
+        (count,) = struct.unpack("<I", stream.read(4))
+        sizes = struct.unpack(f"<{count}I", stream.read(4 * count))
+        return self._server.absorb([stream.read(size) for size in sizes])
 
     def _published(self, content: bytes) -> None:
         self._server.publish()
@@ -290,10 +283,8 @@ class DurableServer(Held, Generic[PublishedT]):
             source = SourceSpec.from_json(public["source"])
             partition = source.bins()
             sums = SourceSums(
+                **arrays,
                 partition=partition,
-                signed=arrays["signed"],
-                count=arrays["count"],
-                reach=arrays["reach"],
                 moments=source.reports.mechanism_for(len(partition.leaves)).moments,
                 arm_hidden=source.arms == "behaviour",
             )
@@ -303,11 +294,9 @@ class DurableServer(Held, Generic[PublishedT]):
         public, arrays = _unpacked(_EVIDENCE, content)
         with reading("a target's evidence", CorruptState):
             target = Spec.from_json(public["target"])
-            splits = arrays["splits"].tolist()
+            splits, local = arrays["splits"].tolist(), Gaussians(arrays["precision"], arrays["moment"])
             partition = DyadicPartition(dim=target.dim, tie=target.tie, splits=splits)
-            evidence = SourceEvidence(
-                partition=partition, local=Gaussians(arrays["precision"], arrays["moment"])
-            )
+            evidence = SourceEvidence(partition=partition, local=local)
         self._server.attach_evidence(public["name"], target, evidence)
 
     _STEPS: ClassVar[Mapping[bytes, Any]] = {

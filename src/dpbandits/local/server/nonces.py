@@ -29,17 +29,10 @@ class NonceSet:
 
     def add(self, nonces: Nonces) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
         """Remember nonces; (n,) True for those not seen before, the first of equal ones only."""
+        ordered, first = np.unique(nonces, return_index=True)
+        new = ~self.contains(ordered)
         fresh = np.zeros(len(nonces), dtype=np.bool_)
-        order = np.argsort(nonces, kind="stable")
-        ordered = nonces[order]
-        first = np.ones(len(nonces), dtype=np.bool_)
-        first[1:] = ordered[1:] != ordered[:-1]
-        order, ordered = order[first], ordered[first]
-        new = np.ones(len(ordered), dtype=np.bool_)
-        for run in self._runs:
-            at = np.minimum(np.searchsorted(run, ordered), len(run) - 1)
-            new &= run[at] != ordered
-        fresh[order[new]] = True
+        fresh[first[new]] = True
         self._push(ordered[new])
         return fresh
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpbandits.local.contract.sources import SourceSpec
     from dpbandits.privacy.guarantee import Guarantee
 
-__all__ = ["Absorbed", "Server"]
+__all__ = ["Absorbed", "Server", "bins_spec"]
 
 
 class Server(Held, Generic[PublishedT]):
@@ -175,7 +175,7 @@ class Server(Held, Generic[PublishedT]):
             ProtocolError: one of the two servers does not learn from sources; the target is known by
                 another name, or the name is another's: its reports would count twice.
         """
-        return self.attach_evidence(name, _bins_spec(server), server.evidence())
+        return self.attach_evidence(name, bins_spec(server), server.evidence())
 
     @in_turn
     def attach_evidence(self, name: str, target: Spec, evidence: SourceEvidence) -> PublishedT:
@@ -189,7 +189,7 @@ class Server(Held, Generic[PublishedT]):
 
     def check_target(self, name: str, target: Spec) -> TransferTree:
         """Refuse what `attach_target` refuses, and change nothing."""
-        mine, rule = _bins_spec(self), self._transfer_rule()
+        mine, rule = bins_spec(self), self._transfer_rule()
         label: object = name
         if not isinstance(label, str) or not label:
             raise ProtocolError("attach_target: expected a name for the target")
@@ -218,7 +218,7 @@ class Server(Held, Generic[PublishedT]):
         return sums
 
     def _check_source(self, source: "SourceSpec", sums: SourceSums) -> TransferTree:
-        if source.target != _bins_spec(self):
+        if source.target != bins_spec(self):
             raise IncompatibleState("attach: the source belongs to another target")
         rule = self._transfer_rule()
         shape = (2**source.bins_depth, source.target.n_arms)
@@ -302,7 +302,12 @@ class Server(Held, Generic[PublishedT]):
                 self._learner.count(self.spec, version.published, counted)
 
 
-def _bins_spec(server: Server[Any]) -> Spec:
+def bins_spec(server: Server[Any]) -> Spec:
+    """The server's spec, where it is one of bins.
+
+    Raises:
+        ProtocolError: it is another.
+    """
     if not isinstance(server.spec, Spec):
         raise ProtocolError("only servers of a `Spec` learn from each other")
     return server.spec
