@@ -159,22 +159,13 @@ class GPSpec(Contract["PublishedWeights"]):
     # -- the device's part: from a context to a private payload --------------------------------------
 
     def own(self, privacy: JointDP | None) -> JointDP:
-        """The promise of one device's reports: the spec's.
-
-        Raises:
-            InvalidParameter: another one.
-        """
+        """See `Contract.own`: the spec's promise, for every device."""
         if privacy not in (None, self.privacy):
             raise InvalidParameter("privacy: every device keeps the spec's")
         return self.privacy
 
     def choose(self, published: "PublishedWeights", context: ArrayLike, _privacy: JointDP) -> Chosen:
-        """The row of the candidates (n, d) to take.
-
-        Raises:
-            InvalidData: no candidate, or one outside the domain.
-            IncompatibleState: what was published does not fit the spec.
-        """
+        """See `Contract.choose`: the row of the candidates (n, d) to take."""
         rows = self.domain.validate(context)
         if rows.ndim != 2 or not len(rows):
             raise InvalidData(f"candidates: expected shape (n, {self.domain.dim}), n at least 1")
@@ -185,8 +176,7 @@ class GPSpec(Contract["PublishedWeights"]):
             row = int(rng.integers(len(rows)))
         else:
             normals = rng.standard_normal(phi.shape[1:])
-            scores = published.scores(phi, thompson_scale=self.thompson_scale, normals=normals)
-            row = int(np.argmax(scores))
+            row = int(published.scores(phi, thompson_scale=self.thompson_scale, normals=normals).argmax())
         return Chosen(version=published.version, arm=row, about=rows[row])
 
     def contribution(self, chosen: FloatArray, rewards: FloatArray) -> IntArray:
@@ -227,11 +217,7 @@ class GPSpec(Contract["PublishedWeights"]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
-        """The spec that `to_config` described, with its device's noise: by default the operating system's.
-
-        Raises:
-            InvalidParameter: the configuration of something else, or values that do not fit.
-        """
+        """See `Configured.from_config`; with the device's noise, by default the operating system's."""
         with reading("the configuration of a GPSpec"):
             fields = {"certificate": "concentrated"} | cls.arguments(config)
             return cls(**fields, noise=_secure(fields["certificate"]) if noise is None else noise)

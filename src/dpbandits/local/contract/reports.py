@@ -184,7 +184,17 @@ class Contract(Written, ABC, Generic[PublishedT]):
 
     @abstractmethod
     def choose(self, published: PublishedT, context: ArrayLike, privacy: Any) -> Chosen:
-        """The choice of a device in this context; nothing is remembered."""
+        """The choice of a device in this context; nothing is remembered.
+
+        Args:
+            published: by the server.
+            context: (dim,) inside the domain of a `Spec`; candidates (n, dim) for a `GPSpec`.
+            privacy: the device's own.
+
+        Raises:
+            InvalidData: the context has another shape, is not finite, or lies outside the domain.
+            IncompatibleState: what was published does not fit the spec.
+        """
 
     @abstractmethod
     def exact(self, choice: Chosen, reward: Any) -> Any:

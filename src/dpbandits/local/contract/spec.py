@@ -183,28 +183,14 @@ class Spec(Contract[PublishedArms]):
     # -- the device's part: from a context to a private payload --------------------------------------
 
     def own(self, privacy: LocalDP | None) -> LocalDP:
-        """The promise of one device's reports: the spec's, or one of its classes.
-
-        Raises:
-            InvalidParameter: none of the spec's epsilons.
-        """
+        """See `Contract.own`: the spec's promise, or that of one of its classes."""
         own: object = self.privacy if privacy is None else privacy  # of any type, from a caller
         if not isinstance(own, LocalDP) or own.epsilon not in (self.epsilons or (self.epsilon,)):
             raise InvalidParameter("privacy: expected LocalDP with one of the spec's epsilons")
         return own
 
     def choose(self, published: PublishedArms, context: ArrayLike, privacy: LocalDP) -> Chosen:
-        """The arm for this context.
-
-        Args:
-            published: by the server.
-            context: (dim,) inside the domain.
-            privacy: the device's own.
-
-        Raises:
-            InvalidData: the context has another shape, is not finite, or lies outside the domain.
-            IncompatibleState: what was published does not fit the spec.
-        """
+        """See `Contract.choose`."""
         point = np.asarray(context)
         if point.ndim != 1:
             raise InvalidData(f"context has shape {point.shape}: expected ({self.dim},)")
@@ -224,14 +210,9 @@ class Spec(Contract[PublishedArms]):
         return Chosen(version=published.version, arm=arm, about=(leaf, report))
 
     def exact(self, choice: Chosen, reward: Any) -> tuple[int, bool]:
-        """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped.
-
-        Raises:
-            InvalidData: the reward is not a finite number.
-        """
-        if isinstance(reward, bool | np.bool_) or not isinstance(
-            reward, int | float | np.integer | np.floating
-        ):
+        """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped."""
+        numeric = isinstance(reward, int | float | np.integer | np.floating)
+        if isinstance(reward, bool | np.bool_) or not numeric:
             raise InvalidData(f"reward has type {type(reward).__name__}: expected a number")
         if not np.isfinite(reward):
             raise InvalidData("reward is not finite")

@@ -75,6 +75,7 @@ class FileOutbox:
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
+        self._lock = self._folder / ".lock"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -89,7 +90,7 @@ class FileOutbox:
         temporary = path.with_name(f"{key}{_UNFINISHED}")
         with locked(self._lock):
             try:
-                write_durably(temporary, _MAGIC + _digest(report) + report)
+                write_durably(temporary, _header(report) + report)
                 replace_durably(temporary, path)
             except BaseException:
                 with suppress(OSError):
@@ -106,8 +107,8 @@ class FileOutbox:
             data = self._path(key).read_bytes()
         except FileNotFoundError:
             return None
-        digest, report = data[len(_MAGIC) : _HEADER_BYTES], data[_HEADER_BYTES:]
-        if data[: len(_MAGIC)] != _MAGIC or digest != _digest(report):
+        report = data[_HEADER_BYTES:]
+        if data[:_HEADER_BYTES] != _header(report):
             raise CorruptState(
                 f"the stored report {key} is damaged and cannot be sent: remove it; its budget is spent"
             )
@@ -123,15 +124,11 @@ class FileOutbox:
         """See `Outbox.remove`."""
         self._path(key).unlink(missing_ok=True)
 
-    @property
-    def _lock(self) -> Path:
-        return self._folder / ".lock"
-
     def _path(self, key: str) -> Path:
         if not key.isalnum():
             raise StateError("outbox keys are letters and digits")
         return self._folder / f"{key}{_SUFFIX}"
 
 
-def _digest(report: bytes) -> bytes:
-    return hashlib.sha256(report).digest()
+def _header(report: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(report).digest()

@@ -23,7 +23,7 @@ from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.models.trees.posterior import bin_masses
 from dpbandits.privacy.reports import Moments
 
-__all__ = ["SourceEvidence", "SourceSums", "source_evidence"]
+__all__ = ["SourceEvidence", "SourceSums", "prior_of", "source_evidence"]
 
 # Variance of a node's share of its parent, as in `bin_masses`: that of a uniform share.
 _SHARE_VARIANCE = 1.0 / 12.0
@@ -95,24 +95,26 @@ def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) ->
         # Precision times mean, never the mean: of a cell that hardly anybody reaches it is no float.
         weight = np.where(seen, safe / np.where(seen, variance, 1.0), 0.0)
         precision = weight * safe
-        shape = (partition.n_nodes, share.shape[1])
-        result = Gaussians.silent(shape)
+        centred = sums.signed - slope * (sums.count - reach * share)
+        result = Gaussians.silent((partition.n_nodes, share.shape[1]))
         result.precision[leaves] = precision
-        result.moment[leaves] = 0.5 * precision + weight * (
-            sums.signed - slope * (sums.count - reach * share)
-        )
+        result.moment[leaves] = 0.5 * precision + weight * centred
         return result
 
     pilot = _pilot(partition, evidence(np.zeros_like(share)))
     return SourceEvidence(partition=partition, local=evidence(pilot))
 
 
+def prior_of(local: Gaussians, *, mean: float, sd: float) -> Gaussians:
+    """(K,) what is believed at the root of the tree that the evidence (n_nodes, K) is on."""
+    precision = np.full(local.precision.shape[1], sd**-2)
+    return Gaussians(precision, precision * mean)
+
+
 def _pilot(partition: DyadicPartition, local: Gaussians) -> FloatArray:
     """2 f - 1 as the source itself would guess it, the tree smoothing over bins."""
     below = upward(partition, local, child_sd=_PILOT_CHILD_SD)
-    width = local.precision.shape[1]
-    root = Gaussians(np.full(width, _PILOT_SD**-2), np.full(width, _PILOT_MEAN * _PILOT_SD**-2))
-    silent = Gaussians.silent(local.precision.shape)
+    root, silent = prior_of(local, mean=_PILOT_MEAN, sd=_PILOT_SD), Gaussians.silent(local.precision.shape)
     down = downward(partition, root=root, local=silent, below=below, child_sd=_PILOT_CHILD_SD)
     whole = (down + below).at(partition.leaves)
     return np.asarray(np.clip(2.0 * whole.moment / whole.precision - 1.0, -_PILOT_LIMIT, _PILOT_LIMIT))

@@ -27,7 +27,7 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.learners.base import VersionSums
-from dpbandits.local.learners.evidence import SourceEvidence
+from dpbandits.local.learners.evidence import SourceEvidence, prior_of
 from dpbandits.local.learners.tree import TreeConstants, TreeRule
 from dpbandits.models.trees.messages import (
     Gaussians,
@@ -115,7 +115,7 @@ class TransferTree(TreeRule):
         """
         theirs, local = evidence.partition, evidence.local
         shape = (theirs.n_nodes, self.n_arms)
-        if theirs.dim != self.partition.dim or local.precision.shape != shape or local.moment.shape != shape:
+        if theirs.dim != self.partition.dim or {local.precision.shape, local.moment.shape} != {shape}:
             raise InvalidParameter("attach: the evidence is of another number of columns or arms")
         if theirs.tie != "first" or self.partition.tie != "first":
             raise InvalidParameter("attach: bins of two crowds only agree with tie 'first'")
@@ -162,20 +162,15 @@ class TransferTree(TreeRule):
         loose = (self.partition.depth > 0) / (12.0 / np.maximum(self.partition.depth, 1) + known)
         scale = spreads(self.partition, self.constants.child_sd)
         for source in self._sources.values():
-            told = source.prediction(codes)
+            told = source.known(source.whole, codes)
             both = (own.precision > 0.0) & (told.precision > 0.0)
             mine, theirs = np.where(both, own.precision, 1.0), np.where(both, told.precision, 1.0)
             mean = told.moment / theirs
             noise = 1.0 / mine + 1.0 / theirs + (source.least_doubt**2 * scale)[:, None]
             precision = both / (noise + loose[:, None] * (mean - self.constants.prior_mean) ** 2)
             observed = Gaussians(precision, precision * (own.moment / mine - mean))
-            score = log_evidence(
-                self.partition,
-                observed,
-                root_variance=_FACTORS * scale[0],
-                variance=_FACTORS[:, None] * scale,
-            )
-            score -= _STEP_COST * np.arange(len(DOUBTS))
+            variances = {"root_variance": _FACTORS * scale[0], "variance": _FACTORS[:, None] * scale}
+            score = log_evidence(self.partition, observed, **variances) - _STEP_COST * np.arange(len(DOUBTS))
             source.doubt = DOUBTS[int(np.argmax(score))]
 
     def _place(self) -> None:
@@ -183,17 +178,14 @@ class TransferTree(TreeRule):
         partition, child_sd = self.partition, self.constants.child_sd
         codes, scale = path_codes(partition), spreads(partition, child_sd)
         gathered = scale[0] + _gathered(partition, scale)
-        shape = (partition.n_nodes, self.n_arms)
-        told, local = Gaussians.silent(shape), self._own()
+        told, local = Gaussians.silent((partition.n_nodes, self.n_arms)), self._own()
         beside = upward(partition, local, child_sd=child_sd)
         for source in self._sources.values():
             if math.isfinite(source.doubt):
                 off = (source.doubt**2 * gathered + source.least_doubt**2 * scale)[:, None]
-                below, inner = source.messages(codes)
-                told += shrunk(below, off)
-                local += shrunk(inner, off)
-        precision = np.full(self.n_arms, self.constants.prior_sd**-2)
-        root = Gaussians(precision, precision * self.constants.prior_mean)
+                told += shrunk(source.known(source.below, codes), off)
+                local += shrunk(source.known(source.local, codes), off)
+        root = prior_of(local, mean=self.constants.prior_mean, sd=self.constants.prior_sd)
         prior = told + downward(partition, root=root, local=local, below=told + beside, child_sd=child_sd)
         self._prior_mean = prior.moment / prior.precision
         self._prior_variance = 1.0 / prior.precision
@@ -201,7 +193,10 @@ class TransferTree(TreeRule):
 
 
 class _Source:
-    """One source's evidence, its messages, and how far it is believed."""
+    """One source: how far it is off, and messages about its nodes.
+
+    `local` is about the node itself, `below` everything in and below it, `whole` what the source believes.
+    """
 
     def __init__(
         self, evidence: SourceEvidence, constants: TreeConstants, least_doubt: float, doubt: float
@@ -212,21 +207,13 @@ class _Source:
         order = order[codes[order] > 0]
         self._codes = codes[order]
         below = upward(partition, evidence.local, child_sd=child_sd)
-        precision = np.full(below.precision.shape[1], constants.prior_sd**-2)
-        root = Gaussians(precision, precision * constants.prior_mean)
+        root = prior_of(below, mean=constants.prior_mean, sd=constants.prior_sd)
         whole = below + downward(partition, root=root, local=evidence.local, below=below, child_sd=child_sd)
-        self._local, self._below, self._whole = (one.at(order) for one in (evidence.local, below, whole))
+        self.local, self.below, self.whole = (one.at(order) for one in (evidence.local, below, whole))
         self.least_doubt, self.doubt = least_doubt, doubt
 
-    def messages(self, codes: IntArray) -> tuple[Gaussians, Gaussians]:
-        """For nodes with these path codes: everything in and below them, and about the node itself."""
-        return self._known(self._below, codes), self._known(self._local, codes)
-
-    def prediction(self, codes: IntArray) -> Gaussians:
-        """What the source alone believes of nodes with these path codes."""
-        return self._known(self._whole, codes)
-
-    def _known(self, message: Gaussians, codes: IntArray) -> Gaussians:
+    def known(self, message: Gaussians, codes: IntArray) -> Gaussians:
+        """One of its messages, for nodes with these path codes; silent of those it does not know."""
         at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
         known, here = (self._codes[at] == codes)[:, None], message.at(at)
         return Gaussians(here.precision * known, here.moment * known)

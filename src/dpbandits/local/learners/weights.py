@@ -77,26 +77,21 @@ class WeightLearner:
         release, mechanism = self.spec.release, self.spec.release.mechanism
         coordinates = RELEASE_UNIT * np.array([self._sums[k] for k in used], dtype=np.float64)
         expected = counts[:, None, None] * np.array([self._expected[k] for k in used])
-        common: dict[str, Any] = {
+        model: dict[str, Any] = {
             "noise_covariance": np.diag(counts),
+            "gram_noise_sd": 0.0,
             "vector_noise_sd": release.vector_noise_sd,
             "prior_variance": self.spec.prior_variance,
             "reward_variance": REWARD_VARIANCE,
             "supports": self.spec.features.supports,
         }
-        if not self.spec.report_gram:
-            vectors = mechanism.vector_from_coordinates(coordinates)
-            self._posterior = posterior_from_block_statistics(expected, vectors, gram_noise_sd=0.0, **common)
-            return
-        grams, vectors = mechanism.from_coordinates(coordinates)
-        self._posterior = posterior_from_block_statistics(
-            grams,
-            vectors,
-            gram_noise_sd=release.gram_noise_sd,
-            prior_grams=expected,
-            prior_gram_sd=PUBLIC_LAW_SPREAD * counts,
-            **common,
-        )
+        if self.spec.report_gram:
+            grams, vectors = mechanism.from_coordinates(coordinates)
+            model |= {"gram_noise_sd": release.gram_noise_sd, "prior_grams": expected}
+            model["prior_gram_sd"] = PUBLIC_LAW_SPREAD * counts
+        else:
+            grams, vectors = expected, mechanism.vector_from_coordinates(coordinates)
+        self._posterior = posterior_from_block_statistics(grams, vectors, **model)
 
     def _expected_gram(self, version: int) -> FloatArray:
         """(m, m) mean of phi phi^T of people who bring public sets and follow this version."""

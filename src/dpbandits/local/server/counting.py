@@ -167,11 +167,7 @@ class ReportCounts(Generic[PublishedT]):
             del self.versions[old]
 
     def absorb(self, reports: Sequence[bytes]) -> Absorbed:
-        """Count the good reports and drop the others; never raises because of what a report holds.
-
-        Args:
-            reports: bytes as sent by devices, in any order, of any open versions.
-        """
+        """See `Server.absorb`."""
         tally = Absorbed()
         for records in self._by_length(reports, tally):
             self._absorb_records(records, tally, {})

@@ -109,15 +109,10 @@ class Server(Held, Generic[PublishedT]):
     def merge(self, counts: ReportCounts[PublishedT]) -> int:
         """Add what another process counted for versions that are open here (see `counting`).
 
-        Args:
-            counts: of this spec and these versions; its reports are absorbed as if they had come here.
+        Its reports are absorbed as if they had come here. Raises as `ReportCounts.merge` does.
 
         Returns:
             How many reports were added.
-
-        Raises:
-            IncompatibleState: the counts are of another lineage; nothing was changed.
-            ProtocolError: some of its reports were counted here before; nothing was changed.
         """
         before = self._counts.accepted
         added = self._counts.merge(counts) - before
