@@ -23,11 +23,9 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
     sizes = {1, spec.max_leaves} | {2**k for k in range(1, spec.max_leaves.bit_length())}
     epsilon = spec.epsilon if epsilon is None else epsilon
     exact = max(spec.mechanism_for(size, epsilon).exact_epsilon for size in sizes if size <= spec.max_leaves)
-    hidden = "the bin of the context and the reward"
-    if spec.arms == "user":
-        hidden = "the bin of the context, the arm and the reward"
-    notes = []
+    hidden, notes = "the bin of the context, the arm and the reward", []
     if spec.arms == "server":
+        hidden = "the bin of the context and the reward"
         notes.append("Which arms a bin pulls is public where the server assigns them.")
     if spec.epsilons:
         notes.append(

@@ -293,6 +293,17 @@ class NodeData:
         count, variance, reports = self.count.T
         return bin_masses(partition, count=count, variance=variance, reports=reports)
 
+    def told(
+        self, mass: FloatArray, nodes: "IntArray | slice" = slice(None)
+    ) -> tuple[FloatArray, FloatArray]:
+        """Precision and moment (about zero) of what reports said of nodes, (n, K) each; `mass` (n_nodes,).
+
+        A signed sum of n reports has mean n pi p (2 f - 1): with information and evidence summed,
+        precision 4 p^2 information and moment 2 p (evidence + p information).
+        """
+        information, share = self.information[nodes], mass[nodes, None]
+        return 4.0 * share**2 * information, 2.0 * share * (self.evidence[nodes] + share * information)
+
     def grow(self, n_nodes: int) -> None:
         """Make room for new nodes."""
         self.information, self.evidence = grown(self.information, n_nodes), grown(self.evidence, n_nodes)
@@ -304,6 +315,10 @@ class PosteriorLearner(BinLearner):
 
     A rule says in `Constants`: `temperature`, factor on the posterior variance when arms are drawn, divided
     by their number; `child_sd`, `rival`, `known` and `settled`, see `split_ready`.
+
+    Attributes:
+        masses: (n_nodes,) estimated probability of every node.
+        reports: how many it has learned from.
     """
 
     refresh: ClassVar[float]
@@ -312,8 +327,8 @@ class PosteriorLearner(BinLearner):
     def _begin(self) -> None:
         nodes = self.partition.n_nodes
         self._temperature = self.constants.temperature / self.n_arms
-        self._data, self._mass = NodeData(nodes, self.n_arms), np.ones(nodes)
-        self._n, self._mass_n = 0, 0
+        self._data, self.masses = NodeData(nodes, self.n_arms), np.ones(nodes)
+        self.reports, self._masses_at = 0, 0
 
     @abstractmethod
     def posterior(self) -> tuple[FloatArray, FloatArray]:
@@ -322,16 +337,6 @@ class PosteriorLearner(BinLearner):
     @abstractmethod
     def split(self, chosen: IntArray) -> None:
         """Replace these leaves by their children, and say what is believed of them."""
-
-    @property
-    def masses(self) -> FloatArray:
-        """(n_nodes,) estimated probability of every node."""
-        return self._mass
-
-    @property
-    def reports(self) -> int:
-        """Reports learned from."""
-        return self._n
 
     def weights(self) -> FloatArray:
         """P(best) under the tempered posterior: the law of `assign`'s draws."""
@@ -345,9 +350,9 @@ class PosteriorLearner(BinLearner):
 
     def learn(self, sums: VersionSums) -> None:
         """Add a version's sums; those of leaves split since only inform the masses."""
-        self._data.add(sums, self._mass[sums.leaves])
-        self._n += sums.n
-        if self._n - self._mass_n > self.refresh * self._mass_n:
+        self._data.add(sums, self.masses[sums.leaves])
+        self.reports += sums.n
+        if self.reports - self._masses_at > self.refresh * self._masses_at:
             self._look_again()
 
     def refine(self) -> None:
@@ -382,7 +387,7 @@ class PosteriorLearner(BinLearner):
 
     def _look_again(self) -> None:
         """Estimates the masses, and whatever rests on them, from all reports."""
-        self._mass, self._mass_n = self._data.masses(self.partition), self._n
+        self.masses, self._masses_at = self._data.masses(self.partition), self.reports
 
 
 def child_spread(scale: float, depth: IntArray, dim: int) -> FloatArray:

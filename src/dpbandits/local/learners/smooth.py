@@ -60,12 +60,9 @@ class SmoothTreeRule(PosteriorLearner):
 
     def _begin(self) -> None:
         super()._begin()
-        partition = self.partition
+        partition, chosen = self.partition, self.constants
         self._features = BoxFeatures(
-            dim=partition.dim,
-            length=self.constants.length,
-            smooth_sd=self.constants.smooth_sd,
-            constant_sd=self.constants.prior_sd,
+            dim=partition.dim, length=chosen.length, smooth_sd=chosen.smooth_sd, constant_sd=chosen.prior_sd
         )
         self._belief = SmoothTree(self._features(partition.low, partition.high)[0], n_arms=self.n_arms)
 
@@ -80,14 +77,8 @@ class SmoothTreeRule(PosteriorLearner):
         self._belief.update(self.partition.leaves, precision=precision, moment=moment)
 
     def _told(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Precision and moment (about the prior mean) of what reports said while the nodes were leaves.
-
-        A signed sum of n reports has mean n pi p (2 f - 1): with information and evidence summed,
-        precision 4 p^2 information and moment 2 p (evidence + p information) about zero.
-        """
-        mass = self._mass[nodes, None]
-        precision = 4.0 * mass**2 * self._data.information[nodes]
-        moment = 2.0 * mass * (self._data.evidence[nodes] + mass * self._data.information[nodes])
+        """Precision and moment (about the prior mean) of what reports said while the nodes were leaves."""
+        precision, moment = self._data.told(self.masses, nodes)
         return precision, moment - precision * self.constants.prior_mean
 
     def split(self, chosen: IntArray) -> None:
@@ -106,4 +97,4 @@ class SmoothTreeRule(PosteriorLearner):
         )
         nodes = self.partition.n_nodes
         self._data.grow(nodes)
-        self._mass = np.concatenate([self._mass, np.repeat(self._mass[chosen] / 2.0, 2)])
+        self.masses = np.concatenate([self.masses, np.repeat(self.masses[chosen] / 2.0, 2)])

@@ -136,7 +136,7 @@ class TransferTree(TreeRule):
     def learn(self, sums: VersionSums) -> None:
         """Add a version's sums, then weigh the sources by them."""
         super().learn(sums)
-        if self._sources and self._n - self._placed_n > _REFRESH * self._placed_n:
+        if self._sources and self.reports - self._placed_n > _REFRESH * self._placed_n:
             if self.skip:
                 self._weigh()
             self._place()
@@ -149,16 +149,14 @@ class TransferTree(TreeRule):
 
     def _own(self) -> Gaussians:
         """(n_nodes, K) the target's own evidence, with the masses as they are known now."""
-        mass = self._mass[:, None]
-        moment = 2.0 * mass * (self._data.evidence + mass * self._data.information)
-        return Gaussians(4.0 * mass**2 * self._data.information, moment)
+        return Gaussians(*self._data.told(self.masses))
 
     def _weigh(self) -> None:
         """How far every source is off."""
         own, codes = self._own(), path_codes(self.partition)
         # A mean is estimated relative to its bin's mass, which is itself an estimate.
         _, variance, reports = self._data.count.T
-        known = self._mass**2 * reports**2 / np.where(variance > 0.0, variance, 1.0)
+        known = self.masses**2 * reports**2 / np.where(variance > 0.0, variance, 1.0)
         loose = (self.partition.depth > 0) / (12.0 / np.maximum(self.partition.depth, 1) + known)
         scale = spreads(self.partition, self.constants.child_sd)
         for source in self._sources.values():
@@ -189,7 +187,7 @@ class TransferTree(TreeRule):
         prior = told + downward(partition, root=root, local=local, below=told + beside, child_sd=child_sd)
         self._prior_mean = prior.moment / prior.precision
         self._prior_variance = 1.0 / prior.precision
-        self._posterior, self._placed_n = None, self._n
+        self._posterior, self._placed_n = None, self.reports
 
 
 class _Source:

@@ -66,7 +66,7 @@ class TreeRule(PosteriorLearner):
                 prior_variance=self._prior_variance[leaves],
                 information=self._data.information[leaves],
                 evidence=self._data.evidence[leaves],
-                mass=self._mass[leaves, None],
+                mass=self.masses[leaves, None],
             )
         return self._posterior
 

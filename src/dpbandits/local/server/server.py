@@ -33,6 +33,11 @@ class Server(Held, Generic[PublishedT]):
     Args:
         spec: the public contract, `Spec` or `GPSpec`.
 
+    Attributes:
+        totals: of everything absorbed.
+        current: the version published last; `publish` is what moves it.
+        changes: how many calls have changed the server: a log of them can tell whether one is missing.
+
     Example:
         >>> import dpbandits as dpb
         >>> spec = dpb.local.Spec(
@@ -53,10 +58,10 @@ class Server(Held, Generic[PublishedT]):
         self._coins = PublicCoins(spec.seed)
         self._counts = ReportCounts(spec)
         self._targets: dict[str, Spec] = {}
-        self._changes = 0
+        self.changes = 0
         self._told = False
         self._fresh = 0
-        self._current = self._open_version(0)
+        self.current = self._open_version(0)
 
     @property
     def guarantee(self) -> "Guarantee":
@@ -64,19 +69,9 @@ class Server(Held, Generic[PublishedT]):
         return self.spec.statement()
 
     @property
-    def current(self) -> PublishedT:
-        """The version published last; `publish` is what moves it."""
-        return self._current
-
-    @property
     def open_versions(self) -> tuple[PublishedT, ...]:
         """What was published and may still be answered, oldest first: for `aggregate` elsewhere."""
         return tuple(version.published for _, version in sorted(self._counts.versions.items()))
-
-    @property
-    def changes(self) -> int:
-        """How many calls have changed the server: a log of them can tell whether one is missing."""
-        return self._changes
 
     @property
     def memory_bytes(self) -> int:
@@ -102,7 +97,7 @@ class Server(Held, Generic[PublishedT]):
         tally = self._counts.absorb(reports)
         self.totals.add(tally)
         self._fresh += tally.accepted
-        self._changes += 1
+        self.changes += 1
         return tally
 
     @in_turn
@@ -118,7 +113,7 @@ class Server(Held, Generic[PublishedT]):
         added = self._counts.merge(counts) - before
         self.totals.accepted += added
         self._fresh += added
-        self._changes += 1
+        self.changes += 1
         return added
 
     def check_merge(self, counts: ReportCounts[PublishedT]) -> None:
@@ -257,12 +252,12 @@ class Server(Held, Generic[PublishedT]):
             self._fresh = 0
             self._next_version()
         elif not self._told:
-            self._changes += 1
+            self.changes += 1
         self._told = True
-        return self._current
+        return self.current
 
     def __repr__(self) -> str:
-        return f"Server(version={self._current.version}, accepted={self.totals.accepted})"
+        return f"Server(version={self.current.version}, accepted={self.totals.accepted})"
 
     def _open_version(self, number: int) -> PublishedT:
         published = self._learner.publish(self.spec, number, self._coins)
@@ -276,11 +271,11 @@ class Server(Held, Generic[PublishedT]):
         return self._next_version()
 
     def _next_version(self) -> PublishedT:
-        self._changes += 1
-        self._current = self._open_version(self._current.version + 1)
+        self.changes += 1
+        self.current = self._open_version(self.current.version + 1)
         if self.spec.window is not None:
-            self._counts.close_before(self._current.version - self.spec.window)
-        return self._current
+            self._counts.close_before(self.current.version - self.spec.window)
+        return self.current
 
     def _transfer_rule(self) -> TransferTree:
         if not isinstance(self._learner, TransferTree) or self._learner.partition.tie != "first":
