@@ -1,5 +1,6 @@
 """The device: refuses bad input before anything is drawn, spends once, stores before it returns."""
 
+import json
 import math
 
 import numpy as np
@@ -14,7 +15,7 @@ from dpbandits.errors import (
     ProtocolError,
     StateError,
 )
-from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Server, Spec
+from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Server, SourceSpec, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy import LocalDP
 from dpbandits.state import MemoryLedger
@@ -278,6 +279,25 @@ def test_json_round_trips_and_refuses_strangers(spec, policy):
     for text in ("{}", "[1]", "nonsense", spec.to_json().replace('"format": 1', '"format": 9')):
         with pytest.raises(IncompatibleState):
             Spec.from_json(text)
+
+
+def test_files_call_contracts_as_they_always_did(spec, policy):
+    # Format identifiers outlive the names of classes: devices in the field carry these digests.
+    target = spec_of(learner="tree")
+    source = SourceSpec(target=target, name="x", n_users=500, privacy=LocalDP(epsilon=2.0))
+    for contract, kind in (
+        (spec, "PartitionBanditSpec"),
+        (target, "PartitionBanditSpec"),
+        (source, "SourceSpec"),
+    ):
+        config = json.loads(contract.to_json())
+        assert (config["kind"], config["format"]) == (kind, 1)
+        with pytest.raises(IncompatibleState):
+            type(contract).from_json(json.dumps(config | {"kind": type(contract).__name__ + "2"}))
+    assert config["target"]["policy"] == "tree"
+    assert json.loads(policy.to_json(spec))["kind"] == "PublishedPolicy"
+    digests = [one.digest.hex() for one in (spec, target, source.reports)]
+    assert digests == ["eb2fcaa1", "01f10bf2", "c87c2016"]
 
 
 @pytest.mark.parametrize(

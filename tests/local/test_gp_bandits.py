@@ -1,5 +1,6 @@
 """Local Gaussian-process bandits: reports, sensitivity, learning, and that the server takes no raw data."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -237,6 +238,17 @@ def test_spec_survives_its_config():
         PublishedWeights.from_json("{}", spec())
     with pytest.raises(InvalidParameter):
         spec(privacy=JointDP(epsilon=1.0, delta=1e-6, rounds_per_user=2))
+
+
+def test_files_call_the_contract_as_they_always_did():
+    # Format identifiers outlive the names of classes: devices in the field carry these digests.
+    older = spec(certificate="concentrated")
+    config = older.to_config()
+    assert (config["spec"], older.digest.hex()) == ("GPUCBSpec", "284cd9d0")
+    assert json.loads(older.to_json()) == config
+    with pytest.raises(InvalidParameter, match="GPUCBSpec"):
+        GPSpec.from_config(config | {"spec": "GPSpec"})
+    assert json.loads(Server(older).publish().to_json(older))["kind"] == "PublishedWeights"
 
 
 def test_as_published():
