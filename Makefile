@@ -48,7 +48,7 @@ lint: $(VENV)/.dev ## Check style, types, who imports whom, and that no private 
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
-	$(PY) tests/lint/private_names.py
+	$(PY) tests/lint/private_names.py --tests
 
 format: $(VENV)/.dev ## Rewrite the code in the house's format
 	$(PY) -m ruff check --fix

@@ -22,7 +22,7 @@ __all__ = ["SmoothTreeConstants", "SmoothTreeRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothTreeConstants:
-    """Constants of the rule, chosen on tuning worlds (`dpbandits.lab.papers.ma2025.local_tuning`) and frozen.
+    """Constants of the rule, chosen on tuning worlds (`benchmarks/tune_local_learners.py`) and frozen.
 
     Attributes:
         prior_mean: mean reward expected everywhere.

@@ -1,6 +1,6 @@
 """Ma2025 and what beats it at equal epsilon: `local` and three small items beside it.
 
-Constants come from `dpbandits.lab.papers.ma2025.local_tuning`. Everything here is an evaluation with
+Constants come from `benchmarks/tune_local_learners.py`. Everything here is an evaluation with
 simulated noise.
 """
 
@@ -97,7 +97,7 @@ TARGETS: dict[str, tuple[float, float, float]] = {
 """Set beforehand, at epsilon = 1, 2, 4: regret at most, of 40,000 users; for `cps-income` reward at least."""
 
 TUNED_CASES = ("smooth-auto", "smooth-laplace", "smooth-paper-laplace", "eliminate-auto")
-"""Cases whose constants were chosen by `dpbandits.lab.papers.ma2025.local_tuning`, all alike."""
+"""Cases whose constants were chosen by `benchmarks/tune_local_learners.py`, all alike."""
 
 TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
     "tree": (

@@ -1,6 +1,6 @@
 """How the constants of the local policies were chosen: one procedure, one budget, for every case alike.
 
-    python -m dpbandits.lab.papers.ma2025.local_tuning --out docs/_results/local-tuning.json
+    python benchmarks/tune_local_learners.py --out docs/_results/local-tuning.json
 
 Successive halving over random candidates. Every case gets as many candidates, drawn from the ranges of its
 policy by one public seed (so cases under one policy get the same candidates), the same worlds, epsilons
@@ -143,7 +143,7 @@ def _random_regret(name: str) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Tune the cases and print what is taken."""
-    parser = argparse.ArgumentParser(prog="dpbandits.lab.papers.ma2025.local_tuning", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tune_local_learners.py", description=__doc__)
     parser.add_argument("--cases", nargs="+", choices=TUNED_CASES, default=list(TUNED_CASES))
     parser.add_argument("--users", type=int, default=20_000)
     parser.add_argument("--rungs", type=json.loads, default=RUNGS, help="JSON of [candidates, crowds] pairs")

@@ -3,10 +3,7 @@
 import json
 
 import pytest
-
-from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
-from dpbandits.lab.papers.ma2025.local import CASES, TUNED_CASES
-from dpbandits.lab.papers.ma2025.local_tuning import (
+from tune_local_learners import (
     FACTORS,
     FIRST_SEED,
     LINE,
@@ -16,6 +13,9 @@ from dpbandits.lab.papers.ma2025.local_tuning import (
     main,
     tuned,
 )
+
+from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
+from dpbandits.lab.papers.ma2025.local import CASES, TUNED_CASES
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, TUNING_WORLDS
 
 SMALL = ((3, 1), (1, 1))
