@@ -1,6 +1,6 @@
 """One modeler's run, side by side: our incremental pool against BoTorch conditioned anew at every step.
 
-python benchmarks/outsourced_botorch.py [n]. Needs torch and botorch. The same release, kernel (the expected
+python benchmarks/outsourced_botorch.py [n]. Needs torch and botorch. The same published rows, kernel (the expected
 kernel of the noise law), answers and acquisition on both sides; hyperparameters are known, so that BoTorch
 fits nothing and only conditions and predicts, which flatters it. Candidates are scored one point a batch
 entry, 2,048 at a time, as `botorch.optim.optimize_acqf_discrete` does.
@@ -33,22 +33,22 @@ def main(n: int) -> None:
         objective="value",
         noise=SimulatedNoise(0),
     )
-    release = curator.publish()
+    published = curator.publish()
     kernel = SquaredExponential(lengthscale=6.25)
 
     started = time.process_time()
-    modeler = Modeler(release, kernel=kernel, horizon=STEPS)
+    modeler = Modeler(published, kernel=kernel, horizon=STEPS)
     for _ in range(STEPS):
         row = modeler.ask()
         modeler.tell(row, curator.answer(row))
     ours = time.process_time() - started
 
-    inputs = torch.tensor(release.inputs)
+    inputs = torch.tensor(published.inputs)
     answered = [modeler.answered[0]]  # the same first row
     started = time.process_time()
     with torch.no_grad():
         while len(answered) < STEPS:
-            model, _ = noisy_input_model(release, answered, kernel=kernel, noise_sd=1e-3)
+            model, _ = noisy_input_model(published, answered, kernel=kernel, noise_sd=1e-3)
             parts = [model.posterior(part.unsqueeze(1)) for part in inputs.split(2048)]
             mean = torch.cat([part.mean[:, 0, 0] for part in parts])
             variance = torch.cat([part.variance[:, 0, 0] for part in parts]).clamp(min=0)

@@ -1,8 +1,8 @@
-"""CPU time and memory of outsourced optimisation: release, then 50 steps of ask and tell, kernel known.
+"""CPU time and memory of outsourced optimisation: publish, then 50 steps of ask and tell, kernel known.
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/outsourced_speed.py ROWS COLUMNS EPSILON
 
-Prints JSON. The release is drawn with secure noise. Times are CPU seconds of this process, the best of five
+Prints JSON. Noise is drawn with secure noise. Times are CPU seconds of this process, the best of five
 (one for a million rows); memory is the process's peak, curator included.
 """
 
@@ -21,13 +21,13 @@ STEPS = 50
 
 
 def main(rows: int, columns: int, epsilon: float) -> None:
-    """Release once, optimise, print."""
+    """Publish once, optimise, print."""
     rng = np.random.default_rng(0)
     names = [f"c{i}" for i in range(columns)]
     table = {name: rng.uniform(-1, 1, rows) for name in names}
     values = np.exp(-sum((column - 0.3) ** 2 for column in table.values()))
     started = time.process_time()
-    release = Curator(
+    published = Curator(
         {**table, "value": values},
         schema=Schema(**{name: Range(-1, 1) for name in names}),
         privacy=RowDP(epsilon=epsilon, distance=1.0),
@@ -37,7 +37,7 @@ def main(rows: int, columns: int, epsilon: float) -> None:
     times = []
     for _ in range(5 if rows < 1_000_000 else 1):
         started = time.process_time()
-        modeler = Modeler(release, kernel=SquaredExponential(lengthscale=6.25), horizon=STEPS)
+        modeler = Modeler(published, kernel=SquaredExponential(lengthscale=6.25), horizon=STEPS)
         for _ in range(STEPS):
             row = modeler.ask()
             modeler.tell(row, float(values[row]))

@@ -1,4 +1,4 @@
-"""What USCA costs: `python benchmarks/usca.py`. Prints Markdown; nothing is asserted.
+"""What exploring, then committing costs: `python benchmarks/explore_then_commit.py`. Prints Markdown; nothing is asserted.
 
 Seconds of processor time of one thread (wall time belongs to whatever else the machine does). Rows are made
 before the clock starts: contexts as floats, actions as cell numbers, rewards as floats. Peak memory is that
@@ -41,7 +41,7 @@ def one(name: str, rounds: int) -> dict[str, float]:
     def mark() -> None:
         marks.append(time.process_time())
 
-    usca = ExploreThenCommit(
+    policy = ExploreThenCommit(
         kernel=setting.kernel,
         contexts=setting.contexts,
         actions=setting.actions,
@@ -54,21 +54,21 @@ def one(name: str, rounds: int) -> dict[str, float]:
         noise=SimulatedNoise(1),
     )
     mark()
-    usca.learn(contexts, actions, rewards)
+    policy.learn(contexts, actions, rewards)
     mark()
-    usca.answer(np.full(setting.contexts.dim, 0.3))
+    policy.answer(np.full(setting.contexts.dim, 0.3))
     mark()
-    policy = usca.publish()
+    published = policy.publish()
     mark()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     asked = rng.random((PREDICTED, setting.contexts.dim))
     mark()
-    policy.predict(asked)
+    published.predict(asked)
     mark()
     setup, learn, answer, publish, _, predict = np.diff(marks)
     return {
-        "cells": usca.features.n_cells,
-        "features": usca.features.n_features,
+        "cells": policy.features.n_cells,
+        "features": policy.features.n_features,
         "setup": setup,
         "learn": learn,
         "answer": answer,
