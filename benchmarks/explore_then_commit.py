@@ -1,4 +1,4 @@
-"""What exploring, then committing costs: `python benchmarks/explore_then_commit.py`. Prints Markdown; nothing is asserted.
+"""What `ExploreThenCommit` costs: `python benchmarks/explore_then_commit.py`. Prints Markdown.
 
 Seconds of processor time of one thread (wall time belongs to whatever else the machine does). Rows are made
 before the clock starts: contexts as floats, actions as cell numbers, rewards as floats. Peak memory is that

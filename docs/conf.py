@@ -40,15 +40,17 @@ nitpicky = True
 # Signatures name these callables; they are described where they are used.
 nitpick_ignore = [
     ("py:class", "dpbandits.lab.worlds.functions.CandidateLaw"),
+    ("py:class", "dpbandits.lab.worlds.functions.FunctionOptions"),
     ("py:class", "dpbandits.lab.worlds.functions.MeanFunction"),
-    ("py:class", "dpbandits.local.server.durable.PolicyT_co"),
-    ("py:class", "dpbandits.local.server.durable.TallyT_co"),
+    ("py:class", "dpbandits.audit.attacks.membership.Attackable"),
+    ("py:class", "dpbandits.local.contract.gp_spec._Integers"),
     ("py:class", "dpbandits.privacy.rows.noise_laws.Floating"),
 ]
 # Other libraries' inventories would need a network.
 nitpick_ignore_regex = [
     (r"py:.*", rf"({'|'.join([*sys.stdlib_module_names, 'np', 'numpy'])})\..*"),
-    (r"py:.*", r"(ArrayLike|BoolArray|FloatArray|IntArray|NDArray)"),
+    (r"py:.*", r"(ArrayLike|BoolArray|FloatArray|IntArray|NDArray|Axes|Figure)"),
+    (r"py:class", r"(dpbandits\..*\.)?(_[A-Z]|[A-Z]\w+T)"),  # what generic classes are generic in
 ]
 
 # -- API ------------------------------------------------------------------------------------------

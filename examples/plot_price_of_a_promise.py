@@ -17,9 +17,9 @@ sensitivity = 2.0**20  # in steps of the lattice that statistics are rounded to:
 
 # %%
 # The cost. `SecureNoise` draws integers, which leave no gaps between floating-point numbers to attack. Two
-# certificates prove the same promise for them. The default knows how many draws one person can touch, and on a
-# fine lattice needs no more than real-valued noise would; the other knows nothing but sensitivity and scale,
-# and asks for 5 to 9 percent more.
+# certificates prove the same promise for them. The default knows how many draws one person can touch, and on
+# a fine lattice needs no more than real-valued noise would; the other knows nothing but sensitivity and
+# scale, and asks for 5 to 9 percent more.
 
 
 def scale_and_certificate(noise, epsilon):

@@ -21,6 +21,7 @@ _BOLD = re.compile(r"(?<![\w*])\*\*\S.*?\S\*\*(?![\w*])")
 _TRAILING_UNDERSCORE = re.compile(r"(?<=\w)_(?!\w)")
 _TABLE_RULE = re.compile(r"^\s*\|[\s:|-]+\|\s*$")
 _SIMPLE_TABLE_RULE = re.compile(r"^\s*=+(\s+=+)+\s*$")
+_SEVERAL = re.compile(r"^(\s+)(\w+(?:, \w+)+)(:.*)$")
 _ALIASES = {"ArrayLike": ArrayLike, "BoolArray": BoolArray, "FloatArray": FloatArray, "IntArray": IntArray}
 _BEFORE_NAPOLEON = 400  # default priority is 500
 
@@ -45,6 +46,31 @@ def table(rows: list[str]) -> list[str]:
         for position, cell in enumerate(row.strip().strip("|").split(" | ")):
             out.append(f"{indent}   {'* -' if position == 0 else '  -'} {escape(cell.strip())}")
     return [*out, ""]
+
+
+def one_by_one(lines: list[str]) -> list[str]:
+    """`a, b: text` under "Attributes:" as one entry a name, which napoleon does for arguments only."""
+    out: list[str] = []
+    margin, position = None, 0
+    while position < len(lines):
+        line = lines[position]
+        depth = len(line) - len(line.lstrip())
+        position += 1
+        if line.strip() == "Attributes:":
+            margin = depth
+        elif line.strip() and margin is not None and depth <= margin:
+            margin = None
+        several = _SEVERAL.match(line) if margin is not None else None
+        if several is None:
+            out.append(line)
+            continue
+        end = position
+        while end < len(lines) and len(lines[end]) - len(lines[end].lstrip()) > depth:
+            end += 1
+        for name in several[2].split(", "):
+            out += [f"{several[1]}{name}{several[3]}", *lines[position:end]]
+        position = end
+    return out
 
 
 def convert(lines: list[str]) -> list[str]:
@@ -113,7 +139,7 @@ def _shorten_properties(_app: Sphinx, doctree: nodes.document, _docname: str) ->
 
 
 def _process(_app: Sphinx, what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    lines[:] = convert(lines)
+    lines[:] = convert(one_by_one(lines))
     if lines and what in {"attribute", "data", "property"}:
         # napoleon takes the words before a colon for a type, unless there are none
         lines[0] = f": {lines[0]}"

@@ -4,8 +4,8 @@ Whom do the people in the data trust? The answer chooses the room:
 
 - `dpbandits.central`: one trusted server sees raw data and promises joint differential privacy.
 - `dpbandits.local`: nobody is trusted; only private reports leave a person's own device.
-- `dpbandits.outsourced`: the data's owner releases a table once, and a stranger optimises over it.
-- `dpbandits.lab.baselines`: no promise at all, to compare with.
+- `dpbandits.outsourced`: the data's owner publishes a table once, and a stranger optimises over it.
+- `dpbandits.lab`: nobody is protected; worlds, baselines, evaluation, and the papers' experiments.
 
 What a policy is built from:
 
@@ -15,7 +15,7 @@ What a policy is built from:
 - `MemoryLedger`, `SQLiteLedger`: the witness of what was spent and of which copy of a state goes on.
 
 Worlds to try it in are in `dpbandits.lab.worlds`, what it did there is measured by
-`dpbandits.lab.evaluation`, and `dpbandits.audit` attacks it.
+`dpbandits.lab.evaluation`, and `dpbandits.audit` attacks it. Tables get in through `dpbandits.tables`.
 
 Every name here is loaded on first use, so that `import dpbandits` costs next to nothing.
 """

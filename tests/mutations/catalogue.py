@@ -152,7 +152,7 @@ MUTATIONS = (
     ),
     _bug(
         "range of scores halved",
-        "USCA draws answers with half the noise",
+        "explore-then-commit draws answers with half the noise",
         (
             "central/explore_then_commit/calibration.py",
             "span = 2 * self.rounds_per_user * int(",
@@ -162,7 +162,7 @@ MUTATIONS = (
     ),
     _bug(
         "caps of cells removed",
-        "USCA's sums hold rewards above the cap of their cell",
+        "explore-then-commit's sums hold rewards above the cap of their cell",
         (
             "central/explore_then_commit/sums.py",
             "weights=np.clip(values, -limit, limit), minlength=size",
@@ -172,7 +172,7 @@ MUTATIONS = (
     ),
     _bug(
         "function release at half the noise",
-        "USCA's release is calibrated to half of what one user can move",
+        "explore-then-commit publishes with noise for half of what one user can move",
         (
             "central/explore_then_commit/publish.py",
             "return 2.0 * self.rounds_per_user * float((caps * norms).max())",
@@ -327,7 +327,7 @@ MUTATIONS = (
     ),
     _bug(
         "budget counted after release",
-        "USCA draws and keeps an answer before the ledger agrees",
+        "explore-then-commit draws and keeps an answer before the ledger agrees",
         (
             "central/explore_then_commit/policy.py",
             '        self._holder.charge(f"answer:{number}", epsilon=budget.answer_epsilon)\n',

@@ -1,6 +1,7 @@
 """Central trust: one server sees raw data and everybody else is kept from learning about one user.
 
 - `GPBandit`: Gaussian-process bandit under joint differential privacy, the recommended policy.
+- `GPTuning`, `ExploreTuning`, `PhasedTuning`: what of them most people leave as it is.
 - `default_blocks`, `growing_blocks`: public schedules of its releases.
 - `uniform_decision_sets`: what it expects people to bring when nothing better is known.
 - `ExploreThenCommit`: explore uniformly, then answer at pure epsilon, or publish the whole function once, a
