@@ -13,7 +13,7 @@ from dpbandits.privacy import SecureNoise, membership_bound
 
 epsilons = np.geomspace(0.1, 10, 25)
 delta = 1e-6
-sensitivity = 2.0**20  # in steps of the lattice that statistics are rounded to: a fine one
+sensitivity = 2.0**24  # in steps of the lattice that statistics are rounded to: a fine one
 
 # %%
 # The cost. `SecureNoise` draws integers, which leave no gaps between floating-point numbers to attack. Two

@@ -34,7 +34,8 @@ def escape(text: str) -> str:
             escaped = _TRAILING_UNDERSCORE.sub(r"\\_", part.replace("|", r"\|"))
             parts[position] = escaped if _BOLD.search(part) else escaped.replace("**", r"\*\*")
         elif part.startswith("`") and not part.startswith("``"):
-            parts[position] = rf"\ `{part}`\ "
+            before, after = parts[position - 1][-1:].strip(), parts[position + 1][:1].strip()
+            parts[position] = ("\\ " if before else "") + f"`{part}`" + ("\\ " if after else "")
     return "".join(parts)
 
 
