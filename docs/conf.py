@@ -43,6 +43,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.lab.worlds.functions.FunctionOptions"),
     ("py:class", "dpbandits.lab.worlds.functions.MeanFunction"),
     ("py:class", "dpbandits.audit.attacks.membership.Attackable"),
+    ("py:class", "dpbandits.lab.people.study.Compared"),
     ("py:class", "dpbandits.local.contract.gp_spec._Integers"),
     ("py:class", "dpbandits.privacy.rows.noise_laws.Floating"),
 ]
@@ -50,7 +51,7 @@ nitpick_ignore = [
 nitpick_ignore_regex = [
     (r"py:.*", rf"({'|'.join([*sys.stdlib_module_names, 'np', 'numpy'])})\..*"),
     (r"py:.*", r"(ArrayLike|BoolArray|FloatArray|IntArray|NDArray|Axes|Figure)"),
-    (r"py:class", r"(dpbandits\..*\.)?(_[A-Z]|[A-Z]\w+T)"),  # what generic classes are generic in
+    (r"py:class", r"(dpbandits\..*\.)?(_?[A-Z]|[A-Z]\w+T)"),  # what generic classes are generic in
 ]
 
 # -- API ------------------------------------------------------------------------------------------
