@@ -71,11 +71,7 @@ DOUBLING_NOTE = (
 
 
 def block_release_guarantee(
-    privacy: JointDP,
-    release: BlockRelease,
-    *,
-    setting: Setting,
-    public_decision_sets: bool,
+    privacy: JointDP, release: BlockRelease, *, setting: Setting, public_decision_sets: bool
 ) -> Guarantee:
     """The guarantee of a policy whose only contact with raw data is `release`.
 
@@ -93,21 +89,11 @@ def block_release_guarantee(
         law="discrete Gaussian" if setting.status == "enforced" else "rounded Gaussian",
         unit="in lattice units of 2^-20",
     )
-    return _sums_guarantee(
-        privacy,
-        record,
-        setting=setting,
-        public_decision_sets=public_decision_sets,
-    )
+    return _sums_guarantee(privacy, record, setting=setting, public_decision_sets=public_decision_sets)
 
 
 def tree_guarantee(
-    privacy: JointDP,
-    release: TreeRelease,
-    *,
-    setting: Setting,
-    paper_constants: str | None,
-    doubling: bool,
+    privacy: JointDP, release: TreeRelease, *, setting: Setting, paper_constants: str | None, doubling: bool
 ) -> Guarantee:
     """The guarantee of `Dubey2021`.
 
@@ -135,12 +121,7 @@ def tree_guarantee(
         record = replace(record, certificate=certificate)
         broken_by = TREE_ATTACK if certificate.delta_at(privacy.epsilon) > privacy.delta else None
     return _sums_guarantee(
-        privacy,
-        record,
-        setting=setting,
-        public_decision_sets=False,
-        notes=tuple(notes),
-        broken_by=broken_by,
+        privacy, record, setting=setting, public_decision_sets=False, notes=tuple(notes), broken_by=broken_by
     )
 
 
