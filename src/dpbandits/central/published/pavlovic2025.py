@@ -10,10 +10,9 @@ approximating set Z of pairs, drawn like theirs but without looking at them, sta
 The answer at a context is drawn by the exponential mechanism, P(x) ~ exp(epsilon f-hat/(2 Delta)) with
 Delta = 2 B sup sigma-bar^2: replacing one (context, reward) moves every score by at most that.
 
-The proof is sound for every fixed Z; the high-probability conditions in it concern accuracy only. What
-keeps it from being used is cost, |Z| = T ceil(T/gamma_T) pairs and a kernel matrix over them, and a
-calibration that is 2 to 5 times larger than needed. `dpbandits.central.ExploreThenCommit` is what we
-recommend.
+The proof is sound for every fixed Z; the high-probability conditions in it concern accuracy only. What keeps
+it from being used is cost, |Z| = T ceil(T/gamma_T) pairs and a kernel matrix over them, and a calibration
+that is 2 to 5 times larger than needed. `dpbandits.central.ExploreThenCommit` is what we recommend.
 
 Computed by the kernel trick, s = T/|Z|: V^-1 = (I - s Phi_Z^T (s K_ZZ + tau I)^-1 Phi_Z)/tau. Repeated pairs
 of Z are merged, their weights added up: nothing changes, and K_ZZ has at most as many rows as cells.

@@ -65,9 +65,8 @@ class Spec(Contract[PublishedArms]):
             k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
         learner: `smooth` (recommended), `tree` (the one that sources can start), `eliminate`, `ma2025` (as
             published), or `explore` (bins fixed, arms random: what sources of other targets do).
-        arms: `server`: what is published names one arm a bin, which is public, so a report hides
-            the bin and the reward. `user`: it gives probabilities, the device draws, and a report
-            hides the arm as well.
+        arms: `server`: what is published names one arm a bin, which is public, so a report hides the bin and
+            the reward. `user`: it gives probabilities, the device draws, and a report hides the arm as well.
         reports_per_version: a new version is published after this many accepted reports.
         window: how many versions before the current one are still accepted.
         tie: which longest edge of a bin is halved, see `DyadicPartition`.

@@ -1,10 +1,9 @@
 """Reports in files, counted by any number of processes: the sums are those of one process, bit for bit.
 
 A report file holds reports of one length: the word `DPBREP1`, a line feed, the length as four bytes,
-little-endian, then the reports one after another. Files are counted apart (`ReportCounts`), by this
-process or by the workers of a Dask cluster, and merged in their order. A report that lies in two files is
-counted in the first: nonces are compared across files, and a later file that holds one is counted again
-without it.
+little-endian, then the reports one after another. Files are counted apart (`ReportCounts`), by this process
+or by the workers of a Dask cluster, and merged in their order. A report that lies in two files is counted in
+the first: nonces are compared across files, and a later file that holds one is counted again without it.
 
 The collecting process holds eight bytes a report for that comparison, and the sums. Workers read the files
 themselves: their paths must mean the same there.

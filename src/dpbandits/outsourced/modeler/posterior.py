@@ -9,9 +9,8 @@ Two ways to treat the unknown position x behind a released row z = x + e:
   cube, and knowing that no row does is worth a lot.
 - **plugin**: z is taken for x. To compare with; it is what the published method does.
 
-In the first two, a row's own variance exceeds that of the shared part by its *nugget*, which only the
-row's own answer can explain. `signal_variance` is the variance without it: what asking teaches about
-other rows.
+In the first two, a row's own variance exceeds that of the shared part by its *nugget*, which only the row's
+own answer can explain. `signal_variance` is the variance without it: what asking teaches about other rows.
 """
 
 import copy
