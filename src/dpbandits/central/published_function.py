@@ -47,9 +47,7 @@ class PublishedFunction:
         shape = (actions.size, contexts.size)
         if mean.shape != shape or sd.shape != shape or not np.isfinite([mean, sd]).all():
             raise InvalidParameter(f"mean and sd: expected finite numbers of shape {shape}")
-        self.actions = actions
-        self.contexts = contexts
-        self.guarantee = guarantee
+        self.actions, self.contexts, self.guarantee = actions, contexts, guarantee
         # one context's actions lie together: predictions copy whole rows
         self._mean = np.ascontiguousarray(mean.T)
         self._sd = np.ascontiguousarray(sd.T)

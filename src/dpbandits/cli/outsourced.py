@@ -21,6 +21,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced import AnswerLaplace, Command, Curator, Modeler, PublishedRows, SecretDirectory
 from dpbandits.outsourced.pipe import PipeAnswers, StreamAnswers, request_lines, serve
 from dpbandits.privacy.definitions import RowDP
+from dpbandits.state.files import write_through
 from dpbandits.tables import Range, Schema
 from dpbandits.tables.files import read_table_file
 
@@ -208,10 +209,8 @@ def _resumed(log: Path | None, fresh: Modeler) -> Modeler:
 def _append(log: Path | None, **entry: object) -> None:
     """One line more, on disk before the next ask."""
     if log is not None:
-        with log.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(entry) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
+        with log.open("ab") as stream:
+            write_through(stream.fileno(), json.dumps(entry).encode() + b"\n")
 
 
 def _answer_noise(epsilon: float | None, bounds: str | None, distance: float | None) -> AnswerLaplace | None:

@@ -37,6 +37,7 @@ from dpbandits.errors import (
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import GaussianLaw, NoiseLaw
 from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
+from dpbandits.state.files import write_through
 from dpbandits.state.npy import from_npy, to_npy
 
 __all__ = ["PublishedRows", "check_target"]
@@ -212,9 +213,7 @@ class PublishedRows:
         try:
             for file, content in ((name, data), ("release.json", json.dumps(body, indent=2).encode())):
                 with (temporary / file).open("wb") as stream:
-                    stream.write(content)
-                    stream.flush()
-                    os.fsync(stream.fileno())
+                    write_through(stream.fileno(), content)
             try:
                 if target.exists():
                     target.rmdir()

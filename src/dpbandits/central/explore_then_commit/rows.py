@@ -145,8 +145,7 @@ class Shard:
     """
 
     def __init__(self, rules: RowRules, *, lineage: str, salt: bytes | None = None) -> None:
-        self.rules = rules
-        self.lineage = lineage
+        self.rules, self.lineage = rules, lineage
         self.cells = RewardSums(rules.caps)
         self._salt = secrets.token_bytes(_DIGEST_BYTES) if salt is None else salt
         self._users: Counter[bytes] = Counter()

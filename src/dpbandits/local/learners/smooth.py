@@ -95,6 +95,5 @@ class SmoothTreeRule(PosteriorLearner):
             moment=moment,
             spread=spread,
         )
-        nodes = self.partition.n_nodes
-        self._data.grow(nodes)
+        self._data.grow(self.partition.n_nodes)
         self.masses = np.concatenate([self.masses, np.repeat(self.masses[chosen] / 2.0, 2)])

@@ -38,8 +38,7 @@ class WeightLearner:
     """
 
     def __init__(self, spec: GPSpec) -> None:
-        self.spec = spec
-        self.reports = 0
+        self.spec, self.reports = spec, 0
         self._sums: dict[int, IntArray] = {}
         self._counts: dict[int, int] = {}
         self._expected: dict[int, FloatArray] = {}

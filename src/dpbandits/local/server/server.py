@@ -58,9 +58,7 @@ class Server(Held, Generic[PublishedT]):
         self._coins = PublicCoins(spec.seed)
         self._counts = ReportCounts(spec)
         self._targets: dict[str, Spec] = {}
-        self.changes = 0
-        self._told = False
-        self._fresh = 0
+        self.changes, self._told, self._fresh = 0, False, 0
         self.current = self._open_version(0)
 
     @property

@@ -322,11 +322,8 @@ class Curator(Held):
     ) -> None:
         nested = "an objective cannot ask the curator that is waiting for it"
         self._holder = Holder(self._describe, what="curator", nested=nested)
-        self._public = public
-        self._noise = noise
-        self._objective = objective
-        self._secret = secret
-        self._raw = raw
+        self._public, self._noise, self._objective = public, noise, objective
+        self._secret, self._raw = secret, raw
         self._drawn: _Drawn | None = None
         self._published: PublishedRows | None = None
         self._log = AnswerLog()
