@@ -53,46 +53,29 @@ def features_of(setting: RKHSSetting, **precision: Any) -> EigenFeatures:
     return EigenFeatures(kernel=setting.kernel, measures=(setting.actions, setting.contexts), **precision)
 
 
-@dataclass(frozen=True, eq=False)
-class _Plans:
-    """What is fixed before data in a setting at T: estimators and mechanisms of every epsilon.
-
-    Attributes:
-        answers: epsilon -> plans of USCA's answer, the rule's first, candidates in hindsight after it.
-        releases: epsilon -> plan of USCA's release.
-        published: epsilon -> estimator of the published calibration.
-        caps: (k, n) integer caps: none, then those of all answers, then of all releases.
-    """
-
-    features: EigenFeatures
-    answers: dict[float, list[Plan]]
-    releases: dict[float, Plan]
-    published: dict[float, PopulationEstimator]
-    caps: IntArray
+_Plans = tuple[list[Plan], Plan, PopulationEstimator]
+"""USCA's answer (the rule's plan, then those in hindsight), USCA's release, the published calibration."""
 
 
 @lru_cache(maxsize=2)
-def _plans(setting: str, rounds: int, epsilons: tuple[float, ...], *, hindsight: bool) -> _Plans:
+def _plans(
+    setting: str, rounds: int, epsilons: tuple[float, ...], *, hindsight: bool
+) -> tuple[EigenFeatures, dict[float, _Plans], IntArray]:
+    """What is fixed before data in a setting at T: features, plans of every epsilon, and (k, n) integer caps.
+
+    The first caps are none; those of each epsilon's answers and of its release follow.
+    """
     features = features_of(rkhs_setting(setting))
     ridges = (None, *(ridge for ridge in RIDGES if hindsight and 3.0 <= ridge <= 3000.0))
-    answers = {
-        epsilon: [planned_answers(features, rounds=rounds, epsilon=epsilon, ridge=ridge) for ridge in ridges]
-        for epsilon in epsilons
-    }
-    releases = {
-        epsilon: planned_release(features, rounds=rounds, noise_multiplier=1.0 / gaussian_mu(epsilon, DELTA))
-        for epsilon in epsilons
-    }
-    plans = [plan for group in answers.values() for plan in group] + list(releases.values())
-    return _Plans(
-        features=features,
-        answers=answers,
-        releases=releases,
-        published={epsilon: _paper_plan(features, rounds, epsilon) for epsilon in epsilons},
-        caps=np.stack(
-            [integer_caps(np.ones(features.n_cells)), *(integer_caps(plan.caps) for plan in plans)]
-        ),
-    )
+    plans: dict[float, _Plans] = {}
+    caps = [np.ones(features.n_cells)]
+    for epsilon in epsilons:
+        answers = [planned_answers(features, rounds=rounds, epsilon=epsilon, ridge=ridge) for ridge in ridges]
+        multiplier = 1.0 / gaussian_mu(epsilon, DELTA)
+        release = planned_release(features, rounds=rounds, noise_multiplier=multiplier)
+        plans[epsilon] = answers, release, _paper_plan(features, rounds, epsilon)
+        caps += [plan.caps for plan in (*answers, release)]
+    return features, plans, np.stack([integer_caps(one) for one in caps])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,34 +102,32 @@ class ErrorCell(Cell):
         """[method, epsilon, ridge, mean loss against the best action] of every way to choose."""
         setting = rkhs_setting(self.setting)
         world = setting.world(seed)
-        plans = _plans(self.setting, self.rounds, self.epsilons, hindsight=self.hindsight)
-        features, n_actions = plans.features, setting.actions.size
-        clean, *sums = _learned(world, setting, plans.caps, self.rounds)
+        features, plans, caps = _plans(self.setting, self.rounds, self.epsilons, hindsight=self.hindsight)
+        clean, *sums = _learned(world, setting, caps, self.rounds)
         held = iter(sums)
-        answered = {epsilon: [next(held) for _ in group] for epsilon, group in plans.answers.items()}
         posterior = CoefficientPosterior.prior(features.eigenvalues).given(
             features.psi.T @ (clean * REWARD_UNIT),
             rounds=self.rounds,
             noise_variance=np.zeros(features.n_features),
         )
-        best = world.loss(posterior.tables(features, n_actions)[0].argmax(axis=0))
+        best = world.loss(posterior.tables(features, setting.actions.size)[0].argmax(axis=0))
         losses: list[list[Any]] = [
             ["random", None, None, world.random_loss],
             ["non-private", None, None, best],
         ]
         for epsilon in self.epsilons:
-            paper, plan = plans.published[epsilon], plans.releases[epsilon]
+            candidates, release, paper = plans[epsilon]
             error = _paper_error(paper, world, clean, epsilon)
             losses.append(["published calibration", epsilon, paper.ridge, error])
             answers = [
-                [epsilon, one.estimator.ridge, _answer_error(one, world, own, epsilon)]
-                for one, own in zip(plans.answers[epsilon], answered[epsilon], strict=True)
+                [epsilon, one.estimator.ridge, _answer_error(one, world, next(held), epsilon)]
+                for one in candidates
             ]
             losses.append(["USCA answer", *answers[0]])
             if self.hindsight:
                 losses += [[HINDSIGHT, *answer] for answer in answers]
-            error = _release_error(plan, world, next(held), epsilon)
-            losses.append(["USCA release", epsilon, plan.estimator.ridge, error])
+            error = _release_error(release, world, next(held), epsilon)
+            losses.append(["USCA release", epsilon, release.estimator.ridge, error])
         return {"losses": losses}
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
