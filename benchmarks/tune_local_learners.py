@@ -99,6 +99,9 @@ class Candidate(Cell):
         return {"regret": float(outcomes(one, self.world, seeds=[seed], **own)[0, 0])}
 
 
+_references = cache(reference_regrets)
+
+
 def tuned(
     case: str, *, n_users: int, rungs: Sequence[tuple[int, int]], path: Path | None, jobs: int = 1
 ) -> list[dict[str, Any]]:
@@ -131,14 +134,9 @@ def _scored(
     cells = [Candidate(world=name, epsilon=epsilon, **own) for name in TUNING_WORLDS for epsilon in EPSILONS]
     seeds = report_seeds(FIRST_SEED, crowds, tuning=True)
     runs = run_cells(cells, seeds=seeds, path=path, jobs=jobs)
-    share = np.array([run.values("regret") / _random_regret(run.cell.world) for run in runs])
+    share = np.array([run.values("regret") / _references(run.cell.world)[0] for run in runs])
     error = math.sqrt(share.var(axis=1, ddof=1).sum() / crowds) / len(cells) if crowds > 1 else None
     return {"crowds": crowds, "score": float(share.mean()), "stderr": error}
-
-
-@cache
-def _random_regret(name: str) -> float:
-    return reference_regrets(name)[0]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

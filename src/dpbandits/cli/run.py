@@ -25,7 +25,6 @@ FALLBACK = "synthetic-income"
 
 DEFAULT_HORIZON = 20_000
 
-
 Noise = Literal["secure", "simulated"]
 """Where noise comes from."""
 

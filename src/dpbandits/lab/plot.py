@@ -83,9 +83,8 @@ def panels(
         width, margin, height: inches of a panel, beside all panels, of the figure; at least 7.2 wide.
     """
     worlds = list(dict.fromkeys(row["world"] for row in rows))
-    figure, axes = new_figure(
-        width=max(7.2, margin + width * len(worlds)), height=height, columns=len(worlds)
-    )
+    whole = max(7.2, margin + width * len(worlds))
+    figure, axes = new_figure(width=whole, height=height, columns=len(worlds))
     return figure, [
         (ax, world, [row for row in rows if row["world"] == world])
         for ax, world in zip(axes, worlds, strict=True)

@@ -173,11 +173,6 @@ class Choice:
     epsilons: Sequence[float] | None = None
     rounds: Sequence[int] | None = None
 
-    @property
-    def everything(self) -> bool:
-        """Whether nothing is left out."""
-        return self == Choice()
-
     def keeps(self, cell: Cell) -> bool:
         """Whether a cell is run; a method without epsilon belongs to every epsilon."""
         epsilon = cell.option("epsilon")
@@ -346,7 +341,7 @@ class Study:
             rows = [row for row in rows if row.get("method") is None or row["method"] in choice.columns]
         whole: Any = rows if what.compare is None else what.compare(runs)
         if out is not None:
-            self._write(item, rows, whole, out, part=not choice.everything)
+            self._write(item, rows, whole, out, part=choice != Choice())
         return rows, whole
 
     def _write(self, item: str, rows: Sequence[Row], whole: Any, out: Path, *, part: bool) -> None:

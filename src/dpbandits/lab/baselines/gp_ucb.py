@@ -30,7 +30,6 @@ UCB_WEIGHT = 0.5
 REWARD_VARIANCE = 0.25
 """Largest variance of a reward, in squared widths of its range."""
 
-
 _FEATURES_HELD = 1 << 20
 """Numbers in the features of candidates that are held at a time (8 MiB)."""
 

@@ -20,7 +20,6 @@ from dpbandits.privacy.reports import FloatingLaplace, ReportMechanism
 
 __all__ = ["Crowd", "CrowdWorld", "SimulationResult", "reported", "simulate"]
 
-
 ClassLaw = Callable[[FloatArray, np.random.Generator], IntArray]
 """Contexts (n, dim) and a generator -> (n,) classes of epsilon. An honest law does not use the contexts."""
 
@@ -140,12 +139,12 @@ class Crowd:
     ) -> None:
         if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
             raise InvalidParameter("expected a world of the spec's dim and n_arms, and n_users >= 1")
+        self.spec, self._floating = spec, floating
         people, self._noise = (np.random.default_rng([seed, channel]) for channel in (0, 1))
         self._contexts, self._means = world.draw(n_users, people)
         self._best = self._means.max(axis=1)
         self._luck = people.random((n_users, 2))
-        self._classes = self._chosen_classes(spec, floating=floating, classes=classes, rng=people)
-        self.spec, self._floating = spec, floating
+        self._classes = self._chosen_classes(classes, people)
         self._coins, self.rule = PublicCoins(seed), learner_for(spec) if rule is None else rule
         self._n_versions = -(-n_users // spec.reports_per_version)
         self._sums: list[tuple[float, float, int]] = []  # regret, reward and users of every version
@@ -235,20 +234,19 @@ class Crowd:
                 parts.append((one, one.simulate(*crowd, self._noise), int(here.sum())))
         return combined_estimate(parts)
 
-    def _chosen_classes(
-        self, spec: Spec, *, floating: bool, classes: ClassLaw | None, rng: np.random.Generator
-    ) -> IntArray | None:
+    def _chosen_classes(self, classes: ClassLaw | None, rng: np.random.Generator) -> IntArray | None:
         """(n,) everyone's class of epsilon, or None where there is one."""
-        if not spec.epsilons:
+        kinds = len(self.spec.epsilons)
+        if not kinds:
             if classes is not None:
                 raise InvalidParameter("classes: the spec has no epsilons to choose from")
             return None
-        if floating:
+        if self._floating:
             raise InvalidParameter("floating: the paper's noise has one epsilon")
         n = len(self._contexts)
         if classes is None:
-            return rng.integers(len(spec.epsilons), size=n)
+            return rng.integers(kinds, size=n)
         chosen = np.asarray(classes(self._contexts, rng))
-        if chosen.shape != (n,) or ((chosen < 0) | (chosen >= len(spec.epsilons))).any():
+        if chosen.shape != (n,) or ((chosen < 0) | (chosen >= kinds)).any():
             raise InvalidParameter("classes: expected one class of the spec's epsilons a user")
         return chosen

@@ -71,11 +71,8 @@ class SimulatedSource:
         _checks.one_of(self.arms, ("behaviour", "server"), name="arms")
         _checks.number(self.epsilon, name="epsilon")
         _checks.integer(self.n_users, name="n_users")
-        for name, value in {
-            "start": self.start,
-            "span": self.span,
-            "depth": 0 if self.depth is None else self.depth,
-        }.items():
+        depth = 0 if self.depth is None else self.depth
+        for name, value in {"start": self.start, "span": self.span, "depth": depth}.items():
             _checks.integer(value, name=name, minimum=0)
 
 
@@ -223,24 +220,21 @@ class SourceFeed:
 
     def report(self, due: int) -> None:
         """Let all report who are among the first `due` of the source's people."""
+        spec, leaves = self.spec.reports, self.rule.partition.leaves
         step = self.spec.reports_per_version if self.spec.arms == "server" else due - self._sent
         while self._sent < due:
-            stop = min(due, self._sent + step)
-            self._report(slice(self._sent, stop))
-            self._sent = stop
-
-    def _report(self, chunk: slice) -> None:
-        spec, partition, at = self.spec.reports, self.rule.partition, self._at[chunk]
-        published = self.rule.publish(spec, self._version, self._coins)
-        self._version += 1
-        if published.weights is None:
-            chosen, cells = np.asarray(published.arms)[at], at
-        else:
-            chosen = self._arms[chunk]
-            cells = at * spec.n_arms + chosen
-        positive = self._luck[chunk] < self._means[chunk][np.arange(len(at)), chosen]
-        sums = reported(self._mechanism, cells, positive, self._noise)
-        self.rule.learn(VersionSums.of(published, partition.leaves, sums))
+            chunk = slice(self._sent, min(due, self._sent + step))
+            at = self._at[chunk]
+            published = self.rule.publish(spec, self._version, self._coins)
+            if published.weights is None:
+                chosen, cells = np.asarray(published.arms)[at], at
+            else:
+                chosen = self._arms[chunk]
+                cells = at * spec.n_arms + chosen
+            positive = self._luck[chunk] < self._means[chunk][np.arange(len(at)), chosen]
+            sums = reported(self._mechanism, cells, positive, self._noise)
+            self.rule.learn(VersionSums.of(published, leaves, sums))
+            self._version, self._sent = self._version + 1, chunk.stop
 
 
 def _published(

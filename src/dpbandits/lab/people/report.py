@@ -158,14 +158,9 @@ def _attacks(result: TableStudyResult) -> bytes:
         axes.barh(place, 100 * attack.success, xerr=100 * attack.standard_error, color=colour, height=0.5)
         if attack.bound < 1.0:
             bound = 100 * attack.bound
-            axes.plot([bound, bound], [place - 0.4, place + 0.4], color=PALETTE["blue"], linewidth=2.5)
-            axes.annotate(
-                f"bound {percent_up(attack.bound):.1f}%",
-                (bound, place),
-                textcoords="offset points",
-                xytext=(6, -3),
-                color=PALETTE["blue"],
-            )
+            text, blue = f"bound {percent_up(attack.bound):.1f}%", PALETTE["blue"]
+            axes.plot([bound, bound], [place - 0.4, place + 0.4], color=blue, linewidth=2.5)
+            axes.annotate(text, (bound, place), textcoords="offset points", xytext=(6, -3), color=blue)
     axes.axvline(50, color=PALETTE["grey"], linewidth=1, linestyle=":")
     axes.set_yticks(range(len(result.attacks)), list(result.attacks))
     axes.set_xlim(0, 105)

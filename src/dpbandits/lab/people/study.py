@@ -237,8 +237,10 @@ class TableStudy:
             RANDOM: _uniform,
             CONSTANT: _constant,
             NON_PRIVATE: _non_private,
-            **{epsilon: self._maker(epsilon) for epsilon in sorted({self.epsilon, *self.epsilons})},
         }
+        for epsilon in sorted({self.epsilon, *self.epsilons}):
+            privacy = JointDP(epsilon=epsilon, delta=self.delta)
+            makers[epsilon] = partial(_private, privacy=privacy, secure=self.noise == "secure")
         runs: dict[str | float, Repetitions] = {}
         for key, make in makers.items():
             name = key if isinstance(key, str) else f"{PRIVATE}, epsilon = {key:g}"
@@ -267,10 +269,6 @@ class TableStudy:
             attacks=attacks,
             guarantee=makers[self.epsilon](first, self.seed).guarantee,
         )
-
-    def _maker(self, epsilon: float) -> Maker:
-        privacy = JointDP(epsilon=epsilon, delta=self.delta)
-        return partial(_private, privacy=privacy, secure=self.noise == "secure")
 
     def _attack(self, maker: Maker, environment: TableBandit) -> Guesses:
         """The first person is the target; the attacker looks after the first release.

@@ -219,7 +219,6 @@ _CLUSTERED = _bumps([[0.25, 0.25], [0.75, 0.4], [0.35, 0.8]], 0.25)
 _FOUR_BUMPS = _bumps([[0.7, 0.75], [0.2, 0.6], [0.55, 0.15], [0.9, 0.25]], 0.3, 0.15, 0.7)
 _MA = ma2025()
 
-
 _REPORTED = (
     _MA,
     World(name="diagonal", dim=2, n_arms=3, mean_rewards=_diagonal),

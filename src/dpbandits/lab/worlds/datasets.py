@@ -207,14 +207,8 @@ def synthetic_income(*, seed: Seed, horizon: int | None = None, n_rows: int = 60
     education = _EDUCATION_YEARS[np.searchsorted(np.cumsum(_EDUCATION_SHARES)[:-1], unit[:, 1], side="right")]
     male = unit[:, 2] < 0.5
     region = np.searchsorted(np.cumsum(_REGION_SHARES)[:-1], unit[:, 3], side="right")
-    expected = (
-        2.78
-        + 0.09 * (education - 13)
-        + 0.012 * (age - 40)
-        - 0.0006 * (age - 40) ** 2
-        + np.where(male, 0.1, -0.1)
-        + _REGION_EFFECTS[region]
-    )
+    expected = 2.78 + 0.09 * (education - 13) + 0.012 * (age - 40) - 0.0006 * (age - 40) ** 2
+    expected = expected + np.where(male, 0.1, -0.1) + _REGION_EFFECTS[region]
     scatter = coins.normal("environment/synthetic-income/earnings", 0, n_rows, 1)[:, 0]
     earnings = np.exp(expected + 0.45 * scatter)
     gender, names = np.where(male, "male", "female"), np.array(["Midwest", "Northeast", "South", "West"])

@@ -37,7 +37,6 @@ Rounds = tuple[FloatArray, FloatArray]
 _CHUNK = 512
 MOST_CACHED_NUMBERS = 1 << 23  # 64 MiB
 
-
 MeanFunction = Callable[[FloatArray], FloatArray]
 """Expected reward at points: (..., d) -> (...), in [0, 1]."""
 

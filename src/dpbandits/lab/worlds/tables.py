@@ -265,9 +265,7 @@ class TableBandit:
             raise InvalidData(f"supervised_ceiling needs at least {_FOLDS} rows, the horizon is {len(rows)}")
         contexts, rewards = self.contexts[rows], self.reward_table[rows]
         columns = enumerate(self.schema.columns.values())
-        categorical = [
-            i for i, declared in columns if isinstance(declared, Categories)
-        ]  # codes have no order
+        categorical = [i for i, declared in columns if isinstance(declared, Categories)]  # without an order
         options = {"random_state": seed % 2**32, "categorical_features": categorical}
         one_right = ((rewards == 1).sum(axis=1) == 1).all() and ((rewards == 0) | (rewards == 1)).all()
         fold = np.argsort(PublicCoins(seed).uniform("environment/folds", 0, len(rows), 1)[:, 0]) % _FOLDS
@@ -388,13 +386,8 @@ def _label(description: Mapping[str, Any]) -> _Outcome:
         between = [f"{low:g} to below {high:g}" for low, high in pairwise(cuts)]
         names = [f"below {cuts[0]:g}", *between, f"{cuts[-1]:g} and above"]
     arms = _arms(label, where, default=names)
-    return _Outcome(
-        (column,),
-        kind,
-        arms,
-        RewardRange(0.0, 1.0),
-        lambda table: _one_right(codes(table[column]), len(arms)),
-    )
+    bounds = RewardRange(0.0, 1.0)
+    return _Outcome((column,), kind, arms, bounds, lambda table: _one_right(codes(table[column]), len(arms)))
 
 
 def _rewards(description: Mapping[str, Any]) -> _Outcome:

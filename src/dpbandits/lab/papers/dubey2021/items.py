@@ -62,7 +62,6 @@ ROBUSTNESS_COLUMNS = (BLOCKS, SIMPLE, TRUSTING, OPEN, RANDOM)
 SIMPLE_BLOCK = 32
 """Rounds in a block of the simple form: equal blocks, square-root factor, the last prefix sum alone."""
 
-
 # The papers' deltas are large: for comparison with them.
 _LARGE_DELTA = partial(warnings.catch_warnings, action="ignore", category=LargeDelta)
 

