@@ -19,7 +19,7 @@ from dpbandits.lab.baselines.crowds import ABSE, BinUCB, play
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.study import Cell, Choice, Item, Record, Single
-from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
+from dpbandits.lab.worlds.contextual import REPORT_WORLDS, PeopleWorld, World, world
 from dpbandits.local.contract.spec import ArmChoice, Spec
 from dpbandits.local.device.client import Client
 from dpbandits.local.server.server import Server
@@ -38,6 +38,7 @@ __all__ = [
     "reference_regrets",
     "report_speed",
     "spec_for",
+    "unit_spec",
 ]
 
 
@@ -115,20 +116,18 @@ TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
 """Candidates of item `tuning` for the tree that sources start."""
 
 
+def unit_spec(one: World | PeopleWorld, *, epsilon: float, **own: Any) -> Spec:
+    """The contract of a crowd in a world, on the unit cube; `own` goes to the spec."""
+    cube = Box(low=[0.0] * one.dim, high=[1.0] * one.dim)
+    return Spec(domain=cube, n_arms=one.n_arms, privacy=LocalDP(epsilon=epsilon), **own)
+
+
 def spec_for(case: Case, name: str, *, epsilon: float, n_users: int, reports: int = 100) -> Spec:
     """The spec of a case in a world; a version takes `reports` reports, or more where the case says so."""
-    one = world(name)
-    return Spec(
-        domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
-        n_arms=one.n_arms,
-        privacy=LocalDP(epsilon=epsilon),
-        mechanism=case.mechanism,
-        learner=case.policy,  # type: ignore[arg-type]
-        arms=case.arms,
-        n_users=n_users,
-        reports_per_version=max(reports, n_users // case.versions),
-        constants=case.constants,
-    )
+    named = {"mechanism": case.mechanism, "learner": case.policy, "arms": case.arms}
+    step = max(reports, n_users // case.versions)
+    sizes = {"n_users": n_users, "reports_per_version": step}
+    return unit_spec(world(name), epsilon=epsilon, **named, **sizes, constants=case.constants)
 
 
 def outcomes(

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines.crowds import ABSE, play
 from dpbandits.lab.baselines.ldp_gradient import (
@@ -33,6 +32,7 @@ from dpbandits.lab.baselines.ldp_gradient import (
 )
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
+from dpbandits.lab.papers.ma2025.local import unit_spec
 from dpbandits.lab.worlds.classification import (
     CLASSIFICATION_TABLES,
     ClassificationTable,
@@ -41,8 +41,6 @@ from dpbandits.lab.worlds.classification import (
 )
 from dpbandits.lab.worlds.contextual import PeopleWorld, World, world
 from dpbandits.lab.worlds.transfer import Behaviour, PeopleSource, SourceWorld
-from dpbandits.local.contract.spec import Spec
-from dpbandits.privacy.definitions import LocalDP
 
 __all__ = ["CHOSEN", "MARKS", "METHODS", "Source", "curve", "table_references", "world_and_sources"]
 
@@ -171,11 +169,10 @@ def curve(
         totals = play(one, lambda: learner, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
         return at_marks(totals, _BATCH, n_users)
     ours = method in ("tree", "smooth")
-    spec = Spec(
-        domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
-        n_arms=one.n_arms,
-        privacy=LocalDP(epsilon=epsilon),
-        learner=method if ours else "ma2025",  # type: ignore[arg-type]
+    spec = unit_spec(
+        one,
+        epsilon=epsilon,
+        learner=method if ours else "ma2025",
         mechanism="auto" if ours else "paper-laplace",
         arms="server" if ours else "user",
         n_users=n_users,

@@ -11,14 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import Seed
-from dpbandits.domains import Box
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_tasks, simulate_transfer
+from dpbandits.lab.papers.ma2025.local import unit_spec
 from dpbandits.lab.study import Cell, Item, Record, grid
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
 from dpbandits.lab.worlds.transfer import Behaviour, SourceWorld
 from dpbandits.local.contract.sources import SourceArms
-from dpbandits.local.contract.spec import LearnerName, Spec
-from dpbandits.privacy.definitions import LocalDP
+from dpbandits.local.contract.spec import LearnerName
 
 __all__ = ["CASES", "ITEMS", "TransferCase", "TransferCell", "regret"]
 
@@ -90,10 +89,9 @@ CASES = {
 def regret(case: TransferCase, name: str, *, n_users: int, epsilon: float, seed: Seed) -> float:
     """Average regret of the target's users."""
     one, published = world(name), case.policy == "ma2025"
-    spec = Spec(
-        domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
-        n_arms=one.n_arms,
-        privacy=LocalDP(epsilon=epsilon),
+    spec = unit_spec(
+        one,
+        epsilon=epsilon,
         learner=case.policy,
         mechanism="paper-laplace" if published else "auto",
         arms="user" if published else "server",
