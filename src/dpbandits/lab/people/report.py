@@ -175,14 +175,12 @@ def _row(*cells: str) -> str:
 
 
 def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) -> str:
-    rows = (
+    rows = [
         _row(name, str(reward), "–" if kept is None else str(kept.uplift), share_text(kept))
         for name, reward, kept in table_rows(result)
-    )
-    sweep = (
-        _row(f"{epsilon:g}", str(one.reward), share_text(one.share))
-        for epsilon, one in result.private.items()
-    )
+    ]
+    private = result.private.items()
+    sweep = [_row(f"{epsilon:g}", str(one.reward), share_text(one.share)) for epsilon, one in private]
     attacks = []
     for name, attack in result.attacks.items():
         guesses = f"{100 * attack.success:.1f}% ± {100 * attack.standard_error:.1f}"

@@ -66,11 +66,9 @@ def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
     spec = local_spec(name, promise, seed)
     learner = WeightLearner(spec)
     coins = PublicCoins(seed)
-    edges = (0, *default_blocks(environment.horizon), environment.horizon)
-    segments = [(start, stop) for start, stop in pairwise(edges) if start < stop]
-    lost = np.zeros(2)
-    m = spec.features.n_features
-    for version, (start, stop) in enumerate(segments):
+    edges = np.unique([0, *default_blocks(environment.horizon), environment.horizon]).tolist()
+    lost, m = np.zeros(2), spec.features.n_features
+    for version, (start, stop) in enumerate(pairwise(edges)):
         learner.refine()
         policy = learner.publish(spec, version, coins)
         candidates = environment.decision_sets(start, stop)

@@ -166,12 +166,10 @@ class TrialCell(Cell):
         (same,) = super().rows(records)
         gains = values_of(records, "gain")
         low, high = (float(np.mean(part)) for part in gains.T[1:])
-        found: dict[str, Any] = {
-            name: [record["values"][name] for record in records] for name in records[0]["values"]
-        }
+        found = {name: values_of([r["values"] for r in records], name) for name in records[0]["values"]}
         rows = []
         for name, values in (found | {GAIN: gains[:, 0]}).items():
-            own = {"policy": name, "value": float(np.mean(values)), "s.d.": float(np.std(values, ddof=1))}
+            own = {"policy": name, "value": float(values.mean()), "s.d.": float(values.std(ddof=1))}
             rows.append(same | own | {"low": None, "high": None})
         return [*rows[:-1], rows[-1] | {"low": low, "high": high}]
 
