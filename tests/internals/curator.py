@@ -4,7 +4,7 @@ import os
 import signal
 
 from dpbandits.outsourced import Curator, PublishedRows
-from dpbandits.outsourced.curator.answer_log import AnswerLog
+from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.privacy.rows import L2Laplace
 from dpbandits.state import StateStore, journal, store
 from dpbandits.state.holder import Holder

@@ -465,7 +465,7 @@ MUTATIONS = (
         "answered row taken from a broken log",
         "a log that answers a row twice goes on without the rows behind it",
         (
-            "outsourced/curator/answer_log.py",
+            "outsourced/curator/answers.py",
             "                self._unsound = True  # for good: the journal gives a record once\n",
             "",
         ),

@@ -43,7 +43,7 @@ from dpbandits.outsourced import (
     PublishedRows,
     SecretDirectory,
 )
-from dpbandits.outsourced.curator.answer_log import AnswerLog
+from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.privacy.definitions import LargeDelta
 from dpbandits.privacy.rows import L2Laplace
 from dpbandits.state import read_state, write_state

@@ -23,7 +23,7 @@ from dpbandits.errors import (
     ProtocolError,
 )
 from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows, SecretDirectory
-from dpbandits.outsourced.curator.answer_log import AnswerLog
+from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.state.files import locked
 from internals.curator import ANSWERING, PUBLISHING, counted_draws, kill, refused_rename, then_kill
 from internals.journal import end_of, failing, files_of, put_back

@@ -92,3 +92,8 @@ def main() -> None:
         name = type(error).__name__
         error_console().print(f"[bold red]{name}[/]: {escape(str(error))}", soft_wrap=True)
         sys.exit(1)
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        text = escape(f"{where}{error.strerror or 'cannot be reached'}")
+        error_console().print(f"[bold red]{type(error).__name__}[/]: {text}", soft_wrap=True)
+        sys.exit(1)

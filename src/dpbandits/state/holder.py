@@ -92,7 +92,7 @@ class Holder:
         self._describe, self._what, self._nested = describe, what, nested
         self._ledger, self._account = ledger, account
         self._store: StateStore | None = None
-        self._uncommitted: State | None = None
+        self._uncommitted: tuple[StateStore, State] | None = None
         self._forked = False
         self.lineage = uuid.uuid4().hex if lineage is None else lineage
         self.position = 0
@@ -181,7 +181,8 @@ class Holder:
         """Make the present state durable, if a path is known; called before anything drawn is used.
 
         A state that an earlier attempt failed to write goes first, unchanged, as the ledger may have
-        witnessed it; it may be older than the present one, which is written in any case.
+        witnessed it; it may be older than the present one, which is written in any case. Sealed with another
+        key it would be another file, so then it goes where it was to go.
 
         Raises:
             ForkedState: another copy has gone on; nothing of this one leaves any more.
@@ -194,7 +195,8 @@ class Holder:
                 f"another copy of this {self._what} has gone on: load the state where that copy keeps it"
             )
         if self._uncommitted is not None:
-            self._write(self._store, self._uncommitted)
+            store, state = self._uncommitted
+            self._write(self._store if self._store.key is store.key else store, state)
         present = self._describe(self.lineage, self.position + 1)
         # What was drawn is not always part of a state (an answer is not). Two copies that draw under one
         # number must differ all the same, or the second would pass for a repetition of the first.
@@ -202,7 +204,7 @@ class Holder:
         self._write(self._store, replace(present, secret={**present.secret, **mark}))
 
     def _write(self, store: StateStore, state: State) -> None:
-        self._uncommitted = state
+        self._uncommitted = store, state
         try:
             store.commit(state)
         except ForkedState:

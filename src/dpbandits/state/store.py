@@ -62,7 +62,7 @@ class StateStore:
         self._next = self._path.with_name(self._path.name + ".next")
         self._lock = self._path.with_name(self._path.name + ".lock")
         self._ledger = ledger
-        self._key = key
+        self.key = key
 
     def commit(self, state: State) -> None:
         """Make `state` durable as the only continuation of its lineage.
@@ -77,7 +77,7 @@ class StateStore:
             StateError: the ledger or the lock could not be used; repeat the commit.
             OSError: the disk refused; repeat the commit when there is room.
         """
-        data, digest = encode(state, self._key)
+        data, digest = encode(state, self.key)
         new = Witness(state.position, digest)
         with locked(self._lock):
             # Asked before writing: a stale copy must not overwrite the `.next` of the copy that
@@ -225,7 +225,7 @@ class StateStore:
 
     def _read(self, path: Path) -> "_Saved":
         with open_regular(path) as (file, size):
-            state, digest = decode(file, size, self._key)
+            state, digest = decode(file, size, self.key)
         return _Saved(state, Witness(state.position, digest))
 
     def _discard_next(self) -> None:

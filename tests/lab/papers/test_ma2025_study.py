@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 import pytest
+import tune_ma2025_methods as ma2025_tuning
 from typer.testing import CliRunner
 
 from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.papers.ma2025 import methods as ma2025_methods
-from dpbandits.lab.papers.ma2025 import tuning as ma2025_tuning
 from dpbandits.lab.papers.ma2025.items import AUTHORS_LOG, FIRST_SEED, STUDY, CrowdCell
 from dpbandits.lab.papers.ma2025.methods import CHOSEN, MARKS, METHODS, Source, curve
 from dpbandits.lab.papers.ma2025.table import PAIRS, table2
@@ -189,16 +189,16 @@ def test_everyone_has_nine_candidates_and_the_choice_is_one_of_them(made_up):
     assert 0 < found < 1.2
 
 
-def test_tuning_command(made_up, tmp_path):
-    arguments = ["study", "ma2025", "tuning", "--column", "abse", "--world", "taxi", "--reps", "2"]
-    ran = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "200"})
-    assert ran.exit_code == 0, ran.output
+def test_tuning_command(made_up, tmp_path, capsys):
+    arguments = ["tuning", "--column", "abse", "--world", "taxi", "--reps", "2"]
+    ma2025_tuning.main([*arguments, "--out", str(tmp_path)])
+    printed = capsys.readouterr().out
     rows = json.loads((tmp_path / "ma2025-tuning.json").read_text())
     assert len(rows) == 9
     best = min(rows, key=lambda row: row["score"])
-    assert str(best["constants"]) in ran.output
+    assert str(best["constants"]) in printed.splitlines()[0]
     with pytest.raises(InvalidParameter, match="tuning seeds"):
-        STUDY.run("tuning", reps=2, seed=FIRST_SEED)
+        ma2025_tuning.STUDY.run("tuning", reps=2, seed=FIRST_SEED)
 
 
 def test_figures_use_the_defaults_and_tables_the_chosen():

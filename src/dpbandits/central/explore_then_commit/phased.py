@@ -13,6 +13,7 @@ than k rounds in one of them. A round belongs to the phase of its ask, whatever 
 Not in Pavlovic2025, which explores for all T rounds and answers afterwards: this bounds cumulative regret.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -40,6 +41,7 @@ from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Decision, DecisionBatch, RoundPolicy
+from dpbandits.privacy.certificates import Certificate, NearGaussianDP
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
@@ -186,12 +188,18 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
             contexts=self.contexts,
             setting=Setting(self.noise.status, self.user_ids, self._holder.witnessed, self._holder.charged),
             answers=None,
-            release=replace(largest.record(), releases=len(self.phases)),
+            release=replace(largest.record(), releases=len(self.phases), certificate=self._weakest),
             publish_epsilon=self.privacy.epsilon,
             phased=True,
         )
         note = "Every phase has a release of its own, as noisy for its sensitivity as the one shown."
         return replace(found, notes=(*found.notes, note))
+
+    @property
+    def _weakest(self) -> Certificate:
+        """What holds of every phase: mu is the same in all, the distance is not."""
+        found = [release.calibration[1] for release in self._releases]
+        return max(found, key=lambda one: one.distance if isinstance(one, NearGaussianDP) else math.inf)
 
     @property
     def batch_boundaries(self) -> tuple[int, ...]:

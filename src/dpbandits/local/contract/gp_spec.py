@@ -177,7 +177,7 @@ class GPSpec(Contract["PublishedWeights"]):
         else:
             normals = rng.standard_normal(phi.shape[1:])
             row = int(published.scores(phi, thompson_scale=self.thompson_scale, normals=normals).argmax())
-        return Chosen(version=published.version, arm=row, about=rows[row])
+        return Chosen(version=published.version, arm=row, about=rows[row].copy())
 
     def contribution(self, chosen: FloatArray, rewards: FloatArray) -> IntArray:
         """(n, D) exact integers that users would add without noise; rows (n, d), rewards (n,)."""

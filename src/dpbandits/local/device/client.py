@@ -107,6 +107,7 @@ class Client(Held, Generic[PublishedT]):
             InvalidData: the context has another shape, is not finite, or lies outside the domain.
             IncompatibleState: what was published does not fit the spec.
         """
+        self._last = None  # a refusal leaves nothing open: a reward must not be told of an earlier context
         choice = self.spec.choose(published, context, self.privacy)
         self._last = _Open(choice)
         return choice.arm

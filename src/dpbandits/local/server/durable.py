@@ -18,8 +18,8 @@ import hashlib
 import io
 import os
 import struct
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._reading import reading
-from dpbandits.errors import CorruptState, IncompatibleState, ProtocolError, StateError
+from dpbandits.errors import CorruptState, DPBanditsError, IncompatibleState, ProtocolError, StateError
 from dpbandits.local.contract.reports import Contract, Published, PublishedArms, PublishedT
 from dpbandits.local.contract.sources import SourceSpec
 from dpbandits.local.contract.spec import Spec
@@ -50,6 +50,8 @@ __all__ = ["DurableServer"]
 _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _STARTED = b"A", b"P", b"M", b"S", b"T", b"V"
 
 _KIND, _LOG = "local reports", "reports.log"
+_BEHIND = -1
+"""Changes of a server that has not taken what its log holds."""
 _COUNTS, _SUMS, _EVIDENCE = "local.merged", "local.source_sums", "local.target_evidence"
 
 
@@ -208,18 +210,29 @@ class DurableServer(Held, Generic[PublishedT]):
                 "the server was changed behind its log: open the folder again, and call absorb, merge and "
                 "attach on the DurableServer"
             )
-        for record in self._journal.settle():
-            self._take(record)
+        with self._behind_its_log():
+            for record in self._journal.settle():
+                self._take(record)
         if self._unrecorded is not None:
             self._journal.append(*self._unrecorded)
             self._unrecorded = None
 
     def _write(self, kind: bytes, content: bytes) -> Any:
         """Write a step down, then take it."""
-        self._journal.append(kind, content)
-        result = self._STEPS[kind](self, content)
+        with self._behind_its_log():
+            self._journal.append(kind, content)
+            return self._STEPS[kind](self, content)
+
+    @contextmanager
+    def _behind_its_log(self) -> Iterator[None]:
+        """A step is written and not yet taken: an interrupt leaves a server that refuses every call."""
+        self._changes = _BEHIND
+        try:
+            yield
+        except (DPBanditsError, OSError):
+            self._changes = self._server.changes
+            raise
         self._changes = self._server.changes
-        return result
 
     def _start(self, kind: bytes, content: bytes) -> PublishedT:
         """Write down what was attached, then note the version that it has started."""
@@ -247,7 +260,6 @@ class DurableServer(Held, Generic[PublishedT]):
                 "the server's log holds a record of another kind: use the release of its writer"
             )
         step(self, record.content)
-        self._changes = self._server.changes
 
     def _absorbed(self, content: bytes) -> Absorbed:
         """Reports as they came; the journal has vouched for the content."""

@@ -10,7 +10,7 @@ In one place raw data meets noise: `_draw`. Everything else is order and durabil
 
 A crash between any two steps is finished by repeating the call: the id is the same, so it is paid once; what
 was drawn and committed is never drawn again. From step 4 on a missing log is an error. Answers go through the
-log (`dpbandits.outsourced.curator.answer_log`), so that no crash and, with a ledger, no copy of the directory
+log (`dpbandits.outsourced.curator.answers`), so that no crash and, with a ledger, no copy of the directory
 can answer a row anew. A secret made with a ledger opens with it only.
 
 One process holds a curator, one thread at a time has its turn; it cannot be copied, pickled or used behind a
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidParameter, ProtocolError, UnknownDecision
-from dpbandits.outsourced.curator.answer_log import AnswerLog
+from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.outsourced.curator.directory import KIND, VERSION, SecretDirectory
 from dpbandits.outsourced.curator.objective import Command, Objective, evaluated
 from dpbandits.outsourced.publish import PublishedRows, check_target

@@ -3,7 +3,7 @@
 | file | what |
 |---|---|
 | `curator.state` | which released row is which table row, ids, the objective's column, the released rows |
-| `answers.log`, `answers.log.end` | what was answered (`dpbandits.outsourced.curator.answer_log`) |
+| `answers.log`, `answers.log.end` | what was answered (`dpbandits.outsourced.curator.answers`) |
 | `answers.lock`, `curator.state.lock` | the turns of several processes |
 
 Mode 700, files 600, the owner's alone. No raw inputs are kept.

@@ -15,11 +15,10 @@ What each item varies is **our reading**, from the issue's notes and the authors
 - `table2`: real tables (`worlds.classification`), report halves: average regret at n/4 and n
   over that of ABSE on the same people, for four pairs (epsilon, epsilon of the source): 1 and 4, each with
   2 and 8. The paper's four pairs were not at hand. At most 10,000 people and 5,000 of the source come, drawn
-  anew with every seed. Constants were chosen on the other halves (items `tuning`, `tuning-fine`); the figures
-  use every method's defaults.
+  anew with every seed. Constants were chosen on the other halves (`benchmarks/tune_ma2025_methods.py`); the
+  figures use every method's defaults.
 - `local`, `references`, `public-code`, `speed`: the tables of the page on local results (module `local`).
 - `transfer`: what sources are worth to this library's tree (module `transfer`).
-- `tuning`, `tuning-fine`, `mechanisms`: how constants were chosen (module `tuning`), on tuning seeds.
 
 Regret is the average over the target's users. Noise is simulated.
 """
@@ -32,7 +31,7 @@ from itertools import product
 from typing import Any, ClassVar
 
 from dpbandits._typing import Seed
-from dpbandits.lab.papers.ma2025 import local, transfer, tuning
+from dpbandits.lab.papers.ma2025 import local, transfer
 from dpbandits.lab.papers.ma2025.methods import MARKS, Source, constants_of, curve
 from dpbandits.lab.papers.ma2025.pictures import picture
 from dpbandits.lab.papers.ma2025.table import PAIRS, compare
@@ -244,6 +243,5 @@ STUDY = Study(
         "table2": _item("table2", "real people, and the paper's table", _table2(), compare=compare),
         **local.ITEMS,
         **transfer.ITEMS,
-        **tuning.ITEMS,
     },
 )

@@ -113,7 +113,7 @@ TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
         {"prior_sd": 0.2},
     )
 }
-"""Candidates of item `tuning` for the tree that sources start."""
+"""Candidates for the tree that sources start."""
 
 
 def unit_spec(one: World | PeopleWorld, *, epsilon: float, **own: Any) -> Spec:

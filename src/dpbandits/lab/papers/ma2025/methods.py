@@ -10,7 +10,7 @@
 | `abse` | adaptively binned successive elimination, without privacy and without sources |
 
 All but `abse` and `smooth` take sources. Everyone publishes after 100 users, but for `ma2025`, whose rule
-acts rarely: a hundredth of its users. Constants in `CHOSEN` were taken by the item `tuning`.
+acts rarely: a hundredth of its users. Constants in `CHOSEN` come from `benchmarks/tune_ma2025_methods.py`.
 """
 
 import math

@@ -1,7 +1,10 @@
-"""How the constants of `methods.CHOSEN` were chosen: on people who are not reported on.
+"""How the constants of the methods on real tables were chosen: on people who are not reported on.
+
+    python benchmarks/tune_ma2025_methods.py tuning --reps 12 --out docs/_results
 
 Items `tuning` (nine candidates a method), `tuning-fine` (where ours is not concerned, nine more around the
-best) and `mechanisms` (the vector mechanisms of the gradient learners, everything else at its default).
+best) and `mechanisms` (the vector mechanisms of the gradient learners, everything else at its default). What
+they chose stands in `dpbandits.lab.papers.ma2025.methods.CHOSEN`.
 
 Candidates run on the tuning halves of the real tables, whose people are never reported on, with tuning
 seeds, at two pairs (epsilon, epsilon of the source). A candidate's score is its regret over that of a random
@@ -10,9 +13,12 @@ nine coarse candidates is tried again with eight around it. One set of constants
 and pairs, one without and one with sources. `adult` is read from the folder that DPBANDITS_DATA names.
 """
 
+import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,10 +26,10 @@ import numpy as np
 from dpbandits._typing import Seed
 from dpbandits.lab.papers.ma2025.local import TUNING_GRID
 from dpbandits.lab.papers.ma2025.methods import Source, curve, world_and_sources
-from dpbandits.lab.study import Cell, Choice, Item, Record, Row, values_of
+from dpbandits.lab.study import Cell, Choice, Item, Record, Row, Study, values_of
 from dpbandits.lab.worlds.classification import CLASSIFICATION_TABLES
 
-__all__ = ["FINE", "GRIDS", "ITEMS", "TuningCell", "score"]
+__all__ = ["FINE", "GRIDS", "STUDY", "TuningCell", "main", "score"]
 
 PAIRS = ((1.0, 8.0), (4.0, 2.0))
 """(epsilon, epsilon of the source) at which candidates run; methods without sources see the first of each."""
@@ -159,8 +165,34 @@ def _item(about: str, grids: Mapping[str, Any], stage: str, *, file: str | None,
     )
 
 
-ITEMS = {
-    "tuning": _item("nine candidates a method", GRIDS, "coarse", file="ma2025-tuning", reps=12),
-    "tuning-fine": _item("nine more around the best", FINE, "fine", file="ma2025-tuning", reps=4),
-    "mechanisms": _item("how gradients are reported", MECHANISMS, "mechanisms", file=None, reps=4),
-}
+STUDY = Study(
+    name="ma2025",
+    title="Ma2025",
+    measured="regret over that of a random arm, on tuning seeds",
+    items={
+        "tuning": _item("nine candidates a method", GRIDS, "coarse", file="ma2025-tuning", reps=12),
+        "tuning-fine": _item("nine more around the best", FINE, "fine", file="ma2025-tuning", reps=4),
+        "mechanisms": _item("how gradients are reported", MECHANISMS, "mechanisms", file=None, reps=4),
+    },
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run an item and print its rows, the best candidate of a method first."""
+    parser = argparse.ArgumentParser(prog="tune_ma2025_methods.py", description=__doc__)
+    parser.add_argument("item", choices=list(STUDY.items))
+    parser.add_argument("--reps", type=int, help="crowds of every candidate")
+    parser.add_argument("--column", nargs="+", help="only these methods")
+    parser.add_argument("--world", nargs="+", help="only these tables")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="folder of results, resumed from there")
+    options = parser.parse_args(arguments)
+    choice = Choice(columns=options.column, worlds=options.world)
+    item = STUDY.item(options.item)
+    rows, _ = STUDY.run(options.item, choice=choice, reps=options.reps, jobs=options.jobs, out=options.out)
+    for row in sorted(rows, key=lambda row: (row["entry"], row["score"])):
+        sys.stdout.write(" | ".join(item.text_of(row)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
