@@ -23,13 +23,4 @@ from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain, from_config
 from dpbandits.domains.rewards import RewardRange
 
-__all__ = [
-    "Arms",
-    "Ball",
-    "Box",
-    "Domain",
-    "Finite",
-    "Product",
-    "RewardRange",
-    "from_config",
-]
+__all__ = ["Arms", "Ball", "Box", "Domain", "Finite", "Product", "RewardRange", "from_config"]

@@ -66,9 +66,7 @@ class Balance:
                 f"left, the charge asks for epsilon {epsilon} and delta {delta}: nothing was charged"
             )
         return replace(
-            self,
-            spent_epsilon=add(self.spent_epsilon, epsilon),
-            spent_delta=add(self.spent_delta, delta),
+            self, spent_epsilon=add(self.spent_epsilon, epsilon), spent_delta=add(self.spent_delta, delta)
         )
 
 

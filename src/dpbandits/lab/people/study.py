@@ -233,11 +233,7 @@ class TableStudy:
         seeds = report_seeds(self.seed, self.reps, tuning=self.seed < 1_000_000)
         first = self.make_environment(seeds[0])
         over_seeds = partial(repeat, make_environment=self.make_environment, seeds=seeds, jobs=self.jobs)
-        makers: dict[str | float, Maker] = {
-            RANDOM: _uniform,
-            CONSTANT: _constant,
-            NON_PRIVATE: _non_private,
-        }
+        makers: dict[str | float, Maker] = {RANDOM: _uniform, CONSTANT: _constant, NON_PRIVATE: _non_private}
         for epsilon in sorted({self.epsilon, *self.epsilons}):
             privacy = JointDP(epsilon=epsilon, delta=self.delta)
             makers[epsilon] = partial(_private, privacy=privacy, secure=self.noise == "secure")

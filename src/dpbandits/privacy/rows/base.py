@@ -14,14 +14,7 @@ from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows.noise_laws import NoiseLaw
 
-__all__ = [
-    "LARGEST_COORDINATE",
-    "RowMechanism",
-    "as_rows",
-    "from_lattice",
-    "lattice_step",
-    "to_lattice",
-]
+__all__ = ["LARGEST_COORDINATE", "RowMechanism", "as_rows", "from_lattice", "lattice_step", "to_lattice"]
 
 _STEP_BITS = 16
 """The lattice step is about distance/(2^16 sqrt(d)): rounding then costs 1.5e-5 of epsilon."""
