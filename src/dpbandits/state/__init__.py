@@ -8,24 +8,31 @@
   nor lets it be drawn twice, and two copies of one state cannot both go on.
 - `Ledger`: budgets of accounts, and the witness of how far each state has gone. `MemoryLedger()`
   lives as long as the process; `SQLiteLedger(path)` is durable and shared between processes.
+- `Terms`, `Cost`: what an account adds up and promises, and what a charge costs in each currency.
+- `FileWitness(folder)`, `witness_http.HTTPWitness(url, token=)`: remember elsewhere how far a ledger went.
 
 A state file holds raw statistics of the people in the data: keep it as you keep the data, or seal it.
 """
 
 from dpbandits.state.format import State, read_state, write_state
-from dpbandits.state.ledger import Balance, Ledger, MemoryLedger, Witness
+from dpbandits.state.ledger import Balance, Cost, Ledger, MemoryLedger, Terms, Witness
 from dpbandits.state.sealing import StateKey
 from dpbandits.state.sqlite_ledger import SQLiteLedger
 from dpbandits.state.store import StateStore
+from dpbandits.state.witness import AppendOnlyWitness, FileWitness
 
 __all__ = [
+    "AppendOnlyWitness",
     "Balance",
+    "Cost",
+    "FileWitness",
     "Ledger",
     "MemoryLedger",
     "SQLiteLedger",
     "State",
     "StateKey",
     "StateStore",
+    "Terms",
     "Witness",
     "read_state",
     "write_state",

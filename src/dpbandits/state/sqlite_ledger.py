@@ -1,58 +1,129 @@
-"""`SQLiteLedger`: a durable ledger in one file, shared by any number of processes."""
+r"""`SQLiteLedger`: a durable ledger in one file, shared by any number of processes.
+
+What is detected, and when
+--------------------------
+Every row carries a checksum of its own. The *book*, a single row, holds two sums over all rows (of hashes of
+2048 bits under a secret salt, added modulo 2^2048: Bellare and Micciancio 1997), their numbers, the number of
+events so far, and a running digest of all that.
+
+=====================================================  =======================================================
+what happened                                          noticed
+=====================================================  =======================================================
+a bit flipped in a row                                 when the row is read: an account at every charge to it
+an account, a lineage or the book changed, removed,    at opening
+or put back to an older version of itself
+a charge removed or added                              at opening
+a charge changed                                       when it is repeated, and by `verify`
+a truncated file                                       at opening
+any of these in a ledger of up to 5,000 charges        at opening, which reads all of it
+the whole file deleted, or an older one in its place   with a witness: at the next call. Without one: never
+whoever recomputes checksums, sums and digest          with a witness: at opening (a charge of a large ledger:
+                                                       by `verify`). Without one: never
+=====================================================  =======================================================
+
+What a large ledger does not read at opening gives nobody budget: what was spent stands in the account's own
+row. A charge that is lost can only be charged once more.
+
+The witness
+-----------
+`witness=` names somebody elsewhere who remembers how far this ledger has gone (`dpbandits.state.witness`).
+Under a lock file beside the ledger each call
+
+1. **asks** the witness for its last position and compares it with the book;
+2. **commits** to the file: position n + 1, durable;
+3. **tells** the witness: n + 1 and the book's digest, compare-and-set;
+
+and returns after all three, so that nothing is released for a charge that the witness does not know. The
+other order would be wrong: a ledger that died after telling and before committing could not be told from one
+that was rolled back by one. What the next call finds:
+
+==================  =============  =====================================  ===================================
+file                witness        what happened                          what follows
+==================  =============  =====================================  ===================================
+n, digest d         n, digest d    nothing, or died before committing     go on
+n + 1, after d      n, digest d    died before telling, or unanswered     told now: the event counts
+n                   n + 1 or more  an older file, or a copy has gone on   `ForkedState`
+n                   n, other       another copy, or the file was altered  `ForkedState`
+n + 2 or more       n              not this ledger's witness              `ForkedState`
+n                   nothing        it lost its memory, or is another one  `IncompatibleState`, but told now at
+                                                                          n = 0 and where there was none yet
+none                n              the file was deleted                   `ForkedState`
+==================  =============  =====================================  ===================================
+
+In the second row the call that was interrupted never returned, so nothing was computed from its charge; under
+the same id it is the same charge. A witness that answers late or never stops all users of the ledger, who
+wait for each other; what else it could gain is on its module's page.
+"""
 
 import hashlib
 import secrets
 import sqlite3
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dpbandits.errors import CorruptState, IncompatibleState, StateError
-from dpbandits.state.files import sync_directory, write_durably
+from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, InvalidParameter, StateError
+from dpbandits.state.files import locked, sync_directory, write_durably
 from dpbandits.state.ledger import (
     Amount,
     Balance,
+    Charge,
+    Cost,
+    Terms,
     Witness,
-    add,
-    charge_amounts,
     check_advance,
     check_same_charge,
-    check_same_limits,
+    check_same_terms,
     found,
     new_account,
+    new_cost,
     new_witness,
 )
+from dpbandits.state.witness import AppendOnlyWitness, refuse_if_others_write
 
 __all__ = ["SQLiteLedger"]
 
 APPLICATION_ID = 0x44504C47  # "DPLG", in the database's own header
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+
+READ_WHOLE = 5_000
+"""A ledger of so many charges is read whole when it is opened: it takes less than 0.1 s."""
 
 # Decimals are kept as text: SQLite's numbers are binary floats. It has no checksums either: every row ends
-# with one of its own, so that a flipped bit is no budget.
-_SCHEMA = (
+# with one of its own, so that a flipped bit is no budget. Tables differ in name or width from those of
+# version 2, so that a process of an older release that is still running fails instead of writing.
+_TABLES = (
     """CREATE TABLE accounts (
-        name TEXT PRIMARY KEY NOT NULL,
-        epsilon TEXT NOT NULL, delta TEXT NOT NULL,
-        spent_epsilon TEXT NOT NULL, spent_delta TEXT NOT NULL, seal TEXT NOT NULL
+        name TEXT PRIMARY KEY NOT NULL, terms TEXT NOT NULL,
+        spent_epsilon TEXT NOT NULL, spent_delta TEXT NOT NULL,
+        spent_loss TEXT NOT NULL, spent_distance TEXT NOT NULL, simulated INTEGER NOT NULL, seal TEXT NOT NULL
     ) WITHOUT ROWID""",
     """CREATE TABLE charges (
         account TEXT NOT NULL REFERENCES accounts (name), charge_id TEXT NOT NULL,
-        epsilon TEXT NOT NULL, delta TEXT NOT NULL, seal TEXT NOT NULL,
+        epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+        loss TEXT NOT NULL, distance TEXT NOT NULL, simulated INTEGER NOT NULL, seal TEXT NOT NULL,
         PRIMARY KEY (account, charge_id)
     ) WITHOUT ROWID""",
-    """CREATE TABLE witnesses (
+    """CREATE TABLE lineages (
         lineage TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL, seal TEXT NOT NULL
     ) WITHOUT ROWID""",
-    f"PRAGMA application_id = {APPLICATION_ID}",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
+    """CREATE TABLE book (
+        id INTEGER PRIMARY KEY CHECK (id = 1), salt TEXT NOT NULL, witnessed TEXT NOT NULL,
+        position INTEGER NOT NULL, previous TEXT NOT NULL, digest TEXT NOT NULL,
+        n_kept INTEGER NOT NULL, kept TEXT NOT NULL, n_charges INTEGER NOT NULL, charges TEXT NOT NULL,
+        seal TEXT NOT NULL
+    )""",
 )
 
-# No sum of amounts that `exact` admits has more digits before or after the point.
-_LARGEST_TOTAL = 1000
+# No sum of amounts that the rules admit, or of their squares, has more digits before or after the point.
+_LARGEST_TOTAL = 2000
+
+_HASH_BYTES = 256
+_MODULUS = 1 << (8 * _HASH_BYTES)
 
 
 class SQLiteLedger:
@@ -62,84 +133,120 @@ class SQLiteLedger:
     share the object. Writers take turns (`BEGIN IMMEDIATE`), and a call returns after its
     transaction has reached the disk. The file must be on a file system with working locks.
 
-    A ledger restored from a backup forgets what was charged since: restore states and ledger
-    together, and never run on both.
+    Without a witness, a ledger restored from a backup forgets what was charged since: restore states and
+    ledger together, and never run on both. With one that is noticed. The module's page says what else is
+    noticed, and when. Files of version 2 are brought to the present layout when they are opened.
 
     Args:
-        path: the file; created where it does not exist.
+        path: the file; created where it does not exist, unless the witness knows it.
         timeout: seconds to wait for another process's transaction.
+        witness: remembers elsewhere how far this ledger has gone. A ledger that was opened with one is opened
+            with one from then on.
+        name: what the witness calls this ledger; give each ledger its own where several share a witness.
 
     Raises:
         CorruptState: the file is no SQLite database, or a damaged one.
-        IncompatibleState: it is another program's database, or of another version.
-        StateError: it could not be locked in time, or not be opened.
+        IncompatibleState: it is another program's database, of another version, or lacks its witness.
+        ForkedState: the witness has seen another copy, or a newer one, of this file.
+        StateError: it could not be locked in time, or not be opened; others may write to it; or the witness
+            did not answer.
     """
 
-    def __init__(self, path: str | PathLike[str], *, timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        timeout: float = 30.0,
+        witness: AppendOnlyWitness | None = None,
+        name: str = "ledger",
+    ) -> None:
+        new_witness(name, 0, "-")  # checks the name
         self._path = Path(path).resolve()
         self._timeout = timeout
-        _create(self._path, self._timeout)
-        with self._transaction() as connection:  # nobody else is writing meanwhile
-            _check_sound(connection, self._path)
+        self._witness = witness
+        self._name = name
+        with self._alone():
+            self._create()
+            with self._transaction() as connection:  # nobody else is writing meanwhile
+                _check_sound(connection, self._path)
+                book = _book(connection)
+                if witness is None:
+                    self._check_witnessed(book)
+                else:
+                    self._settle(book, witness, opening=True)
+                    if book.witnessed != name:
+                        _write_book(connection, replace(book, witnessed=name))
 
-    def open_account(self, name: str, *, epsilon: Amount, delta: Amount = 0.0) -> None:
+    def open_account(
+        self, name: str, *, epsilon: Amount | None = None, delta: Amount = 0.0, terms: Terms | None = None
+    ) -> None:
         """See `Ledger.open_account`."""
-        opened = new_account(name, epsilon, delta)
-        with self._transaction() as connection:
-            existing = _account(connection, name)
+        opened = new_account(name, epsilon, delta, terms)
+        with self._event() as entries:
+            existing = entries.account(name)
             if existing is not None:
-                check_same_limits(name, existing, opened)
+                check_same_terms(name, existing.terms, opened.terms)
                 return
-            row = (name, str(opened.epsilon), str(opened.delta), "0", "0")
-            connection.execute("INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?)", (*row, _seal(row)))
+            entries.put_account(name, opened)
 
-    def charge(self, account: str, *, charge_id: str, epsilon: Amount, delta: Amount = 0.0) -> Balance:
+    def charge(
+        self,
+        account: str,
+        *,
+        charge_id: str,
+        epsilon: Amount | None = None,
+        delta: Amount = 0.0,
+        cost: Cost | None = None,
+    ) -> Balance:
         """See `Ledger.charge`."""
-        amounts = charge_amounts(charge_id, epsilon, delta)
-        with self._transaction() as connection:
-            balance = found(_account(connection, account), account)
-            earlier = connection.execute(
-                "SELECT * FROM charges WHERE account = ? AND charge_id = ?", (account, charge_id)
-            ).fetchone()
+        asked = new_cost(charge_id, epsilon, delta, cost)
+        with self._event() as entries:
+            balance = found(entries.account(account), account)
+            charge = asked.charged_to(balance.terms, account=account)
+            earlier = entries.charge(account, charge_id)
             if earlier is not None:
-                _, _, *charged = _unsealed(earlier)
-                check_same_charge((_decimal(charged[0]), _decimal(charged[1])), amounts)
+                check_same_charge(earlier, charge)
                 return balance
-            balance = balance.charged(*amounts, account=account)
-            paid = (account, charge_id, *map(str, amounts))
-            connection.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?)", (*paid, _seal(paid)))
-            limits = (str(balance.epsilon), str(balance.delta))
-            spent = (str(balance.spent_epsilon), str(balance.spent_delta))
-            connection.execute(
-                "UPDATE accounts SET spent_epsilon = ?, spent_delta = ?, seal = ? WHERE name = ?",
-                (*spent, _seal((account, *limits, *spent)), account),
-            )
+            balance = balance.charged(charge, account=account)
+            entries.put_charge(account, charge_id, charge)
+            entries.put_account(account, balance)
             return balance
 
     def balance(self, account: str) -> Balance:
         """See `Ledger.balance`."""
-        with self._connection() as connection:
-            return found(_account(connection, account), account)
+        with self._reading() as entries:
+            return found(entries.account(account), account)
 
     def advance(self, lineage: str, *, position: int, digest: str) -> None:
         """See `Ledger.advance`."""
         witness = new_witness(lineage, position, digest)
-        with self._transaction() as connection:
-            check_advance(_witness(connection, lineage), witness)
-            row = (lineage, *witness)
-            connection.execute("INSERT OR REPLACE INTO witnesses VALUES (?, ?, ?, ?)", (*row, _seal(row)))
+        with self._event() as entries:
+            last = entries.lineage(lineage)
+            check_advance(last, witness)
+            if last != witness:
+                entries.put_lineage(lineage, witness)
 
     def last(self, lineage: str) -> Witness | None:
         """See `Ledger.last`."""
-        with self._connection() as connection:
-            return _witness(connection, lineage)
+        with self._reading() as entries:
+            return entries.lineage(lineage)
+
+    def verify(self) -> None:
+        """Read every row and hold all of them against the book; seconds for a hundred thousand charges.
+
+        Raises:
+            CorruptState: something was changed, removed or added.
+        """
+        with self._reading() as entries:
+            _check_whole(entries.connection, entries.book)
 
     def __repr__(self) -> str:
         return "SQLiteLedger()"
 
-    # -- connections ----------------------------------------------------------------------------
+    # -- transactions ---------------------------------------------------------------------------
 
     def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
+        refuse_if_others_write(self._path, what="the ledger")
         return _connected(self._path, self._timeout)
 
     @contextmanager
@@ -149,6 +256,100 @@ class SQLiteLedger:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """With a witness, one call at a time from the question to the answer."""
+        if self._witness is None:
+            return nullcontext()
+        return locked(self._path.with_name(self._path.name + ".witness-lock"))
+
+    @contextmanager
+    def _event(self) -> Iterator["_Entries"]:
+        """A transaction that is told to the witness, if it changed anything, before it is acknowledged."""
+        with self._alone():
+            with self._transaction() as connection:
+                entries = _Entries(connection)
+                before = entries.book
+                self._compare(before)
+                yield entries
+                entries.close()
+            if self._witness is not None and entries.book.position > before.position:
+                self._tell(entries.book, self._witness)
+
+    @contextmanager
+    def _reading(self) -> Iterator["_Entries"]:
+        """What is there now; nothing of it is believed before the witness has confirmed it."""
+        with self._alone(), self._connection() as connection:
+            connection.execute("BEGIN")
+            entries = _Entries(connection)
+            self._compare(entries.book)
+            yield entries
+
+    # -- the witness ----------------------------------------------------------------------------
+
+    def _compare(self, book: "_Book") -> None:
+        if self._witness is None:
+            self._check_witnessed(book)
+        else:
+            self._settle(book, self._witness)
+
+    def _check_witnessed(self, book: "_Book") -> None:
+        if book.witnessed:
+            raise IncompatibleState(
+                "this ledger has a witness, which notices when the file is rolled back: open it with witness="
+            )
+
+    def _settle(self, book: "_Book", witness: AppendOnlyWitness, *, opening: bool = False) -> None:
+        """Hold the file against the witness, and tell it of a last event that it missed; the table above."""
+        if book.witnessed not in ("", self._name):
+            raise IncompatibleState("the witness knows this ledger by another name: pass name=")
+        last = witness.last(self._name)
+        if last == Witness(book.position, book.digest):
+            return
+        if last is None and not (opening and (book.position == 0 or not book.witnessed)):
+            raise IncompatibleState(
+                f"the witness has never seen this ledger, which is at position {book.position}: pass the "
+                "one it was opened with; if that one has lost its memory, find out why before anything else"
+            )
+        if last is None or last == Witness(book.position - 1, book.previous):
+            self._tell(book, witness)
+            return
+        raise ForkedState(
+            f"the witness has seen this ledger at position {last.position}, the file is at position "
+            f"{book.position} or holds something else: it was restored or altered, or another copy has gone "
+            "on; use the newest file"
+        )
+
+    def _tell(self, book: "_Book", witness: AppendOnlyWitness) -> None:
+        witness.advance(self._name, position=book.position, digest=book.digest)
+
+    def _create(self) -> None:
+        """Put a complete new ledger at the path unless there is a file.
+
+        It is built aside and linked into place, which never replaces another process's. So a ledger
+        is at no time empty, and an empty file is a damaged one.
+        """
+        path = self._path
+        if path.exists():
+            return
+        if self._witness is not None and self._witness.last(self._name) is not None:
+            raise ForkedState(
+                "the witness knows a ledger of this name, and there is no file: restore the newest one, or "
+                "give a new ledger another name="
+            )
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+        write_durably(temporary, b"", exclusive=True)  # with mode 0600, which SQLite keeps
+        try:
+            with _connected(temporary, self._timeout) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                _create_tables(connection)
+                _write_book(connection, _Book.new())
+                connection.execute("COMMIT")
+            with suppress(FileExistsError):
+                path.hardlink_to(temporary)
+        finally:
+            temporary.unlink()
+        sync_directory(path.parent)
 
 
 @contextmanager
@@ -177,76 +378,193 @@ def _reason(error: sqlite3.Error) -> str:
     return getattr(error, "sqlite_errorname", None) or type(error).__name__
 
 
-def _create(path: Path, timeout: float) -> None:
-    """Put a complete new ledger at `path` unless there is a file.
+# -- the book ---------------------------------------------------------------------------------------
 
-    It is built aside and linked into place, which never replaces another process's. So a ledger
-    is at no time empty, and an empty file is a damaged one.
+
+@dataclass(frozen=True, kw_only=True)
+class _Book:
+    """How many rows there are, what they sum to, and how far the ledger has gone.
+
+    `kept` sums accounts and lineages, of which there are few; `charges` the rest. `digest` commits to all of
+    it, and to the digest before: the salt hides what it commits to from whoever sees digests only.
     """
-    if path.exists():
-        return
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    write_durably(temporary, b"", exclusive=True)  # with mode 0600, which SQLite keeps
-    try:
-        with _connected(temporary, timeout) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA:
-                connection.execute(statement)
-            connection.execute("COMMIT")
-        with suppress(FileExistsError):
-            path.hardlink_to(temporary)
-    finally:
-        temporary.unlink()
-    sync_directory(path.parent)
+
+    salt: str
+    witnessed: str
+    position: int
+    previous: str
+    digest: str
+    n_kept: int
+    kept: int
+    n_charges: int
+    charges: int
+
+    @classmethod
+    def new(cls) -> "_Book":
+        """Of a ledger in which nothing has happened."""
+        return cls(
+            salt=secrets.token_hex(32),
+            witnessed="",
+            position=0,
+            previous="",
+            digest="",
+            n_kept=0,
+            kept=0,
+            n_charges=0,
+            charges=0,
+        )._with_digest()
+
+    def moved(self, kept: int, n_kept: int, charges: int, n_charges: int) -> "_Book":
+        """One event later, when the sums moved by so much."""
+        return replace(
+            self,
+            position=self.position + 1,
+            previous=self.digest,
+            n_kept=self.n_kept + n_kept,
+            kept=(self.kept + kept) % _MODULUS,
+            n_charges=self.n_charges + n_charges,
+            charges=(self.charges + charges) % _MODULUS,
+        )._with_digest()
+
+    def _with_digest(self) -> "_Book":
+        sums = (self.previous, self.position, self.n_kept, self.kept, self.n_charges, self.charges)
+        key = bytes.fromhex(self.salt)
+        return replace(self, digest=hashlib.blake2b(repr(sums).encode(), key=key, digest_size=32).hexdigest())
+
+    def hashed(self, table: str, row: tuple[object, ...]) -> int:
+        """A row's share of a sum."""
+        text = repr((self.salt, table, row)).encode(errors="surrogatepass")
+        return int.from_bytes(hashlib.shake_128(text).digest(_HASH_BYTES), "big")
+
+    def checked(self) -> "_Book":
+        """Itself, when its digest is that of its fields."""
+        if self._with_digest() != self:
+            raise _damaged()
+        return self
 
 
-def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse another program's database, and one that is damaged in a way that could hide spending."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (n_pages,) = connection.execute("PRAGMA page_count").fetchone()
-    (page_size,) = connection.execute("PRAGMA page_size").fetchone()
-    damaged = CorruptState("the ledger is damaged and what was charged may be lost: restore it from a backup")
-    if n_pages == 0:
-        raise damaged
-    if application != APPLICATION_ID:
-        raise IncompatibleState("the file is another program's database, not a ledger")
-    if version != SCHEMA_VERSION:
-        raise IncompatibleState(
-            f"the ledger has version {version}, this release uses version {SCHEMA_VERSION}"
-        )
-    # SQLite takes missing bytes of the last page for zeros.
-    if n_pages * page_size != path.stat().st_size:
-        raise damaged
-    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-        raise damaged
-    for row in connection.execute("SELECT * FROM witnesses"):
-        _unsealed(row)
-    # Rows that are gone have no seal to miss; the totals and the charges vouch for each other.
-    totals: dict[str, tuple[Decimal, Decimal]] = {}
-    for account, _, *amounts in map(_unsealed, connection.execute("SELECT * FROM charges")):
-        epsilon, delta = totals.get(account, (Decimal(0), Decimal(0)))
-        totals[account] = (add(epsilon, _decimal(amounts[0])), add(delta, _decimal(amounts[1])))
-    for account, _, _, *spent in map(_unsealed, connection.execute("SELECT * FROM accounts")):
-        if tuple(map(_decimal, spent)) != totals.pop(account, (Decimal(0), Decimal(0))):
-            raise damaged
-    if totals:  # charges of an account that is gone
-        raise damaged
-
-
-def _account(connection: sqlite3.Connection, name: str) -> Balance | None:
-    row = connection.execute("SELECT * FROM accounts WHERE name = ?", (name,)).fetchone()
-    return None if row is None else Balance(*map(_decimal, _unsealed(row)[1:]))
-
-
-def _witness(connection: sqlite3.Connection, lineage: str) -> Witness | None:
-    row = connection.execute("SELECT * FROM witnesses WHERE lineage = ?", (lineage,)).fetchone()
+def _book(connection: sqlite3.Connection) -> _Book:
+    row = connection.execute("SELECT * FROM book").fetchone()
     if row is None:
-        return None
-    _, position, digest = _unsealed(row)
-    if not isinstance(position, int) or not isinstance(digest, str):
-        raise CorruptState("the ledger holds something that is no witness: restore it from a backup")
-    return Witness(position, digest)
+        raise _damaged()
+    try:
+        _, salt, witnessed, position, previous, digest, n_kept, kept, n_charges, charges = _unsealed(row)
+        return _Book(
+            salt=salt,
+            witnessed=witnessed,
+            position=position,
+            previous=previous,
+            digest=digest,
+            n_kept=n_kept,
+            kept=int(kept, 16),
+            n_charges=n_charges,
+            charges=int(charges, 16),
+        ).checked()
+    except (ValueError, TypeError):
+        raise _damaged() from None
+
+
+def _write_book(connection: sqlite3.Connection, book: _Book) -> None:
+    row = (
+        1, book.salt, book.witnessed, book.position, book.previous, book.digest,
+        book.n_kept, f"{book.kept:x}", book.n_charges, f"{book.charges:x}",
+    )  # fmt: skip
+    connection.execute(f"INSERT OR REPLACE INTO book VALUES ({_marks(row)})", (*row, _seal(row)))  # noqa: S608
+
+
+class _Entries:
+    """The rows as one transaction sees them, and what it adds to the book's sums."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.book = _book(connection)
+        self._kept = self._n_kept = self._charges = self._n_charges = 0
+        self._changed = False
+
+    def account(self, name: str) -> Balance | None:
+        row = self._row("accounts", "name = ?", name)
+        return None if row is None else _balance(row)
+
+    def charge(self, account: str, charge_id: str) -> Charge | None:
+        row = self._row("charges", "account = ? AND charge_id = ?", account, charge_id)
+        return None if row is None else _charge(row)
+
+    def lineage(self, lineage: str) -> Witness | None:
+        row = self._row("lineages", "lineage = ?", lineage)
+        if row is None:
+            return None
+        _, position, digest = row
+        if not isinstance(position, int) or not isinstance(digest, str):
+            raise CorruptState("the ledger holds something that is no witness: restore it from a backup")
+        return Witness(position, digest)
+
+    def put_account(self, name: str, balance: Balance) -> None:
+        self._keep("accounts", "name = ?", _account_row(name, balance))
+
+    def put_lineage(self, lineage: str, witness: Witness) -> None:
+        self._keep("lineages", "lineage = ?", (lineage, *witness))
+
+    def put_charge(self, account: str, charge_id: str, charge: Charge) -> None:
+        row = _charge_row(account, charge_id, charge)
+        self._insert("charges", row, verb="INSERT")
+        self._charges += self.book.hashed("charges", row)
+        self._n_charges += 1
+
+    def close(self) -> None:
+        """Move the book by one event, if there was any."""
+        if self._changed:
+            self.book = self.book.moved(self._kept, self._n_kept, self._charges, self._n_charges)
+            _write_book(self.connection, self.book)
+
+    def _row(self, table: str, where: str, *keys: str) -> tuple[Any, ...] | None:
+        row = self.connection.execute(f"SELECT * FROM {table} WHERE {where}", keys).fetchone()  # noqa: S608
+        return None if row is None else _unsealed(row)
+
+    def _keep(self, table: str, where: str, row: tuple[Any, ...]) -> None:
+        before = self._row(table, where, row[0])
+        if before is None:
+            self._n_kept += 1
+        else:
+            self._kept -= self.book.hashed(table, before)
+        self._kept += self.book.hashed(table, row)
+        self._insert(table, row, verb="INSERT OR REPLACE")
+
+    def _insert(self, table: str, row: tuple[Any, ...], *, verb: str) -> None:
+        sealed = (*row, _seal(row))
+        self.connection.execute(f"{verb} INTO {table} VALUES ({_marks(row)})", sealed)
+        self._changed = True
+
+
+# -- rows -------------------------------------------------------------------------------------------
+
+
+def _account_row(name: str, balance: Balance) -> tuple[Any, ...]:
+    spent = balance.spent
+    return (name, balance.terms.to_json(), *map(str, spent.amounts), int(spent.simulated))
+
+
+def _charge_row(account: str, charge_id: str, charge: Charge) -> tuple[Any, ...]:
+    return (account, charge_id, *map(str, charge.amounts), int(charge.simulated))
+
+
+def _balance(row: tuple[Any, ...]) -> Balance:
+    _, terms, *spent, simulated = row
+    try:
+        return Balance.of(Terms.from_json(terms), Charge.of(map(_decimal, spent), simulated=bool(simulated)))
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+        raise CorruptState(
+            "the ledger holds something that is no account: restore it from a backup"
+        ) from None
+
+
+def _charge(row: tuple[Any, ...]) -> Charge:
+    _, _, *amounts, simulated = row
+    return Charge.of(map(_decimal, amounts), simulated=bool(simulated))
+
+
+def _marks(row: tuple[Any, ...]) -> str:
+    """Question marks for a row and its seal."""
+    return ", ".join("?" * (len(row) + 1))
 
 
 def _seal(row: tuple[object, ...]) -> str:
@@ -270,3 +588,123 @@ def _decimal(text: object) -> Decimal:
     if value is None or not value.is_finite() or value < 0 or abs(value.adjusted()) > _LARGEST_TOTAL:
         raise CorruptState("the ledger holds something that is no budget: restore it from a backup")
     return value
+
+
+def _damaged() -> CorruptState:
+    return CorruptState("the ledger is damaged and what was charged may be lost: restore it from a backup")
+
+
+# -- soundness, and older files ---------------------------------------------------------------------
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    for statement in _TABLES:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse another program's database, and one that is damaged in a way that could hide spending."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (n_pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    if n_pages == 0:
+        raise _damaged()
+    if application != APPLICATION_ID:
+        raise IncompatibleState("the file is another program's database, not a ledger")
+    if version not in (2, SCHEMA_VERSION):
+        raise IncompatibleState(
+            f"the ledger has version {version}, this release uses version {SCHEMA_VERSION}"
+        )
+    # SQLite takes missing bytes of the last page for zeros.
+    if n_pages * page_size != path.stat().st_size:
+        raise _damaged()
+    if version == 2:
+        _check_pages(connection)
+        _migrate_from_2(connection)
+    book = _book(connection)
+    (n_charges,) = connection.execute("SELECT COUNT(*) FROM charges").fetchone()
+    if n_charges != book.n_charges:
+        raise _damaged()
+    if n_charges <= READ_WHOLE:
+        _check_whole(connection, book)
+    else:
+        _check_kept(connection, book)
+
+
+def _check_pages(connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        raise _damaged()
+
+
+def _check_kept(connection: sqlite3.Connection, book: _Book) -> dict[str, Balance]:
+    """Hold accounts and lineages against the book; the accounts."""
+    kept, balances = 0, {}
+    n_kept = 0
+    for row in map(_unsealed, connection.execute("SELECT * FROM accounts")):
+        kept += book.hashed("accounts", row)
+        balances[row[0]] = _balance(row)
+        n_kept += 1
+    for row in map(_unsealed, connection.execute("SELECT * FROM lineages")):
+        kept += book.hashed("lineages", row)
+        n_kept += 1
+    if (n_kept, kept % _MODULUS) != (book.n_kept, book.kept):
+        raise _damaged()
+    return balances
+
+
+def _check_whole(connection: sqlite3.Connection, book: _Book) -> None:
+    """Hold every row against the book, and what accounts have spent against what was charged to them."""
+    _check_pages(connection)
+    balances = _check_kept(connection, book)
+    totals = dict.fromkeys(balances, Charge())
+    n_charges = charges = 0
+    for row in map(_unsealed, connection.execute("SELECT * FROM charges")):
+        charges += book.hashed("charges", row)
+        n_charges += 1
+        if row[0] not in totals:  # a charge of an account that is gone
+            raise _damaged()
+        totals[row[0]] = totals[row[0]].plus(_charge(row))
+    if (n_charges, charges % _MODULUS) != (book.n_charges, book.charges):
+        raise _damaged()
+    if any(balance.spent != totals[name] for name, balance in balances.items()):
+        raise _damaged()
+
+
+def _migrate_from_2(connection: sqlite3.Connection) -> None:
+    """Bring a file of version 2, which knew bare accounts only and had no book, to version 3.
+
+    Everything is checked as that version checked it. All happens in the transaction of the caller.
+    """
+    for table in ("accounts", "charges", "witnesses"):
+        connection.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+    _create_tables(connection)
+    _write_book(connection, _Book.new())
+    entries = _Entries(connection)
+    read: Callable[[str], Iterator[tuple[Any, ...]]] = lambda table: map(  # noqa: E731
+        _unsealed,
+        connection.execute(f"SELECT * FROM {table}"),  # noqa: S608
+    )
+    totals: dict[str, Charge] = {}
+    for account, charge_id, epsilon, delta in read("old_charges"):
+        charge = Charge(_decimal(epsilon), _decimal(delta))
+        totals[account] = totals.get(account, Charge()).plus(charge)
+        entries.put_charge(account, charge_id, charge)
+    for name, epsilon, delta, spent_epsilon, spent_delta in read("old_accounts"):
+        spent = Charge(_decimal(spent_epsilon), _decimal(spent_delta))
+        if spent != totals.pop(name, Charge()):
+            raise _damaged()
+        try:
+            terms = Terms(epsilon=_decimal(epsilon), delta=_decimal(delta))
+        except InvalidParameter:
+            raise _damaged() from None
+        entries.put_account(name, Balance.of(terms, spent))
+    if totals:  # charges of an account that is gone
+        raise _damaged()
+    for lineage, position, digest in read("old_witnesses"):
+        entries.put_lineage(lineage, Witness(position, digest))
+    entries.close()
+    for table in ("accounts", "charges", "witnesses"):
+        connection.execute(f"DROP TABLE old_{table}")

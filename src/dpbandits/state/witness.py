@@ -1,0 +1,175 @@
+r"""Append-only witnesses: who remembers how far a ledger has gone when its file does not.
+
+A ledger is a file, and a file can be deleted, restored from a backup or swapped for an older copy: what was
+charged since is budget again. A witness is kept where whoever can do that cannot reach. It remembers, for
+each lineage, one position and one digest, and only ever goes one further. A ledger that names one
+(`SQLiteLedger(path, witness=...)`) tells it every charge and every advance, as a digest under a secret salt.
+
+The interface is that of a ledger's own witness, so another ledger may serve as well.
+
+- `FileWitness(folder)`: a file a lineage, appended to, on another disk, mount or account than the ledger.
+- `dpbandits.state.witness_http.HTTPWitness(url, token=)`: a service elsewhere, and its protocol.
+
+What somebody gains who can stop or delay answers, or refuse
+------------------------------------------------------------
+A ledger writes a charge to its own disk first, then tells the witness, and the call returns after both; see
+`dpbandits.state.sqlite_ledger` for the crash table. So whoever sits on the line
+
+- **stops** the ledger's users: without an answer no call succeeds, and nothing is released. Each interrupted
+  call may leave one charge paid for and unused; repeated under its id it is that charge, so that no number of
+  time-outs spends more than one charge an id, or releases anything unpaid;
+- **learns** when something is charged or saved and how often (the position), and nothing of what: digests
+  have 256 bits under a salt that stays in the ledger's file. To refuse or to delay teaches no more than to
+  watch: the repeated call carries the same position and digest;
+- **cannot roll back**: an old answer played again (TLS prevents it) lies behind the file either by more than
+  the last event, which is refused, or by just that one, which is then told anew.
+
+Whoever owns the witness *and* the ledger's file can do all of it: a witness that forgets on purpose protects
+nobody. Nor does a witness see a release that was never charged.
+"""
+
+import hashlib
+import json
+import os
+import stat
+from os import PathLike
+from pathlib import Path
+from typing import Protocol
+
+from dpbandits.errors import CorruptState, StateError
+from dpbandits.state.files import locked, open_regular, sync_directory
+from dpbandits.state.ledger import Witness, check_advance, new_witness
+
+__all__ = ["AppendOnlyWitness", "FileWitness", "refuse_if_others_write"]
+
+
+class AppendOnlyWitness(Protocol):
+    """Remembers how far each lineage has gone; every ledger is one, too."""
+
+    def last(self, lineage: str) -> Witness | None:
+        """The last witness of a lineage, or None when it was never seen.
+
+        Raises:
+            StateError: no answer could be had.
+        """
+
+    def advance(self, lineage: str, *, position: int, digest: str) -> None:
+        """Remember `digest` at `position`, durably, compare-and-set; see `Ledger.advance`.
+
+        Raises:
+            ForkedState: the lineage has gone on, or another digest was witnessed there.
+            StateError: no answer could be had; whether it was remembered, `last` says.
+        """
+
+
+def refuse_if_others_write(path: Path, *, what: str) -> None:
+    """StateError where others than its owner may write to `path`; nothing where there is none."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise StateError(
+            f"{what} can be written by others (mode {stat.S_IMODE(mode):04o}), who could make budget: "
+            "take that right away (chmod go-w) after looking at what they did"
+        )
+
+
+class FileWitness:
+    """Append-only files in a folder, one a lineage, of mode 0600; lines are only ever added.
+
+    Each line holds position, digest and a checksum. A line that a crash left unfinished is passed over; a
+    finished one that was changed is `CorruptState`. Any number of processes may share the folder. Keep it
+    where whoever restores the ledger's disk does not restore it as well; on Linux `chattr +a` on the files
+    makes the system refuse anything but appending.
+
+    Args:
+        folder: an existing folder that others cannot write to.
+
+    Example:
+        >>> import tempfile
+        >>> witness = FileWitness(tempfile.mkdtemp())
+        >>> witness.advance("study", position=0, digest="ab")
+        >>> witness.last("study")
+        Witness(position=0, digest='ab')
+    """
+
+    def __init__(self, folder: str | PathLike[str]) -> None:
+        self._folder = Path(folder).resolve()
+        if not self._folder.is_dir():
+            raise StateError("the witness's folder does not exist: create it, or mount it, first")
+        refuse_if_others_write(self._folder, what="the witness's folder")
+
+    def last(self, lineage: str) -> Witness | None:
+        """See `AppendOnlyWitness.last`."""
+        path = self._path(lineage)
+        with locked(self._folder / "witness.lock"):
+            return self._last(path, lineage)[0]
+
+    def advance(self, lineage: str, *, position: int, digest: str) -> None:
+        """See `AppendOnlyWitness.advance`."""
+        new = new_witness(lineage, position, digest)
+        path = self._path(lineage)
+        with locked(self._folder / "witness.lock"):
+            last, finished = self._last(path, lineage)
+            check_advance(last, new)
+            # A line that is there already may have been written by a process that died before syncing it.
+            line = b"" if new == last and finished else _line(lineage, new)
+            self._append(path, line if finished else b"\n" + line)
+
+    def __repr__(self) -> str:
+        return "FileWitness()"
+
+    def _path(self, lineage: str) -> Path:
+        new_witness(lineage, 0, "-")  # checks the name
+        return self._folder / f"{hashlib.sha256(lineage.encode()).hexdigest()[:32]}.witness"
+
+    def _append(self, path: Path, data: bytes) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            remaining = memoryview(data)
+            while remaining:
+                remaining = remaining[os.write(descriptor, remaining) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_directory(path.parent)
+
+    def _last(self, path: Path, lineage: str) -> tuple[Witness | None, bool]:
+        """The last witness, and whether the file ends with a finished line (or is empty)."""
+        refuse_if_others_write(path, what="a file of the witness")
+        try:
+            with open_regular(path) as (file, size):
+                reach = 4096
+                while True:
+                    file.seek(max(0, size - reach))
+                    tail = file.read()
+                    whole = tail if reach >= size else tail.partition(b"\n")[2]
+                    for line in reversed(whole.split(b"\n")):
+                        if line.endswith(b"]"):
+                            return _read(line, lineage), tail.endswith(b"\n")
+                    if reach >= size:
+                        return None, not tail or tail.endswith(b"\n")
+                    reach *= 4
+        except FileNotFoundError:
+            return None, True
+
+
+def _line(lineage: str, witness: Witness) -> bytes:
+    return json.dumps([*witness, _check(lineage, witness)]).encode() + b"\n"
+
+
+def _read(line: bytes, lineage: str) -> Witness:
+    try:
+        position, digest, check = json.loads(line)
+        witness = new_witness(lineage, position, digest)
+    except (ValueError, TypeError, RecursionError):  # InvalidParameter is a ValueError
+        witness, check = None, None
+    if witness is None or check != _check(lineage, witness):
+        raise CorruptState("the last line of the witness was changed: find out by whom, then restore it")
+    return witness
+
+
+def _check(lineage: str, witness: Witness) -> str:
+    return hashlib.blake2b(repr((lineage, *witness)).encode(), digest_size=8).hexdigest()
