@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from dpbandits.errors import BudgetExceeded, CorruptState, DPBanditsError, IncompatibleState, StateError
-from dpbandits.state import SQLiteLedger
-from internals.sqlite_ledger import connected
+from dpbandits.state import Balance, Cost, SQLiteLedger, Terms, sqlite_ledger
 
 WORKER = Path(__file__).with_name("worker.py")
 
@@ -78,10 +77,10 @@ def test_budgets_are_text_in_the_file(tmp_path):
     ledger.charge("study", charge_id="a", epsilon=0.1)
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
         row = connection.execute(
-            "SELECT epsilon, spent_epsilon, typeof(spent_epsilon) FROM accounts"
+            "SELECT terms, spent_epsilon, typeof(spent_epsilon) FROM accounts"
         ).fetchone()
     connection.close()
-    assert row == ("0.3", "0.1", "text")
+    assert (json.loads(row[0])["epsilon"], *row[1:]) == ("0.3", "0.1", "text")
 
 
 def test_processes_never_overdraw_together(tmp_path):
@@ -241,12 +240,15 @@ def test_a_cut_through_the_last_witness_is_refused(tmp_path):
         "UPDATE charges SET epsilon = '0.1'",
         "DELETE FROM charges",
         "DELETE FROM accounts",
+        "DELETE FROM lineages",
+        "DELETE FROM book",
     ],
 )
 def test_totals_and_charges_vouch_for_each_other(tmp_path, damage):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
     ledger.open_account("study", epsilon=1)
     ledger.charge("study", charge_id="a", epsilon=0.5)
+    ledger.advance("life", position=1, digest="one")
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
         connection.execute(damage)
     connection.close()
@@ -264,7 +266,8 @@ def test_a_changed_row_is_refused_whatever_was_changed(tmp_path):
     asked = {
         "accounts": lambda: ledger.balance("study"),
         "charges": lambda: ledger.charge("study", charge_id="first", epsilon=0.5),
-        "witnesses": lambda: ledger.last("life"),
+        "lineages": lambda: ledger.last("life"),
+        "book": lambda: ledger.charge("study", charge_id="second", epsilon=0.5),
     }
     tried = 0
     for table, ask in asked.items():
@@ -272,10 +275,12 @@ def test_a_changed_row_is_refused_whatever_was_changed(tmp_path):
         columns = [column for _, column, *_ in connection.execute(f"PRAGMA table_info({table})")]
         connection.close()
         for column in columns:
+            if (table, column) == ("book", "id"):  # SQLite itself refuses any other
+                continue
             whole = path.read_bytes()
             with sqlite3.connect(path) as connection:
                 (value,) = connection.execute(f"SELECT {column} FROM {table}").fetchone()  # noqa: S608
-                changed = value + 1 if isinstance(value, int) else chr(ord(value[0]) ^ 1) + value[1:]
+                changed = value + 1 if isinstance(value, int) else chr(ord(value[:1] or "a") ^ 1) + value[1:]
                 connection.execute(f"UPDATE {table} SET {column} = ?", (changed,))  # noqa: S608
             connection.close()
             with pytest.raises(CorruptState):
@@ -285,7 +290,7 @@ def test_a_changed_row_is_refused_whatever_was_changed(tmp_path):
                     ask()
             path.write_bytes(whole)
             tried += 1
-    assert tried == 15
+    assert tried == 30
     SQLiteLedger(path)
 
 
@@ -305,3 +310,208 @@ def test_flipped_bits_never_raise_anything_but_our_errors(tmp_path):
             ledger.advance("life", position=2, digest="y")
         except DPBanditsError:
             pass
+
+
+# -- terms, large ledgers, older files, other people ------------------------------------------------
+
+GAUSSIAN = Terms(
+    epsilon=Decimal(2), delta=Decimal("2e-6"), currency="gaussian", total=Decimal("0.3"),
+    distance=Decimal("1e-9"), beside_epsilon=Decimal(1), beside_delta=Decimal("1e-6"), unit="one user",
+    neighbours="one user replaced",
+)  # fmt: skip
+
+
+def test_terms_and_all_four_sums_survive_reopening(tmp_path):
+    path = tmp_path / "ledger.db"
+    first = SQLiteLedger(path)
+    first.open_account("people", terms=GAUSSIAN)
+    first.charge("people", charge_id="a", cost=Cost(mu=0.1, distance=1e-10, simulated=True))
+    first.charge("people", charge_id="b", epsilon=0.25, delta=1e-7)
+    expected = Balance(
+        Decimal(1), Decimal("1e-6"), Decimal("0.25"), Decimal("1e-7"), Decimal("0.01"), Decimal("1e-10"),
+        simulated=True, terms=GAUSSIAN,
+    )  # fmt: skip
+    assert first.balance("people") == SQLiteLedger(path).balance("people") == expected
+    SQLiteLedger(path).charge("people", charge_id="a", cost=Cost(mu=0.1, distance=1e-10, simulated=True))
+    assert SQLiteLedger(path).balance("people") == expected
+
+
+def swap_rows(path, table, rows):
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"DELETE FROM {table}")  # noqa: S608
+        for row in rows:
+            connection.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)  # noqa: S608
+    connection.close()
+
+
+def rows_of(path, table):
+    connection = sqlite3.connect(path)
+    rows = connection.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608
+    connection.close()
+    return rows
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("table", ["accounts", "lineages", "book"])
+def test_an_older_row_with_a_valid_checksum_is_refused_at_opening(tmp_path, monkeypatch, table, whole):
+    """A rolled-back account is fresh budget; its own checksum vouches for it."""
+    monkeypatch.setattr(sqlite_ledger, "READ_WHOLE", 5000 if whole else 0)
+    path = tmp_path / "ledger.db"
+    ledger = SQLiteLedger(path)
+    ledger.open_account("study", epsilon=1)
+    ledger.advance("life", position=1, digest="one")
+    older = rows_of(path, table)
+    ledger.charge("study", charge_id="a", epsilon=0.5)
+    ledger.advance("life", position=2, digest="two")
+    SQLiteLedger(path)
+    swap_rows(path, table, older)
+    with pytest.raises(CorruptState):
+        SQLiteLedger(path)
+
+
+def test_what_a_large_ledger_notices_and_when(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_ledger, "READ_WHOLE", 0)
+    path = tmp_path / "ledger.db"
+    ledger = SQLiteLedger(path)
+    ledger.open_account("study", epsilon=1)
+    for name in "abc":
+        ledger.charge("study", charge_id=name, epsilon=0.1)
+    ledger.verify()
+    rows = rows_of(path, "charges")
+
+    swap_rows(path, "charges", rows[:2])  # one is gone
+    with pytest.raises(CorruptState):
+        SQLiteLedger(path)
+    swap_rows(path, "charges", [*rows, ("study", "d", *rows[0][2:])])  # one more
+    with pytest.raises(CorruptState):
+        SQLiteLedger(path)
+
+    other = SQLiteLedger(tmp_path / "other.db")
+    other.open_account("study", epsilon=1)
+    other.charge("study", charge_id="c", epsilon=0.05)
+    swap_rows(path, "charges", [*rows[:2], *rows_of(tmp_path / "other.db", "charges")])  # seals are right
+    again = SQLiteLedger(path)
+    with pytest.raises(CorruptState):
+        again.verify()
+    assert again.balance("study").spent_epsilon == Decimal("0.3")  # it gives nobody budget
+
+    swap_rows(path, "charges", [*rows[:2], (*rows[2][:2], "0.05", *rows[2][3:])])  # its seal is not
+    with pytest.raises(CorruptState):
+        SQLiteLedger(path).charge("study", charge_id="c", epsilon=0.1)
+
+
+def test_opening_a_large_ledger_reads_no_charge(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.db"
+    ledger = SQLiteLedger(path)
+    ledger.open_account("study", epsilon=1)
+    for number in range(20):
+        ledger.charge("study", charge_id=str(number), epsilon=0.01)
+    read = []
+    unsealed = sqlite_ledger._unsealed
+    monkeypatch.setattr(sqlite_ledger, "_unsealed", lambda row: (read.append(row), unsealed(row))[1])
+    SQLiteLedger(path)
+    assert len(read) >= 22
+    read.clear()
+    monkeypatch.setattr(sqlite_ledger, "READ_WHOLE", 19)
+    SQLiteLedger(path)
+    assert len(read) < 5
+
+
+VERSION_2 = [
+    """CREATE TABLE accounts (
+        name TEXT PRIMARY KEY NOT NULL,
+        epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+        spent_epsilon TEXT NOT NULL, spent_delta TEXT NOT NULL, seal TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE charges (
+        account TEXT NOT NULL REFERENCES accounts (name), charge_id TEXT NOT NULL,
+        epsilon TEXT NOT NULL, delta TEXT NOT NULL, seal TEXT NOT NULL,
+        PRIMARY KEY (account, charge_id)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE witnesses (
+        lineage TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL, seal TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    "INSERT INTO accounts VALUES ('study', '1', '0.00001', '0.3', '0.000001', '1c56554e3a33f2f3')",
+    "INSERT INTO charges VALUES ('study', 'a', '0.1', '0.000001', '174e47c219a90545')",
+    "INSERT INTO charges VALUES ('study', 'b', '0.2', '0', '817a39463451b472')",
+    "INSERT INTO witnesses VALUES ('life', 7, 'seven', 'e50632c029bb9d43')",
+    "PRAGMA application_id = 1146113095",
+    "PRAGMA user_version = 2",
+]
+"""What the release before wrote after open_account('study', epsilon=1, delta=1e-5), charges and an advance."""
+
+
+def version_2(path, statements=VERSION_2):
+    with sqlite3.connect(path) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+    path.chmod(0o600)
+    return path
+
+
+def test_a_ledger_of_version_2_goes_on(tmp_path):
+    path = version_2(tmp_path / "ledger.db")
+    ledger = SQLiteLedger(path)
+    assert ledger.balance("study") == Balance(
+        Decimal(1), Decimal("0.00001"), Decimal("0.3"), Decimal("0.000001")
+    )
+    assert ledger.last("life") == (7, "seven")
+    ledger.charge("study", charge_id="a", epsilon=0.1, delta=1e-6)  # the same charge
+    ledger.open_account("study", epsilon=1, delta=1e-5)  # the same terms
+    assert ledger.charge("study", charge_id="c", epsilon=0.7).remaining_epsilon == 0
+    ledger.advance("life", position=8, digest="eight")
+    again = SQLiteLedger(path)
+    again.verify()
+    assert again.balance("study").spent_epsilon == 1
+    assert again.last("life") == (8, "eight")
+    tables = {name for _, name, *_ in rows_of(path, "sqlite_master WHERE type = 'table'")}
+    assert tables == {"accounts", "charges", "lineages", "book"}
+
+
+@pytest.mark.parametrize("line", [3, 4, 5, 6])
+def test_a_damaged_ledger_of_version_2_is_not_migrated(tmp_path, line):
+    changes = (lambda text: text.replace("0.", "1.").replace("7,", "8,"), lambda _: "SELECT 1")
+    for number, change in enumerate(changes):
+        if (line, number) == (6, 1):
+            continue  # that version did not notice a witness that was gone
+        statements = [change(text) if i == line else text for i, text in enumerate(VERSION_2)]
+        path = version_2(tmp_path / f"ledger-{number}.db", statements)
+        before = path.read_bytes()
+        with pytest.raises(CorruptState):
+            SQLiteLedger(path)
+        assert path.read_bytes() == before
+
+
+def test_a_migration_that_is_interrupted_changes_nothing(tmp_path, monkeypatch):
+    path = version_2(tmp_path / "ledger.db")
+    before = path.read_bytes()
+
+    def dies(connection, book):
+        if book.position == 1:
+            raise RuntimeError
+
+    with monkeypatch.context() as patch:
+        write = sqlite_ledger._write_book
+        patch.setattr(sqlite_ledger, "_write_book", lambda *both: (dies(*both), write(*both)))
+        with pytest.raises(RuntimeError):
+            SQLiteLedger(path)
+    assert path.read_bytes() == before
+    assert SQLiteLedger(path).balance("study").spent_epsilon == Decimal("0.3")
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_ledger_that_others_can_write_is_refused(tmp_path, mode):
+    path = tmp_path / "ledger.db"
+    ledger = SQLiteLedger(path)
+    ledger.open_account("study", epsilon=1)
+    path.chmod(mode)
+    for call in (
+        lambda: SQLiteLedger(path),
+        lambda: ledger.charge("study", charge_id="a", epsilon=0.1),
+        lambda: ledger.balance("study"),
+    ):
+        with pytest.raises(StateError, match=f"written by others.*{mode:o}"):
+            call()
+    path.chmod(0o644)  # may be read: it holds no data, and says who spent what
+    ledger.charge("study", charge_id="a", epsilon=0.1)

@@ -53,12 +53,12 @@ from dpbandits.privacy.certificates import (
     Certificate,
     GaussianDP,
     NearGaussianDP,
+    PureBeside,
     PureDP,
     ZeroConcentratedDP,
 )
 from dpbandits.privacy.definitions import Definition, JointDP, LocalDP, RowDP
 from dpbandits.privacy.guarantee import Status
-from dpbandits.privacy.mixed import PureBeside
 from dpbandits.state.ledger import Amount, Cost, Currency, Ledger, Terms, add, exact
 
 __all__ = ["cost_of", "epsilon_for", "gaussian_mu_of_pure", "open_account", "terms_of"]
@@ -79,7 +79,7 @@ DISTANCE_SHARE = 0.01
 draws on the lattices that the library uses."""
 
 _ACCURATE = 1e-12
-"""Relative error allowed for inverse error functions, added to what they give."""
+"""Relative error allowed for what floats computed, added to it."""
 
 
 def open_account(
@@ -89,7 +89,7 @@ def open_account(
     privacy: Definition,
     currency: Currency = "zcdp",
     beside: tuple[Amount, Amount] = (0.0, 0.0),
-    distance: float | None = None,
+    distance: Amount | None = None,
 ) -> None:
     """Open an account that keeps a promise, whatever is charged to it; again with the same terms: nothing.
 
@@ -115,7 +115,7 @@ def terms_of(
     *,
     currency: Currency = "zcdp",
     beside: tuple[Amount, Amount] = (0.0, 0.0),
-    distance: float | None = None,
+    distance: Amount | None = None,
 ) -> Terms:
     """The terms of such an account; see `open_account`.
 
@@ -184,7 +184,7 @@ def cost_of(
 
     Raises:
         InvalidParameter: nothing is proven: the status says so, neither certificate nor promise is given,
-            or the certificate does not prove the promise; or the certificate is of an unknown kind.
+            or the certificate does not prove the promise.
 
     Example:
         >>> cost_of(PureDP(0.5)).rho
@@ -306,10 +306,11 @@ def _rho(certificate: Certificate) -> Decimal:
             return _half_square(_up(mu))
         case PureBeside(epsilon, other):
             return _UP.add(_half_square(exact(epsilon, name="epsilon")), _rho(other))
+        case Certificate():
+            return _up(certificate.to_zcdp().rho * (1.0 + _ACCURATE))
         case _:
             raise InvalidParameter(
-                f"no cost is known of a {type(certificate).__name__}: expected one of the certificates of "
-                "dpbandits.privacy"
+                f"certificate is a {type(certificate).__name__}, expected one of those in dpbandits.privacy"
             )
 
 

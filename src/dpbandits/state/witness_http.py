@@ -56,7 +56,7 @@ class HTTPWitness:
 
     def __init__(self, url: str, *, token: str, timeout: float = 10.0) -> None:
         self._url = _checked_url(url).rstrip("/")
-        if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+        if not (isinstance(token, str) and token and token.isascii() and token.isprintable()):
             raise InvalidParameter("token must be a non-empty string of printable ASCII characters")
         self._token = token
         self._timeout = _checks.number(timeout, name="timeout")
