@@ -86,9 +86,9 @@ def main():
         results["charge, s"] = timed(charge, 99)
         results["verify, s"] = timed(lambda _: ledger.verify(), 1)
         small = Path(folder) / "small.db"
-        older_file(small, 5000)
+        older_file(small, 2000)
         SQLiteLedger(small)
-        results["open 5,000 charges and read them, s"] = timed(lambda _: SQLiteLedger(small), 9)
+        results["open 2,000 charges and read them, s"] = timed(lambda _: SQLiteLedger(small), 9)
     text = json.dumps(results, indent=1)
     print(text)
     if options.out is not None:

@@ -355,7 +355,7 @@ def rows_of(path, table):
 @pytest.mark.parametrize("table", ["accounts", "lineages", "book"])
 def test_an_older_row_with_a_valid_checksum_is_refused_at_opening(tmp_path, monkeypatch, table, whole):
     """A rolled-back account is fresh budget; its own checksum vouches for it."""
-    monkeypatch.setattr(sqlite_ledger, "READ_WHOLE", 5000 if whole else 0)
+    monkeypatch.setattr(sqlite_ledger, "READ_WHOLE", 2000 if whole else 0)
     path = tmp_path / "ledger.db"
     ledger = SQLiteLedger(path)
     ledger.open_account("study", epsilon=1)
@@ -438,7 +438,7 @@ VERSION_2 = [
     "PRAGMA application_id = 1146113095",
     "PRAGMA user_version = 2",
 ]
-"""What the release before wrote after open_account('study', epsilon=1, delta=1e-5), charges and an advance."""
+"""What the release before wrote after open_account("study", epsilon=1, delta=1e-5), charges, an advance."""
 
 
 def version_2(path, statements=VERSION_2):

@@ -15,7 +15,7 @@ or put back to an older version of itself
 a charge removed or added                              at opening
 a charge changed                                       when it is repeated, and by `verify`
 a truncated file                                       at opening
-any of these in a ledger of up to 5,000 charges        at opening, which reads all of it
+any of these in a ledger of up to 2,000 charges        at opening, which reads all of it
 the whole file deleted, or an older one in its place   with a witness: at the next call. Without one: never
 whoever recomputes checksums, sums and digest          with a witness: at opening (a charge of a large ledger:
                                                        by `verify`). Without one: never
@@ -90,7 +90,7 @@ __all__ = ["SQLiteLedger"]
 APPLICATION_ID = 0x44504C47  # "DPLG", in the database's own header
 SCHEMA_VERSION = 3
 
-READ_WHOLE = 5_000
+READ_WHOLE = 2_000
 """A ledger of so many charges is read whole when it is opened: it takes less than 0.1 s."""
 
 # Decimals are kept as text: SQLite's numbers are binary floats. It has no checksums either: every row ends

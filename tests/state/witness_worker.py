@@ -1,0 +1,20 @@
+"""A process that charges a witnessed ledger until it is killed, or so many times: `DIRECTORY NAME [N]`."""
+
+import itertools
+import sys
+from pathlib import Path
+
+from dpbandits.errors import BudgetExceeded
+from dpbandits.state import FileWitness, SQLiteLedger
+
+folder, name = Path(sys.argv[1]), sys.argv[2]
+ledger = SQLiteLedger(folder / "ledger.db", witness=FileWitness(folder / "elsewhere"))
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+for number in range(int(sys.argv[3])) if len(sys.argv) > 3 else itertools.count():
+    try:
+        ledger.charge("purse", charge_id=f"{name}:{number}", epsilon=1)
+    except BudgetExceeded:
+        continue
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
