@@ -1,4 +1,4 @@
-"""Witnesses elsewhere: they only go one further, and a ledger that has one cannot be rolled back unnoticed."""
+"""Witnesses elsewhere only go one further; a ledger that has one cannot be rolled back unnoticed."""
 
 import json
 import os
@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from state.witness_server import TOKEN, served
 
 from dpbandits.errors import (
     BudgetExceeded,
@@ -25,6 +24,7 @@ from dpbandits.errors import (
 )
 from dpbandits.state import FileWitness, MemoryLedger, SQLiteLedger, Witness, sqlite_ledger
 from dpbandits.state.witness_http import HTTPWitness
+from state.witness_server import TOKEN, served
 
 WORKER = Path(__file__).with_name("witness_worker.py")
 
@@ -252,7 +252,7 @@ class Interrupted:
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", range(1, 12))
 def test_every_interruption_leads_on(tmp_path, at, after, error):
-    """Wherever it is, whoever comes next goes on; what was acknowledged is there, and nothing counts twice."""
+    """Whoever comes next goes on; what was acknowledged is there, and nothing counts twice."""
     witness, path, acknowledged = MemoryLedger(), tmp_path / "ledger.db", []
     interrupted = Interrupted(witness, at, after=after, error=error)
 
@@ -286,7 +286,7 @@ def test_every_interruption_leads_on(tmp_path, at, after, error):
 
 @pytest.mark.parametrize("rounds", [12])
 def test_kills_lose_nothing_and_stop_nobody(tmp_path, rounds):
-    """A process charges until it is killed; each acknowledged charge is in the ledger, and the next goes on."""
+    """A process charges until it is killed; what it acknowledged is there, and the next goes on."""
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     SQLiteLedger(tmp_path / "ledger.db", witness=FileWitness(tmp_path / "elsewhere")).open_account(
         "purse", epsilon=10_000
