@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from dpbandits.policy.accounts import cost_of, epsilon_for
-from dpbandits.privacy.calibration import near_gaussian_sigma, zcdp_rho
-from dpbandits.privacy.certificates import NearGaussianDP, ZeroConcentratedDP, rounding_distance
+from dpbandits.privacy.calibration import near_gaussian_sigma, rounding_distance, zcdp_rho
+from dpbandits.privacy.certificates import NearGaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.state import SQLiteLedger
 

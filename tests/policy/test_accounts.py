@@ -12,14 +12,13 @@ from scipy.special import ndtr
 
 from dpbandits.errors import BudgetExceeded, InvalidParameter
 from dpbandits.policy.accounts import cost_of, epsilon_for, gaussian_mu_of_pure, open_account, terms_of
-from dpbandits.privacy.calibration import gaussian_mu, near_gaussian_sigma, zcdp_rho
+from dpbandits.privacy.calibration import gaussian_mu, near_gaussian_sigma, rounding_distance, zcdp_rho
 from dpbandits.privacy.certificates import (
     GaussianDP,
     NearGaussianDP,
     PureBeside,
     PureDP,
     ZeroConcentratedDP,
-    rounding_distance,
 )
 from dpbandits.privacy.definitions import JointDP, LocalDP, NoPrivacy, RowDP
 from dpbandits.state import Cost, MemoryLedger

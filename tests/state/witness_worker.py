@@ -7,14 +7,21 @@ from pathlib import Path
 from dpbandits.errors import BudgetExceeded
 from dpbandits.state import FileWitness, SQLiteLedger
 
-folder, name = Path(sys.argv[1]), sys.argv[2]
-ledger = SQLiteLedger(folder / "ledger.db", witness=FileWitness(folder / "elsewhere"))
-sys.stdout.write("ready\n")
-sys.stdout.flush()
-for number in range(int(sys.argv[3])) if len(sys.argv) > 3 else itertools.count():
-    try:
-        ledger.charge("purse", charge_id=f"{name}:{number}", epsilon=1)
-    except BudgetExceeded:
-        continue
-    sys.stdout.write(f"{number}\n")
+
+def live(folder, name, numbers):
+    """Charge once a number; say so when it is acknowledged."""
+    ledger = SQLiteLedger(folder / "ledger.db", witness=FileWitness(folder / "elsewhere"))
+    sys.stdout.write("ready\n")
     sys.stdout.flush()
+    for number in numbers:
+        try:
+            ledger.charge("purse", charge_id=f"{name}:{number}", epsilon=1)
+        except BudgetExceeded:
+            continue
+        sys.stdout.write(f"{number}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    endless = len(sys.argv) == 3
+    live(Path(sys.argv[1]), sys.argv[2], itertools.count() if endless else range(int(sys.argv[3])))

@@ -47,9 +47,8 @@ from functools import reduce
 from scipy.special import erfcinv, erfinv, expit
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.calibration import gaussian_mu, zcdp_rho
+from dpbandits.privacy.calibration import LARGEST_EPSILON, gaussian_mu, zcdp_rho
 from dpbandits.privacy.certificates import (
-    LARGEST_EPSILON,
     Certificate,
     GaussianDP,
     NearGaussianDP,

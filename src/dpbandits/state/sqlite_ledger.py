@@ -17,12 +17,15 @@ a charge changed                                       when it is repeated, and 
 a truncated file                                       at opening
 any of these in a ledger of up to 2,000 charges        at opening, which reads all of it
 the whole file deleted, or an older one in its place   with a witness: at the next call. Without one: never
-whoever recomputes checksums, sums and digest          with a witness: at opening (a charge of a large ledger:
+rows, sums and digest rewritten so that they fit       with a witness: at opening (a charge of a large ledger:
                                                        by `verify`). Without one: never
+the same, and an event more in the book than happened  never: a witness knows the past, not who wrote it
 =====================================================  =======================================================
 
 What a large ledger does not read at opening gives nobody budget: what was spent stands in the account's own
-row. A charge that is lost can only be charged once more.
+row. A charge that is lost can only be charged once more. Whoever may write to the file may also charge, open
+accounts and forge the next event: checksums are against disks and witnesses against copies. Against people
+there is the file's mode, and a file that others than its owner may write to is refused at every call.
 
 The witness
 -----------

@@ -56,9 +56,7 @@ class HTTPWitness:
 
     def __init__(self, url: str, *, token: str, timeout: float = 10.0) -> None:
         self._url = _checked_url(url).rstrip("/")
-        if not (isinstance(token, str) and token and token.isascii() and token.isprintable()):
-            raise InvalidParameter("token must be a non-empty string of printable ASCII characters")
-        self._token = token
+        self._token = _checked_token(token)
         self._timeout = _checks.number(timeout, name="timeout")
         # Proxies of the environment are not used: an http address is this machine, and https needs none of
         # them to be trusted with the token.
@@ -136,6 +134,12 @@ def _checked_url(url: str) -> str:
     if parts.query or parts.fragment or parts.username is not None:
         raise InvalidParameter("url: expected no user, query or fragment; the token is an argument")
     return url
+
+
+def _checked_token(token: object) -> str:
+    if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+        raise InvalidParameter("token must be a non-empty string of printable ASCII characters")
+    return token
 
 
 def _refused(status: int) -> StateError:
