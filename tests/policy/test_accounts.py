@@ -24,7 +24,7 @@ from dpbandits.privacy.definitions import JointDP, LocalDP, NoPrivacy, RowDP
 from dpbandits.state import Cost, MemoryLedger
 
 ONE = JointDP(epsilon=1, delta=1e-6)
-PROMISES = [(1.0, 1e-6), (0.1, 1e-9), (0.01, 1e-12), (5.0, 1e-5), (10.0, 1e-12), (0.5, 1e-4)]
+PROMISES = [(1.0, 1e-6), (0.1, 1e-9), (0.01, 1e-12), (5.0, 1e-5), (10.0, 1e-6), (0.5, 1e-4)]
 
 
 def near(epsilon, delta, draws=1000, lattice=2.0**20):

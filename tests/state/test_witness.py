@@ -1,5 +1,6 @@
 """Witnesses elsewhere only go one further; a ledger that has one cannot be rolled back unnoticed."""
 
+import errno
 import json
 import os
 import shutil
@@ -416,6 +417,30 @@ def test_a_witness_that_others_can_write_is_refused(tmp_path):
     path.chmod(0o622)
     with pytest.raises(StateError, match="written by others"):
         witness.last("life")
+
+
+def test_a_full_disk_is_a_witness_that_did_not_answer(tmp_path, monkeypatch):
+    """Half a line is written; the repeated call begins a line of its own."""
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    witness = FileWitness(tmp_path / "elsewhere")
+    ledger = SQLiteLedger(tmp_path / "ledger.db", witness=witness)
+    ledger.open_account("study", epsilon=1)
+    write = os.write
+
+    def full(descriptor, data):
+        monkeypatch.setattr(os, "write", fuller)
+        return write(descriptor, data[: len(data) // 2])
+
+    def fuller(descriptor, data):
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(os, "write", full)
+    for _ in range(2):
+        with pytest.raises(StateError, match="ENOSPC"):
+            ledger.charge("study", charge_id="a", epsilon=0.5)
+    monkeypatch.undo()
+    assert ledger.charge("study", charge_id="a", epsilon=0.5).spent_epsilon == 0.5
+    assert witness.last("ledger").position == 2
 
 
 # -- HTTP -------------------------------------------------------------------------------------------

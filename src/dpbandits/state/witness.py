@@ -28,10 +28,13 @@ Whoever owns the witness *and* the ledger's file can do all of it: a witness tha
 nobody. Nor does a witness see a release that was never charged.
 """
 
+import errno
 import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Protocol
@@ -63,10 +66,10 @@ class AppendOnlyWitness(Protocol):
 
 
 def refuse_if_others_write(path: Path, *, what: str) -> None:
-    """StateError where others than its owner may write to `path`; nothing where there is none."""
+    """StateError where others than its owner may write to `path`; whoever opens it says why it cannot."""
     try:
         mode = path.stat().st_mode
-    except FileNotFoundError:
+    except OSError:
         return
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise StateError(
@@ -103,14 +106,14 @@ class FileWitness:
     def last(self, lineage: str) -> Witness | None:
         """See `AppendOnlyWitness.last`."""
         path = self._path(lineage)
-        with locked(self._folder / "witness.lock"):
+        with self._turn():
             return self._last(path, lineage)[0]
 
     def advance(self, lineage: str, *, position: int, digest: str) -> None:
         """See `AppendOnlyWitness.advance`."""
         new = new_witness(lineage, position, digest)
         path = self._path(lineage)
-        with locked(self._folder / "witness.lock"):
+        with self._turn():
             last, finished = self._last(path, lineage)
             check_advance(last, new)
             # A line that is there already may have been written by a process that died before syncing it.
@@ -119,6 +122,18 @@ class FileWitness:
 
     def __repr__(self) -> str:
         return "FileWitness()"
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One process at a time; what the disk refuses is a witness that did not answer."""
+        try:
+            with locked(self._folder / "witness.lock"):
+                yield
+        except OSError as error:
+            raise StateError(
+                f"the witness's folder could not be used ({errno.errorcode.get(error.errno or 0, 'unknown')}): "
+                "nothing may leave before it can; repeat the call, which is safe"
+            ) from None
 
     def _path(self, lineage: str) -> Path:
         new_witness(lineage, 0, "-")  # checks the name
