@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -309,6 +310,35 @@ def test_kills_lose_nothing_and_stop_nobody(tmp_path, rounds):
         assert told <= spent <= told + number + 1
     ledger.verify()
     assert told > rounds
+
+
+def test_a_witness_one_behind_must_have_seen_what_came_before(tmp_path):
+    """One position less is what an interrupted call leaves, but only after the same past."""
+    path = tmp_path / "ledger.db"
+    begun(path, MemoryLedger())
+    other = MemoryLedger()
+    other.advance("ledger", position=2, digest="ab" * 32)
+    with pytest.raises(ForkedState, match="position 2"):
+        SQLiteLedger(path, witness=other)
+    assert other.last("ledger") == (2, "ab" * 32)
+
+
+def test_nobody_goes_on_between_committing_and_telling(tmp_path):
+    """Else the slower of two would tell what is past, and be refused although all is well."""
+
+    class Slow(MemoryLedger):
+        def advance(self, lineage, *, position, digest):
+            time.sleep(0.02)
+            super().advance(lineage, position=position, digest=digest)
+
+    ledger = SQLiteLedger(tmp_path / "ledger.db", witness=Slow())
+    ledger.open_account("purse", epsilon=20)
+    with ThreadPoolExecutor(4) as pool:
+        for charge in [
+            pool.submit(ledger.charge, "purse", charge_id=str(number), epsilon=1) for number in range(20)
+        ]:
+            charge.result()
+    assert ledger.balance("purse").remaining_epsilon == 0
 
 
 def test_processes_share_a_witnessed_ledger(tmp_path):

@@ -130,9 +130,10 @@ class FileWitness:
             with locked(self._folder / "witness.lock"):
                 yield
         except OSError as error:
+            reason = errno.errorcode.get(error.errno or 0, "unknown error")
             raise StateError(
-                f"the witness's folder could not be used ({errno.errorcode.get(error.errno or 0, 'unknown')}): "
-                "nothing may leave before it can; repeat the call, which is safe"
+                f"the witness's folder could not be used ({reason}): nothing may leave before it can; repeat the "
+                "call, which is safe"
             ) from None
 
     def _path(self, lineage: str) -> Path:
