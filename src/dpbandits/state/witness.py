@@ -132,8 +132,8 @@ class FileWitness:
         except OSError as error:
             reason = errno.errorcode.get(error.errno or 0, "unknown error")
             raise StateError(
-                f"the witness's folder could not be used ({reason}): nothing may leave before it can; repeat the "
-                "call, which is safe"
+                f"the witness's folder could not be used ({reason}): nothing may leave before it can; "
+                "repeat the call, which is safe"
             ) from None
 
     def _path(self, lineage: str) -> Path:
