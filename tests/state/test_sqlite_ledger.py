@@ -469,8 +469,10 @@ def test_a_ledger_of_version_2_goes_on(tmp_path):
     assert tables == {"accounts", "charges", "lineages", "book"}
 
 
+@pytest.mark.parametrize("read_whole", [0, 2000])
 @pytest.mark.parametrize("line", [3, 4, 5, 6])
-def test_a_damaged_ledger_of_version_2_is_not_migrated(tmp_path, line):
+def test_a_damaged_ledger_of_version_2_is_not_migrated(tmp_path, monkeypatch, line, read_whole):
+    monkeypatch.setattr(sqlite_ledger, "READ_WHOLE", read_whole)
     changes = (lambda text: text.replace("0.", "1.").replace("7,", "8,"), lambda _: "SELECT 1")
     for number, change in enumerate(changes):
         if (line, number) == (6, 1):
