@@ -15,6 +15,7 @@ import pytest
 
 from dpbandits.errors import BudgetExceeded, CorruptState, DPBanditsError, IncompatibleState, StateError
 from dpbandits.state import Balance, Cost, SQLiteLedger, Terms, sqlite_ledger
+from internals.sqlite_ledger import before_book, connected, count_unsealed
 
 WORKER = Path(__file__).with_name("worker.py")
 
@@ -406,9 +407,7 @@ def test_opening_a_large_ledger_reads_no_charge(tmp_path, monkeypatch):
     ledger.open_account("study", epsilon=1)
     for number in range(20):
         ledger.charge("study", charge_id=str(number), epsilon=0.01)
-    read = []
-    unsealed = sqlite_ledger._unsealed
-    monkeypatch.setattr(sqlite_ledger, "_unsealed", lambda row: (read.append(row), unsealed(row))[1])
+    read = count_unsealed(monkeypatch)
     SQLiteLedger(path)
     assert len(read) >= 22
     read.clear()
@@ -494,8 +493,7 @@ def test_a_migration_that_is_interrupted_changes_nothing(tmp_path, monkeypatch):
             raise RuntimeError
 
     with monkeypatch.context() as patch:
-        write = sqlite_ledger._write_book
-        patch.setattr(sqlite_ledger, "_write_book", lambda *both: (dies(*both), write(*both)))
+        before_book(patch, dies)
         with pytest.raises(RuntimeError):
             SQLiteLedger(path)
     assert path.read_bytes() == before

@@ -10,7 +10,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,8 +24,9 @@ from dpbandits.errors import (
     InvalidParameter,
     StateError,
 )
-from dpbandits.state import FileWitness, MemoryLedger, SQLiteLedger, Witness, sqlite_ledger
+from dpbandits.state import FileWitness, MemoryLedger, SQLiteLedger, Witness
 from dpbandits.state.witness_http import HTTPWitness
+from internals.sqlite_ledger import forge_unspent
 from state.witness_server import TOKEN, served
 
 WORKER = Path(__file__).with_name("witness_worker.py")
@@ -199,18 +199,7 @@ def test_forged_budget_is_noticed_although_every_checksum_is_right(tmp_path, wit
     """Whoever has the file can compute everything in it, but not what the witness remembers."""
     path = tmp_path / "ledger.db"
     begun(path, witness)
-    with sqlite_ledger._connected(path, 1.0) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        entries = sqlite_ledger._Entries(connection)
-        before = entries.book
-        balance = entries.account("study")
-        connection.execute("DELETE FROM charges")
-        entries.put_account("study", type(balance).of(balance.terms))
-        forged = before.moved(entries._kept, 0, -before.charges, -1)
-        forged = replace(forged, position=before.position, previous=before.previous)
-        forged = forged._with_digest() if digest == "recomputed" else replace(forged, digest=before.digest)
-        sqlite_ledger._write_book(connection, forged)
-        connection.execute("COMMIT")
+    forge_unspent(path, "study", digest=digest)
     with pytest.raises(ForkedState if digest == "recomputed" else CorruptState):
         SQLiteLedger(path, witness=witness)
 
