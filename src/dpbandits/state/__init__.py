@@ -15,7 +15,7 @@ A state file holds raw statistics of the people in the data: keep it as you keep
 """
 
 from dpbandits.state.format import State, read_state, write_state
-from dpbandits.state.ledger import Balance, Cost, Ledger, MemoryLedger, Terms, Witness
+from dpbandits.state.ledger import Balance, Charge, Cost, Ledger, MemoryLedger, Terms, Witness
 from dpbandits.state.sealing import StateKey
 from dpbandits.state.sqlite_ledger import SQLiteLedger
 from dpbandits.state.store import StateStore
@@ -24,6 +24,7 @@ from dpbandits.state.witness import AppendOnlyWitness, FileWitness
 __all__ = [
     "AppendOnlyWitness",
     "Balance",
+    "Charge",
     "Cost",
     "FileWitness",
     "Ledger",
