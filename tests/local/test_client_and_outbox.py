@@ -341,3 +341,14 @@ def test_the_automatic_report_has_the_smaller_variance_and_is_the_same_everywher
             share = np.full(bins, 1 / bins)
             assert chosen.moments.signed_variance(share)[0] <= other.moments.signed_variance(share)[0]
     assert {spec_of(epsilon=0.5).mechanism_for(bins).name for bins in (16, 200)} == {"signed"}
+
+
+def test_a_refused_choice_leaves_no_earlier_one_to_report():
+    """A reward that comes after a refused choice must not be told of the context before it."""
+    spec = Spec(domain=Box(low=[0], high=[1]), n_arms=2, privacy=LocalDP(epsilon=1))
+    published, client = Server(spec).publish(), Client(spec)
+    client.choose(published, [0.3])
+    with pytest.raises(InvalidData):
+        client.choose(published, [1.7])
+    with pytest.raises(ProtocolError, match="choose an arm first"):
+        client.report(1.0)
