@@ -16,7 +16,7 @@ from dpbandits.lab.worlds.rkhs import rkhs_setting
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.noise import SimulatedNoise
+from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger
 from internals.policy import drawn, explores, phase_mechanisms
 from tuning import built
@@ -233,3 +233,13 @@ def test_the_schedule_explores_more_where_more_is_to_be_gained():
     assert strong.phases[0] > weak.phases[0]
     assert strong.exploration[0] == 1.0
     assert all(0.0 <= rate <= 0.2 for rate in strong.exploration[1:])
+
+
+def test_the_certificate_shown_holds_of_every_phase():
+    """Phases differ in how fine their lattice is, and so in their distance from Gaussian noise."""
+    policy = build(noise=SecureNoise())
+    shown = policy.guarantee.mechanisms[0].certificate
+    phases = [phase.record().certificate for phase in phase_mechanisms(policy)]
+    assert len({phase.distance for phase in phases}) > 1
+    assert shown.distance == max(phase.distance for phase in phases)
+    assert all(shown.mu >= phase.mu * (1 - 1e-12) for phase in phases)

@@ -387,3 +387,35 @@ def test_gaussian_process_servers_merge_and_refuse_to_attach(tmp_path):
                 call()
     with DurableServer.open(gp_spec(), tmp_path) as again:
         assert again.server.totals.accepted == 1
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError, ProtocolError])
+def test_what_comes_between_the_log_and_its_step_strands_no_report(tmp_path, monkeypatch, interruption):
+    """The report is on disk and not counted: no further call may go on from there, a new server may."""
+    server = opened(tmp_path)
+    first, second = (report_of(server.publish(), x) for x in (0.2, 0.8))
+    server.absorb([first])
+
+    def interrupted(*_):
+        raise interruption
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Server, "absorb", interrupted)
+        with pytest.raises(interruption):
+            server.absorb([second])
+    with pytest.raises(ProtocolError, match="open the folder again"):
+        server.absorb([second])
+    server.close()
+    with opened(tmp_path) as again:
+        assert again.server.totals.accepted == 2
+        assert again.absorb([first, second]).repeated == 2
+
+
+def test_a_refusal_of_the_disk_does_not_stop_a_server_whose_step_was_not_written(tmp_path, monkeypatch):
+    server = opened(tmp_path)
+    report = report_of(server.publish(), 0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr("dpbandits.state.journal.write_through", _full_disk)
+        with pytest.raises(OSError, match="no space"):
+            server.absorb([report])
+    assert server.absorb([report]).accepted == 1

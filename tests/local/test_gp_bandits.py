@@ -307,3 +307,20 @@ def test_nothing_raw_is_shown():
     for shown in (repr(client), str(client), client.guarantee.explain()):
         assert "0.123" not in shown
         assert "0.654" not in shown
+
+
+def test_candidates_that_change_afterwards_change_no_report():
+    """The device reports the row that it chose, not what the caller has put in its place since."""
+    contract = spec(privacy=JointDP(epsilon=50.0, delta=1e-4), report_gram=True)
+    published = Server(contract).publish()
+    rows = np.array([[0.1]])
+
+    def reported(*, overwrite):
+        client = Client(spec(privacy=JointDP(epsilon=50.0, delta=1e-4), report_gram=True))
+        mine = rows.copy()
+        client.choose(published, mine)
+        if overwrite:
+            mine[:] = 0.9
+        return client.report(1.0)[-8 * contract.release.mechanism.size :]
+
+    assert reported(overwrite=True) == reported(overwrite=False)

@@ -68,3 +68,23 @@ def test_a_curator_answers_from_a_sealed_secret(tmp_path):
     values = [np.float64(value).tobytes() for value in table["effect"]]
     assert all(value in plain for value in values), "the search would find nothing anywhere"
     assert not any(value in held for value in values)
+
+
+def test_a_save_elsewhere_under_another_key_that_fails_leaves_the_object_where_it_was(tmp_path, monkeypatch):
+    """The ledger has witnessed the file that could not be put in place: it is finished, then the old one."""
+    ledger = dpb.MemoryLedger()
+    ledger.open_account("people", epsilon=1, delta=1e-5)
+    here, there = tmp_path / "here", tmp_path / "there"
+    policy = learner(ExploreThenCommit, ledger=ledger, account="people")
+    policy.save(here, key=KEY)
+
+    def refuses(*_):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpbandits.state.store.replace_durably", refuses)
+        with pytest.raises(OSError, match="Input/output"):
+            policy.save(there, key=OTHER)
+    mean = policy.publish().mean
+    again = ExploreThenCommit.load(here, ledger=ledger, account="people", key=KEY)
+    np.testing.assert_array_equal(again.publish().mean, mean)

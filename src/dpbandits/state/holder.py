@@ -196,7 +196,7 @@ class Holder:
             )
         if self._uncommitted is not None:
             store, state = self._uncommitted
-            self._write(self._store if self._store.key is store.key else store, state)
+            self._write(self._store if self._store.seals_like(store) else store, state)
         present = self._describe(self.lineage, self.position + 1)
         # What was drawn is not always part of a state (an answer is not). Two copies that draw under one
         # number must differ all the same, or the second would pass for a repetition of the first.

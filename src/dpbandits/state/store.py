@@ -62,7 +62,7 @@ class StateStore:
         self._next = self._path.with_name(self._path.name + ".next")
         self._lock = self._path.with_name(self._path.name + ".lock")
         self._ledger = ledger
-        self.key = key
+        self._key = key
 
     def commit(self, state: State) -> None:
         """Make `state` durable as the only continuation of its lineage.
@@ -77,7 +77,7 @@ class StateStore:
             StateError: the ledger or the lock could not be used; repeat the commit.
             OSError: the disk refused; repeat the commit when there is room.
         """
-        data, digest = encode(state, self.key)
+        data, digest = encode(state, self._key)
         new = Witness(state.position, digest)
         with locked(self._lock):
             # Asked before writing: a stale copy must not overwrite the `.next` of the copy that
@@ -110,6 +110,10 @@ class StateStore:
             if self._ledger is None:
                 return self._load_alone()
             return self._load_witnessed(self._ledger, adopt=adopt)
+
+    def seals_like(self, other: "StateStore") -> bool:
+        """Whether one state becomes the same bytes, and so has one witness, here and there."""
+        return self._key is other._key
 
     def __repr__(self) -> str:
         return "StateStore()"
@@ -225,7 +229,7 @@ class StateStore:
 
     def _read(self, path: Path) -> "_Saved":
         with open_regular(path) as (file, size):
-            state, digest = decode(file, size, self.key)
+            state, digest = decode(file, size, self._key)
         return _Saved(state, Witness(state.position, digest))
 
     def _discard_next(self) -> None:

@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dpbandits.errors import CorruptState, StateError
-from dpbandits.state.files import locked, open_regular, sync_directory
+from dpbandits.state.files import locked, open_regular, sync_directory, write_through
 from dpbandits.state.ledger import Witness, check_advance, new_witness
 
 __all__ = ["AppendOnlyWitness", "FileWitness", "refuse_if_others_write"]
@@ -144,10 +144,7 @@ class FileWitness:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(path, flags, 0o600)
         try:
-            remaining = memoryview(data)
-            while remaining:
-                remaining = remaining[os.write(descriptor, remaining) :]
-            os.fsync(descriptor)
+            write_through(descriptor, data)
         finally:
             os.close(descriptor)
         sync_directory(path.parent)

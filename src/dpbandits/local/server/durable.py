@@ -18,10 +18,10 @@ import hashlib
 import io
 import os
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _STARTED = b"A", b"P", b"M", b"S", 
 _KIND, _LOG = "local reports", "reports.log"
 _BEHIND = -1
 """Changes of a server that has not taken what its log holds."""
+
+LoggedT = TypeVar("LoggedT")
 _COUNTS, _SUMS, _EVIDENCE = "local.merged", "local.source_sums", "local.target_evidence"
 
 
@@ -211,7 +213,8 @@ class DurableServer(Held, Generic[PublishedT]):
                 "attach on the DurableServer"
             )
         with self._behind_its_log():
-            for record in self._journal.settle():
+            found = self._logged(self._journal.settle)
+            for record in found:
                 self._take(record)
         if self._unrecorded is not None:
             self._journal.append(*self._unrecorded)
@@ -220,19 +223,23 @@ class DurableServer(Held, Generic[PublishedT]):
     def _write(self, kind: bytes, content: bytes) -> Any:
         """Write a step down, then take it."""
         with self._behind_its_log():
-            self._journal.append(kind, content)
+            self._logged(lambda: self._journal.append(kind, content))
             return self._STEPS[kind](self, content)
 
     @contextmanager
     def _behind_its_log(self) -> Iterator[None]:
-        """A step is written and not yet taken: an interrupt leaves a server that refuses every call."""
+        """A step is written and not yet taken: what interrupts it leaves a server that refuses every call."""
         self._changes = _BEHIND
+        yield
+        self._changes = self._server.changes
+
+    def _logged(self, act: Callable[[], LoggedT]) -> LoggedT:
+        """What the journal gives; where it refuses or fails, no step is due and the server is as it was."""
         try:
-            yield
+            return act()
         except (DPBanditsError, OSError):
             self._changes = self._server.changes
             raise
-        self._changes = self._server.changes
 
     def _start(self, kind: bytes, content: bytes) -> PublishedT:
         """Write down what was attached, then note the version that it has started."""
