@@ -58,7 +58,6 @@ def live(directory):
 
 
 def main(directory):
-    dpb.SecureNoise().integer_gaussian(1000.0, 2)  # OpenDP is imported once, before the first fork
     for _ in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -2,7 +2,7 @@
 
 from dpbandits.privacy import samplers
 
-__all__ = ["always_exact", "large_above", "lock", "prepared"]
+__all__ = ["always_exact", "gaussian_exponent", "large_above", "lock", "prepared"]
 
 
 def prepared(source):
@@ -23,3 +23,7 @@ def always_exact(monkeypatch):
 def large_above(monkeypatch, exponent):
     """Exponents above this go to decimal arithmetic at once."""
     monkeypatch.setattr(samplers, "_LARGE", exponent)
+
+
+gaussian_exponent = samplers._gaussian_exponent
+"""(|k|, sigma, t, context) -> minus the logarithm of the chance to accept a discrete Gaussian's proposal."""

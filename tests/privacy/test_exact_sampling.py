@@ -10,11 +10,13 @@ from decimal import Context, Decimal
 
 import numpy as np
 import pytest
+from scipy.stats import chi2, chi2_contingency
 
 from dpbandits.errors import InvalidParameter
+from dpbandits.privacy import SecureNoise
 from dpbandits.privacy import samplers as es
 from dpbandits.privacy.words import SimulatedWords, secure_words
-from internals.noise import always_exact, large_above
+from internals.noise import always_exact, gaussian_exponent, large_above
 
 
 def chi_square_z(observed, expected):
@@ -105,6 +107,81 @@ def test_large_exponents_never_use_float_differences(monkeypatch):
     large_above(monkeypatch, 1e-6)
     exact = es.lattice_l2_laplace(0.05, 200, 2, SimulatedWords(8))
     np.testing.assert_array_equal(fast, exact)
+
+
+def gaussian_cells(sigma, size):
+    """Integers with at least 10 expected draws; expected counts, theirs and that of all others together."""
+    reach = int(12 * sigma) + 2
+    values = np.arange(-reach, reach + 1)
+    law = np.exp(-0.5 * (values / sigma) ** 2)
+    law /= law.sum()
+    large = law * size >= 10
+    return values[large], np.append(law[large], law[~large].sum()) * size
+
+
+def counts_in(drawn, values):
+    inside = np.bincount(
+        drawn[(drawn >= values[0]) & (drawn <= values[-1])] - values[0], minlength=len(values)
+    )
+    return np.append(inside, len(drawn) - inside.sum())
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 4.7, 61.0])
+def test_the_discrete_gaussian_has_its_law(sigma):
+    """Pearson's statistic with a false-alarm rate of 1e-9."""
+    size = 300_000
+    values, expected = gaussian_cells(sigma, size)
+    observed = counts_in(es.discrete_gaussian(sigma, size, SimulatedWords(21)), values)
+    held = expected > 0.5
+    statistic = ((observed - expected)[held] ** 2 / expected[held]).sum()
+    assert chi2.sf(statistic, held.sum() - 1) > 1e-9
+
+
+def test_the_discrete_gaussian_is_the_one_that_opendp_draws():
+    """Two samples of one law: Pearson's statistic with a false-alarm rate of 1e-9."""
+    size, sigma = 30_000, 3.0
+    values, _ = gaussian_cells(sigma, size)
+    ours = counts_in(SecureNoise().integer_gaussian(sigma, size), values)
+    theirs = counts_in(SecureNoise(sampler="opendp").integer_gaussian(sigma, size), values)
+    table = np.stack([ours, theirs])
+    assert chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue > 1e-9
+
+
+@pytest.mark.parametrize("sigma", [0.01, 0.3, 1.0, 123.456, 1e7 / 3, 2.0**52 / 7])
+def test_proposal_times_acceptance_is_the_discrete_gaussian(sigma):
+    """exp(-t|k|) exp(-g(k)) is proportional to exp(-k^2/(2 sigma^2)): to 50 digits, over the whole range."""
+    context = Context(prec=120)
+    rate = min(1.0 / sigma, 16.0)
+    square = context.multiply(Decimal(2), context.multiply(Decimal(sigma), Decimal(sigma)))
+    constants = []
+    for magnitude in sorted({round(step * sigma / 4) for step in range(60)}):
+        proposed = context.multiply(Decimal(rate), Decimal(magnitude))
+        wanted = context.divide(Decimal(magnitude**2), square)
+        accepted = gaussian_exponent(magnitude, sigma, rate, context)
+        assert accepted >= 0
+        constants.append(context.subtract(context.add(proposed, accepted), wanted))
+    assert max(constants) - min(constants) < Decimal("1e-50")
+
+
+@pytest.mark.parametrize("sigma", [2.0**20, 2.0**52])
+def test_the_discrete_gaussian_on_a_fine_lattice_has_gaussian_moments(sigma):
+    size = 200_000
+    scaled = es.discrete_gaussian(sigma, size, SimulatedWords(22)) / sigma
+    for power, mean, variance in ((1, 0.0, 1.0), (2, 1.0, 2.0), (4, 3.0, 96.0)):
+        assert abs((scaled**power).mean() - mean) < 6 * math.sqrt(variance / size)
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.9, 37.0, 2.0**52])
+def test_the_fast_path_of_the_discrete_gaussian_agrees_with_decimal_arithmetic(monkeypatch, sigma):
+    fast = es.discrete_gaussian(sigma, 300, SimulatedWords(8))
+    always_exact(monkeypatch)
+    np.testing.assert_array_equal(fast, es.discrete_gaussian(sigma, 300, SimulatedWords(8)))
+
+
+@pytest.mark.parametrize("sigma", [0.0, 2.0**-21, 2.0**53, -1.0, math.nan, math.inf])
+def test_a_discrete_gaussian_off_the_lattice_is_refused(sigma):
+    with pytest.raises(InvalidParameter):
+        es.discrete_gaussian(sigma, 1, SimulatedWords(1))
 
 
 def test_uniform_below_is_uniform_and_redraws_the_remainder():

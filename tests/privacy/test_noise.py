@@ -78,7 +78,7 @@ class TestEverySource:
         source.integer_gaussian(5.0, 4)
         config = source.to_config()
         assert noise.from_config(config) == source
-        assert set(config) <= {"kind", "seed", "certificate"}
+        assert set(config) <= {"kind", "seed", "certificate", "sampler"}
 
 
 class TestSecure:
@@ -125,7 +125,7 @@ class TestSecure:
         from opendp.metrics import l2_distance
 
         sensitivity = 2_965_821.5
-        SecureNoise().integer_gaussian(1.0, 1)  # sets the library's switch
+        SecureNoise(sampler="opendp").integer_gaussian(1.0, 1)  # sets the library's switch
         sigma, certificate = SecureNoise().gaussian_scale(sensitivity, 1.0, 1e-6)
         measurement = make_gaussian(
             vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), sigma, MO="ZeroConcentratedDivergence"

@@ -42,7 +42,7 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -50,18 +50,16 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._config import Configured, Registry
 from dpbandits._typing import IntArray, Seed
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.privacy.calibration import gaussian_mu, near_gaussian_sigma, rounding_distance, zcdp_rho
 from dpbandits.privacy.certificates import Certificate, GaussianDP, NearGaussianDP, ZeroConcentratedDP
+from dpbandits.privacy.samplers import LARGEST_SIGMA, SMALLEST_SIGMA, discrete_gaussian
 from dpbandits.privacy.words import SimulatedWords, Words, secure_words
 
 __all__ = ["NoiseSource", "SecureNoise", "SimulatedNoise", "from_config", "words_of"]
 
-LARGEST_SIGMA = 2.0**52
-"""Scales stay below this, so that neither a draw nor its sum with a statistic can leave int64."""
-
 _CHUNK = 1 << 16
-"""Draws per call of the library: bounds the memory of its Python lists."""
+"""Draws per call of OpenDP: bounds the memory of its Python lists."""
 
 _SIMULATED_STREAM = 0x6E6F6973
 """Separates simulated noise from every other use of a seed."""
@@ -105,22 +103,23 @@ _SOURCES: Registry[NoiseSource] = Registry("a noise source", label="kind")
 
 @_SOURCES.add("SecureNoise")
 class SecureNoise(Configured):
-    """Discrete Gaussian noise by OpenDP's exact sampler on operating-system randomness.
+    """Discrete Gaussian noise by an exact sampler on operating-system randomness.
 
     P(k) is proportional to exp(-k^2/(2 sigma^2)) on the integers. Added to an integer statistic whose
     neighbours are at Euclidean distance at most s, it is s^2/(2 sigma^2)-zCDP (Canonne, Kamath,
     Steinke 2020, Theorem 14); on a fine lattice it is nearly Gaussian, see the module.
 
-    A draw costs about 12 microseconds. `prepare` draws ahead of time, off the path of an answer.
-    Prepared noise lives in the memory of this process only: it is never saved, shown, copied or
-    shared with a forked child, because noise used twice protects nobody.
+    `prepare` draws ahead of time, off the path of an answer. Prepared noise lives in the memory of this
+    process only: it is never saved, shown, copied or shared with a forked child, because noise used twice
+    protects nobody.
 
     Args:
         certificate: near_gaussian: the rule of the module. concentrated: the textbook certificate always,
             which needs nothing but sensitivity and scale, for 6 to 9% more noise.
-
-    OpenDP asks for its feature flag "contrib" before it draws; the flag is a switch of the whole
-    process and is set here, on the first draw, and nowhere else.
+        sampler: exact: `dpbandits.privacy.samplers.discrete_gaussian`, whose proof stands there. opendp: the
+            same law by OpenDP's sampler, twenty to thirty times slower (`make bench`);
+            needs `pip install 'dpbandits[opendp]'`. Its feature flag "contrib" is a switch of the whole
+            process, set on the first such draw.
 
     Example:
         >>> SecureNoise().integer_gaussian(sigma=1e6, size=3).shape
@@ -129,9 +128,15 @@ class SecureNoise(Configured):
 
     gaussian_law: ClassVar[str] = "discrete Gaussian"
 
-    def __init__(self, *, certificate: Literal["near_gaussian", "concentrated"] = "near_gaussian") -> None:
+    def __init__(
+        self,
+        *,
+        certificate: Literal["near_gaussian", "concentrated"] = "near_gaussian",
+        sampler: Literal["exact", "opendp"] = "exact",
+    ) -> None:
         _checks.one_of(certificate, ("near_gaussian", "concentrated"), name="certificate")
-        self.certificate = certificate
+        _checks.one_of(sampler, tuple(_SAMPLERS), name="sampler")
+        self.certificate, self.sampler = certificate, sampler
         self._start_empty()
         _LIVING[id(self)] = self
 
@@ -168,7 +173,7 @@ class SecureNoise(Configured):
                     block = block[:missing]
                 parts.append(block)
                 missing -= len(block)
-        parts.append(_discrete_gaussian(scale, missing))
+        parts.append(_SAMPLERS[self.sampler](scale, missing))
         return np.concatenate(parts)
 
     def prepare(self, sigma: float, size: int) -> None:
@@ -177,7 +182,7 @@ class SecureNoise(Configured):
         self._own()
         with self._lock:
             waiting = sum(len(block) for block in self._prepared.get(scale, []))
-        block = _discrete_gaussian(scale, max(0, wanted - waiting))
+        block = _SAMPLERS[self.sampler](scale, max(0, wanted - waiting))
         with self._lock:
             self._prepared.setdefault(scale, []).append(block)
 
@@ -201,14 +206,15 @@ class SecureNoise(Configured):
             self._start_empty()
 
     def __repr__(self) -> str:
-        chosen = "" if self.certificate == "near_gaussian" else f"certificate={self.certificate!r}"
-        return f"SecureNoise({chosen})"
+        chosen = [] if self.certificate == "near_gaussian" else [f"certificate={self.certificate!r}"]
+        chosen += [] if self.sampler == "exact" else [f"sampler={self.sampler!r}"]
+        return f"SecureNoise({', '.join(chosen)})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SecureNoise) and self.certificate == other.certificate
+        return isinstance(other, SecureNoise) and self.to_config() == other.to_config()
 
     def __hash__(self) -> int:
-        return hash((SecureNoise, self.certificate))
+        return hash((SecureNoise, self.certificate, self.sampler))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and transfers to other processes start without prepared noise."""
@@ -308,14 +314,21 @@ def words_of(noise: NoiseSource, *, stream: int) -> Words:
     raise InvalidParameter("random words need SecureNoise() or SimulatedNoise(seed)")
 
 
-def _discrete_gaussian(sigma: float, size: int) -> IntArray:
+def _exact(sigma: float, size: int) -> IntArray:
+    return discrete_gaussian(sigma, size, secure_words)
+
+
+def _opendp(sigma: float, size: int) -> IntArray:
     """Fresh draws (size,) of OpenDP's discrete Gaussian, as noise added to zeros."""
     if size == 0:
         return np.zeros(0, dtype=np.int64)
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_gaussian
-    from opendp.metrics import l2_distance
-    from opendp.mod import enable_features
+    try:
+        from opendp.domains import atom_domain, vector_domain
+        from opendp.measurements import make_gaussian
+        from opendp.metrics import l2_distance
+        from opendp.mod import enable_features
+    except ImportError as error:
+        raise MissingExtra("sampler='opendp' needs OpenDP: pip install 'dpbandits[opendp]'") from error
 
     enable_features("contrib")  # process-wide, see SecureNoise
     measurement = make_gaussian(
@@ -326,6 +339,9 @@ def _discrete_gaussian(sigma: float, size: int) -> IntArray:
         stop = min(start + _CHUNK, size)
         draws[start:stop] = measurement([0] * (stop - start))
     return draws
+
+
+_SAMPLERS: dict[str, Callable[[float, int], IntArray]] = {"exact": _exact, "opendp": _opendp}
 
 
 def _rounded_up(sigma: float) -> float:
@@ -339,6 +355,8 @@ def _check_sigma(sigma: object) -> float:
         raise InvalidParameter(
             f"sigma is {scale:.3g} lattice units, above 2^52: epsilon is too small for this lattice"
         )
+    if scale < SMALLEST_SIGMA:
+        raise InvalidParameter(f"sigma is {scale:.3g} lattice units, below 2^-20: there would be no noise")
     return scale
 
 

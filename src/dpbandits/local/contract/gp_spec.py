@@ -2,7 +2,7 @@
 
 A device chooses with the published weights, and reports the user's own z phi (and, if the spec asks,
 phi phi^T) with Gaussian noise that hides everything the user brought: a payload of D signed integers of
-8 bytes, in units of 2^-20. NumPy is enough to choose; to draw the noise a device needs SciPy and OpenDP.
+8 bytes, in units of 2^-20. NumPy is enough to choose; to calibrate its noise a device needs SciPy.
 
 Privacy: each report is (epsilon, delta)-differentially private in the user's whole data, against the
 server too; choices of others are computed from reports alone.
