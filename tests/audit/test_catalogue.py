@@ -24,29 +24,29 @@ FAST = {
     "block-release": 400,
     "tree-release": 400,
     "rows-gaussian": 2000,
-    "usca-answers": 3000,
-    "partition-bandit-report": 2000,
-    "partition-bandit-policy": 2000,
-    "local-gp-ucb-report": 1000,
-    "local-gp-ucb-policy": 2000,
+    "explore-then-commit-answers": 3000,
+    "local-bins-report": 2000,
+    "local-bins-policy": 2000,
+    "local-gp-report": 1000,
+    "local-gp-policy": 2000,
     "curator-release-and-answers": 5000,
     "curator-release-gaussian": 2000,
 }
 """Samples where they cost; others take 20,000."""
 
 COSTLY = (
-    "block-gp-ucb-actions",
-    "block-gp-ucb-released",
+    "gp-bandit-actions",
+    "gp-bandit-released",
     "dubey2021-actions",
     "dubey2021-predictions",
-    "usca-release",
-    "phased-usca-policy",
-    "phased-usca-actions",
+    "explore-then-commit-release",
+    "phased-explore-then-commit-policy",
+    "phased-explore-then-commit-actions",
 )
 """Milliseconds a run: here they only show that they run."""
 
 POLICIES = {
-    "central.BlockGPUCB": ("block-gp-ucb-actions", "block-gp-ucb-released"),
+    "central.BlockGPUCB": ("gp-bandit-actions", "gp-bandit-released"),
     "central.published.Dubey2021": ("dubey2021-actions", "dubey2021-predictions"),
 }
 """Every private policy that answers to `BasePolicy`, by kind."""

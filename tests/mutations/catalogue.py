@@ -110,7 +110,7 @@ MUTATIONS = (
         "rounding term omitted",
         "rounding to the release's lattice can move neighbours apart, and nothing covers it",
         (
-            "privacy/prefix_sums/release.py",
+            "privacy/prefix_sums/blocks.py",
             "rounding = (1.0 + self.slack) * math.sqrt(self.mechanism.size * touched)",
             "rounding = 0.0 * math.sqrt(self.mechanism.size * touched)",
         ),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpbandits.audit.attacks.kharkovskii2020 import distinguish_by_column_space, recover_rows, recovery_error
+from dpbandits.audit.attacks.po_gp_ucb import distinguish_by_column_space, recover_rows, recovery_error
 from dpbandits.errors import (
     BrokenMechanism,
     HorizonExceeded,

@@ -9,7 +9,8 @@
 """
 
 from dpbandits.policy.base import BasePolicy, KeptPolicy, RoundPolicy
-from dpbandits.policy.coins import PublicCoins, best_choice, uniform_choice
+from dpbandits.policy.choices import best_choice, uniform_choice
+from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
 from dpbandits.policy.protocol import Policy
 

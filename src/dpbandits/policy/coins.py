@@ -1,4 +1,4 @@
-"""Public randomness, keyed by (seed, purpose, round), and the rows that scores and coins choose.
+"""Public randomness, keyed by (seed, purpose, round).
 
 Everything random that a policy does in the open (exploration, Thompson draws, ties) comes from
 here, never from the noise channel. A draw at round t is a function of (seed, purpose, t) alone:
@@ -12,10 +12,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpbandits import _checks
-from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter
 
-__all__ = ["PublicCoins", "best_choice", "uniform_choice"]
+__all__ = ["PublicCoins"]
 
 _WORDS_PER_STEP = 4  # one Philox counter step yields four 64-bit words
 _HALF_STEP = 2.0**-54  # centres a 53-bit uniform inside its cell, away from 0 and 1
@@ -71,28 +71,3 @@ class PublicCoins:
         """Standard normals (by inverse distribution function), shape (stop - start, draws)."""
         normals: FloatArray = ndtri(self.uniform(purpose, start, stop, draws))
         return normals
-
-
-def uniform_choice(
-    coins: FloatArray, n_candidates: int, available: BoolArray | None
-) -> tuple[IntArray, FloatArray]:
-    """Row chosen uniformly among the available ones, and its probability; coins (B,) in (0, 1)."""
-    if available is None:
-        indices = np.floor(coins * n_candidates).astype(np.int64)
-        return indices, np.full(len(coins), 1.0 / n_candidates)
-    counts = available.sum(axis=1)
-    rank = np.floor(coins * counts).astype(np.int64)
-    # the row at which the running count of available rows first exceeds the drawn rank
-    indices = np.argmax(np.cumsum(available, axis=1) > rank[:, None], axis=1).astype(np.int64)
-    return indices, 1.0 / counts
-
-
-def best_choice(scores: FloatArray, coins: FloatArray, available: BoolArray | None) -> IntArray:
-    """Row with the highest score (B, n) in each set; ties go by the public coins (B,)."""
-    if available is not None:
-        scores = np.where(available, scores, -np.inf)
-    best = scores == scores.max(axis=1, keepdims=True)
-    if available is not None:
-        best &= available
-    indices, _ = uniform_choice(coins, scores.shape[1], best)
-    return indices

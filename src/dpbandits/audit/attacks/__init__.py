@@ -1,8 +1,9 @@
 """The attacks: what an outsider does with what a policy, a device or a curator lets out.
 
 - `membership.attack_reward`: one person's reward from what any policy predicts.
-- `kharkovskii2020`: the rows of a table from what PO-GP-UCB published of it (`recover_rows`), which table it
-  was (`distinguish_by_column_space`), and the strongest test against noise on rows (`likelihood_attack`).
+- `po_gp_ucb`: the rows of a table from what PO-GP-UCB published of it (`recover_rows`), and which table it
+  was (`distinguish_by_column_space`).
+- `row_noise.likelihood_attack`: the strongest test against noise on rows.
 - `own_bin_noise.read_bins`: a person's bin from reports that carry noise in their own bin only.
 - `low_bits.off_grid`: what noise was added to, from the lowest bits of floating-point noise.
 
@@ -11,14 +12,11 @@ were right as `Guesses`.
 """
 
 from dpbandits.audit.attacks.guesses import Guesses
-from dpbandits.audit.attacks.kharkovskii2020 import (
-    distinguish_by_column_space,
-    likelihood_attack,
-    recover_rows,
-)
 from dpbandits.audit.attacks.low_bits import off_grid
 from dpbandits.audit.attacks.membership import attack_reward
 from dpbandits.audit.attacks.own_bin_noise import read_bins
+from dpbandits.audit.attacks.po_gp_ucb import distinguish_by_column_space, recover_rows
+from dpbandits.audit.attacks.row_noise import likelihood_attack
 
 __all__ = [
     "Guesses",

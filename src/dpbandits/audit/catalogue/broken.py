@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.audit.attacks.kharkovskii2020 import distinguish_by_column_space
 from dpbandits.audit.attacks.low_bits import naive_gaussian, naive_laplace, off_grid, system_generator
 from dpbandits.audit.attacks.own_bin_noise import own_bin_noise
+from dpbandits.audit.attacks.po_gp_ucb import distinguish_by_column_space
 from dpbandits.audit.catalogue.central import dubey, predictions_after
 from dpbandits.audit.catalogue.mechanisms import tree_nodes
 from dpbandits.audit.catalogue.parts import DELTA, Entries, PreparedNoise, listed, lived, lives

@@ -86,7 +86,7 @@ def _first_user(policy: BasePolicy, world: int) -> None:
 
 
 @_turned(
-    "block-gp-ucb-actions", SampledAudit, sees=f"the actions of {_WATCHERS} other users", score=first_column
+    "gp-bandit-actions", SampledAudit, sees=f"the actions of {_WATCHERS} other users", score=first_column
 )
 def _block_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> float:
     policy = GPBandit(**_on_a_line(epsilon, seed, noise, 1 + _WATCHERS), tuning=_gp_tuning([1]))
@@ -94,7 +94,7 @@ def _block_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     return float((1 - policy.ask_batch(np.tile(_AGAINST, (_WATCHERS, 1, 1))).indices).sum())
 
 
-@_turned("block-gp-ucb-released", GaussianAudit, sees="all released statistics of two blocks", score=None)
+@_turned("gp-bandit-released", GaussianAudit, sees="all released statistics of two blocks", score=None)
 def _block_released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> ArrayLike:
     # what is released does not depend on the regression; this one is quicker
     policy = GPBandit(**_on_a_line(epsilon, seed, noise, 3), tuning=_gp_tuning([1, 2], "prefix"))
@@ -165,7 +165,9 @@ def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
         return ExploreThenCommit(**(arguments | changes))
 
 
-@_rewarded("usca-answers", SampledAudit, sees="one answer at a context", fit=fit_categories, share=0.5)
+@_rewarded(
+    "explore-then-commit-answers", SampledAudit, sees="one answer at a context", fit=fit_categories, share=0.5
+)
 def _answers(epsilon: float, seed: int) -> Draw:
     """Two rows in the cell that counts most: the second makes a tie or a lead of the whole range."""
 
@@ -179,7 +181,7 @@ def _answers(epsilon: float, seed: int) -> Draw:
 
 
 @_policy(
-    "usca-answer-law",
+    "explore-then-commit-answer-law",
     ExactAudit,
     sees="one answer at a context",
     neighbours=f"{_REWARDED}, beside {_ROWS - 1} others",
@@ -252,7 +254,7 @@ def _published_answer(epsilon: float, seed: int) -> Pairs:
 
 
 @_lived(
-    "usca-release",
+    "explore-then-commit-release",
     GaussianAudit,
     delta=DELTA,
     sees="the released function",
@@ -288,7 +290,12 @@ def _after_one(
     return policy
 
 
-@_phases("phased-usca-policy", GaussianAudit, sees="the policy published after the first phase", score=None)
+@_phases(
+    "phased-explore-then-commit-policy",
+    GaussianAudit,
+    sees="the policy published after the first phase",
+    score=None,
+)
 def _phased_policy(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> ArrayLike:
     policy = _after_one(epsilon, seed, noise, 2, world)
     policy.ask(_CONTEXT)
@@ -296,7 +303,7 @@ def _phased_policy(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
 
 
 @_phases(
-    "phased-usca-actions",
+    "phased-explore-then-commit-actions",
     SampledAudit,
     sees="the actions of two other users after the first phase",
     fit=fit_categories,

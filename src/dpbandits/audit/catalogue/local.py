@@ -39,7 +39,7 @@ def _spec(epsilon: float, seed: int, **more: Any) -> Spec:
     )
 
 
-@_bin("partition-bandit-report", sees="the bytes of one device's report", share=0.5)
+@_bin("local-bins-report", sees="the bytes of one device's report", share=0.5)
 def _reports(epsilon: float, seed: int) -> Draw:
     """The device's whole path: choose, report, bytes; the header holds no data."""
     spec = _spec(epsilon, seed, n_arms=2, mechanism="signed")
@@ -53,7 +53,7 @@ def _reports(epsilon: float, seed: int) -> Draw:
     return lives(run)
 
 
-@_bin("partition-bandit-policy", sees="the policy that the server publishes after one report", share=0.1)
+@_bin("local-bins-policy", sees="the policy that the server publishes after one report", share=0.1)
 def _published_policy(epsilon: float, seed: int) -> Draw:
     """A server that publishes after every report; arms are the device's, so probabilities are published."""
     spec = _spec(epsilon, seed, n_arms=3, mechanism="krr", arms="user", reports_per_version=1)
@@ -83,7 +83,7 @@ def _gp_spec(epsilon: float, seed: int) -> GPSpec:
     )
 
 
-@_gaussian("local-gp-ucb-report", sees="the bytes of one device's report", share=0.5)
+@_gaussian("local-gp-report", sees="the bytes of one device's report", share=0.5)
 def _gp_reports(epsilon: float, seed: int) -> Draw:
     spec = _gp_spec(epsilon, seed)
     policy = Server(spec).publish()
@@ -97,7 +97,7 @@ def _gp_reports(epsilon: float, seed: int) -> Draw:
     return lives(run)
 
 
-@_gaussian("local-gp-ucb-policy", sees="the weights that the server publishes after one report", share=0.1)
+@_gaussian("local-gp-policy", sees="the weights that the server publishes after one report", share=0.1)
 def _gp_weights(epsilon: float, seed: int) -> Draw:
     spec = _gp_spec(epsilon, seed)
 

@@ -12,7 +12,7 @@ sqrt(s^2 + omega^2).
 neighbour of X has another column space as soon as n > d + 1. So the supports of Z under two neighbours are
 disjoint (up to measure zero), and no finite epsilon holds at any delta below 1. The theorem it rests on
 (Blocki et al. 2012) is about X^T M, which mixes *rows*; here rows are what is published.
-`dpbandits.audit.attacks.kharkovskii2020` recovers all rows from d + 1 known ones to 13 digits.
+`dpbandits.audit.attacks.po_gp_ucb` recovers all rows from d + 1 known ones to 13 digits.
 
 **Algorithm 2.** GP-UCB on the rows of Z as if they were the inputs. The authors' code adds sqrt(beta) times
 the posterior *variance* where the paper has the standard deviation; `acquisition` selects.
@@ -38,7 +38,7 @@ __all__ = ["PublishedModeler", "PublishedTransform", "guideline_dimension", "sin
 ATTACK = (
     "the released columns lie in the column space of the centred table. Whoever knows all rows but one "
     "tells any two candidates for it apart with certainty, and whoever knows d + 1 rows recovers every other "
-    "row exactly (dpbandits.audit.attacks.kharkovskii2020)."
+    "row exactly (dpbandits.audit.attacks.po_gp_ucb)."
 )
 
 

@@ -8,9 +8,9 @@
   `factor_for`, `prefix_sums_for` choose (its module holds the table).
 """
 
+from dpbandits.privacy.prefix_sums.blocks import RELEASE_UNIT, BlockRelease
 from dpbandits.privacy.prefix_sums.choice import PrefixSums, factor_for, prefix_cost, prefix_sums_for
 from dpbandits.privacy.prefix_sums.factors import Factor, identity, optimised_factor, square_root_toeplitz
-from dpbandits.privacy.prefix_sums.release import RELEASE_UNIT, BlockRelease
 from dpbandits.privacy.prefix_sums.tree import BinaryTree, TreeRelease
 
 __all__ = [

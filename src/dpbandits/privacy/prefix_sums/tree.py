@@ -26,7 +26,7 @@ from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.prefix_sums.release import RELEASE_UNIT
+from dpbandits.privacy.prefix_sums.blocks import RELEASE_UNIT
 
 __all__ = ["BinaryTree", "TreeRelease"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.audit.attacks.kharkovskii2020 import recovery_error
+from dpbandits.audit.attacks.po_gp_ucb import recovery_error
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.papers.kharkovskii2020.worlds import SearchWorld
 from dpbandits.outsourced import Curator, Modeler, PublishedRows

@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 
 from dpbandits.audit import Guesses
-from dpbandits.audit.attacks.kharkovskii2020 import (
-    distinguish_by_column_space,
-    likelihood_attack,
-    recover_rows,
-)
+from dpbandits.audit.attacks import distinguish_by_column_space, likelihood_attack, recover_rows
 from dpbandits.privacy import RowDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.rows import CellResponse, GaussianRows, L2Laplace
 
