@@ -8,7 +8,7 @@ import pytest
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab import papers
-from dpbandits.lab.papers.dubey2021.items import RANDOM, PolicyCell
+from dpbandits.lab.papers.dubey2021.cells import RANDOM, PolicyCell
 from dpbandits.lab.study import Cell, Choice, Item, Study, run_cells
 
 RAN = []

@@ -12,7 +12,7 @@ from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.papers.dubey2021 import worlds as dubey2021_worlds
-from dpbandits.lab.papers.dubey2021.items import (
+from dpbandits.lab.papers.dubey2021.cells import (
     AIMS,
     BLOCKS,
     COLUMNS,
@@ -23,11 +23,11 @@ from dpbandits.lab.papers.dubey2021.items import (
     PUBLIC,
     RANDOM,
     ROBUSTNESS_COLUMNS,
-    STUDY,
     TREE,
     PolicyCell,
     picture,
 )
+from dpbandits.lab.papers.dubey2021.items import STUDY
 from dpbandits.lab.papers.dubey2021.local import local_spec, simulate_published_local
 from dpbandits.lab.study import Choice, run_cells
 from dpbandits.lab.worlds import dubey2021_figure1

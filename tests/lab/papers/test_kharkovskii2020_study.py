@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.kharkovskii2020 import items, worlds
+from dpbandits.lab.papers.kharkovskii2020 import cells, worlds
 from dpbandits.lab.papers.kharkovskii2020 import methods as study
 from dpbandits.lab.papers.kharkovskii2020.items import STUDY
 from dpbandits.lab.study import run_cells
@@ -59,14 +59,14 @@ def test_results_repeat():
 def test_items_share_cells_and_go_on_where_they_stopped(tmp_path, monkeypatch):
     of = [cell for cell in STUDY.cells("figure2") if cell.world == "ames" and cell.epsilon in (None, 8.0)]
     small = worlds.synthetic_world(1, per_side=12)
-    monkeypatch.setattr(items, "fixed_world", lambda _: small)
+    monkeypatch.setattr(cells, "fixed_world", lambda _: small)
     path, seeds = tmp_path / "kharkovskii2020.jsonl", (1_000_000, 1_000_001)
     first = run_cells(of[:2], seeds=seeds, path=path)
     lines = path.read_text().splitlines()
     assert len(lines) == 4
     asked = []
     monkeypatch.setattr(
-        items.SearchCell, "simulate", lambda cell, seed: asked.append((cell, seed)) or {"regret": [1.0] * 50}
+        cells.SearchCell, "simulate", lambda cell, seed: asked.append((cell, seed)) or {"regret": [1.0] * 50}
     )
     again = run_cells(of, seeds=seeds, path=path)
     assert len(asked) == 2 * (len(of) - 2)  # the two cells that were there are not run again
@@ -79,7 +79,7 @@ def test_items_share_cells_and_go_on_where_they_stopped(tmp_path, monkeypatch):
     assert body["regret"] == mean[-1]
     np.testing.assert_allclose(json.loads(json.dumps(body))["curve"], mean, atol=1e-6)
     assert {name: body[name] for name in again[0].cell.label} == again[0].cell.label
-    assert items.picture([row for run in again for row in run.rows]).startswith(b"\x89PNG")
+    assert cells.picture([row for run in again for row in run.rows]).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("item", [item for item in STUDY.items if item != "attack"])
@@ -104,16 +104,16 @@ def test_figures_draw_every_cell_they_have():
 
 
 def test_verdicts_say_met_missed_or_not_at_hand():
-    cell = items.SearchCell(world="synthetic", method="L2-Laplace, kernel known", epsilon=1.0)
+    cell = cells.SearchCell(world="synthetic", method="L2-Laplace, kernel known", epsilon=1.0)
 
     def verdict(cell, regret):
-        return items.verdict(cell, regret, 0.01)
+        return cells.verdict(cell, regret, 0.01)
 
     assert verdict(cell, 0.04) == "target 0.07 met"
     assert verdict(cell, 0.06) == "target 0.07 met, within two standard errors of it"
     assert verdict(cell, 0.08) == "target 0.07 missed"
     for other in ({"world": "ames"}, {"method": "random rows"}, {"epsilon": 2.0}):
-        assert verdict(items.SearchCell(**{**cell.__dict__, **other}), 0.01) == "paper's number not at hand"
+        assert verdict(cells.SearchCell(**{**cell.__dict__, **other}), 0.01) == "paper's number not at hand"
 
 
 def test_report_seeds_are_fresh_and_names_are_checked():

@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.papers.ma2025 import methods as ma2025_methods
-from dpbandits.lab.papers.ma2025.items import AUTHORS_LOG, FIRST_SEED, STUDY, CrowdCell
+from dpbandits.lab.papers.ma2025.cells import AUTHORS_LOG, FIRST_SEED, CrowdCell
+from dpbandits.lab.papers.ma2025.items import STUDY
 from dpbandits.lab.papers.ma2025.methods import CHOSEN, MARKS, METHODS, Source, curve
-from dpbandits.lab.papers.ma2025.table import PAIRS, table2
+from dpbandits.lab.papers.ma2025.table_2 import PAIRS, table2
 from dpbandits.lab.study import Choice, Runs
 from dpbandits.lab.worlds.classification import ClassificationTable
 from dpbandits.lab.worlds.contextual import TUNING_WORLDS

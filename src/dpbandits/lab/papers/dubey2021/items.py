@@ -1,273 +1,30 @@
-"""The experiments of Dubey2021: Figure 1 (epsilon), Figure 2 (delta), Table 1 (test functions).
+"""The experiments of Dubey2021: Figure 1 (epsilon), Figure 2 (delta), Table 1 (test functions), two more."""
 
-Each cell is one policy at one promise in one world, over consecutive seeds. The paper prints curves for
-the figures and no world seeds; what it leaves open is chosen in `worlds.gap_world` and stated.
-A number of ours is set beside the paper's only where the two measure the same thing; the verdict says so.
-
-Columns: the published tree with the noise it needs; the same with its printed constants (Lemma 2);
-block release; block release with public decision sets; local; in the figures also local as published
-(Algorithm 3); no privacy; random. `targets` are the frozen default's runs on many seeds.
-
-All runs use `SimulatedNoise`, whose scale is that of Gaussian DP: the comparison that papers make. The
-secure source needs 7% more noise at (1, 1e-6).
-"""
-
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from operator import itemgetter
-from typing import Any, ClassVar
-
-import numpy as np
-
-from dpbandits._typing import Seed
-from dpbandits.central import GPBandit, GPTuning
-from dpbandits.central.published import Dubey2021
-from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines import FeatureGPUCB, Uniform
-from dpbandits.lab.evaluation import run
-from dpbandits.lab.papers.dubey2021.local import local_settings, simulate_local, simulate_published_local
-from dpbandits.lab.papers.dubey2021.worlds import (
-    ROBUSTNESS_WORLDS,
-    TABLE_WORLDS,
-    block_features,
-    tree_features,
-    world_of,
+from dpbandits.lab.papers.dubey2021 import figure_1, figure_2, table_1
+from dpbandits.lab.papers.dubey2021.cells import (
+    AIMS,
+    ROBUSTNESS_COLUMNS,
+    TABLE_PROMISES,
+    policy_cells,
+    policy_item,
 )
-from dpbandits.lab.plot import PALETTE, draw_points, label_axes, panels, to_png
-from dpbandits.lab.study import Cell, Item, Record, Row, Study, values_of
-from dpbandits.policy import Policy
-from dpbandits.privacy.definitions import JointDP, LargeDelta
-from dpbandits.privacy.noise import SimulatedNoise
-from dpbandits.privacy.prefix_sums import square_root_toeplitz
+from dpbandits.lab.papers.dubey2021.worlds import ROBUSTNESS_WORLDS
+from dpbandits.lab.study import Study
 
-__all__ = ["AIMS", "COLUMNS", "STUDY", "PolicyCell"]
-
-EPSILONS = (0.5, 1.0, 10.0)
-FIGURE1_DELTA = 1e-5
-DELTAS = (1e-5, 1e-3, 0.1)
-FIGURE2_EPSILON = 1.0
-TABLE_PROMISES = ((1.0, 1e-5), (1.0, 0.1))
-
-TREE, PRINTED = "tree, right noise", "tree, printed Lemma 2"
-BLOCKS, PUBLIC = "block release", "block release, public sets"
-LOCAL, LOCAL_PUBLISHED = "local", "local, as published"
-OPEN, RANDOM = "non-private", "random"
-SIMPLE, TRUSTING = "block release, simple form", "block release, Gram from the public law"
-COLUMNS = (TREE, PRINTED, BLOCKS, PUBLIC, LOCAL, OPEN, RANDOM)
-FIGURE_COLUMNS = (TREE, PRINTED, BLOCKS, PUBLIC, LOCAL, LOCAL_PUBLISHED, OPEN, RANDOM)
-ROBUSTNESS_COLUMNS = (BLOCKS, SIMPLE, TRUSTING, OPEN, RANDOM)
-
-SIMPLE_BLOCK = 32
-"""Rounds in a block of the simple form: equal blocks, square-root factor, the last prefix sum alone."""
-
-# The papers' deltas are large: for comparison with them.
-_LARGE_DELTA = partial(warnings.catch_warnings, action="ignore", category=LargeDelta)
-
-
-def make_policy(column: str, name: str, promise: JointDP | None, seed: Seed) -> Policy:
-    """A fresh policy of a column in a world."""
-    environment = world_of(name, seed)
-    common: dict[str, Any] = {
-        "domain": environment.domain,
-        "reward_range": environment.reward_range,
-        "horizon": environment.horizon,
-        "user_ids": False,
-        "seed": seed,
-    }
-    if column == RANDOM:
-        return Uniform(**common)
-    if column == OPEN:
-        return FeatureGPUCB(**common, features=block_features(name))
-    if promise is None:
-        raise InvalidParameter(f"column {column!r} needs a promise")
-    private = {**common, "privacy": promise, "noise": SimulatedNoise(seed)}
-    if column in (TREE, PRINTED):
-        constants: dict[str, Any] = {"paper_constants": None if column == TREE else "lemma-2"}
-        return Dubey2021(**private, **constants, features=tree_features(name))
-    private["features"] = block_features(name)
-    if column in (BLOCKS, PUBLIC):
-        return GPBandit(**private, decision_sets="private" if column == BLOCKS else "public")
-    if column == TRUSTING:
-        return GPBandit(**private, tuning=GPTuning(public_law_spread=0.0))
-    if column == SIMPLE:
-        ends = tuple(range(SIMPLE_BLOCK, environment.horizon, SIMPLE_BLOCK))
-        factor = square_root_toeplitz(len(ends))
-        plain: dict[str, Any] = {"regression": "prefix", "prior_variance": 0.3, "thompson_scale": 0.0}
-        return GPBandit(**private, tuning=GPTuning(blocks=ends, factor=factor, **plain))
-    raise InvalidParameter(f"column {column!r}: expected one of {COLUMNS}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCell(Cell):
-    """One policy at one promise in one world.
-
-    Args:
-        column: one of `COLUMNS`.
-        world: one of `WORLDS`.
-        epsilon, delta: the promise; None for columns without one.
-    """
-
-    column: str
-    world: str
-    epsilon: float | None = None
-    delta: float | None = None
-
-    measures: ClassVar = {"regret": ("regret", "standard_error")}
-
-    @property
-    def name(self) -> str:
-        """What records call it."""
-        promise = "" if self.epsilon is None else f" ({self.epsilon:g}, {self.delta:g})"
-        return f"{self.world}: {self.column}{promise}"
-
-    def simulate(self, seed: Seed) -> Record:
-        """Total regret of one run, and of a uniformly random policy in the same world."""
-        with _LARGE_DELTA():
-            if self.column == LOCAL:
-                return simulate_local(self.world, self.promise, seed)
-            if self.column == LOCAL_PUBLISHED:
-                return simulate_published_local(self.world, self.promise, seed)
-            policy = make_policy(self.column, self.world, self.promise, seed)
-            result = run(policy, world_of(self.world, seed))
-        if result.regret is None or result.best is None or result.uniform is None:
-            raise InvalidParameter("this world does not know its regret")
-        return {
-            "regret": float(result.regret.sum()),
-            "random": float((result.best - result.uniform).sum()),
-            "seconds": result.seconds,
-        }
-
-    @property
-    def promise(self) -> JointDP | None:
-        """As a definition."""
-        return None if self.epsilon is None else JointDP(epsilon=self.epsilon, delta=self.delta or 0.0)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What a result depends on: the policy's whole public configuration, but for the seed."""
-        with _LARGE_DELTA():
-            if self.column in (LOCAL, LOCAL_PUBLISHED):
-                return local_settings(self.world, self.promise, published=self.column == LOCAL_PUBLISHED)
-            config = make_policy(self.column, self.world, self.promise, 0).to_config()
-        return {"policy": config, "world": self.world}
-
-    def rows(self, records: Sequence[Record]) -> list[Row]:
-        """Regret with its standard error and median, seconds of the policy's own calls, and the verdict."""
-        (row,) = super().rows(records)
-        row["median"] = float(np.median(values_of(records, "regret")))
-        row["seconds"] = float(values_of(records, "seconds").mean())
-        row["verdict"] = verdict(self)
-        return [row | ({"aim": AIMS[self]} if self in AIMS else {})]
-
-
-def verdict(cell: PolicyCell) -> str:
-    """Whether the paper's number and ours agree, or why they cannot be compared.
-
-    The figures of the paper are curves without numbers, on functions whose seeds and whose candidates
-    between the two levels are not given, and the table's candidate sets are not stated: no cell's
-    number can be set beside ours as the same quantity.
-    """
-    if cell.column not in (TREE, PRINTED, LOCAL_PUBLISHED):
-        return "not in the paper"
-    if cell.world.startswith("figure1"):
-        return "cannot be compared: curves, functions not given"
-    return "cannot be compared: candidate sets not stated"
-
-
-AIMS = {
-    PolicyCell(column=BLOCKS, world="figure1", epsilon=1.0, delta=1e-5): 112.0,
-    PolicyCell(column=BLOCKS, world="figure1", epsilon=1.0, delta=0.1): 50.0,
-    PolicyCell(column=BLOCKS, world="figure1", epsilon=10.0, delta=1e-5): 37.0,
-    PolicyCell(column=BLOCKS, world="figure1-4096", epsilon=1.0, delta=1e-5): 145.0,
-    PolicyCell(column=BLOCKS, world="figure1-4096", epsilon=1.0, delta=0.1): 50.0,
-    PolicyCell(column=LOCAL, world="figure1", epsilon=1.0, delta=0.1): 280.0,
-    PolicyCell(column=BLOCKS, world="camelback", epsilon=1.0, delta=1e-5): 600.0,
-}
-"""Regret that was aimed at before anything was run."""
-
-
-def _cells(
-    worlds: Sequence[str], columns: Sequence[str], promises: Sequence[tuple[float | None, float | None]]
-) -> tuple[PolicyCell, ...]:
-    """Every column in every world, at every promise where it has one."""
-    return tuple(
-        PolicyCell(column=column, world=name, epsilon=epsilon, delta=delta)
-        for name in worlds
-        for column in columns
-        for epsilon, delta in ([(None, None)] if column in (OPEN, RANDOM) else promises)
-    )
-
-
-COLOURS = {
-    TREE: "orange",
-    PRINTED: "pink",
-    BLOCKS: "blue",
-    PUBLIC: "sky",
-    LOCAL: "green",
-    LOCAL_PUBLISHED: "amber",
-    OPEN: "black",
-    RANDOM: "grey",
-    SIMPLE: "amber",
-    TRUSTING: "pink",
-}
-
-
-def picture(rows: Sequence[Row], *, along: str = "(epsilon, delta)") -> bytes:
-    """PNG of a figure or table: regret by policy, with two standard errors, a panel a world."""
-    promise = itemgetter("epsilon", "delta")
-    figure, found = panels(rows, width=4.2)
-    for ax, name, panel in found:
-        promises = list(dict.fromkeys(promise(row) for row in panel if row["epsilon"] is not None))
-        for column in dict.fromkeys(row["column"] for row in panel):
-            own = [row for row in panel if row["column"] == column]
-            if own[0]["epsilon"] is None:
-                ax.axhline(own[0]["regret"], color=PALETTE[COLOURS[column]], linestyle="--", label=column)
-                continue
-            at = [promises.index(promise(row)) for row in own]
-            regrets, errors = ([row[key] for row in own] for key in ("regret", "standard_error"))
-            draw_points(ax, at, regrets, errors, colour=COLOURS[column], label=column)
-        labels = [f"{d:g}" if along == "delta" else f"({e:g}, {d:g})" for e, d in promises]
-        ax.set_xticks(range(len(promises)), labels)
-        label_axes(ax, title=name, x=along, y="regret" if ax is found[0][0] else "")
-        ax.set_ylim(bottom=0)
-    found[-1][0].legend(fontsize=7)
-    return to_png(figure)
-
-
-_item = partial(
-    Item,
-    key=("world", "column", "epsilon", "delta"),
-    shown=(
-        "world | column | epsilon:g | delta:g | regret:.0f | standard_error:.1f | median:.0f"
-        " | paper | verdict"
-    ),
-    texts={"paper": lambda _: "not printed"},
-    picture=picture,
-)
+__all__ = ["STUDY"]
 
 STUDY = Study(
     name="dubey2021",
     title="Dubey2021",
     measured="regret summed over the horizon",
     items={
-        "figure1": _item(
-            about="regret by epsilon, on the function of the first figure",
-            cells=_cells(("figure1",), FIGURE_COLUMNS, [(epsilon, FIGURE1_DELTA) for epsilon in EPSILONS]),
-        ),
-        "figure2": _item(
-            about="regret by delta, on the same",
-            cells=_cells(("figure1",), FIGURE_COLUMNS, [(FIGURE2_EPSILON, delta) for delta in DELTAS]),
-            picture=partial(picture, along="delta"),
-        ),
-        "table1": _item(
-            about="regret on three test functions", cells=_cells(TABLE_WORLDS, COLUMNS, TABLE_PROMISES)
-        ),
-        "robustness": _item(
+        "figure1": figure_1.ITEM,
+        "figure2": figure_2.ITEM,
+        "table1": table_1.ITEM,
+        "robustness": policy_item(
             about="worlds that the policies are not told about",
-            cells=_cells(ROBUSTNESS_WORLDS, ROBUSTNESS_COLUMNS, TABLE_PROMISES),
+            cells=policy_cells(ROBUSTNESS_WORLDS, ROBUSTNESS_COLUMNS, TABLE_PROMISES),
         ),
-        "targets": _item(about="the frozen default beside what was aimed at", cells=tuple(AIMS)),
+        "targets": policy_item(about="the frozen default beside what was aimed at", cells=tuple(AIMS)),
     },
 )

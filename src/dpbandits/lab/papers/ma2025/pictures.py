@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["bins_picture", "mean_regret", "picture", "regret_picture"]
+__all__ = ["SIZE_OF_SOURCES", "bars", "bins_picture", "mean_regret", "picture", "regret_picture"]
+
+SIZE_OF_SOURCES = "users of each source"
+"""An axis."""
 
 _COLOURS = {
     "tree": "blue",
@@ -46,22 +49,33 @@ _STYLES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
-def picture(rows: Sequence[Row], *, item: str) -> bytes:
-    """PNG: regret along what the item varies, with two standard errors, a panel a world."""
+def picture(
+    rows: Sequence[Row], *, along: str, line_of: Callable[[Row], tuple[float, str]] | None = None
+) -> bytes:
+    """PNG: regret along what the item varies, with two standard errors, a panel a world.
+
+    Args:
+        rows: of the item.
+        along: what the axis shows.
+        line_of: where on it and on which line a row lies; None draws whole curves.
+    """
     figure, found = panels(rows, width=5.2)
     for ax, world, own in found:
-        if item == "table2":  # whose rows are labelled
-            label_axes(ax, title=world, x="regret per user")
-            _draw_bars(ax, own)
-            continue
-        along, line_of = _ALONG[item]
         label_axes(ax, title=world, x=along, y="regret per user")
         _draw_curves(ax, own) if line_of is None else _draw_lines(ax, own, line_of)
         ax.set_ylim(bottom=0)
         if along == "n":
             ax.set_xscale("log")
-    if item != "table2":
-        add_legend(found[-1][0])
+    add_legend(found[-1][0])
+    return to_png(figure)
+
+
+def bars(rows: Sequence[Row]) -> bytes:
+    """PNG: regret of every row, which is labelled, with two standard errors, a panel a world."""
+    figure, found = panels(rows, width=5.2)
+    for ax, world, own in found:
+        label_axes(ax, title=world, x="regret per user")
+        _draw_bars(ax, own)
     return to_png(figure)
 
 
@@ -118,38 +132,6 @@ def _draw_bars(ax: "Axes", rows: Sequence[Row]) -> None:
 def _source_label(row: Row) -> str:
     sources = (f"{source['n_users'] or 'all'} at {source['epsilon']:g}" for source in row["sources"])
     return " + ".join(sources) or "no source"
-
-
-def _by_users(row: Row) -> tuple[float, str]:
-    return row["n_users"], f"epsilon {row['epsilon']:g}"
-
-
-def _by_source_size(row: Row) -> tuple[float, str]:
-    if not row["sources"]:
-        return 0.0, "alone"
-    first = row["sources"][0]
-    return first["n_users"], f"source epsilon {first['epsilon']:g}, gamma {first['gamma']:g}"
-
-
-def _by_order(row: Row) -> tuple[float, str]:
-    order = " then ".join(f"{source['epsilon']:g}" for source in row["sources"])
-    return row["sources"][0]["n_users"], f"epsilon {row['epsilon']:g}, {order}"
-
-
-def _by_shift(name: str) -> Callable[[Row], tuple[float, str]]:
-    return lambda row: (row["sources"][0][name], f"source epsilon {row['sources'][0]['epsilon']:g}")
-
-
-_ALONG: dict[str, tuple[str, Callable[[Row], tuple[float, str]] | None]] = {
-    "figure6": ("users so far", None),
-    "figure7a": ("n", _by_users),
-    "figure7b": ("n", _by_users),
-    "figure8": ("users of each source", _by_source_size),
-    "figure9a": ("gamma", _by_shift("gamma")),
-    "figure9b": ("kappa", _by_shift("kappa")),
-    "figure9c": ("users of each source", _by_order),
-}
-"""What every figure's axis shows, and where on it and on which line a row lies; None draws whole curves."""
 
 
 def mean_regret(results: Sequence[SimulationResult]) -> tuple[FloatArray, FloatArray, FloatArray]:

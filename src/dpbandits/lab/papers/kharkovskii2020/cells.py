@@ -1,0 +1,182 @@
+"""What Kharkovskii2020's figures and tables share: a cell is one method at one epsilon in one world."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dpbandits._typing import Seed
+from dpbandits.lab.papers.kharkovskii2020 import methods
+from dpbandits.lab.papers.kharkovskii2020.methods import PUBLISHED, WITHOUT_EPSILON, Method
+from dpbandits.lab.papers.kharkovskii2020.worlds import WORLDS, SearchWorld
+from dpbandits.lab.plot import add_legend, draw_band, label_axes, panels, to_png
+from dpbandits.lab.study import Cell, Item, Record, Row, rounded, values_of
+from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["CELLS", "AttackCell", "SearchCell", "picture", "search_item", "verdict"]
+
+TARGETS = {0.5: 0.15, 1.0: 0.07, 3.0: 0.01, 8.0: 0.003}
+"""Regret of "L2-Laplace, kernel known" in the synthetic study that was aimed at, by epsilon."""
+
+
+@lru_cache(maxsize=4)
+def fixed_world(name: str) -> SearchWorld:
+    """A world that is the same for every seed."""
+    return WORLDS[name](0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchCell(Cell):
+    """One method at one epsilon in one world.
+
+    Args:
+        world: one of `WORLDS`.
+        method: one of `METHODS`, `TABLE_METHODS` or `HIDING_METHODS`.
+        epsilon: None for methods without one.
+        dimension: r of the published transformation.
+    """
+
+    world: str
+    method: str
+    epsilon: float | None = None
+    dimension: int | None = None
+
+    fields: ClassVar = {"column": "method"}
+    measures: ClassVar = {"regret": ("regret", "standard_error")}
+
+    @property
+    def name(self) -> str:
+        """What records call it."""
+        epsilon = "" if self.epsilon is None else f", epsilon {self.epsilon:g}"
+        dimension = "" if self.dimension is None else f", r {self.dimension}"
+        return f"{self.world}: {self.method}{epsilon}{dimension}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a result depends on beside the seed."""
+        return {"horizon": methods.HORIZON, "exploration": DEFAULT_EXPLORATION, "version": 2}
+
+    @property
+    def run(self) -> Method:
+        """What runs."""
+        if self.method == PUBLISHED and self.dimension is not None:
+            return methods.published(self.dimension)
+        if self.world != "synthetic":
+            return methods.TABLE_METHODS[self.method]
+        return {**methods.TABLE_METHODS, **methods.METHODS, **methods.HIDING_METHODS}[self.method]
+
+    def simulate(self, seed: Seed) -> Record:
+        """Simple regret after every query of one run."""
+        # only the synthetic world is another one for every seed
+        world = WORLDS["synthetic"](seed) if self.world == "synthetic" else fixed_world(self.world)
+        epsilon = math.nan if self.epsilon is None else self.epsilon
+        values = self.run(world, epsilon, methods.HORIZON, seed)
+        return {"regret": methods.simple_regret(values, float(world.values.max())).tolist()}
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """Regret after the last query and the whole curve, in standard deviations of the objective."""
+        (row,) = super().rows(records)
+        curve, errors = row["regret"], row["standard_error"]
+        row |= {"regret": curve[-1], "standard_error": errors[-1], "paper": None}
+        row["verdict"] = verdict(self, curve[-1], errors[-1])
+        row["curve"], row["errors"] = rounded(curve, 6), rounded(errors, 6)
+        return [row]
+
+
+def verdict(cell: SearchCell, regret: float, standard_error: float) -> str:
+    """Against the target, where the cell has one; the paper's printed numbers were not at hand for any."""
+    target = TARGETS.get(cell.epsilon or 0.0)
+    if cell.world != "synthetic" or cell.method != "L2-Laplace, kernel known" or target is None:
+        return "paper's number not at hand"
+    if regret > target:
+        return f"target {target:g} missed"
+    near = regret + 2.0 * standard_error >= target
+    return f"target {target:g} met" + (", within two standard errors of it" if near else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackCell(Cell):
+    """The attack on the published transformation at one claimed epsilon."""
+
+    epsilon: float
+
+    def simulate(self, seed: Seed) -> Record:
+        """Largest relative error of the rows of one table, and the branch that was taken."""
+        error, inflated = methods.attack(self.epsilon, seed)
+        return {"error": error, "inflated": inflated}
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """The worst table."""
+        (row,) = super().rows(records)
+        branches = {"inflated" if record["inflated"] else "direct" for record in records}
+        row["branch"] = "both" if len(branches) == 2 else branches.pop()
+        row["largest_error"] = float(values_of(records, "error").max())
+        return [row]
+
+
+def _table_cells(world: str) -> tuple[SearchCell, ...]:
+    return tuple(
+        SearchCell(
+            world=world,
+            method=method,
+            epsilon=epsilon,
+            dimension=methods.PUBLISHED_DIMENSION if method == PUBLISHED else None,
+        )
+        for method in (methods.METHODS if world == "synthetic" else methods.TABLE_METHODS)
+        for epsilon in ((None,) if method in WITHOUT_EPSILON else methods.EPSILONS)
+    )
+
+
+CELLS = {world: _table_cells(world) for world in WORLDS}
+"""The whole table of every world."""
+
+_ALONG = ("orange", "amber", "green", "blue", "sky")
+_FIXED = dict(zip(WITHOUT_EPSILON, ("black", "black", "grey"), strict=True))
+_STYLES = ("-", "--", "-.", ":", (0, (1, 4)))
+
+
+def picture(rows: Sequence[Row], *, by_dimension: bool = False) -> bytes:
+    """PNG: regret against the number of queries, a panel a world, with bands of two standard errors."""
+    names = [row["world"] for row in rows]
+    # the legend stands at the last, which has all curves
+    figure, found = panels(
+        sorted(rows, key=lambda row: names.count(row["world"])), width=4.6, margin=2.6, height=4.0
+    )
+    for ax, world, own in found:
+        for row in own:
+            if row["epsilon"] is None:
+                _draw(ax, row, colour=_FIXED[row["method"]], style="--", label=row["method"])
+        private = [row for row in own if row["epsilon"] is not None and row["method"] != PUBLISHED]
+        for index, row in enumerate(private):
+            label = f"{row['method'].split(',')[0]}, epsilon {row['epsilon']:g}"
+            _draw(ax, row, colour="pink" if by_dimension else _ALONG[index % len(_ALONG)], label=label)
+        for index, row in enumerate(row for row in own if row["method"] == PUBLISHED):
+            along = f"r {row['dimension']}" if by_dimension else f"epsilon {row['epsilon']:g}"
+            colour = _ALONG[index % len(_ALONG)] if by_dimension else "pink"
+            style = _STYLES[index % len(_STYLES)]
+            _draw(ax, row, colour=colour, style=style, label=f"published (BROKEN), {along}")
+        label_axes(ax, title=world, x="rows asked for", y="simple regret")
+        ax.set_yscale("symlog", linthresh=1e-3)
+        ax.set_ylim(bottom=0)
+    add_legend(found[-1][0])
+    return to_png(figure)
+
+
+def _draw(ax: "Axes", row: Row, *, colour: str, label: str, style: Any = "-") -> None:
+    queries = np.arange(1, len(row["curve"]) + 1)
+    line = {"linestyle": style, "linewidth": 1.6, "label": label}
+    draw_band(ax, queries, row["curve"], row["errors"], colour=colour, **line)
+
+
+search_item = partial(
+    Item,
+    key=("world", "method", "epsilon", "dimension"),
+    shown="world | method | epsilon:g | dimension | regret:.3g | standard_error:.2g | verdict",
+    picture=picture,
+)

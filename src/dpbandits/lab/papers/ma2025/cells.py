@@ -1,0 +1,156 @@
+"""What Ma2025's figures and table share: a cell is one method on one crowd, an item many of them.
+
+What each item varies is **our reading**, from the issue's notes and the authors' public scripts (GitHub,
+`Karlmyh/LDP-Contextual-MAB`, commit `a9c31ee`), since the figures' captions were not at hand.
+Regret is the average over the target's users. Noise is simulated.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any, ClassVar
+
+from dpbandits._typing import Seed
+from dpbandits.lab.papers.ma2025.methods import MARKS, Source, constants_of, curve
+from dpbandits.lab.study import Cell, Item, Record, Row, Runs, rounded
+
+__all__ = ["AUTHORS_LOG", "FIRST_SEED", "SYNTHETIC", "CrowdCell", "crowd_item", "crowds", "verdict"]
+
+FIRST_SEED = 5_000_000
+"""First report seed of this study."""
+
+EPSILONS = (1.0, 2.0, 4.0, 8.0)
+SYNTHETIC = ("ma", "ma-symmetric")
+"""Worlds of the figures."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdCell(Cell):
+    """One method on one world or table.
+
+    Attributes:
+        method: one of `methods.METHODS`.
+        world: of a synthetic world or of a table.
+        epsilon: of the target's reports; None without privacy.
+        n_users: of a table at most so many, None for everybody.
+        sources: in their order.
+    """
+
+    method: str
+    world: str
+    epsilon: float | None = None
+    n_users: int | None = None
+    sources: tuple[Source, ...] = ()
+
+    fields: ClassVar = {"column": "method", "rounds": "n_users"}
+    measures: ClassVar = {"curve": ("curve", "curve_errors")}
+
+    @property
+    def label(self) -> Row:
+        """The fields."""
+        return asdict(self) | {"sources": [asdict(source) for source in self.sources]}
+
+    @property
+    def row_name(self) -> str:
+        """The method, and whether it has sources."""
+        return self.method + (" with sources" if self.sources else "")
+
+    @property
+    def name(self) -> str:
+        """What records call it."""
+        promise = "" if self.epsilon is None else f", epsilon {self.epsilon:g}"
+        people = "" if self.n_users is None else f", n = {self.n_users}"
+        return f"{self.world}: {self.row_name}{promise}{people}"
+
+    def simulate(self, seed: Seed) -> Record:
+        """Average regret of the users so far, at `MARKS` points."""
+        own: dict[str, Any] = {"epsilon": self.epsilon, "n_users": self.n_users, "sources": self.sources}
+        return {"curve": rounded(curve(self.method, self.world, seed=seed, **own), 7)}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a result depends on beside the name and the seed."""
+        constants = constants_of(self.method, self.world, self.sources)
+        return {"constants": constants, "sources": self.label["sources"]}
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """Regret at n and at n/4, and the whole curve."""
+        (row,) = super().rows(records)
+        curve, errors = row["curve"], row["curve_errors"]
+        quarter = MARKS // 4 - 1
+        row |= {"regret": curve[-1], "standard_error": errors[-1]}
+        row |= {"regret_at_quarter": curve[quarter], "standard_error_at_quarter": errors[quarter]}
+        row["verdict"] = verdict(self, curve[-1], errors[-1])
+        return [row | {"curve": rounded(curve, 5), "curve_errors": rounded(errors, 5)}]
+
+
+AUTHORS_LOG: dict[tuple[str, float, int], tuple[float, float]] = {
+    ("ma", 1.0, 10_000): (0.3879, 0.0039),
+    ("ma", 1.0, 20_000): (0.3618, 0.0071),
+    ("ma", 1.0, 40_000): (0.3086, 0.0067),
+    ("ma", 1.0, 80_000): (0.2173, 0.0083),
+}
+"""(world, epsilon, n) -> average regret without sources and its standard error over 30 runs, from the log
+that the authors publish beside their code (logs/sample_size_target/LDPMAB.csv, commit a9c31ee, total regret
+over n). Their code adds noise only in the bin that a user falls in: these runs are not locally private."""
+
+
+def verdict(cell: CrowdCell, regret: float, standard_error: float) -> str:
+    """Whether a published number and ours agree, or why they cannot be compared."""
+    if cell.method in ("tree", "smooth", "ma2025-tuned"):
+        return "not in the paper"
+    if cell.method != "ma2025":
+        return "cannot be compared: table not at hand, other columns and pairs"
+    known = AUTHORS_LOG.get((cell.world, cell.epsilon or 0.0, cell.n_users or 0))
+    if known is None or cell.sources:
+        return "cannot be compared: figure not at hand"
+    mean, error = known
+    near = abs(regret - mean) <= 3.0 * math.hypot(error, standard_error)
+    found = "agrees with" if near else "not reproduced with honest noise:"
+    return f"{found} the authors' log, {mean:.3f} ({error:.3f})"
+
+
+def crowds(
+    *,
+    worlds: Sequence[str] = ("ma",),
+    methods: Sequence[str] = ("tree", "ma2025"),
+    epsilons: Sequence[float | None] = (1.0,),
+    sizes: Sequence[int],
+    sources: Sequence[tuple[Source, ...]] = ((),),
+) -> list[CrowdCell]:
+    """Every method in every world at every epsilon, with so many users and such sources."""
+    return [
+        CrowdCell(method=method, world=world, epsilon=epsilon, n_users=n, sources=those)
+        for world, method, epsilon, n, those in product(worlds, methods, epsilons, sizes, sources)
+    ]
+
+
+def _sources_text(row: Row) -> str:
+    """Size, epsilon, gamma and kappa of every source."""
+    return "; ".join(
+        f"{source['n_users'] or 'all'} at {source['epsilon']:g} ({source['gamma']:g}, {source['kappa']:g})"
+        for source in row["sources"]
+    )
+
+
+def crowd_item(
+    about: str,
+    cells: Sequence[CrowdCell],
+    *,
+    picture: Callable[[Sequence[Row]], bytes],
+    compare: Callable[[Sequence[Runs]], dict[str, Any]] | None = None,
+) -> Item:
+    """A figure or table made of crowds."""
+    return Item(
+        about=about,
+        cells=cells,
+        key=("world", "method", "epsilon", "n_users", "sources"),
+        shown=(
+            "world | method | epsilon:g | n_users:, | sources | regret_at_quarter:.4f"
+            " | regret:.4f | standard_error:.4f | verdict"
+        ),
+        texts={"sources": _sources_text},
+        picture=picture,
+        compare=compare,
+    )

@@ -1,0 +1,36 @@
+"""Figure 8 of Ma2025: regret against the size of two sources, for their epsilon and gamma.
+
+The target has n = 40,000 users at epsilon 1.
+"""
+
+from functools import partial
+
+from dpbandits.lab.papers.ma2025.cells import crowd_item, crowds
+from dpbandits.lab.papers.ma2025.methods import Source
+from dpbandits.lab.papers.ma2025.pictures import SIZE_OF_SOURCES, picture
+from dpbandits.lab.study import Row
+
+__all__ = ["ITEMS"]
+
+_GROWING = [
+    2 * (Source(n_users=n, epsilon=epsilon, gamma=gamma),)
+    for gamma in (0.0, 2.0)
+    for epsilon in (2.0, 4.0, 8.0)
+    for n in (10_000, 20_000, 50_000, 100_000)
+]
+
+
+def _place(row: Row) -> tuple[float, str]:
+    if not row["sources"]:
+        return 0.0, "alone"
+    first = row["sources"][0]
+    return first["n_users"], f"source epsilon {first['epsilon']:g}, gamma {first['gamma']:g}"
+
+
+ITEMS = {
+    "figure8": crowd_item(
+        "regret against the size of two sources",
+        crowds(sizes=(40_000,), sources=[(), *_GROWING]),
+        picture=partial(picture, along=SIZE_OF_SOURCES, line_of=_place),
+    )
+}
