@@ -10,6 +10,7 @@ from dpbandits.domains import RewardRange
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds import table_from_toml
 from dpbandits.tables import Categories, Range
+from dpbandits.tables.files import read_table_file
 
 DESCRIPTION = """
 path = "people.csv"
@@ -185,7 +186,7 @@ def test_bad_descriptions_are_refused(tmp_path, old, new, match):
         ("female,10,", "female,,", "'earnings' has missing"),
         ("female,10,", "female,inf,", "'earnings' has missing or infinite"),
         ("female,10,", 'female,"10,', "quotes"),
-        (PEOPLE, "", "lacks the declared columns"),
+        (PEOPLE, "", "the table is empty"),
         (PEOPLE, "age,gender,earnings\n", "N >= 1"),
     ],
 )
@@ -195,6 +196,74 @@ def test_bad_tables_are_refused_without_showing_a_value(tmp_path, old, new, matc
         table_from_toml(write(tmp_path, table=PEOPLE.replace(old, new)), seed=0)
     for value in ("forty", "140", "99.25", "'fem'"):
         assert value not in str(caught.value)
+
+
+MISSING = ["", " ", "NA", "na", "NaN", "nan", "null", "NULL"]
+"""Each stands for a missing value."""
+
+KINDS = {"age": float, "word": str, "code": int, "flag": bool}
+ROWS = {"age": [1.5, 2.5], "word": ["x", "y"], "code": [3, 4], "flag": ["true", "false"]}
+
+
+def as_csv(path, columns):
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def as_parquet(path, columns):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+@pytest.mark.parametrize("word", MISSING)
+@pytest.mark.parametrize("column", KINDS)
+def test_words_for_missing_values_are_missing_and_named_so(tmp_path, word, column):
+    path = as_csv(tmp_path / "t.csv", {**ROWS, column: [ROWS[column][0], word]})
+    with pytest.raises(
+        InvalidData, match=rf"column '{column}' has missing values \(empty, NA, NaN or null\)"
+    ):
+        read_table_file(path, KINDS)
+    read = read_table_file(path, KINDS, gaps=[column])
+    assert np.isnan(read["age"][1]) if column == "age" else read[column][1] is None
+    if column == "word":  # in Parquet, words are of columns of text only
+        other = as_parquet(tmp_path / "t.parquet", {"word": ["x", word]})
+        with pytest.raises(InvalidData, match="'word' has missing values"):
+            read_table_file(other, {"word": str})
+
+
+@pytest.mark.parametrize("cell", [None, float("nan")])
+@pytest.mark.parametrize("kind", [float, str])
+def test_nulls_and_nan_in_parquet_are_missing(tmp_path, cell, kind):
+    path = as_parquet(tmp_path / "t.parquet", {"age": [1.5, cell]})
+    with pytest.raises(InvalidData, match="'age' has missing values"):
+        read_table_file(path, {"age": kind})
+    found = read_table_file(path, {"age": kind}, gaps=["age"])["age"]
+    assert np.isnan(found[1]) if kind is float else found.tolist() == ["1.5", None]
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_cells_of_another_kind_in_parquet_are_refused_without_showing_one(tmp_path, kind):
+    """Handed on, they would be shown by the first who makes numbers of them."""
+    cells = [["s3cret"], ["other"]] if kind is not float else ["s3cret", "other"]
+    path = as_parquet(tmp_path / "t.parquet", {"age": cells})
+    with pytest.raises(InvalidData, match=f"'age' has cells that are no {kind.__name__}") as caught:
+        read_table_file(path, {"age": kind})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_whole_numbers_name_people_alike_in_both_formats(tmp_path):
+    paths = as_csv(tmp_path / "t.csv", {"id": [51624]}), as_parquet(tmp_path / "t.parquet", {"id": [51624]})
+    assert [read_table_file(path, {"id": str})["id"].tolist() for path in paths] == [["51624"]] * 2
+
+
+def test_a_compressed_file_damaged_within_is_data_that_cannot_be_had(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"age\n1\n")[:10] + b"\xff" * 50)
+    with pytest.raises(DataUnavailable, match="damaged"):
+        read_table_file(tmp_path / "t.csv.gz", {"age": float})
 
 
 @pytest.mark.parametrize("cell", ["", "x", "nan", "2.125", "-1"])
@@ -212,7 +281,7 @@ def test_text_rewards_in_parquet_are_refused(tmp_path):
     parquet.write_table(
         pyarrow.table({"age": [1.0], "mail": ["much"], "call": [1.0]}), tmp_path / "r.parquet"
     )
-    with pytest.raises(InvalidData, match="'mail' holds something else") as caught:
+    with pytest.raises(InvalidData, match="'mail' has cells that are no float") as caught:
         table_from_toml(path, seed=0)
     assert "much" not in str(caught.value)
 

@@ -7,9 +7,6 @@ known propensities that one may look at).
 
 import csv
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +25,7 @@ from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, o
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import BANNER
 from dpbandits.lab.evaluation.policy_value import policy_value
-from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
+from dpbandits.privacy.definitions import JointDP
 from dpbandits.tables.files import read_table_file
 
 __all__ = ["app", "evaluate", "learn", "predict"]
@@ -106,8 +103,7 @@ def learn(
     promise = JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rows_per_user)
     if not delta > 0.0:
         raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
-    with _warnings_shown():
-        log.rehearse(promise, bound=bound)  # whatever is wrong with the rows shows before anything is spent
+    log.rehearse(promise, bound=bound)  # whatever is wrong with the rows shows before anything is spent
     out.mkdir(parents=True, exist_ok=True)  # and so does a folder that cannot be written
     published = log.publish(
         promise, bound=bound, uniform_contexts=uniform_contexts, ledger=book, account=account
@@ -176,15 +172,3 @@ def evaluate(
         if (given == index).any():
             typer.echo(f"always {label}: {policy_value(np.full(len(given), index), **known)}")
     typer.echo(f"random: {policy_value(np.full((len(given), count), 1.0 / count), **known)}")
-
-
-@contextmanager
-def _warnings_shown() -> Iterator[None]:
-    """The library's warnings as one line each, on standard error."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", DPBanditsWarning)
-        try:
-            yield
-        finally:
-            for warning in said:
-                error_console().print(f"Warning: {warning.message}", soft_wrap=True, markup=False)

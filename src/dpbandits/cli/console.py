@@ -1,17 +1,166 @@
-"""What goes to people goes through here: tables and JSON to stdout, progress and errors to stderr."""
+"""What goes to people goes through here: tables and JSON to stdout, progress and errors to stderr.
+
+Every command runs in `guarded`: whatever goes wrong is one line on standard error, and an exit status.
+
+======  =============================================================================================
+status  what happened
+======  =============================================================================================
+0       done
+1       refused, by the library or by the system: the line says what and what to do. Also an audit that
+        came out otherwise than it should; and, silently, a reader of standard output that went away
+2       the command's words are wrong
+70      a defect of dpbandits: the line names the kind of error and the place, and none of its text, which
+        could hold data
+130     stopped with Ctrl-C
+======  =============================================================================================
+"""
 
 import json
+import os
+import sys
+import traceback
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-__all__ = ["console", "error_console", "numbers_table", "print_json", "progress"]
+from dpbandits.errors import DPBanditsError, InvalidParameter
+
+__all__ = [
+    "console",
+    "error_console",
+    "guarded",
+    "new_file",
+    "new_folder",
+    "numbers_table",
+    "print_json",
+    "progress",
+]
+
+TRACEBACK = "DPBANDITS_TRACEBACK"
+"""Environment variable of developers: errors come as Python prints them."""
+
+REFUSED, DEFECT, INTERRUPTED = 1, 70, 130
+
+
+def guarded(command: Callable[[], object]) -> None:
+    """Run a command and leave with its exit status; see this file's page.
+
+    With the environment variable DPBANDITS_TRACEBACK errors pass as they are: tracebacks can hold data.
+    """
+    if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot show is no reason to stop
+        sys.stdout.reconfigure(errors="backslashreplace")
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        if os.environ.get(TRACEBACK):
+            command()
+            return
+        status = _status_of(command)
+    sys.exit(status)
+
+
+def _status_of(command: Callable[[], object]) -> int | str | None:
+    status: int | str | None = 0
+    try:
+        try:
+            command()
+        except SystemExit as left:
+            status = left.code
+        sys.stdout.flush()
+    except DPBanditsError as error:
+        _say(type(error).__name__, str(error))
+        return REFUSED
+    except BrokenPipeError:
+        _drop_output()
+        return status or REFUSED
+    except OSError as error:
+        _drop_output()
+        where = "" if error.filename is None else f"{error.filename}: "
+        _say(type(error).__name__, f"{where}{error.strerror or 'cannot be reached'}")
+        return REFUSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except MemoryError:
+        _say("MemoryError", "this needs more memory than there is")
+        return REFUSED
+    except Exception as error:  # noqa: BLE001 - whatever it is, its text must not be shown
+        _say(
+            type(error).__name__,
+            f"a defect of dpbandits, in {_place(error)}. Its text is not shown, as it could hold data; "
+            f"{TRACEBACK}=1 shows all of it to a developer",
+        )
+        return DEFECT
+    return status
+
+
+def _say(kind: str, text: str) -> None:
+    """One line on standard error, whatever the text holds."""
+    shown = "".join(mark if mark.isprintable() else " " for mark in text)
+    with suppress(OSError):  # nobody listens
+        error_console().print(f"[bold red]{kind}[/]: {escape(' '.join(shown.split()))}", soft_wrap=True)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """The library's warnings as one line each; of others the kind."""
+    from dpbandits.privacy.definitions import DPBanditsWarning
+
+    _say("Warning", str(message) if issubclass(category, DPBanditsWarning) else category.__name__)
+
+
+def _place(error: BaseException) -> str:
+    names = [
+        f"{name}, line {line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if (name := str(frame.f_globals.get("__name__"))).startswith("dpbandits.")
+    ]
+    return names[-1] if names else "a library"
+
+
+def _drop_output() -> None:
+    """What is left in the buffer of standard output is nobody's: not an error at exit."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+def new_file(path: Path, option: str) -> Path:
+    """A path that can be written to and holds nothing yet; said before anything is computed.
+
+    Raises:
+        InvalidParameter: something is there, or the folder is not.
+    """
+    if path.exists() or path.is_symlink():
+        raise InvalidParameter(f"{option} {path}: is there already, and nothing is overwritten: name another")
+    if not path.absolute().parent.is_dir():
+        raise InvalidParameter(f"{option} {path}: there is no such folder to put it in")
+    return path
+
+
+def new_folder(path: Path, option: str, *, ours: tuple[str, ...] = (), force: bool = False) -> Path:
+    """A folder that is missing or empty, made; with `force` its files named in `ours` may be there.
+
+    Raises:
+        InvalidParameter: it is a file, or holds something.
+    """
+    if path.exists() and not path.is_dir():
+        raise InvalidParameter(f"{option} {path}: is a file, expected a folder")
+    held = {one.name for one in path.iterdir()} if path.is_dir() else set()
+    if held & set(ours) and not force:
+        raise InvalidParameter(
+            f"{option} {path}: holds an earlier result, and nothing is overwritten: name another folder, "
+            "or pass --force to replace it"
+        )
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def console() -> Console:

@@ -1,16 +1,13 @@
-"""The application: finds a command's file when it is asked for, and turns errors into one clear line."""
+"""The application: finds a command's file when it is asked for, and guards it."""
 
-import sys
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from typer.core import TyperGroup
 
 from dpbandits import __version__
-from dpbandits.cli.console import error_console
-from dpbandits.errors import DPBanditsError
+from dpbandits.cli.console import guarded
 
 __all__ = ["app", "main"]
 
@@ -85,15 +82,5 @@ def _root(
 
 
 def main() -> None:
-    """Entry point of the `dpbandits` command: an error of the library is one line and exit status 1."""
-    try:
-        app()
-    except DPBanditsError as error:
-        name = type(error).__name__
-        error_console().print(f"[bold red]{name}[/]: {escape(str(error))}", soft_wrap=True)
-        sys.exit(1)
-    except OSError as error:
-        where = "" if error.filename is None else f"{error.filename}: "
-        text = escape(f"{where}{error.strerror or 'cannot be reached'}")
-        error_console().print(f"[bold red]{type(error).__name__}[/]: {text}", soft_wrap=True)
-        sys.exit(1)
+    """Entry point of the `dpbandits` command; see `dpbandits.cli.console` for what it exits with."""
+    guarded(app)

@@ -1,8 +1,15 @@
-"""Columns of a file: CSV, TSV or Parquet, with the kind that was said for each."""
+"""Columns of a file: CSV, TSV or Parquet, with the kind that was said for each.
+
+A cell is *missing* where it is empty or one of the words NA, NaN and null, in capitals or not, and in Parquet
+where it is null or NaN as well; that holds for every kind, text included. A category that is truly called NA
+has to be renamed.
+"""
 
 import csv
 import gzip
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -17,13 +24,17 @@ __all__ = ["read_table_file"]
 _Column = NDArray[Any]
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
+MISSING = frozenset({"", "na", "nan", "null"})
+"""Words, in small letters, that stand for a missing value."""
 
-def read_table_file(path: Path, kinds: Mapping[str, type]) -> dict[str, _Column]:
+
+def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str] = ()) -> dict[str, _Column]:
     """The columns named in `kinds`, of a CSV, TSV (also .gz) or Parquet file.
 
     Args:
         path: its ending says which.
         kinds: column -> float, str, bool or int, what its cells are.
+        gaps: columns that may have missing values: NaN in a column of float, None in others.
 
     Raises:
         InvalidParameter: another ending.
@@ -31,28 +42,33 @@ def read_table_file(path: Path, kinds: Mapping[str, type]) -> dict[str, _Column]
         DataUnavailable: the file is not there or damaged.
         MissingExtra: Parquet and no pyarrow.
     """
+    admitted = frozenset(gaps)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
     ending = suffixes[-2 if compressed else -1] if len(suffixes) > compressed else ""
     try:
         if ending == ".parquet" and not compressed:
-            return _read_parquet(path, kinds)
+            return _read_parquet(path, kinds, admitted)
         if ending in _DELIMITERS:
             opener = cast("Callable[..., IO[str]]", gzip.open if compressed else open)
             with opener(path, mode="rt", encoding="utf-8-sig", newline="") as lines:
-                return _read_delimited(lines, kinds, _DELIMITERS[ending])
+                return _read_delimited(lines, kinds, admitted, _DELIMITERS[ending])
     except UnicodeDecodeError:
         raise InvalidData(f"{path.name} is not UTF-8 text: convert it first") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or "damaged file"
         raise DataUnavailable(f"{path.name} cannot be read: {reason}") from None
     raise InvalidParameter(f"{path.name}: expected a file ending in .csv, .tsv (also .gz) or .parquet")
 
 
-def _read_delimited(lines: IO[str], kinds: Mapping[str, type], delimiter: str) -> dict[str, _Column]:
+def _read_delimited(
+    lines: IO[str], kinds: Mapping[str, type], gaps: frozenset[str], delimiter: str
+) -> dict[str, _Column]:
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
         header = [cell.strip() for cell in next(reader, [])]
+        if not any(header):
+            raise InvalidData("the table is empty: expected a line of column names, then rows")
         _check_header(header, kinds)
         rows = []
         for row in reader:
@@ -65,29 +81,61 @@ def _read_delimited(lines: IO[str], kinds: Mapping[str, type], delimiter: str) -
             rows.append(row)
     except csv.Error:
         raise InvalidData(f"line {reader.line_num} is not well-formed: check its quotes") from None
-    places = {name: header.index(name) for name in kinds}
-    return {name: _parse([row[places[name]].strip() for row in rows], kinds[name], name) for name in kinds}
+    columns = {}
+    for name, kind in kinds.items():
+        place = header.index(name)
+        cells = [row[place].strip() for row in rows]
+        known = [None if cell.casefold() in MISSING else cell for cell in cells]
+        columns[name] = _column(known, _FROM_TEXT[kind], kind, name, gaps)
+    return columns
 
 
 _TRUTH = {"true": True, "false": False, "True": True, "False": False}
 
 
-def _parse(cells: list[str], kind: type, name: str) -> _Column:
-    if any(not cell for cell in cells):
+def _truth(cell: str) -> bool:
+    return _TRUTH[cell]
+
+
+def _number(cell: object) -> float:
+    if isinstance(cell, bool) or not isinstance(cell, int | float | Decimal):
+        raise TypeError
+    return float(cell)
+
+
+def _text(cell: object) -> str:
+    if not isinstance(cell, str | int | float):
+        raise TypeError
+    return str(cell)
+
+
+def _plain(cell: object) -> object:
+    if not isinstance(cell, str | int | float):
+        raise TypeError
+    return cell
+
+
+_FROM_TEXT: dict[type, Callable[[Any], object]] = {float: float, str: str, int: int, bool: _truth}
+_FROM_PARQUET: dict[type, Callable[[Any], object]] = {float: _number, str: _text, int: _plain, bool: _plain}
+
+
+def _column(
+    cells: list[Any], read: Callable[[Any], object], kind: type, name: str, gaps: frozenset[str]
+) -> _Column:
+    """Cells, None where missing, as an array."""
+    if name not in gaps and any(cell is None for cell in cells):
         raise missing_values(name)
+    parsed = np.empty(len(cells), dtype=np.object_)
     try:
-        if kind is float:
-            return np.array([float(cell) for cell in cells], dtype=np.float64)
-        parsed = np.empty(len(cells), dtype=np.object_)
-        parsed[:] = [_TRUTH[cell] for cell in cells] if kind is bool else [kind(cell) for cell in cells]
-    except (ValueError, KeyError):
+        parsed[:] = [None if cell is None else read(cell) for cell in cells]
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise InvalidData(f"column {name!r} has cells that are no {kind.__name__}") from None
-    return parsed
+    return parsed.astype(np.float64) if kind is float else parsed  # None becomes NaN
 
 
-def _read_parquet(path: Path, kinds: Mapping[str, type]) -> dict[str, _Column]:
+def _read_parquet(path: Path, kinds: Mapping[str, type], gaps: frozenset[str]) -> dict[str, _Column]:
     try:
-        from pyarrow import ArrowInvalid
+        from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise MissingExtra("Parquet tables need pyarrow: install dpbandits[report]") from error
@@ -95,14 +143,19 @@ def _read_parquet(path: Path, kinds: Mapping[str, type]) -> dict[str, _Column]:
         file = ParquetFile(path)
         _check_header(list(file.schema_arrow.names), kinds)
         table = file.read(columns=list(kinds))
-    except ArrowInvalid:
+    except ArrowException:
         raise DataUnavailable(f"{path.name} cannot be read: not a Parquet file") from None
     columns = {}
-    for name in kinds:
-        cells = np.empty(table.num_rows, dtype=np.object_)
-        cells[:] = table.column(name).to_pylist()
-        columns[name] = cells
+    for name, kind in kinds.items():
+        cells = [None if _is_missing(cell) else cell for cell in table.column(name).to_pylist()]
+        columns[name] = _column(cells, _FROM_PARQUET[kind], kind, name, gaps)
     return columns
+
+
+def _is_missing(cell: object) -> bool:
+    if isinstance(cell, str):
+        return cell.strip().casefold() in MISSING
+    return cell is None or (isinstance(cell, float | Decimal) and cell != cell)
 
 
 def _check_header(header: list[str], kinds: Mapping[str, type]) -> None:

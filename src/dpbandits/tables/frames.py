@@ -86,7 +86,7 @@ def _read_frame(frame: object) -> Table:
 
 
 def missing_values(name: str) -> InvalidData:
-    """The error of a column with empty cells."""
+    """The error of a column with missing values."""
     return InvalidData(
-        f"column {name!r} has missing values: drop these rows, or fill them with a public constant"
+        f"column {name!r} has missing values (empty, NA, NaN or null): fill them with a public constant"
     )
