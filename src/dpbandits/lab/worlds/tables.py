@@ -38,7 +38,8 @@ or a column of rewards for every arm:
     arms = ["mail", "call"]                         # optional; the columns' names by default
 
 CSV and TSV files are UTF-8 and begin with a line of column names; blanks around a cell are dropped. A cell
-that is empty, NA, NaN or null is a missing value, which is refused. Columns that the description does not name are not read.
+that is empty, NA, NaN or null is a missing value, which is refused. Columns that the description does not
+name are not read.
 """
 
 import tomllib
