@@ -3,15 +3,25 @@
 import errno
 import fcntl
 import os
+import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from dpbandits.errors import CorruptState, StateError
 
-__all__ = ["locked", "open_regular", "replace_durably", "sync_directory", "write_durably", "write_through"]
+__all__ = [
+    "locked",
+    "open_regular",
+    "refuse_if_others_write",
+    "replace_durably",
+    "sync_directory",
+    "write_durably",
+    "write_folder",
+    "write_through",
+]
 
 # A directory's fsync is refused with these by file systems that have no such notion.
 _NO_DIRECTORY_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
@@ -41,6 +51,20 @@ def write_through(descriptor: int, data: bytes) -> None:
     os.fsync(descriptor)
 
 
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Make a new folder with these files, for everybody whom the umask lets read, through to disk.
+
+    Raises:
+        FileExistsError: there is something at its path.
+    """
+    folder.mkdir()
+    for name, data in files.items():
+        with (folder / name).open("xb", buffering=0) as file:
+            write_through(file.fileno(), data)
+    sync_directory(folder)
+    sync_directory(folder.parent)
+
+
 def replace_durably(source: Path, target: Path) -> None:
     """Rename atomically over `target`, through to disk."""
     os.replace(source, target)  # noqa: PTH105 - the one call whose atomicity everything rests on
@@ -57,6 +81,27 @@ def sync_directory(directory: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def refuse_if_others_write(path: Path, *, what: str) -> None:
+    """Refuse what others than its owner may write to, or may replace because its folder is theirs to write.
+
+    A folder with the sticky bit, as /tmp has it, lets nobody replace what is another's. What cannot be asked
+    is left to whoever opens it. Lists of access rights beyond the mode are not read.
+
+    Raises:
+        StateError: with the command that mends it.
+    """
+    for place, named, excused in ((path.parent, f"the folder of {what}", stat.S_ISVTX), (path, what, 0)):
+        try:
+            mode = place.stat().st_mode
+        except OSError:
+            continue
+        if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & excused:
+            raise StateError(
+                f"{named} can be written by others (mode {stat.S_IMODE(mode):04o}), who could forge or undo "
+                f"what it holds: look at what they did, then run chmod go-w {shlex.quote(str(place))}"
+            )
 
 
 @contextmanager

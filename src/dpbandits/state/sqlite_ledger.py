@@ -25,7 +25,8 @@ the same, and an event more in the book than happened  never: a witness knows th
 What a large ledger does not read at opening gives nobody budget: what was spent stands in the account's own
 row. A charge that is lost can only be charged once more. Whoever may write to the file may also charge, open
 accounts and forge the next event: checksums are against disks and witnesses against copies. Against people
-there is the file's mode, and a file that others than its owner may write to is refused at every call.
+there are modes: a file that others than its owner may write to, or that lies in a folder where they may
+replace it, is refused at every call.
 
 The witness
 -----------
@@ -70,7 +71,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, InvalidParameter, StateError
-from dpbandits.state.files import locked, sync_directory, write_durably
+from dpbandits.state.files import locked, refuse_if_others_write, sync_directory, write_durably
 from dpbandits.state.ledger import (
     Amount,
     Balance,
@@ -86,7 +87,7 @@ from dpbandits.state.ledger import (
     new_cost,
     new_witness,
 )
-from dpbandits.state.witness import AppendOnlyWitness, refuse_if_others_write
+from dpbandits.state.witness import AppendOnlyWitness
 
 __all__ = ["SQLiteLedger"]
 
@@ -168,6 +169,7 @@ class SQLiteLedger:
         self._timeout = timeout
         self._witness = witness
         self._name = name
+        refuse_if_others_write(self._path, what="the ledger")
         with self._alone():
             self._create()
             with self._transaction() as connection:  # nobody else is writing meanwhile
@@ -335,6 +337,8 @@ class SQLiteLedger:
         path = self._path
         if path.exists():
             return
+        if not path.parent.is_dir():
+            raise StateError("the ledger's folder does not exist: create it first")
         if self._witness is not None and self._witness.last(self._name) is not None:
             raise ForkedState(
                 "the witness knows a ledger of this name, and there is no file: restore the newest one, or "

@@ -32,7 +32,6 @@ import errno
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -40,10 +39,16 @@ from pathlib import Path
 from typing import Protocol
 
 from dpbandits.errors import CorruptState, StateError
-from dpbandits.state.files import locked, open_regular, sync_directory, write_through
+from dpbandits.state.files import (
+    locked,
+    open_regular,
+    refuse_if_others_write,
+    sync_directory,
+    write_through,
+)
 from dpbandits.state.ledger import Witness, check_advance, new_witness
 
-__all__ = ["AppendOnlyWitness", "FileWitness", "refuse_if_others_write"]
+__all__ = ["AppendOnlyWitness", "FileWitness"]
 
 
 class AppendOnlyWitness(Protocol):
@@ -63,19 +68,6 @@ class AppendOnlyWitness(Protocol):
             ForkedState: the lineage has gone on, or another digest was witnessed there.
             StateError: no answer could be had; whether it was remembered, `last` says.
         """
-
-
-def refuse_if_others_write(path: Path, *, what: str) -> None:
-    """StateError where others than its owner may write to `path`; whoever opens it says why it cannot."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return
-    if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise StateError(
-            f"{what} can be written by others (mode {stat.S_IMODE(mode):04o}), who could make budget: "
-            "take that right away (chmod go-w) after looking at what they did"
-        )
 
 
 class FileWitness:

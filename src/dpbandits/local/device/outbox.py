@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dpbandits.errors import CorruptState, StateError
-from dpbandits.state.files import locked, replace_durably, write_durably
+from dpbandits.state.files import locked, refuse_if_others_write, replace_durably, write_durably
 
 __all__ = ["FileOutbox", "MemoryOutbox", "Outbox"]
 
@@ -70,7 +70,7 @@ class FileOutbox:
         folder: made where it does not exist.
 
     Raises:
-        StateError: the folder cannot be used.
+        StateError: the folder cannot be used, or others may write to it.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -80,6 +80,7 @@ class FileOutbox:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StateError(f"the outbox folder cannot be made: {error.strerror}") from None
+        refuse_if_others_write(self._folder, what="the outbox")
         with locked(self._lock):  # nobody else is writing: what is unfinished will stay so
             for unfinished in self._folder.glob(f"*{_UNFINISHED}"):
                 unfinished.unlink(missing_ok=True)

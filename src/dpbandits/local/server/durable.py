@@ -37,7 +37,7 @@ from dpbandits.local.server.server import Server, bins_spec
 from dpbandits.models.trees.messages import Gaussians
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.state.container import State
-from dpbandits.state.files import locked
+from dpbandits.state.files import locked, refuse_if_others_write
 from dpbandits.state.format import decode, encode
 from dpbandits.state.holder import Held, Holder, in_turn
 from dpbandits.state.journal import Journal
@@ -100,7 +100,7 @@ class DurableServer(Held, Generic[PublishedT]):
             folder: made where it does not exist.
 
         Raises:
-            StateError: another server uses the folder, or it cannot be used.
+            StateError: another server uses the folder, others may write to it, or it cannot be used.
             CorruptState: the log was changed or cut.
             IncompatibleState: the log is another spec's or an older layout's, or this machine rebuilds a
                 version otherwise than it was published.
@@ -110,6 +110,7 @@ class DurableServer(Held, Generic[PublishedT]):
             where.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StateError(f"the server's folder cannot be made: {error.strerror}") from None
+        refuse_if_others_write(where, what="the server's folder")
         with ExitStack() as files:
             files.enter_context(locked(where / "server.lock", wait=False))
             server = cls(spec, where, files)
