@@ -1,13 +1,25 @@
 import csv
 import io
+import json
+import shutil
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from dpbandits.central.explore_then_commit import once
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.cli.central import app
-from dpbandits.errors import BudgetExceeded, ContributionExceeded, InvalidData, InvalidParameter
+from dpbandits.errors import (
+    BudgetExceeded,
+    ContributionExceeded,
+    CorruptState,
+    ForkedState,
+    InvalidData,
+    InvalidParameter,
+    StateError,
+)
+from dpbandits.state import SQLiteLedger
 
 N = 3000
 
@@ -35,10 +47,16 @@ def tables(tmp_path):
     return tmp_path
 
 
-def learn(tables, *extra, out="policy", bounds="18:90,0:1,0:1", action="arm", reward="reward", unit=True):
+def learn_words(
+    tables, *extra, out="policy", bounds="18:90,0:1,0:1", action="arm", reward="reward", unit=True
+):
     arguments = ["learn", tables / "log.csv", "--context", "age,frailty", "--action", action]
     arguments += ["--reward", reward, "--bounds", bounds, "--epsilon", "4", "--out", tables / out]
-    return call(*arguments, *(["--user", "person"] if unit else []), *extra)
+    return [*arguments, *(["--user", "person"] if unit else []), *extra]
+
+
+def learn(tables, *extra, **options):
+    return call(*learn_words(tables, *extra, **options))
 
 
 def test_learn_predict_evaluate_with_named_arms(tables):
@@ -119,11 +137,12 @@ def test_the_ledger_pays_once_for_all_of_it(tables):
     assert isinstance(learn(tables, *pay, out="again").exception, BudgetExceeded)
 
 
-def test_too_few_rows_are_warned_of(tables):
+def test_too_few_rows_are_warned_of_in_one_line(tables, command):
     lines = (tables / "log.csv").read_text().splitlines()[:40]
     (tables / "log.csv").write_text("\n".join(lines) + "\n")
-    done = learn(tables, "--epsilon", "0.1")
-    assert "expected error" in done.output
+    done = command("central", *learn_words(tables, "--epsilon", "0.1"))
+    assert done.status == 0
+    assert sum(line.startswith("Warning: publish: ") for line in done.err.splitlines()) == 1
 
 
 def test_arms_read_off_the_table_are_an_assumption_and_named_ones_are_not(tables):
@@ -164,9 +183,9 @@ def test_integer_arms_may_be_written_with_zeros(tables):
 
 
 def test_an_account_with_exactly_the_promise_pays(tables):
-    """A fifth of 0.05 and the rest of it add up, as decimals."""
-    pay = ["--ledger", tables / "book.sqlite", "--account", "town", "--budget", "0.05,0.000001"]
-    done = learn(tables, *pay, "--epsilon", "0.05")
+    """All of it is one charge."""
+    pay = ["--ledger", tables / "book.sqlite", "--account", "town", "--budget", "4,0.000001"]
+    done = learn(tables, *pay)
     assert done.exit_code == 0, done.output
 
 
@@ -188,6 +207,168 @@ def test_what_was_clipped_to_learn_can_be_clipped_to_predict_and_evaluate(tables
 def test_a_folder_that_cannot_be_written_shows_before_anything_is_spent(tables):
     (tables / "policy").write_text("a file")
     pay = ["--ledger", tables / "book.sqlite", "--account", "town", "--budget", "5,0.00001"]
-    assert isinstance(learn(tables, *pay).exception, FileExistsError)
+    assert isinstance(learn(tables, *pay).exception, InvalidParameter)
+    assert not SQLiteLedger(tables / "book.sqlite").balance("town").spent_epsilon
     (tables / "policy").unlink()
     assert learn(tables, *pay).exit_code == 0
+
+
+PAY = ("--account", "town", "--budget", "4,0.000001")
+
+
+def pay(tables):
+    return ["--ledger", tables / "book.sqlite", *PAY]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_same_command_gives_the_same_release_and_charges_nothing_more(tables):
+    first = learn(tables, *pay(tables))
+    held = contents(tables / "policy")
+    again = learn(tables, *pay(tables))
+    assert (again.exit_code, again.stdout) == (0, first.stdout)
+    assert contents(tables / "policy") == held
+    assert SQLiteLedger(tables / "book.sqlite").balance("town").spent_epsilon == 4
+    assert "the ledger refuses a second one" in first.stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize("changed", ["option", "row", "ledger"])
+def test_a_folder_of_another_run_is_refused_and_nothing_is_charged(tables, changed):
+    assert learn(tables).exit_code == 0
+    held, extra = contents(tables / "policy"), []
+    if changed == "option":
+        extra = ["--epsilon", "3"]
+    elif changed == "row":
+        lines = (tables / "log.csv").read_text().splitlines()
+        (tables / "log.csv").write_text("\n".join([*lines[:-1], lines[1]]) + "\n")
+        extra = ["--rows-per-user", "2"]
+    else:
+        extra = pay(tables)
+    done = learn(tables, *extra)
+    assert isinstance(done.exception, InvalidParameter)
+    assert contents(tables / "policy") == held
+    if changed == "ledger":
+        assert not SQLiteLedger(tables / "book.sqlite").balance("town").spent_epsilon
+
+
+def test_a_folder_that_holds_anything_else_is_left_alone(tables):
+    (tables / "policy").mkdir()
+    (tables / "policy" / "thesis.tex").write_text("years of work")
+    assert isinstance(learn(tables).exception, InvalidParameter)
+    assert contents(tables / "policy") == {"thesis.tex": b"years of work"}
+    assert not (tables / "policy.private").exists()
+
+
+@pytest.mark.parametrize(
+    ("step", "nth"),
+    [
+        ("write_durably", 0),
+        ("replace_durably", 0),
+        ("write_folder", 0),
+        ("write_durably", 1),
+        ("replace_durably", 1),
+        ("replace_durably", 2),
+    ],
+)
+def test_whatever_interrupts_one_charge_and_one_release(tables, monkeypatch, step, nth):
+    """A power cut at each step on disk, then the same command again."""
+    calls = {"left": nth}
+    real = getattr(once, step)
+
+    def cut(*arguments, **options):
+        if calls["left"] == 0:
+            raise KeyboardInterrupt
+        calls["left"] -= 1
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(once, step, cut)
+    done = learn(tables, *pay(tables))
+    monkeypatch.undo()
+    staged = tables / "policy.private" / "release"
+    drawn = contents(staged) if staged.exists() else None
+    assert done.exit_code != 0
+    assert not (tables / "policy").exists()
+    assert learn(tables, *pay(tables)).exit_code == 0
+    assert drawn in (None, contents(tables / "policy"))
+    assert SQLiteLedger(tables / "book.sqlite").balance("town").spent_epsilon == 4
+    assert not [path.name for path in tables.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("ledger", [False, True])
+def test_a_release_that_was_made_and_lost_is_never_drawn_again(tables, ledger):
+    extra = pay(tables) if ledger else []
+    assert learn(tables, *extra).exit_code == 0
+    shutil.rmtree(tables / "policy")
+    assert isinstance(learn(tables, *extra).exception, StateError)
+    assert not (tables / "policy").exists()
+
+
+def test_of_two_copies_of_a_run_one_makes_its_release(tables, monkeypatch):
+    """Stopped after its charge, copied with its table, and run in both places."""
+    monkeypatch.setattr(once, "write_folder", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    learn(tables, *pay(tables))
+    monkeypatch.undo()
+    other = tables / "elsewhere"
+    other.mkdir()
+    shutil.copytree(tables / "policy.private", other / "policy.private")
+    assert learn(tables, *pay(tables)).exit_code == 0
+    assert isinstance(learn(tables, *pay(tables), out="elsewhere/policy").exception, ForkedState | StateError)
+    assert not (other / "policy").exists()
+
+
+@pytest.mark.parametrize("too_little", ["3.9,0.000001", "4,0", "1"])
+def test_a_budget_that_cannot_pay_for_all_of_it_is_refused_before_anything(tables, too_little):
+    """Not after the histogram was charged and drawn; and no account is opened that can never be enough."""
+    book = ["--ledger", tables / "book.sqlite", "--account", "town"]
+    assert isinstance(learn(tables, *book, "--budget", too_little).exception, BudgetExceeded)
+    assert not (tables / "policy.private").exists()
+    assert learn(tables, *book, "--budget", "4,0.000001").exit_code == 0
+
+
+def test_an_account_with_too_little_left_pays_for_no_part(tables):
+    ledger = SQLiteLedger(tables / "book.sqlite")
+    ledger.open_account("town", epsilon=4.5, delta=1e-5)
+    ledger.charge("town", charge_id="other", epsilon=1.0)
+    book = ["--ledger", tables / "book.sqlite", "--account", "town"]
+    assert isinstance(learn(tables, *book).exception, BudgetExceeded)
+    assert ledger.balance("town").spent_epsilon == 1
+    assert (
+        learn(tables, *book, "--epsilon", "3").exit_code == 0
+    )  # what was not charged stands in nobody's way
+
+
+@pytest.mark.parametrize(
+    "words", [["--budget", "5"], ["--account", "town"], ["--account", "t", "--budget", "5"]]
+)
+def test_a_budget_without_a_ledger_is_refused(tables, words):
+    assert isinstance(learn(tables, *words).exception, InvalidParameter)
+    assert not (tables / "policy").exists()
+
+
+@pytest.mark.parametrize("name", ["mean.npy", "sd.npy", "guarantee.txt", "policy.json", "columns.json"])
+def test_predict_refuses_files_of_two_releases(tables, name):
+    """The manifest binds the function, its statement and its names."""
+    assert learn(tables).exit_code == 0
+    assert learn(tables, "--epsilon", "5", "--lengthscale", "0.4", out="other").exit_code == 0
+    (tables / "new.csv").write_text("age,frailty\n25,0.5\n")
+    assert call("predict", tables / "policy", tables / "new.csv").exit_code == 0
+    mine, others = tables / "policy" / name, (tables / "other" / name).read_bytes()
+    mine.write_bytes(others if others != mine.read_bytes() else others.replace(b"age", b"aged"))
+    done = call("predict", tables / "policy", tables / "new.csv")
+    assert isinstance(done.exception, CorruptState)
+    assert not done.stdout
+    mine.unlink()
+    assert isinstance(call("predict", tables / "policy", tables / "new.csv").exception, CorruptState)
+
+
+def test_nothing_public_depends_on_rows_but_through_the_release(tables):
+    """The fingerprint under which a run is known is not in the folder that is published."""
+    assert learn(tables).exit_code == 0
+    notes = json.loads((tables / "policy.private" / "run.json").read_text())
+    assert len(notes["same"]) == 64
+    assert (tables / "policy.private").stat().st_mode & 0o077 == 0
+    for data in contents(tables / "policy").values():
+        for secret in (notes["same"], notes["key"], notes["name"]):
+            assert secret.encode() not in data

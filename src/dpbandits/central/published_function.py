@@ -6,6 +6,7 @@ in it is computed from a private release; using it, copying it and publishing it
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +18,12 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.guarantee import Assumption, Guarantee
-from dpbandits.state.npy import from_npy
+from dpbandits.state.npy import from_npy, to_npy
 
 __all__ = ["PublishedFunction"]
 
 _FORMAT = 1
+_READ = ("policy.json", "mean.npy", "sd.npy")
 
 
 class PublishedFunction:
@@ -80,28 +82,59 @@ class PublishedFunction:
         """Index (n,) of the best action at contexts (n, d)."""
         return np.asarray(self._best[self.contexts.locate(contexts, name="contexts")])
 
+    def under(self, guarantee: Guarantee) -> "PublishedFunction":
+        """The same function with another statement."""
+        return PublishedFunction(
+            actions=self.actions, contexts=self.contexts, mean=self.mean, sd=self.sd, guarantee=guarantee
+        )
+
     def resting_on(self, text: str) -> "PublishedFunction":
         """The same function, whose guarantee rests on one more thing that nobody checks."""
         found = self.guarantee
-        more = replace(found, assumptions=(*found.assumptions, Assumption(text=text, enforced=False)))
-        return PublishedFunction(
-            actions=self.actions, contexts=self.contexts, mean=self.mean, sd=self.sd, guarantee=more
+        return self.under(
+            replace(found, assumptions=(*found.assumptions, Assumption(text=text, enforced=False)))
         )
 
-    def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write `policy.json`, `mean.npy`, `sd.npy` and `guarantee.txt`; all of it is public."""
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
+    def to_files(self) -> dict[str, bytes]:
+        """`policy.json`, `mean.npy`, `sd.npy` and `guarantee.txt`, by name; all of it is public."""
         config = {
             "format": _FORMAT,
             "actions": self.actions.to_config(),
             "contexts": self.contexts.to_config(),
             "guarantee": json.loads(self.guarantee.to_json()),
         }
-        np.save(folder / "mean.npy", self.mean, allow_pickle=False)
-        np.save(folder / "sd.npy", self.sd, allow_pickle=False)
-        (folder / "guarantee.txt").write_text(self.guarantee.explain() + "\n", "utf-8")
-        (folder / "policy.json").write_text(json.dumps(config) + "\n", "utf-8")
+        return {
+            "mean.npy": to_npy(self.mean),
+            "sd.npy": to_npy(self.sd),
+            "guarantee.txt": f"{self.guarantee.explain()}\n".encode(),
+            "policy.json": f"{json.dumps(config)}\n".encode(),
+        }
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes]) -> "PublishedFunction":
+        """From the contents of such files.
+
+        Raises:
+            CorruptState: damaged, or written in another format.
+        """
+        with reading("a public policy", CorruptState):
+            config = json_object(files["policy.json"].decode(), "a public policy", CorruptState)
+            if config["format"] != _FORMAT:
+                raise CorruptState("the policy was written in another version of the format")
+            return cls(
+                actions=CellMeasure.from_config(config["actions"]),
+                contexts=CellMeasure.from_config(config["contexts"]),
+                mean=from_npy(files["mean.npy"], name="mean"),
+                sd=from_npy(files["sd.npy"], name="sd"),
+                guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
+            )
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write `to_files()`."""
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in self.to_files().items():
+            (folder / name).write_bytes(data)
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> "PublishedFunction":
@@ -112,18 +145,7 @@ class PublishedFunction:
             CorruptState: damaged, or written in another format.
         """
         folder = Path(directory)
-        with reading("a public policy", CorruptState):
-            text = (folder / "policy.json").read_text("utf-8")
-            config = json_object(text, "a public policy", CorruptState)
-            if config["format"] != _FORMAT:
-                raise CorruptState("the policy was written in another version of the format")
-            return cls(
-                actions=CellMeasure.from_config(config["actions"]),
-                contexts=CellMeasure.from_config(config["contexts"]),
-                mean=from_npy((folder / "mean.npy").read_bytes(), name="mean"),
-                sd=from_npy((folder / "sd.npy").read_bytes(), name="sd"),
-                guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
-            )
+        return cls.from_files({name: (folder / name).read_bytes() for name in _READ})
 
     def __repr__(self) -> str:
         return f"PublishedFunction(actions={self.actions.size}, contexts={self.contexts.size})"

@@ -20,6 +20,7 @@ from dpbandits.central.explore_then_commit.logged_table import (
     LoggedTable,
     PublishedTable,
 )
+from dpbandits.central.explore_then_commit.once import private_folder, publish_once
 from dpbandits.cli.console import error_console
 from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, opened, range_in
 from dpbandits.errors import InvalidParameter
@@ -83,8 +84,8 @@ def learn(
         raise InvalidParameter("say whose the rows are: --user COLUMN, or --one-row-per-user")
     if one_row_per_user and rows_per_user != 1:
         raise InvalidParameter("--rows-per-user needs --user COLUMN, so that rows can be counted")
-    if (ledger is None) != (account is None):
-        raise InvalidParameter("--ledger and --account go together")
+    if ledger is not None and account is None:
+        raise InvalidParameter("--ledger needs --account: whose budget pays")
     limits = [range_in(text) for text in bounds.split(",")]
     if not all(low < high for low, high in limits):
         raise InvalidParameter(f"bounds {bounds!r}: expected LOW:HIGH with LOW below HIGH")
@@ -99,20 +100,29 @@ def learn(
         lengthscale=lengthscale,
         clip=clip,
     )
-    book = opened(ledger, account, budget)
     promise = JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rows_per_user)
     if not delta > 0.0:
         raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
     log.rehearse(promise, bound=bound)  # whatever is wrong with the rows shows before anything is spent
-    out.mkdir(parents=True, exist_ok=True)  # and so does a folder that cannot be written
-    published = log.publish(
-        promise, bound=bound, uniform_contexts=uniform_contexts, ledger=book, account=account
+    published = publish_once(
+        log,
+        out,
+        promise,
+        bound=bound,
+        uniform_contexts=uniform_contexts,
+        ledger=opened(ledger, account, budget, needs=(epsilon, delta)),
+        account=account,
     )
     if log.arms_were_read:
         error_console().print(f"Warning: {READ_ARMS} Name them with --arms.", soft_wrap=True, markup=False)
-    published.save(out)
     typer.echo(published.function.guarantee.explain())
-    error_console().print(f"public policy written to {out}", markup=False)
+    private = private_folder(out.resolve()).name
+    error_console().print(
+        f"public policy {published.release_id[:16]} is in {out}; {private} beside it is not public: it tells "
+        "a repetition of this command, which draws nothing again, from another one",
+        soft_wrap=True,
+        markup=False,
+    )
 
 
 @app.command()

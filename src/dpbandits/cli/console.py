@@ -60,6 +60,7 @@ def guarded(command: Callable[[], object]) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
+        warnings.simplefilter("default", UserWarning)  # PYTHONWARNINGS=error makes no defect of a warning
         if os.environ.get(TRACEBACK):
             command()
             return

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Option
 
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import BudgetExceeded, InvalidParameter
 from dpbandits.state import SQLiteLedger
 
 __all__ = ["Account", "AsJson", "Budget", "Clip", "Jobs", "LedgerFile", "names_in", "opened", "range_in"]
@@ -20,12 +20,41 @@ Budget = Annotated[
 ]
 
 
-def opened(ledger: Path | None, account: str | None = None, budget: str | None = None) -> SQLiteLedger | None:
-    """The ledger that was named, with the account opened where a budget came."""
-    book = None if ledger is None else SQLiteLedger(ledger)
-    if book is not None and account is not None and budget is not None:
-        epsilon, _, delta = budget.partition(",")
-        book.open_account(account, epsilon=_number(epsilon), delta=_number(delta or "0"))
+def opened(
+    ledger: Path | None,
+    account: str | None = None,
+    budget: str | None = None,
+    *,
+    needs: tuple[float, float] = (0.0, 0.0),
+) -> SQLiteLedger | None:
+    """The ledger that was named, with the account opened where a budget came.
+
+    Args:
+        ledger, account, budget: as given.
+        needs: (epsilon, delta) that will be charged: an account too small for it is not opened, for what an
+            account holds can never be changed.
+
+    Raises:
+        InvalidParameter: one came without the others, or the budget is no budget.
+        BudgetExceeded: the budget is too small; nothing was opened.
+    """
+    if ledger is None:
+        if account is not None or budget is not None:
+            raise InvalidParameter("--account and --budget are of a ledger: name its file with --ledger")
+        return None
+    if budget is None:
+        return SQLiteLedger(ledger)
+    if account is None:
+        raise InvalidParameter("--budget opens an account: name it with --account")
+    epsilon, _, delta = budget.partition(",")
+    limits = _number(epsilon), _number(delta or "0")
+    if limits[0] < needs[0] or limits[1] < needs[1]:
+        raise BudgetExceeded(
+            f"--budget {budget} is less than epsilon {needs[0]:g} and delta {needs[1]:g}, which this takes: "
+            "nothing was opened, charged or drawn"
+        )
+    book = SQLiteLedger(ledger)
+    book.open_account(account, epsilon=limits[0], delta=limits[1])
     return book
 
 

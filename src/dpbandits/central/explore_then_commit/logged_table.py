@@ -1,22 +1,26 @@
 """A randomised log as a table: its columns coded into public cells, learned from once, published.
 
 `LoggedTable.read` codes the columns; `publish` spends the promise, on the law of contexts and on the
-function, and gives a `PublishedTable`: a `PublishedFunction` that knows the table's names.
+function, and gives a `PublishedTable`: a `PublishedFunction` that knows the table's names. Use it through
+`dpbandits.central.explore_then_commit.once`, which charges a ledger and publishes once.
 """
 
 import contextlib
+import hashlib
+import hmac
 import json
 import os
 import secrets
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, ExploreTuning
@@ -25,9 +29,9 @@ from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
 from dpbandits.models.measures import CellMeasure, IntervalAxis
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
-from dpbandits.state.ledger import Ledger
+from dpbandits.state.files import replace_durably, write_folder
 
-__all__ = ["READ_ARMS", "LogColumns", "LoggedTable", "PublishedTable"]
+__all__ = ["READ_ARMS", "LogColumns", "LoggedTable", "PublishedTable", "is_taken"]
 
 CELLS = 24
 """Bins of a continuous action, and of one context column; fewer where there are several."""
@@ -39,6 +43,7 @@ HISTOGRAM_SHARE = 0.2
 ARM_CORRELATION = 0.7
 READ_ARMS = "The names of the arms were read off the table and are published: they must be public anyway."
 _COLUMNS = "columns.json"
+_MANIFEST = "manifest.json"
 
 Bounds = tuple[float, float]
 
@@ -175,38 +180,48 @@ class LoggedTable:
         """
         self._policy(privacy, self.context_cells, bound).learn(**self.rows)
 
+    def fingerprint(self, key: bytes, privacy: JointDP, **told: object) -> str:
+        """Of all rows, of what they count as and of what `publish` is told, under a secret key.
+
+        It is secret itself where the key is known: whoever has both can try out tables.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
+            config = self._policy(privacy, self.context_cells, None).to_config()
+        public = {"config": config, "columns": asdict(self.columns), "arms": self.arms, "told": told}
+        digest = hmac.new(key, json.dumps(public, sort_keys=True).encode(), hashlib.sha256)
+        for name, values in sorted(self.rows.items()):
+            numbers = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+            data = values.tobytes() if numbers else json.dumps(values, default=list).encode()
+            digest.update(f"\n{name} {len(data)}\n".encode() + data)
+        return digest.hexdigest()
+
     def publish(
         self,
         privacy: JointDP,
         *,
         bound: float | None = None,
         uniform_contexts: bool = False,
-        ledger: Ledger | None = None,
-        account: str | None = None,
     ) -> "PublishedTable":
-        """Spend the promise and publish the function.
+        """Spend the promise, at every call anew, and give the function; see `publish_once`.
 
         Args:
             privacy: in all, law of contexts included; delta above 0.
             bound: largest weighted distance of a reward from the range's middle that is kept.
             uniform_contexts: spend nothing on the law of contexts, and call it uniform.
-            ledger, account: charged before anything is drawn.
         """
         law = ContextLaw(self.context_cells)
         if not uniform_contexts:
-            spent = HISTOGRAM_SHARE * privacy.epsilon
-            if ledger is not None and account is not None:
-                ledger.charge(account, charge_id=f"histogram:{secrets.token_hex(8)}", epsilon=spent)
             law = ContextLaw.from_private_histogram(
                 self.rows["contexts"],
                 cells=self.context_cells,
-                epsilon=spent,
+                epsilon=HISTOGRAM_SHARE * privacy.epsilon,
                 rounds_per_user=privacy.rounds_per_user,
                 users=self.rows["users"],
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
-            policy = self._policy(privacy, law, bound, ledger=ledger, account=account)
+            policy = self._policy(privacy, law, bound)
         policy.learn(**self.rows)
         function = policy.publish()
         if self.arms_were_read:
@@ -215,7 +230,7 @@ class LoggedTable:
         return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, self.arms)
 
     def _policy(
-        self, privacy: JointDP, contexts: ContextLaw | CellMeasure, bound: float | None, **charged: Any
+        self, privacy: JointDP, contexts: ContextLaw | CellMeasure, bound: float | None
     ) -> ExploreThenCommit:
         return ExploreThenCommit(
             kernel=self.kernel,
@@ -226,7 +241,6 @@ class LoggedTable:
             privacy=privacy,
             user_ids=self.columns.user is not None,
             tuning=ExploreTuning(bound=bound),
-            **charged,
         )
 
 
@@ -272,25 +286,81 @@ class PublishedTable:
             return _arm_numbers(cells, self.arms)
         return self.function.actions.locate(_numbers(cells), name="actions")
 
-    def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write the function and `columns.json`."""
-        self.function.save(directory)
+    def to_files(self) -> dict[str, bytes]:
+        """The function's files, `columns.json`, and `manifest.json`, which binds them to each other."""
         names = {"context": self.contexts, "action": self.action, "arms": self.arms, "reward": self.reward}
-        (Path(directory) / _COLUMNS).write_text(json.dumps(names) + "\n", "utf-8")
+        files = {**self.function.to_files(), _COLUMNS: f"{json.dumps(names)}\n".encode()}
+        return {**files, _MANIFEST: _manifest(files)}
+
+    @property
+    def release_id(self) -> str:
+        """Digest of the manifest, and so of every file."""
+        return hashlib.sha256(self.to_files()[_MANIFEST]).hexdigest()
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Make a folder of `to_files()`, whole or not at all, through to disk.
+
+        Raises:
+            InvalidParameter: there is something at its path already.
+        """
+        folder = Path(directory).resolve()
+        if is_taken(folder):
+            raise InvalidParameter(
+                "the folder is there already and a release is never overwritten: name another"
+            )
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        staged = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
+        write_folder(staged, self.to_files())
+        replace_durably(staged, folder)
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> "PublishedTable":
         """Read what `save` wrote.
 
         Raises:
-            CorruptState: damaged, or a function without names.
+            CorruptState: damaged, mixed from several releases, or a function without names.
         """
-        function = PublishedFunction.load(directory)
+        folder = Path(directory)
         try:
-            names = json.loads((Path(directory) / _COLUMNS).read_text("utf-8"))
-            return cls(function, list(names["context"]), names["action"], names["reward"], names["arms"])
-        except (OSError, ValueError, KeyError, TypeError):
-            raise CorruptState(f"{_COLUMNS} is missing in the policy's folder, or damaged") from None
+            manifest = (folder / _MANIFEST).read_bytes()
+            with reading(_MANIFEST, CorruptState):
+                listed = json_object(manifest.decode(), _MANIFEST, CorruptState)["files"]
+                if not {_COLUMNS, "guarantee.txt"} <= set(listed) or any(
+                    Path(one).name != one for one in listed
+                ):
+                    raise CorruptState(f"{_MANIFEST} in the policy's folder is damaged")
+            files = {name: (folder / name).read_bytes() for name in listed}
+        except FileNotFoundError as error:
+            name = Path(error.filename).name
+            raise CorruptState(
+                f"the policy's folder lacks {name}: expected a folder written by learn"
+            ) from None
+        if _manifest(files) != manifest:
+            raise CorruptState(
+                "the policy's files are not those of one release: one was changed, or is another release's"
+            )
+        function = PublishedFunction.from_files(files)
+        with reading(_COLUMNS, CorruptState):
+            names = json_object(files[_COLUMNS].decode(), _COLUMNS, CorruptState)
+            contexts, arms = _texts(names["context"]), names["arms"]
+            (action, reward) = _texts([names["action"], names["reward"]])
+            return cls(function, contexts, action, reward, None if arms is None else _texts(arms))
+
+
+def is_taken(folder: Path) -> bool:
+    """Whether something is there that is more than an empty folder."""
+    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+
+
+def _manifest(files: Mapping[str, bytes]) -> bytes:
+    listed = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
+    return f"{json.dumps({'format': 1, 'files': listed}, indent=1)}\n".encode()
+
+
+def _texts(values: object) -> list[str]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError
+    return values
 
 
 def _arm_names(cells: NDArray[Any], declared: Sequence[str] | None) -> list[str] | None:

@@ -1,0 +1,175 @@
+"""Learning from a table once: whatever interrupts, one charge, one draw and one folder.
+
+Beside the public folder OUT stands OUT.private, of mode 0700, which tells a repetition of this run from
+another run: a secret key, and under it the fingerprint of table and options. It is not for others: whoever
+has it can try out tables. Steps, each on disk before the next:
+
+1. the run gets a random name, kept in OUT.private;
+2. the ledger's account pays the whole promise, under that name;
+3. noise is drawn, and all files of the release are written to OUT.private/release;
+4. the ledger witnesses the release's digest, under that name, and OUT.private notes it;
+5. OUT.private/release is renamed to OUT.
+
+The same run again goes on where it stopped: after 1 or 2 it is charged under the same name, so once, and
+draws, for what was drawn before has not left; after 3 what was drawn is what comes out; after 5 it is read.
+Where what was drawn has been noted and is gone, the run is refused. Another run for the same OUT is refused
+at once. Of two copies of OUT.private only one reaches step 5 where there is a ledger.
+"""
+
+import json
+import secrets
+import shutil
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from os import PathLike
+from pathlib import Path
+
+from dpbandits._reading import json_object, reading
+from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable, is_taken
+from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter, StateError
+from dpbandits.policy.accounts import cost_of
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.sentences import one_copy
+from dpbandits.state.files import (
+    locked,
+    refuse_if_others_write,
+    replace_durably,
+    sync_directory,
+    write_durably,
+    write_folder,
+)
+from dpbandits.state.ledger import Ledger
+
+__all__ = ["private_folder", "publish_once"]
+
+
+def publish_once(
+    log: LoggedTable,
+    directory: str | PathLike[str],
+    privacy: JointDP,
+    *,
+    bound: float | None = None,
+    uniform_contexts: bool = False,
+    ledger: Ledger | None = None,
+    account: str | None = None,
+) -> PublishedTable:
+    """Spend the promise, or go on where this very run stopped, and leave the release in a folder.
+
+    Args:
+        log: the table.
+        directory: OUT; missing, empty, or written by the same run.
+        privacy, bound, uniform_contexts: as `LoggedTable.publish` takes them.
+        ledger, account: charged the whole promise at once, before anything is drawn.
+
+    Raises:
+        InvalidParameter: the folder is another run's, or ledger and account do not come together; nothing was
+            charged.
+        BudgetExceeded: the account cannot pay for all of it; nothing was charged and nothing drawn.
+        StateError: another process is at it, others may write to OUT.private, or what was drawn is lost.
+        ForkedState: another copy of OUT.private has made its release.
+    """
+    if (ledger is None) != (account is None):
+        raise InvalidParameter("ledger, account: pass both or neither")
+    out = Path(directory).resolve()
+    private = private_folder(out)
+    if is_taken(out) and not (private / _RUN).is_file():
+        raise InvalidParameter(_ANOTHER)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    private.mkdir(mode=0o700, exist_ok=True)
+    refuse_if_others_write(private, what="the folder of the run")
+    with locked(private / "lock", wait=False):
+        told = {"bound": bound, "uniform_contexts": uniform_contexts, "account": account}
+        run = _Run.read(private)
+        if run is None:
+            run = _Run(secrets.token_hex(16), secrets.token_hex(32))
+            run = replace(run, same=log.fingerprint(bytes.fromhex(run.key), privacy, **told))
+            run.write(private)
+        elif not secrets.compare_digest(run.same, log.fingerprint(bytes.fromhex(run.key), privacy, **told)):
+            raise InvalidParameter(_ANOTHER)
+        if is_taken(out):
+            return _known(PublishedTable.load(out), run)
+        staged = private / "release"
+        published = _whole(staged)
+        if published is None:
+            if run.release or (ledger is not None and ledger.last(run.name) is not None):
+                raise StateError(
+                    f"this run has made its release, and its folder is gone: restore it. To make another, at "
+                    f"a further charge, remove {private.name} beside it"
+                )
+            if ledger is not None and account is not None:
+                try:
+                    ledger.charge(account, charge_id=f"learn:{run.name}", cost=cost_of(None, privacy=privacy))
+                except (BudgetExceeded, InvalidParameter):
+                    shutil.rmtree(private, ignore_errors=True)  # nothing was charged: another run may begin
+                    raise
+            shutil.rmtree(staged, ignore_errors=True)
+            published = log.publish(privacy, bound=bound, uniform_contexts=uniform_contexts)
+            if ledger is not None:
+                published = _witnessed(published)
+            write_folder(staged, published.to_files())
+        _known(published, run)
+        if ledger is not None:
+            ledger.advance(run.name, position=1, digest=published.release_id)
+        replace(run, release=published.release_id).write(private)
+        replace_durably(staged, out)
+        sync_directory(private)
+    return published
+
+
+def private_folder(out: Path) -> Path:
+    """OUT.private."""
+    return out.with_name(f"{out.name}.private")
+
+
+_RUN = "run.json"
+_ANOTHER = (
+    "the folder is there already, or a run for it was begun, with another table or other options; no release "
+    "is overwritten: name another folder"
+)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What OUT.private knows: a name, a key, the fingerprint under it, and the release once it is drawn."""
+
+    name: str
+    key: str
+    same: str = ""
+    release: str = ""
+
+    @classmethod
+    def read(cls, private: Path) -> "_Run | None":
+        try:
+            text = (private / _RUN).read_text("utf-8")
+        except FileNotFoundError:
+            return None
+        with reading("the notes of a run", CorruptState):
+            fields = json_object(text, "the notes of a run", CorruptState)
+            return cls(**{name: str(fields[name]) for name in ("name", "key", "same", "release")})
+
+    def write(self, private: Path) -> None:
+        unfinished = private / f"{_RUN}.new"
+        write_durably(unfinished, json.dumps(asdict(self)).encode())
+        replace_durably(unfinished, private / _RUN)
+
+
+def _whole(staged: Path) -> PublishedTable | None:
+    """The release that was written before an interruption, if all of it is there."""
+    with suppress(CorruptState):
+        return PublishedTable.load(staged)
+    return None
+
+
+def _known(published: PublishedTable, run: _Run) -> PublishedTable:
+    if run.release not in ("", published.release_id):
+        raise CorruptState("the folder holds another release than the one that this run has made")
+    return published
+
+
+def _witnessed(published: PublishedTable) -> PublishedTable:
+    """What it says where a ledger lets only one copy of the run go on."""
+    found = published.function.guarantee
+    unchecked = one_copy(witnessed=False)
+    stated = (one_copy(witnessed=True) if one == unchecked else one for one in found.assumptions)
+    function = published.function.under(replace(found, assumptions=tuple(stated)))
+    return replace(published, function=function)
