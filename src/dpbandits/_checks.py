@@ -8,6 +8,7 @@ import math
 import numbers
 import operator
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,8 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = [
+    "LARGEST",
+    "an",
     "as_numbers",
     "as_points",
     "assign",
@@ -25,12 +28,59 @@ __all__ = [
     "probability",
     "public_array",
     "require_finite",
+    "scale",
     "settle",
 ]
 
+LARGEST = 1e30
+"""Public parameters and bounds stay below this, and scales above its inverse: squares and ratios of
+them, and squares of those, are floats."""
 
-def number(value: object, *, name: str, minimum: float = 0.0, exclusive: bool = True) -> float:
-    """`value` as a finite float above `minimum` (or at it, when not `exclusive`)."""
+T = TypeVar("T")
+
+
+def an(value: T, kind: type[Any], *, name: str, pass_: str, optional: bool = False) -> T:
+    """`value`, which must be of this kind: a class, or a protocol that can be checked at runtime.
+
+    Args:
+        value: what came.
+        kind: what is expected; the class itself instead of one of its objects is refused.
+        name: the argument's.
+        pass_: what to write instead, "privacy=JointDP(epsilon=1, delta=1e-6)".
+        optional: let None through.
+
+    Raises:
+        InvalidParameter: of another kind. The message names its type and never its value.
+
+    Example:
+        >>> an(1.0, str, name="kernel", pass_="kernel='matern'")
+        Traceback (most recent call last):
+        ...
+        dpbandits.errors.InvalidParameter: kernel is a float, expected a str: pass kernel='matern'
+    """
+    if (isinstance(value, kind) and not isinstance(value, type)) or (value is None and optional):
+        return value
+    came = f"the class {value.__name__}" if isinstance(value, type) else _a(type(value))
+    raise InvalidParameter(f"{name} is {came}, expected {_a(kind)}: pass {pass_}")
+
+
+def _a(kind: type[Any]) -> str:
+    """A kind's name with its article."""
+    return f"{'an' if kind.__name__[0].lower() in 'aeio' else 'a'} {kind.__name__}"
+
+
+def scale(value: object, *, name: str) -> float:
+    """`value` as a positive float that can be squared and divided by: within [1 / `LARGEST`, `LARGEST`].
+
+    For lengthscales, variances, ridges, caps and whatever else is multiplied or divided by.
+    """
+    return number(value, name=name, minimum=1.0 / LARGEST, exclusive=False, maximum=LARGEST)
+
+
+def number(
+    value: object, *, name: str, minimum: float = 0.0, exclusive: bool = True, maximum: float = math.inf
+) -> float:
+    """`value` as a finite float above `minimum` (or at it, when not `exclusive`), at most `maximum`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InvalidParameter(f"{name} is a {type(value).__name__}, expected a number")
     try:
@@ -38,9 +88,10 @@ def number(value: object, *, name: str, minimum: float = 0.0, exclusive: bool = 
     except OverflowError:
         raise InvalidParameter(f"{name} is beyond the largest float") from None
     inside = result > minimum if exclusive else result >= minimum
-    if not (math.isfinite(result) and inside):
+    if not (math.isfinite(result) and inside and result <= maximum):
         bound = f" {'above' if exclusive else 'at least'} {minimum:g}" if math.isfinite(minimum) else ""
-        raise InvalidParameter(f"{name} is {result:g}, expected a finite number{bound}")
+        upper = f"{' and' if bound else ''} at most {maximum:g}" if math.isfinite(maximum) else ""
+        raise InvalidParameter(f"{name} is {result:g}, expected a finite number{bound}{upper}")
     return result
 
 
@@ -139,6 +190,8 @@ def public_array(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:
         raise InvalidParameter(
             f"{name} has shape {array.shape}, expected a non-empty array of finite numbers with {ndim} axes"
         )
+    if np.abs(array).max() > LARGEST:
+        raise InvalidParameter(f"{name} holds a number beyond {LARGEST:g} in size: choose smaller units")
     array += 0.0  # -0.0 becomes 0.0, so that equal domains have equal bytes
     array.flags.writeable = False
     return array
