@@ -12,6 +12,7 @@ __all__ = [
     "ContributionExceeded",
     "CorruptState",
     "DPBanditsError",
+    "DPBanditsWarning",
     "DataUnavailable",
     "ForkedState",
     "HorizonExceeded",
@@ -27,6 +28,10 @@ __all__ = [
 
 class DPBanditsError(Exception):
     """Root of all errors raised by dpbandits."""
+
+
+class DPBanditsWarning(UserWarning):
+    """Root of all warnings raised by dpbandits."""
 
 
 class InvalidParameter(DPBanditsError, ValueError):

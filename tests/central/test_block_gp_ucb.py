@@ -6,6 +6,8 @@ import pytest
 import dpbandits as dpb
 from dpbandits.central import GPBandit
 from dpbandits.errors import InvalidParameter
+from dpbandits.models.features import LittleVariance, MercerFeatures
+from dpbandits.privacy import SimulatedNoise
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
 from internals.policy import book, drawn, failing_fit, posterior
 from tuning import built
@@ -144,3 +146,64 @@ def test_delta_is_compared_with_the_number_of_users():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         built(GPBandit, arguments)  # 1,024 users: 9e-4 is below one over their number
+
+
+TWENTY = dpb.Box(low=[0.0] * 20, high=[1.0] * 20)
+
+
+def wide(**changes):
+    """Few features in twenty columns: they hold next to nothing of this kernel."""
+    with pytest.warns(LittleVariance):
+        return GPBandit(
+            kernel=dpb.kernels.SquaredExponential(lengthscale=0.3), domain=TWENTY, reward_range=(0.0, 10.0),
+            horizon=64, privacy=dpb.JointDP(epsilon=1, delta=1e-6), noise=SimulatedNoise(0), **changes,
+        )  # fmt: skip
+
+
+def test_before_data_a_prediction_is_as_wide_as_the_prior():
+    """sqrt(.2) of the range's width, and not the 1e-5 of it that the features hold."""
+    points = TWENTY.sample(100, np.random.default_rng(0))
+    mean, sd = wide().predict(points)
+    np.testing.assert_allclose(mean, 5.0)
+    np.testing.assert_allclose(sd, 10.0 * np.sqrt(0.2), rtol=1e-9)
+
+
+def test_between_data_what_the_features_leave_out_stays_unknown():
+    policy = wide(user_ids=False)
+    sets = TWENTY.sample(64 * 3, np.random.default_rng(1)).reshape(64, 3, 20)
+    batch = policy.ask_batch(sets[:24])
+    policy.tell_batch(batch.ids, np.full(24, 9.0))
+    policy.ask_batch(sets[24:30])
+    assert len(policy.released) == 1
+    points = TWENTY.sample(100, np.random.default_rng(2))
+    _, sd = policy.predict(points)
+    held = policy.features.scale**2 * (policy.features(points) ** 2).sum(axis=1)
+    assert (sd >= 10.0 * np.sqrt(0.2 * (1.0 - held)) - 1e-9).all()
+    assert (sd <= 10.0 * np.sqrt(0.2) + 1e-9).all()
+
+
+def test_public_data_is_known_and_the_rest_of_the_box_is_not():
+    policy = wide()
+    middle = np.full((1, 20), 0.5)
+    policy.warm_start(np.repeat(middle, 200, axis=0), np.full(200, 9.0))
+    _, sd = policy.predict(TWENTY.sample(50, np.random.default_rng(3)))
+    np.testing.assert_allclose(sd, 10.0 * np.sqrt(0.2), rtol=1e-3)
+
+
+def test_the_scale_of_features_changes_no_prior():
+    """Whatever the features are divided by, weights vary as much more: the same function before any data."""
+    kernel, ten = dpb.kernels.SquaredExponential(lengthscale=0.5), dpb.Box(low=[0.0] * 10, high=[1.0] * 10)
+    points = ten.sample(200, np.random.default_rng(0))
+    public, rewards = ten.sample(40, np.random.default_rng(1)), np.random.default_rng(2).random(40)
+    told = []
+    for scale in (1.0, 0.9):  # below the longest sampled features: none of these is cut
+        features = MercerFeatures(kernel=kernel, domain=ten, n_features=20, scale=scale)
+        policy = GPBandit(
+            features=features, domain=ten, reward_range=(0, 1), horizon=64,
+            privacy=dpb.JointDP(epsilon=1, delta=1e-6), noise=SimulatedNoise(0),
+        )  # fmt: skip
+        before = policy.predict(points)
+        policy.warm_start(public, rewards)
+        told.append([*before, *policy.predict(points)])
+    np.testing.assert_allclose(told[0], told[1], atol=1e-9)
+    assert np.ptp(told[0][2]) > 0.01

@@ -20,6 +20,7 @@ from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.runner import run
 from dpbandits.lab.worlds import dubey2021_figure1
+from dpbandits.models.features import MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
@@ -383,3 +384,17 @@ def test_full_size_is_fast_enough():
         domain=world.domain, horizon=1024, features=QuadratureFourierFeatures(kernel=SE, dim=2, nodes=8)
     )
     assert run(p, world).seconds < 60.0
+
+
+def test_the_radius_that_is_predicted_covers_what_the_features_leave_out():
+    """A function of norm B can be B sqrt(k(x, x)) at x, whatever part of the kernel the features hold."""
+    ten = Box(low=[0.0] * 10, high=[1.0] * 10)
+    features = MercerFeatures(kernel=SquaredExponential(lengthscale=0.5), domain=ten, n_features=5, scale=0.5)
+    told = policy(domain=ten, features=features, norm_bound=2.0, reward_range=(0, 4))
+    points = ten.sample(50, np.random.default_rng(0))
+    phi = features(points)
+    beyond = 2.0 * np.sqrt(1.0 - 0.25 * (phi**2).sum(axis=1))
+    _, half = told.predict(points)
+    inside = 2.0 * half / 4.0 - beyond
+    assert (beyond > 1.0).all()
+    assert (inside >= 2.0 * 0.5 * np.linalg.norm(phi, axis=1) - 1e-9).all()  # B of the weights is B scale

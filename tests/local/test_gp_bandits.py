@@ -16,7 +16,7 @@ from dpbandits.errors import (
     ProtocolError,
 )
 from dpbandits.local import Client, FileOutbox, GPSpec, MemoryOutbox, PublishedWeights, Server
-from dpbandits.models.features import MercerFeatures
+from dpbandits.models.features import LittleVariance, MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
@@ -324,3 +324,16 @@ def test_candidates_that_change_afterwards_change_no_report():
         return client.report(1.0)[-8 * contract.release.mechanism.size :]
 
     assert reported(overwrite=True) == reported(overwrite=False)
+
+
+def test_predictions_of_published_weights_include_what_the_features_leave_out():
+    twenty = Box(low=[0.0] * 20, high=[1.0] * 20)
+    with pytest.warns(LittleVariance):
+        features = MercerFeatures(
+            kernel=SquaredExponential(lengthscale=0.3), domain=twenty, n_features=5, n_landmarks=20
+        )
+    contract = spec(domain=twenty, features=features, reward_range=(0, 10))
+    mean, sd = Server(contract).publish().predict(contract, twenty.sample(50, np.random.default_rng(0)))
+    np.testing.assert_allclose(mean, 5.0)
+    np.testing.assert_allclose(sd, 10.0 * math.sqrt(contract.prior_variance), rtol=1e-9)
+    assert contract.weight_variance == contract.prior_variance * features.scale**2

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidParameter
+from dpbandits.models.features import LittleVariance
 from dpbandits.models.features.eigen import EigenFeatures, effective_dimension, information_gain
 from dpbandits.models.kernels import Indicator, Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
@@ -143,3 +144,19 @@ def test_singular_kernels_and_cells_without_weight_need_few_landmarks():
         assert features.n_features <= 4
         assert np.isfinite(features.psi).all()
         np.testing.assert_allclose((features.feature_map() ** 2).sum(axis=1), 1.0, atol=1e-4)
+
+
+def test_what_the_features_leave_out_is_known_cell_by_cell():
+    kernel, measures = Matern(nu=0.5, lengthscale=0.3), (UNIT, BETA)
+    features = EigenFeatures(kernel=kernel, measures=measures, largest=40)
+    held = (features.feature_map() ** 2).sum(axis=1)
+    np.testing.assert_allclose(features.left_out, features.variance - held, atol=1e-12)
+    assert features.weights @ features.left_out == pytest.approx(features.missing_variance, rel=1e-9)
+    assert features.left_out.max() > 0.05
+    again = features.in_basis(features.eigenvalues[:20], features.psi[:, :20])
+    assert again.left_out.mean() > features.left_out.mean()
+
+
+def test_few_eigenfunctions_of_a_rough_kernel_say_what_they_hold():
+    with pytest.warns(LittleVariance, match="eigenfunctions hold"):
+        EigenFeatures(kernel=Matern(nu=0.5, lengthscale=0.1), measures=(UNIT, BETA), largest=10)

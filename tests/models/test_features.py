@@ -1,6 +1,8 @@
 """Features: they approximate their kernel, keep the norm, project consistently and come back identical."""
 
 import json
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -9,13 +11,22 @@ from hypothesis import strategies as st
 
 from dpbandits import domains
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models.features import ArmFeatures, Features, MercerFeatures, from_config
+from dpbandits.models.features import (
+    ArmFeatures,
+    Features,
+    LittleVariance,
+    MercerFeatures,
+    from_config,
+    left_out,
+)
 from dpbandits.models.features import mercer as module
+from dpbandits.models.features.additive import AdditiveFeatures
 from dpbandits.models.kernels import Indicator, Matern, SquaredExponential
 from dpbandits.models.kernels import base as kernel_module
 
 SQUARE = domains.Box(low=[0.0, -1.0], high=[1.0, 1.0])
 GRID = domains.Finite(points=SQUARE.grid(7))
+TEN = domains.Box(low=[0.0] * 10, high=[1.0] * 10)
 MIXED = domains.Product(domains.Box(low=[0.0], high=[2.0]), domains.Arms(4))
 
 
@@ -27,7 +38,7 @@ def mercer(**changes: object) -> MercerFeatures:
 CASES: dict[str, tuple[Features, domains.Domain]] = {
     "box": (mercer(), SQUARE),
     "finite": (mercer(domain=GRID, n_features=49), GRID),
-    "finite subset": (mercer(domain=GRID, n_features=10), GRID),
+    "finite subset": (mercer(domain=GRID, n_features=14), GRID),
     "few landmarks": (mercer(n_landmarks=30), SQUARE),
     "variance above one": (mercer(kernel=4.0 * Matern(nu=1.5, lengthscale=0.3)), SQUARE),
     "mixed": (
@@ -42,6 +53,10 @@ CASES: dict[str, tuple[Features, domains.Domain]] = {
             kernel=SquaredExponential(lengthscale=2.0), domain=domains.Box(low=[0.0] * 12, high=[1.0] * 12)
         ),
         domains.Box(low=[0.0] * 12, high=[1.0] * 12),
+    ),
+    "short ones": (
+        mercer(kernel=SquaredExponential(lengthscale=0.5), domain=TEN, n_features=20, scale=0.75),
+        TEN,
     ),
     "arms": (
         ArmFeatures(base=mercer(domain=domains.Box(low=[0.0], high=[2.0])), arm_column=1, n_arms=4),
@@ -60,7 +75,7 @@ def test_norms_never_exceed_one(features: Features, domain: domains.Domain) -> N
     phi = features(sample(domain, 2_000))
     assert phi.shape == (2_000, features.n_features)
     assert np.all((phi * phi).sum(axis=1) <= 1.0)
-    assert np.all(np.linalg.norm(phi, axis=1) > 0.3)
+    assert np.all(np.linalg.norm(phi, axis=1) > 0.1)
 
 
 @every_case
@@ -126,11 +141,13 @@ def test_all_points_of_a_finite_domain_give_the_exact_kernel() -> None:
 
 
 def test_features_of_a_scaled_kernel_are_divided_by_its_deviation() -> None:
+    """Above one by its square root, below it by what their norm comes to at public points."""
     plain, scaled = mercer(), mercer(kernel=4.0 * Matern(nu=2.5, lengthscale=0.4))
     X = sample(SQUARE, 50)
     np.testing.assert_allclose(scaled(X), plain(X), atol=1e-9)
     weak = mercer(kernel=0.25 * Matern(nu=2.5, lengthscale=0.4))
-    np.testing.assert_allclose(weak(X), 0.5 * plain(X), atol=1e-9)
+    np.testing.assert_allclose(weak(X), plain(X), atol=1e-9)
+    assert (plain.scale, scaled.scale, weak.scale) == (1.0, 1.0, 0.5)
 
 
 def test_a_regular_grid_has_no_coinciding_eigenvalues() -> None:
@@ -242,3 +259,100 @@ def test_scores_of_a_set_do_not_depend_on_the_rest_of_its_batch(features, domain
         others[2] = sets[2]
         alike = features.project_each(others, weights)[2] == features.project_each(sets, weights)[2]
         assert alike.all()
+
+
+@every_case
+def test_what_is_held_and_what_is_left_out_make_the_kernels_variance(features, domain):
+    X = sample(domain, 3, 50)
+    phi = features(X)
+    squares, variance = (phi**2).sum(axis=-1), features.variance(X)
+    assert variance.shape == (3, 50)
+    assert (squares <= variance + 1e-9).all()
+    np.testing.assert_allclose(left_out(features, X, phi), variance - squares, atol=1e-9)
+    kernel = features.base.kernel if isinstance(features, ArmFeatures) else features.kernel
+    most = max(1.0, kernel.max_variance)
+    np.testing.assert_allclose(features.scale**2 * variance, kernel.max_variance / most, rtol=1e-12)
+
+
+def test_features_that_never_reach_length_one_are_divided_by_the_length_they_have():
+    """At the landmarks they are longer, and cut."""
+    arguments = {"kernel": SquaredExponential(lengthscale=0.5), "domain": TEN, "n_features": 20}
+    with pytest.warns(LittleVariance):
+        short = mercer(**arguments)
+    plain, X = mercer(**arguments, scale=1.0), sample(TEN, 4_000)
+    assert short.scale == 0.75
+    lengths = np.linalg.norm(plain(X), axis=1)
+    assert 0.6 < np.quantile(lengths, 0.99) <= 0.75
+    kept = lengths <= 0.75
+    np.testing.assert_allclose(0.75 * short(X)[kept], plain(X)[kept], atol=1e-12)
+    at_landmarks = short(short.landmarks)
+    assert (np.linalg.norm(plain(plain.landmarks), axis=1) > 0.75).sum() > 5
+    assert np.linalg.norm(at_landmarks, axis=1).max() <= 1.0
+    weights = np.eye(20)
+    np.testing.assert_allclose(short.project(short.landmarks, weights), at_landmarks, atol=1e-12)
+    each = short.project_each(short.landmarks[:, None], np.ones((len(short.landmarks), 20)))
+    np.testing.assert_allclose(each[:, 0], at_landmarks.sum(axis=1), atol=1e-12)
+
+
+def test_the_scale_is_part_of_the_configuration_and_old_ones_have_none():
+    plain = mercer()
+    assert plain.scale == 1.0
+    assert "scale" not in plain.to_config()  # digests of specs that were written before stay
+    short, domain = CASES["short ones"]
+    config = short.to_config()
+    assert config["scale"] == 0.75
+    old = {name: value for name, value in config.items() if name != "scale"}
+    X = sample(domain, 100)
+    undivided = from_config(old)
+    assert undivided.scale == 1.0
+    np.testing.assert_array_equal(undivided(X), mercer(**_arguments(short), scale=1.0)(X))
+
+
+def _arguments(features):
+    return {name: getattr(features, name) for name in ("kernel", "domain", "n_features", "seed")}
+
+
+def test_arms_and_columns_side_by_side_keep_what_their_parts_stand_for():
+    short, domain = CASES["short ones"]
+    arms = ArmFeatures(base=short, arm_column=10, n_arms=2)
+    assert arms.scale == 0.75
+    X = sample(domain, 50)
+    whole = AdditiveFeatures(parts=[(range(10), short), ((0, 1), mercer(domain=SQUARE))])
+    phi = whole(X)
+    assert whole.scale**2 == pytest.approx((0.75**2 + 1.0) / 2.0)
+    assert np.linalg.norm(phi, axis=1).max() <= 1.0
+    parts = [(0.75, short(X)), (1.0, mercer(domain=SQUARE)(X[:, :2]))]
+    mean = sum(scale**2 * one @ one.T for scale, one in parts) / 2.0
+    np.testing.assert_allclose(whole.scale**2 * phi @ phi.T, mean, atol=1e-12)
+    np.testing.assert_allclose(whole.scale**2 * whole.variance(X), np.ones(50), atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_features", "warned"), [(3, True), (40, False)])
+def test_a_map_that_holds_little_of_its_kernel_says_so(n_features, warned):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mercer(n_features=n_features)
+    texts = [str(one.message) for one in caught if issubclass(one.category, LittleVariance)]
+    assert len(texts) == warned
+    if warned:
+        held = (mercer(n_features=n_features, scale=1.0)(sample(SQUARE, 4_000)) ** 2).sum(axis=1).mean()
+        share = float(re.search(r"hold (\d+)%", texts[0]).group(1)) / 100.0
+        assert abs(share - held) < 0.03
+        assert "n_features" in texts[0]
+        assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kernel": "matern"},
+        {"kernel": SquaredExponential},
+        {"domain": [0, 1]},
+        {"scale": 0.0},
+        {"scale": 1.5},
+        {"scale": "auto"},
+    ],
+)
+def test_natural_mistakes_are_answered_by_what_to_pass(wrong):
+    with pytest.raises(InvalidParameter, match=next(iter(wrong))):
+        mercer(**wrong)

@@ -49,7 +49,8 @@ THOMPSON_SCALE = 0.25
 """Posterior deviations are multiplied by this before drawing; chosen on tuning seeds."""
 
 PRIOR_VARIANCE = 0.2
-"""Prior variance of a feature weight, in squared widths of the reward range; chosen on tuning seeds."""
+"""Prior variance of the function where the kernel's is 1, in squared widths of the reward range; chosen on
+tuning seeds."""
 
 LONGEST_HORIZON = 1 << 22
 """What int64 sums hold: the horizon when none is given."""
@@ -75,7 +76,8 @@ class GPTuning(Configured):
         public_law_spread: believed relative deviation of people from these sets. 0 trusts them blindly,
             a large value ignores them, "likely" lets the releases say. Wrong beliefs cost reward, never
             privacy.
-        prior_variance: of a feature weight, in squared widths of the reward range.
+        prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
+            range; a weight of features with `scale` s has s^2 times as much.
         thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy.
 
     Raises:
@@ -309,13 +311,22 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
                 block_sizes=np.diff((0.0, *self.blocks[:k])),
                 regression=tuning.regression,
                 spread=tuning.public_law_spread,
-                prior_variance=tuning.prior_variance,
+                prior_variance=self._weight_variance,
                 supports=supports,
             )
         if self._public_data is not None:
-            posterior = posterior or WeightPosterior.prior(tuning.prior_variance, supports)
+            posterior = posterior or self._prior
             posterior = posterior.given(*self._public_data, reward_variance=REWARD_VARIANCE)
         self._posterior = posterior
+
+    @property
+    def _weight_variance(self) -> float:
+        """Of a weight before any data: the function's prior is the same whatever the features' scale."""
+        return self.tuning.prior_variance * self.features.scale**2
+
+    @property
+    def _prior(self) -> WeightPosterior:
+        return WeightPosterior.prior(self._weight_variance, self.features.supports)
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
@@ -333,13 +344,15 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         return best_choice(scores, ties, available), None
 
     def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the expected reward at `points` (n, d), from releases only."""
+        """Mean and standard deviation of the expected reward at `points` (n, d), from releases only.
+
+        The deviation includes what the features leave out of the kernel; before any release it is the
+        prior's.
+        """
         rows = self.domain.validate(points, name="points")
-        phi = self.features(rows)
-        if self._posterior is None:
-            spread = np.sqrt(self.tuning.prior_variance) * np.linalg.norm(phi, axis=-1)
-            return np.full(len(rows), self.reward_range.middle), self.reward_range.width * spread
-        mean, spread = self._posterior.predict(phi)
+        mean, spread = (self._posterior or self._prior).predict_function(
+            self.features, rows, weight_variance=self._weight_variance
+        )
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
 
     def diagnostics(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models.features import Supports
+from dpbandits.models.features import Features, Supports, left_out
 
 __all__ = ["WeightPosterior", "posterior_from_block_statistics", "posterior_from_noisy_statistics"]
 
@@ -75,6 +75,23 @@ class WeightPosterior:
             part = features[..., low:high] @ self.factor[low:high, low:high]
             variance += np.einsum("...j,...j->...", part, part)
         return features @ self.mean, np.sqrt(variance)
+
+    def predict_function(
+        self, features: Features, X: FloatArray, *, weight_variance: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (...) at points (..., d), what the features leave out included.
+
+        The function is phi(x) . w plus what no weight describes, a Gaussian process of its own about which
+        the statistics say nothing: its variance is p times what is `left_out`.
+
+        Args:
+            features: the map whose weights these are.
+            X: points.
+            weight_variance: p, of a weight before any data.
+        """
+        phi = features(X)
+        mean, spread = self.predict(phi)
+        return mean, np.sqrt(spread**2 + weight_variance * left_out(features, X, phi))
 
     @classmethod
     def prior(cls, variance: float, supports: Supports) -> "WeightPosterior":

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from dpbandits import _checks
 from dpbandits._config import Configured, Registry
+from dpbandits.errors import DPBanditsWarning
 
 __all__ = [
     "DPBanditsWarning",
@@ -36,10 +37,6 @@ _GENERAL_FACTS = (
     "What is true of people in general may be learned, with or without the one who is protected, and may "
     "then be applied to that one."
 )
-
-
-class DPBanditsWarning(UserWarning):
-    """Root of all warnings raised by dpbandits."""
 
 
 class LargeDelta(DPBanditsWarning):

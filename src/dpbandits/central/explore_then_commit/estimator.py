@@ -164,9 +164,13 @@ class CoefficientPosterior:
         return CoefficientPosterior(mean, 1.0 / precision)
 
     def tables(self, features: EigenFeatures, n_actions: int) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (A, C) at every cell."""
+        """Mean and standard deviation (A, C) at every cell, what the features leave out included.
+
+        What they leave out of the kernel is less, as a share, of functions whose coefficients have squares
+        ~ lambda^2: SIGNAL_VARIANCE times the share bounds its variance, averaged over cells.
+        """
         mean = features.psi @ self.mean
-        deviation = np.sqrt(features.squares @ self.variance)
+        deviation = np.sqrt(features.squares @ self.variance + SIGNAL_VARIANCE * features.left_out)
         return mean.reshape(n_actions, -1), deviation.reshape(n_actions, -1)
 
 

@@ -34,7 +34,7 @@ from dpbandits.central.published.printed import Formula, printed_scale
 from dpbandits.central.statement import Setting, tree_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.models.features import Features
+from dpbandits.models.features import Features, left_out
 from dpbandits.policy import BasePolicy, best_choice
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.gram_vector import GramVectorMechanism
@@ -277,10 +277,17 @@ class Dubey2021(BasePolicy):
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", whitened, whitened)))
 
     def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and confidence radius over two of the reward at `points` (n, d), from releases only."""
-        phi = self.features(self.domain.validate(points, name="points"))
+        """Mean and confidence radius over two of the reward at `points` (n, d), from releases only.
+
+        The radius includes what a function of norm B can be in the directions that the features leave out,
+        B times the root of `left_out`; the paper's choices, made by the radius, do without.
+        """
+        rows = self.domain.validate(points, name="points")
+        phi = self.features(rows)
+        beyond = self.features.scale * np.sqrt(left_out(self.features, rows, phi))
+        radius = self._beta * self._width(phi) + self.norm_bound * beyond
         mean = self.reward_range.low + self.reward_range.width * (phi @ self._weights)
-        return mean, 0.5 * self.reward_range.width * self._beta * self._width(phi)
+        return mean, 0.5 * self.reward_range.width * radius
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers and released quantities."""

@@ -96,7 +96,8 @@ class FeatureGPUCB(_Optimist):
         kernel, n_features: Mercer features, as in `GPBandit`.
         features: another feature map, instead of `kernel` and `n_features`.
         ucb_weight: posterior deviations added to the mean.
-        prior_variance: of a feature weight, in squared widths of the reward range.
+        prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
+            range.
         noise_variance: of a reward given its mean, in the same units.
         update_growth: with `batch_boundaries`, evaluations may ask about t * update_growth rounds at once
             after t rounds; 0 for one at a time. Asking in other batches is always allowed.
@@ -132,8 +133,12 @@ class FeatureGPUCB(_Optimist):
         self.ucb_weight = _checks.number(ucb_weight, name="ucb_weight", exclusive=False)
         self.update_growth = _checks.number(update_growth, name="update_growth", exclusive=False)
         self.prior_variance, self.noise_variance = prior_variance, noise_variance
-        variances = {"prior_variance": prior_variance, "noise_variance": noise_variance}
-        self._model = FeatureGP(self.features.n_features, **variances)
+        self._weight_variance = _checks.scale(prior_variance, name="prior_variance") * self.features.scale**2
+        self._model = FeatureGP(
+            self.features.n_features,
+            prior_variance=self._weight_variance,
+            noise_variance=_checks.scale(noise_variance, name="noise_variance"),
+        )
 
     @property
     def batch_boundaries(self) -> tuple[int, ...] | None:
@@ -145,6 +150,17 @@ class FeatureGPUCB(_Optimist):
             edges.append(edge)
             edge += max(1, int(edge * self.update_growth))
         return tuple(edges)
+
+    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the expected reward at `points` (n, d).
+
+        The deviation includes what the features leave out of the kernel; choices do without.
+        """
+        rows = self.domain.validate(points, name="points")
+        mean, spread = self._model.posterior.predict_function(
+            self.features, rows, weight_variance=self._weight_variance
+        )
+        return self.reward_range.from_centred(mean), self.reward_range.width * spread
 
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self._model.predict_from_features(self.features(points))

@@ -63,7 +63,8 @@ class GPSpec(Contract["PublishedWeights"]):
         reward_range: public (low, high); rewards are clipped to it.
         privacy: of one report; `rounds_per_user` must be 1.
         report_gram: whether devices report phi phi^T too, or the server simulates it.
-        prior_variance: of a feature weight, in squared widths of the reward range.
+        prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
+            range; see `weight_variance`.
         thompson_scale: multiplies posterior deviations in the devices' draws.
         n_candidates: of the simulated public decision sets.
         seed: of the simulated public sets.
@@ -126,6 +127,11 @@ class GPSpec(Contract["PublishedWeights"]):
             raise InvalidParameter("Algorithm 3 reports Grams: build the spec with report_gram=True")
         if not isinstance(self.constants, Mapping):
             raise InvalidParameter("constants: expected numbers under names of the learner's constants")
+
+    @property
+    def weight_variance(self) -> float:
+        """Of a feature weight before any data, in squared widths of the reward range."""
+        return self.prior_variance * self.features.scale**2
 
     @cached_property
     def release(self) -> "BlockRelease":
@@ -286,12 +292,15 @@ class PublishedWeights(Published):
         return np.asarray((phi @ weights[..., None])[..., 0])
 
     def predict(self, spec: GPSpec, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the reward at `points` (n, d), from reports only."""
+        """Mean and standard deviation of the reward at `points` (n, d), from reports only.
+
+        The deviation includes what the spec's features leave out of their kernel.
+        """
         from dpbandits.models.noisy_regression import WeightPosterior
 
-        phi = spec.features(spec.domain.validate(points, name="points"))
+        rows = spec.domain.validate(points, name="points")
         law = WeightPosterior(mean=self.mean, factor=self.factor, supports=spec.features.supports)
-        mean, spread = law.predict(phi)
+        mean, spread = law.predict_function(spec.features, rows, weight_variance=spec.weight_variance)
         return spec.reward_range.from_centred(mean), spec.reward_range.width * spread
 
     def check(self, spec: GPSpec) -> None:

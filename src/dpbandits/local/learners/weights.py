@@ -53,7 +53,7 @@ class WeightLearner:
     def publish(self, spec: GPSpec, version: int, _coins: PublicCoins) -> PublishedWeights:
         """The posterior of the weights: of the last `refine`."""
         self._expected[version] = self._expected_gram(version)
-        law = self._posterior or WeightPosterior.prior(spec.prior_variance, spec.features.supports)
+        law = self._posterior or WeightPosterior.prior(spec.weight_variance, spec.features.supports)
         return PublishedWeights(version=version, mean=law.mean, factor=law.factor)
 
     def count(self, _spec: GPSpec, published: PublishedWeights, counted: Counted) -> None:
@@ -80,7 +80,7 @@ class WeightLearner:
             "noise_covariance": np.diag(counts),
             "gram_noise_sd": 0.0,
             "vector_noise_sd": release.vector_noise_sd,
-            "prior_variance": self.spec.prior_variance,
+            "prior_variance": self.spec.weight_variance,
             "reward_variance": REWARD_VARIANCE,
             "supports": self.spec.features.supports,
         }

@@ -5,7 +5,16 @@
   `BoxFeatures`; `eigen`: `EigenFeatures` under a public law on cells.
 """
 
-from dpbandits.models.features.base import Features, Supports, from_config
+from dpbandits.models.features.base import Features, LittleVariance, Supports, from_config, left_out
 from dpbandits.models.features.mercer import ArmFeatures, MercerFeatures, mercer_or_given
 
-__all__ = ["ArmFeatures", "Features", "MercerFeatures", "Supports", "from_config", "mercer_or_given"]
+__all__ = [
+    "ArmFeatures",
+    "Features",
+    "LittleVariance",
+    "MercerFeatures",
+    "Supports",
+    "from_config",
+    "left_out",
+    "mercer_or_given",
+]

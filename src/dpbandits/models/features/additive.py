@@ -26,7 +26,8 @@ __all__ = ["AdditiveFeatures", "additive_features", "additive_kernel"]
 class AdditiveFeatures(FeatureMap):
     """Features of several groups of columns side by side, each divided by sqrt(number of groups).
 
-    phi(x) . phi(y) is the mean of the groups' kernels, and ||phi(x)|| <= 1.
+    scale^2 phi(x) . phi(y) is the mean of the groups' kernels, and ||phi(x)|| <= 1: group i is weighed with
+    its own scale s_i, over sqrt(sum s_i^2), and scale^2 is the mean of the s_i^2.
 
     Args:
         parts: (columns, features of these columns) for every group.
@@ -49,19 +50,33 @@ class AdditiveFeatures(FeatureMap):
             raise InvalidParameter("every part has at least one column, counted from 0")
         self.n_features = sum(part.n_features for _, part in self.parts)
         self.supports = ((0, self.n_features),)
+        scales = np.array([part.scale for _, part in self.parts])
+        self.scale = float(np.sqrt((scales**2).mean()))
         self._least = 1 + max(max(columns) for columns, _ in self.parts)
         self._alike = _alike(self.parts)
 
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Feature vectors (..., m) of points (..., d)."""
+        points = self._points(X)
+        phi = np.empty((*points.shape[:-1], self.n_features))
+        for part, columns, places in self._alike:  # parts that are alike are evaluated at once
+            phi[..., places] = part(points[..., columns]) * (part.scale / self.scale)
+        phi /= np.sqrt(len(self.parts))
+        return phi
+
+    def variance(self, X: ArrayLike) -> FloatArray:
+        """The mean of the groups' kernels at (x, x), over scale^2, at points (..., d)."""
+        points = self._points(X)
+        total = np.zeros(points.shape[:-1])
+        for part, columns, _ in self._alike:
+            total += part.scale**2 * part.variance(points[..., columns]).sum(axis=-1)
+        return total / (len(self.parts) * self.scale**2)
+
+    def _points(self, X: ArrayLike) -> FloatArray:
         points = np.asarray(X, dtype=np.float64)
         if points.ndim == 0 or points.shape[-1] < self._least:
             raise InvalidData(f"points have shape {points.shape}: expected at least {self._least} columns")
-        phi = np.empty((*points.shape[:-1], self.n_features))
-        for part, columns, places in self._alike:  # parts that are alike are evaluated at once
-            phi[..., places] = part(points[..., columns])
-        phi /= np.sqrt(len(self.parts))
-        return phi
+        return points
 
     def __repr__(self) -> str:
         return f"AdditiveFeatures(n_parts={len(self.parts)}, n_features={self.n_features})"

@@ -6,6 +6,7 @@ here by scaling, and again, in integers, by the mechanism that releases.
 """
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -15,18 +16,21 @@ from numpy.typing import ArrayLike
 
 from dpbandits._config import Configured, Registry
 from dpbandits._typing import FloatArray
-from dpbandits.errors import InvalidData
+from dpbandits.errors import DPBanditsWarning, InvalidData
 
 __all__ = [
     "FEATURES",
     "NORM_BOUND",
     "FeatureMap",
     "Features",
+    "LittleVariance",
     "Supports",
     "checked_points",
     "checked_rows_of_weights",
     "checked_weights",
     "from_config",
+    "left_out",
+    "warn_if_little_is_held",
 ]
 
 Supports = tuple[tuple[int, int], ...]
@@ -34,6 +38,10 @@ Supports = tuple[tuple[int, int], ...]
 
 NORM_BOUND = 1.0 - 2.0**-40
 """Longest feature vector let through: below one by more than any summation order can round."""
+
+
+ENOUGH_VARIANCE = 0.8
+"""Share of the prior variance below which a map is warned about."""
 
 
 @runtime_checkable
@@ -60,6 +68,16 @@ class Features(Protocol):
 
     def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
         """Scores (B, n) of decision sets (B, n, d), each under its own row of weights (B, m)."""
+
+    @property
+    def scale(self) -> float:
+        """What features are divided by: scale^2 phi(x) . phi(y) is close to k(x, y).
+
+        A function with prior k thus has weights of variance scale^2.
+        """
+
+    def variance(self, X: ArrayLike) -> FloatArray:
+        """k(x, x) / scale^2 at points (..., d): |phi(x)|^2, and what the features leave out."""
 
     def to_config(self) -> dict[str, Any]:
         """A JSON-ready description that `from_config` turns back into the same features."""
@@ -88,11 +106,13 @@ def from_config(config: Mapping[str, Any]) -> Features:
 class FeatureMap(Configured, ABC):
     """A map whose projections go through its feature vectors.
 
-    Subclasses set `n_features` and `supports` and give `__call__`.
+    Subclasses set `n_features` and `supports` and give `__call__`; `scale` and `variance` too where they
+    approximate a kernel. Without these the functions of the map are all there is.
     """
 
     n_features: int
     supports: Supports
+    scale: float = 1.0
 
     @abstractmethod
     def __call__(self, X: ArrayLike) -> FloatArray:
@@ -107,6 +127,41 @@ class FeatureMap(Configured, ABC):
         phi = self(X)
         matrix = checked_rows_of_weights(weights, phi.shape[:-1], self.n_features)
         return np.asarray(np.matmul(phi, matrix[:, :, None])[:, :, 0])
+
+    def variance(self, X: ArrayLike) -> FloatArray:
+        """|phi(x)|^2 at points (..., d): nothing is left out."""
+        return np.asarray((self(X) ** 2).sum(axis=-1))
+
+
+class LittleVariance(DPBanditsWarning):
+    """Features hold so little of their kernel's variance that most functions of it cannot be learned."""
+
+
+def warn_if_little_is_held(share: float, *, what: str, mend: str, stacklevel: int = 3) -> None:
+    """Warn where features hold less than `ENOUGH_VARIANCE` of the prior variance.
+
+    Args:
+        share: of the prior variance over the domain's public law.
+        what: the features, and their number.
+        mend: what to do about it.
+        stacklevel: of the warning, this function included; by default the caller's caller is at fault.
+    """
+    if share < ENOUGH_VARIANCE:
+        warnings.warn(
+            f"{what} hold {100.0 * share:.0f}% of the kernel's variance, averaged over the domain: the rest "
+            f"of the function cannot be learned, whatever the data; {mend}",
+            LittleVariance,
+            stacklevel=stacklevel,
+        )
+
+
+def left_out(features: Features, X: FloatArray, phi: FloatArray) -> FloatArray:
+    """Variance (...) at points (..., d) that their feature vectors (..., m) do not hold.
+
+    k(x, x) / scale^2 - |phi(x)|^2, in units of |phi|^2: a function with prior p k has as much variance times
+    p scale^2 that no weight describes.
+    """
+    return np.asarray(np.maximum(features.variance(X) - np.einsum("...j,...j->...", phi, phi), 0.0))
 
 
 def checked_points(X: ArrayLike, dim: int) -> tuple[FloatArray, tuple[int, ...]]:

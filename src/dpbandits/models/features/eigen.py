@@ -30,6 +30,7 @@ from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.models import kernels
+from dpbandits.models.features.base import warn_if_little_is_held
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.kernels.base import Kernel, ProductKernel, ScaledKernel
 from dpbandits.models.measures import CellMeasure
@@ -73,6 +74,9 @@ class EigenFeatures(Configured):
 
     Raises:
         InvalidParameter: no measures, a tolerance outside (0, 1).
+
+    Warns:
+        LittleVariance: the features hold less than 80% of the kernel's variance.
 
     Example:
         >>> features = EigenFeatures(
@@ -119,6 +123,11 @@ class EigenFeatures(Configured):
             variance = np.multiply.outer(variance, part_variance).ravel()
         self.eigenvalues, self.psi, self.variance = values, np.ascontiguousarray(psi), variance
         self.missing_variance = max(0.0, 1.0 - float(values.sum()) / float(self.weights @ variance))
+        warn_if_little_is_held(
+            1.0 - self.missing_variance,
+            what=f"{len(values)} eigenfunctions",
+            mend="pass a longer lengthscale, a smoother kernel, or more of them (tolerance, largest)",
+        )
 
     @property
     def n_features(self) -> int:
@@ -134,6 +143,12 @@ class EigenFeatures(Configured):
     def squares(self) -> FloatArray:
         """(n, m) psi^2: variances of functions with independent coefficients are squares @ variances."""
         return self.psi**2
+
+    @cached_property
+    def left_out(self) -> FloatArray:
+        """(n,) k(w, w) less what the features hold of it, as a share of the mean variance."""
+        mean = float(self.weights @ self.variance)
+        return np.asarray(np.maximum(self.variance - self.squares @ self.eigenvalues, 0.0) / mean)
 
     def feature_map(self) -> FloatArray:
         """(n, m) vectors sqrt(lambda) psi(w), whose inner products are the kernel (up to truncation)."""
@@ -165,7 +180,8 @@ class EigenFeatures(Configured):
         if np.abs(gram - np.eye(len(gram))).max() > 1e-4 or off > 1e-4:
             raise InvalidParameter("in_basis: these are eigenpairs of something else")
         other = copy.copy(self)
-        other.__dict__.pop("squares", None)
+        for computed in ("squares", "left_out"):
+            other.__dict__.pop(computed, None)
         other.eigenvalues, other.psi = eigenvalues.copy(), np.ascontiguousarray(psi)
         return other
 

@@ -3,14 +3,14 @@
 For smooth kernels a few dozen eigenfunctions do what hundreds of random features would.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import domains
-from dpbandits._checks import integer
+from dpbandits._checks import an, integer, number
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Arms, Ball, Box, Domain, Finite, Product
@@ -24,6 +24,7 @@ from dpbandits.models.features.base import (
     checked_points,
     checked_rows_of_weights,
     checked_weights,
+    warn_if_little_is_held,
 )
 from dpbandits.models.kernels.base import BLOCK_ELEMENTS, Kernel
 
@@ -31,6 +32,15 @@ __all__ = ["ArmFeatures", "MercerFeatures", "mercer_or_given"]
 
 RELATIVE_EIGENVALUE_FLOOR = 1e-10
 """Eigenpairs below this share of the largest are rounding noise, and are dropped."""
+
+SCALE_SAMPLE = 1 << 10
+SCALE_QUANTILE = 0.99
+SCALE_STEPS = 16
+"""Features are divided by this quantile of their norm over so many public points, rounded up to sixteenths:
+the last bits of a linear algebra library do not decide it."""
+
+LONG_ENOUGH = 0.875
+"""A quantile above this is no reason to divide: a seventh of the noise at most could be saved."""
 
 SYMMETRY_BREAK = 0.01
 """Landmarks are weighted by 1 up to this much more: on a regular grid many eigenvalues coincide, and
@@ -54,6 +64,13 @@ class MercerFeatures(Configured):
     eigenpairs. phi is the coordinate vector of a projection, so ||phi(x)||^2 <= k(x, x); where the
     kernel's variance exceeds one, features are divided by its square root.
 
+    In many dimensions few features are nowhere near that long but close to the landmarks, and noise that is
+    calibrated to length one drowns them. Features are therefore divided by `scale`, the 99% quantile of
+    their norm under the domain's public law (in sixteenths; 1 where it is above 7/8), and longer ones are
+    cut to length one, here and again where they are encoded. A bound of the norm over the domain would need
+    no cutting, but save nothing: near a landmark features are almost as long as the kernel lets them, 0.85 to
+    1 in boxes of up to 20 columns, where the quantile falls below 0.7 (`benchmarks/feature_norms.py`).
+
     Landmarks are the points of a `Finite` domain (a random subset where there are more than
     `n_landmarks`), a randomly shifted low-discrepancy sequence on boxes, arms and their products, and
     draws from the domain's uniform law otherwise.
@@ -66,17 +83,21 @@ class MercerFeatures(Configured):
         n_landmarks: points that the eigenfunctions are computed from, default 2 * n_features. More
             are more accurate; the cost of scoring a point is proportional to them.
         seed: public seed of the landmarks (counter-based Philox generator).
+        scale: in (0, 1]; by default measured at public points. A configuration holds it.
 
     Attributes:
         n_features: the number m of features.
         supports: ((0, m),).
         landmarks: (L, d) points.
         eigenvalues: (m,) decreasing estimates of the kernel operator's eigenvalues on the domain.
-        projection: (L, m) matrix A with phi(x) = k(x, Z) @ A. The same for equal configurations on one
-            machine; other linear algebra libraries may round it differently.
+        projection: (L, m) matrix A with phi(x) = k(x, Z) @ A, cut to length one. The same for equal
+            configurations on one machine; other linear algebra libraries may round it differently.
 
     Raises:
         InvalidParameter: sizes are not positive, or there are fewer landmarks than features.
+
+    Warns:
+        LittleVariance: the features hold less than 80% of the kernel's variance over the domain.
 
     >>> from dpbandits.domains import Box
     >>> kernel = kernels.SquaredExponential(lengthscale=0.5)
@@ -94,7 +115,15 @@ class MercerFeatures(Configured):
         n_features: int,
         n_landmarks: int | None = None,
         seed: Seed = 0,
+        scale: float | None = None,
     ) -> None:
+        an(
+            kernel,
+            Kernel,
+            name="kernel",
+            pass_="kernels.SquaredExponential(lengthscale=0.3) or another kernel",
+        )
+        an(domain, Domain, name="domain", pass_="domains.Box(low=[0], high=[1]) or another domain")
         integer(n_features, name="n_features")
         size = 2 * n_features if n_landmarks is None else integer(n_landmarks, name="n_landmarks")
         if size > MOST_LANDMARKS:
@@ -110,8 +139,25 @@ class MercerFeatures(Configured):
         self.n_features = len(values)
         self.supports: Supports = ((0, self.n_features),)
         self.eigenvalues: FloatArray = values / weights.sum()
-        self.projection: FloatArray = vectors / np.sqrt(values * max(1.0, kernel.max_variance))
+        self._unit = max(1.0, kernel.max_variance)  # what k(x, x) is divided by
+        self.projection: FloatArray = vectors / np.sqrt(values * self._unit)
         self._fill = kernel.rows_against(self.landmarks)
+        self.scale = self._measured(rng) if scale is None else number(scale, name="scale", maximum=1.0)
+        self.projection /= self.scale
+        self._unit *= self.scale**2
+
+    def _measured(self, rng: np.random.Generator) -> float:
+        """The scale for the norms, as they are at public points; warns where these are short."""
+        points = self.domain.sample(SCALE_SAMPLE, rng)
+        squares, variances = (self(points) ** 2).sum(axis=1), self.variance(points)
+        warn_if_little_is_held(
+            float(squares.sum() / variances.sum()),
+            what=f"{self.n_features} features",
+            mend="pass more of them (n_features), a longer lengthscale, or additive features",
+            stacklevel=4,
+        )
+        norm = float(np.quantile(np.sqrt(squares), SCALE_QUANTILE))
+        return 1.0 if norm > LONG_ENOUGH else max(1.0, float(np.ceil(SCALE_STEPS * norm))) / SCALE_STEPS
 
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Feature vectors (..., m) of points (..., d), each of norm at most one.
@@ -129,11 +175,14 @@ class MercerFeatures(Configured):
     def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
         """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k).
 
-        Costs L kernel evaluations and L k multiplications a point. The norm is not enforced here: a
-        projection exceeds it by rounding only, so this differs from multiplying phi(X) by no more.
+        Costs L kernel evaluations and L k multiplications a point. With scale 1 the norm is not enforced
+        here: a projection exceeds it by rounding only, so this differs from multiplying phi(X) by no more.
         """
         points, lead = self._points(X)
-        through = self.projection @ checked_weights(weights, self.n_features)
+        matrix = checked_weights(weights, self.n_features)
+        if self.scale < 1.0:
+            return np.asarray(self(X) @ matrix)
+        through = self.projection @ matrix
         out = np.empty((len(points), through.shape[1]))
         block = max(BLOCK_ELEMENTS, min(PRODUCT_ELEMENTS, BLOCK_ELEMENTS * through.shape[1]))
         for at, rows in self._blocks(points, block):
@@ -155,12 +204,28 @@ class MercerFeatures(Configured):
                 rows = np.empty((high - low, n, n_landmarks))
                 self._fill(points[low * n : high * n], rows.reshape(-1, n_landmarks))
                 columns = through[low - start : high - start, :, None]
+                if self.scale < 1.0:  # set by set: a score must not depend on the rest of its batch
+                    rows, columns = np.matmul(rows, self.projection), matrix[low:high, :, None]
+                    _enforce_norm(rows.reshape(-1, self.n_features))
                 np.matmul(rows, columns, out=out[low:high, :, None])
         return out
 
+    def variance(self, X: ArrayLike) -> FloatArray:
+        """k(x, x) / scale^2 at points (..., d), over the kernel's largest variance where that exceeds one."""
+        points, lead = self._points(X)
+        return self.kernel.diagonal(points).reshape(lead) / self._unit
+
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready description: sizes as they were asked for."""
-        return super().to_config() | {"n_features": self._requested}
+        """JSON-ready description: sizes as they were asked for, and the scale where it is not 1."""
+        config = super().to_config() | {"n_features": self._requested}
+        if self.scale == 1.0:  # as before there was a scale: digests of specs stay
+            del config["scale"]
+        return config
+
+    @classmethod
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Configured.arguments`; a configuration without a scale has features that were not divided."""
+        return {"scale": 1.0} | super().arguments(config)
 
     def __repr__(self) -> str:
         return f"MercerFeatures(n_features={self.n_features}, kernel={self.kernel!r}, domain={self.domain!r})"
@@ -203,7 +268,7 @@ class ArmFeatures(Configured):
         integer(arm_column, name="arm_column", minimum=0)
         if integer(n_arms, name="n_arms") * base.n_features > MOST_ARM_FEATURES:
             raise InvalidParameter(f"expected at most {MOST_ARM_FEATURES} features of all arms together")
-        self.base, self.arm_column, self.n_arms = base, arm_column, n_arms
+        self.base, self.arm_column, self.n_arms, self.scale = base, arm_column, n_arms, base.scale
         self.n_features = n_arms * base.n_features
         self.supports: Supports = tuple(
             (arm * base.n_features + low, arm * base.n_features + high)
@@ -239,6 +304,11 @@ class ArmFeatures(Configured):
         # how many rows of other people's sets name the same arm.
         own = per_arm[np.arange(len(arms)) // lead[1], arms]
         return self.base.project_each(others[:, None, :], own)[:, 0].reshape(lead)
+
+    def variance(self, X: ArrayLike) -> FloatArray:
+        """The base's, at the other columns of points (..., d)."""
+        _, others, lead = self._split(X)
+        return self.base.variance(others).reshape(lead)
 
     def __repr__(self) -> str:
         return f"ArmFeatures(n_arms={self.n_arms}, arm_column={self.arm_column}, base={self.base!r})"
