@@ -15,6 +15,8 @@ from dpbandits.errors import (
 from dpbandits.lab.worlds.rkhs import rkhs_setting
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy.calibration import near_gaussian_sigma, rounding_distance
+from dpbandits.privacy.certificates import NearGaussianDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger
@@ -235,11 +237,54 @@ def test_the_schedule_explores_more_where_more_is_to_be_gained():
     assert all(0.0 <= rate <= 0.2 for rate in strong.exploration[1:])
 
 
-def test_the_certificate_shown_holds_of_every_phase():
-    """Phases differ in how fine their lattice is, and so in their distance from Gaussian noise."""
-    policy = build(noise=SecureNoise())
+@pytest.mark.parametrize("rounds_per_user", [1, 3])
+def test_one_certificate_holds_of_all_phases_together(rounds_per_user):
+    """Phases differ in how fine their lattice is: the largest mu and the sum of distances are what counts."""
+    privacy = JointDP(epsilon=2.0, delta=1e-6, rounds_per_user=rounds_per_user)
+    policy = build(
+        noise=SecureNoise(), privacy=privacy, phases=(300, 1200, 2400), exploration=(1.0, 0.3, 0.2)
+    )
     shown = policy.guarantee.mechanisms[0].certificate
-    phases = [phase.record().certificate for phase in phase_mechanisms(policy)]
-    assert len({phase.distance for phase in phases}) > 1
-    assert shown.distance == max(phase.distance for phase in phases)
-    assert all(shown.mu >= phase.mu * (1 - 1e-12) for phase in phases)
+    phases = [phase.record() for phase in phase_mechanisms(policy)]
+    assert len({phase.sensitivity for phase in phases}) == 3
+    assert {phase.certificate for phase in phases} == {shown}
+    assert shown.mu * (1.0 + 1e-12) >= max(phase.sensitivity / phase.scale for phase in phases)
+    draws = policy.features.n_features
+    assert shown.distance >= sum(draws * rounding_distance(phase.scale) for phase in phases)
+    assert shown.delta_at(privacy.epsilon) <= privacy.delta
+
+
+def exact_delta(shift, sigma, epsilon):
+    """Of two discrete Gaussians; shift(a) of the second may depend on what the first one showed.
+
+    One lattice point a release: all probabilities, and the sum of max(P - e^epsilon Q, 0) both ways.
+    """
+    points = np.arange(-140, 141)
+    laws = [np.exp(-0.5 * (points / one) ** 2) for one in sigma]
+    first, second = (law / law.sum() for law in laws)
+    moved = np.roll(first, shift[0])
+    ahead = np.stack([np.roll(second, shift[1](int(a))) for a in points])
+    one, other = first[:, None] * second, moved[:, None] * ahead
+    ways = ((one, other), (other, one))
+    return max(float(np.maximum(p - np.exp(epsilon) * q, 0.0).sum()) for p, q in ways)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_the_certificate_holds_by_enumeration_however_rounds_are_spread(k):
+    """Two phases of one number each, on lattices so coarse that the distance to Gaussian noise matters."""
+    sensitivities, target = (8, 16), (1.0, 0.05)
+    finest = near_gaussian_sigma(*target, 8.0, draws=2)
+    sigma = [one / 8.0 * finest for one in sensitivities]
+    certificate = NearGaussianDP(8.0 / finest, 2 * rounding_distance(finest))
+    assert certificate.delta_at(1.0) <= 0.05
+    step = [one // k for one in sensitivities]
+    adaptive = [
+        lambda a, r=r, sign=sign: step[1] * (k - r) * (1 if sign * a > 0 else -1)
+        for r in range(k + 1)
+        for sign in (1, -1)
+    ]
+    fixed = [lambda a, r=r: step[1] * (k - r) for r in range(k + 1)]
+    spread = [(r, second) for r in range(k + 1) for second in fixed[r : r + 1] + adaptive[2 * r : 2 * r + 2]]
+    for epsilon in (0.1, 0.5, 1.0, 2.0):
+        worst = max(exact_delta((step[0] * r, second), sigma, epsilon) for r, second in spread)
+        assert 0.5 * certificate.delta_at(epsilon) - 0.01 < worst <= certificate.delta_at(epsilon)

@@ -7,13 +7,14 @@ coefficient, which is post-processing. The first phase explores always, later on
 
 Privacy: (epsilon, delta)-joint DP. A round enters the statistic of one phase only, so a user of one round is
 in one release: phases compose in parallel. A user of k rounds may spread them; every release is calibrated to
-k rounds, and since squares add up (sum r_j^2 <= k^2 where sum r_j <= k), all releases together cost no more
-than k rounds in one of them. A round belongs to the phase of its ask, whatever becomes of its reward.
+k rounds, with the same multiple of its sensitivity, and since squares add up (sum r_j^2 <= k^2 where
+sum r_j <= k), all releases together cost no more than k rounds in one of them. The proof, which counts the
+distance to Gaussian noise as well, is in `calibration.phased_releases`. A round belongs to the phase of its
+ask, whatever becomes of its reward.
 
 Not in Pavlovic2025, which explores for all T rounds and answers afterwards: this bounds cumulative regret.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, IntArray, Seed
-from dpbandits.central.explore_then_commit.calibration import calibrated_release, noise_multiplier
+from dpbandits.central.explore_then_commit.calibration import noise_multiplier, phased_releases
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
 from dpbandits.central.explore_then_commit.publish import FunctionRelease
@@ -41,7 +42,6 @@ from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Decision, DecisionBatch, RoundPolicy
-from dpbandits.privacy.certificates import Certificate, NearGaussianDP
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
@@ -172,10 +172,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
     def _calibrated(self) -> list[FunctionRelease]:
         """Every phase, calibrated to its own number of exploring rounds, which public coins fix."""
         explored = [max(1, int(self._explores(*phase).sum())) for phase in pairwise((0, *self.phases))]
-        return [
-            calibrated_release(self.features, self.privacy, rounds, self.noise, releases=len(explored))
-            for rounds in explored
-        ]
+        return phased_releases(self.features, self.privacy, explored, self.noise)
 
     # -- what is promised ---------------------------------------------------------------------------
 
@@ -188,18 +185,15 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
             contexts=self.contexts,
             setting=Setting(self.noise.status, self.user_ids, self._holder.witnessed, self._holder.charged),
             answers=None,
-            release=replace(largest.record(), releases=len(self.phases), certificate=self._weakest),
+            release=largest.record(releases=len(self.phases)),
             publish_epsilon=self.privacy.epsilon,
             phased=True,
         )
-        note = "Every phase has a release of its own, as noisy for its sensitivity as the one shown."
+        note = (
+            "Every phase has a release of its own, as noisy for its sensitivity as the one shown; the "
+            "certificate is of all of them together, however a user's rounds are spread."
+        )
         return replace(found, notes=(*found.notes, note))
-
-    @property
-    def _weakest(self) -> Certificate:
-        """What holds of every phase: mu is the same in all, the distance is not."""
-        found = [release.calibration[1] for release in self._releases]
-        return max(found, key=lambda one: one.distance if isinstance(one, NearGaussianDP) else math.inf)
 
     @property
     def batch_boundaries(self) -> tuple[int, ...]:

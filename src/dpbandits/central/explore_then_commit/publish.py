@@ -19,9 +19,10 @@ from dpbandits.central.explore_then_commit.sums import (
     integer_caps,
     integer_weights,
 )
+from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.guarantee import MechanismRecord
-from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.noise import LARGEST_SIGMA, NoiseSource
 
 __all__ = ["FunctionRelease"]
 
@@ -36,6 +37,7 @@ class FunctionRelease:
         epsilon, delta: of this release.
         rounds_per_user: rows of one user.
         draws: draws of noise in all releases that share the promise; default those of this one.
+        finest: smallest sensitivity of them; default this one's. See `calibration.phased_releases`.
 
     Raises:
         InvalidParameter: so little epsilon for so many rows of a user that the noise leaves the lattice.
@@ -47,6 +49,7 @@ class FunctionRelease:
     delta: float
     rounds_per_user: int = 1
     draws: int | None = None
+    finest: float | None = None
 
     def __post_init__(self) -> None:
         self.calibration  # noqa: B018  # a scale that does not fit the lattice shows before any data
@@ -68,7 +71,15 @@ class FunctionRelease:
     def calibration(self) -> tuple[float, Certificate]:
         """Noise scale in lattice units, and what it certifies."""
         draws = self._integers[0].shape[1] if self.draws is None else self.draws
-        return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta, draws=draws)
+        finest = self.sensitivity if self.finest is None else self.finest
+        sigma, certificate = self.noise.gaussian_scale(finest, self.epsilon, self.delta, draws=draws)
+        if finest < self.sensitivity:
+            sigma *= self.sensitivity / finest * (1.0 + 2.0**-50)
+        if sigma > LARGEST_SIGMA:
+            raise InvalidParameter(
+                "epsilon is too small for so many rounds of a user: noise leaves the lattice"
+            )
+        return sigma, certificate
 
     def release(self, sums: IntArray) -> IntArray:
         """Where raw data meets noise: the noisy integer vector (m,) of cell sums (n,)."""
