@@ -281,6 +281,43 @@ def test_json_round_trips_and_refuses_strangers(spec, policy):
             Spec.from_json(text)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("version", 1.9),
+        ("version", True),
+        ("version", "1"),
+        ("version", 1 << 32),
+        ("splits", [0, 1.5]),
+        ("splits", [True]),
+        ("splits", [0, 0]),
+        ("splits", [0, 7]),
+        ("splits", 3),
+        ("splits", [[0], [1]]),
+        ("arms", [0.5, 1, 2]),
+        ("arms", [True, 1, 2]),
+        ("arms", ["2", 0, 1]),
+        ("arms", [[2], [0], [1]]),
+        ("arms", {"0": 1}),
+        ("weights", [[0.2, 0.3, 0.5]]),
+    ],
+)
+def test_published_fields_of_another_kind_are_refused_and_never_rounded(spec, policy, field, value):
+    config = json.loads(policy.to_json(spec)) | {field: value}
+    with pytest.raises(IncompatibleState):
+        PublishedArms.from_json(json.dumps(config), spec)
+
+
+@pytest.mark.parametrize("weights", [[[True, False, False]], [["1", 0, 0]], [1, 0, 0], 5, [[math.inf, 0, 0]]])
+def test_published_probabilities_of_another_kind_are_refused(weights):
+    spec = spec_of(arms="user")
+    whole = PublishedArms(version=0, splits=(), weights=np.array([[1.0, 0.0, 0.0]]))
+    config = json.loads(whole.to_json(spec))
+    assert PublishedArms.from_json(json.dumps(config), spec).weights.tolist() == [[1.0, 0.0, 0.0]]
+    with pytest.raises(IncompatibleState):
+        PublishedArms.from_json(json.dumps(config | {"weights": weights}), spec)
+
+
 def test_files_call_contracts_as_they_always_did(spec, policy):
     # Format identifiers outlive the names of classes: devices in the field carry these digests.
     target = spec_of(learner="tree")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpbandits.domains import Box
 from dpbandits.errors import (
@@ -16,10 +17,13 @@ from dpbandits.errors import (
     ProtocolError,
 )
 from dpbandits.local import Client, FileOutbox, GPSpec, MemoryOutbox, PublishedWeights, Server
+from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.models.features import LittleVariance, MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
+from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+from dpbandits.privacy.reports.clamp import TAIL, gaussian_clamp
 from dpbandits.state.ledger import MemoryLedger
 
 BOX = Box(low=[0.0], high=[1.0])
@@ -95,12 +99,51 @@ def test_what_no_device_sends_is_left_out():
     server.publish()
     size = contract.release.mechanism.size
     head = bytes([0xD2]) + contract.digest + bytes(4)
-    for number, huge in enumerate((2**63 - 1, -(2**63), int(40 * contract.release.sigma))):
+    clamp = contract.clamp
+    for number, huge in enumerate((2**63 - 1, -(2**63), int(32 * contract.release.sigma), clamp.entry + 1)):
         values = np.zeros(size, dtype="<i8")
         values[0] = huge
         assert server.absorb([head + number.to_bytes(8, "little") + values.tobytes()]).accepted == 0
+    values = np.full(size, clamp.entry, dtype="<i8")  # each within its bound, all together no honest report
+    assert clamp.entry * math.sqrt(size) > clamp.norm
+    assert server.absorb([head + bytes(8) + values.tobytes()]).accepted == 0
     assert server.absorb([None, 7, "text"]).accepted == 0
     assert server.totals.accepted == 0
+
+
+@pytest.mark.parametrize("report_gram", [False, True])
+def test_a_report_is_clipped_after_its_noise_and_weighs_what_the_spec_says(report_gram):
+    class Loud(SimulatedNoise):
+        def integer_gaussian(self, sigma, size):
+            return np.array([int(40 * sigma)] + [0] * (size - 1), dtype=np.int64)
+
+    contract = spec(report_gram=report_gram, noise=Loud(0))
+    client, server = Client(contract), Server(contract)
+    client.choose(server.publish(), np.array([[0.2]]))
+    report = client.report(0.5)
+    assert np.frombuffer(report[HEADER_BYTES:], "<i8")[0] == contract.clamp.entry
+    assert server.absorb([report]).accepted == 1
+    largest = contract.contribution(np.linspace(0, 1, 50)[:, None], np.ones(50))
+    honest = np.linalg.norm(contract.release.mechanism.to_coordinates(largest), axis=1).max()
+    heaviest = contract.clamp.norm * RELEASE_UNIT
+    assert contract.weight <= heaviest / honest
+    assert contract.weight < 80
+
+
+def test_honest_gaussian_reports_are_within_the_bounds():
+    """The norm of 2,000 reports at a tail of one in a million each; bounds are at one in a billion."""
+    contract = spec(noise=SimulatedNoise(1))
+    size, sigma = contract.release.mechanism.size, contract.release.sigma
+    noise = contract.noise.integer_gaussian(sigma, 2000 * size).reshape(2000, size)
+    assert contract.clamp.holds(noise).all()
+    bound = gaussian_clamp(sigma, size=size, entry=0.0, norm=0.0)
+    assert (
+        stats.chi2.sf((bound.norm / sigma) ** 2, size)
+        <= TAIL
+        < stats.chi2.sf((0.8 * bound.norm / sigma) ** 2, size)
+    )
+    assert 2 * size * stats.norm.sf(bound.entry / sigma) <= TAIL
+    assert 2 * size * stats.norm.sf(0.9 * bound.entry / sigma) > TAIL
 
 
 def test_the_statement_says_what_a_report_does_not_hide():

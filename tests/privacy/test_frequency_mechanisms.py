@@ -12,6 +12,7 @@ from scipy import stats
 
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy.reports import MECHANISMS, FloatingLaplace, mechanism
+from dpbandits.privacy.reports.clamp import TAIL, laplace_clamp
 from dpbandits.privacy.reports.mechanism import log_upper
 from dpbandits.privacy.samplers import uniform_below
 from dpbandits.privacy.words import secure_words
@@ -246,12 +247,117 @@ def test_no_number_of_cells_and_no_epsilon_passes_the_claim(name, n_cells, epsil
         assert moments.signed_other > 0 or n_cells == 1
 
 
-@pytest.mark.parametrize(("name", "least"), [("laplace", 8.5e-4), ("paper-laplace", 1.7e-3)])
-def test_laplace_noise_that_sixteen_bits_would_clip_is_refused(name, least):
+@pytest.mark.parametrize(("name", "sensitivity"), [("laplace", 2), ("paper-laplace", 4)])
+def test_laplace_noise_that_sixteen_bits_would_clip_is_refused(name, sensitivity):
+    least = sensitivity * math.log(4 / TAIL) / 32_767
     with pytest.raises(InvalidParameter, match="16 bits"):
-        mechanism(name, n_cells=2, epsilon=0.9 * least)
-    one = mechanism(name, n_cells=2, epsilon=1.1 * least)
-    assert float(one.alpha) ** 32_767 < 1e-6
+        mechanism(name, n_cells=2, epsilon=0.99 * least)
+    one = mechanism(name, n_cells=2, epsilon=1.01 * least)
+    assert one.clamp.entry <= 32_767
+
+
+@pytest.mark.parametrize("n_cells", [1, 2, 3])
+@pytest.mark.parametrize("name", FINITE)
+def test_the_weight_of_a_forged_report_is_the_enumerated_maximum(name, n_cells):
+    one = mechanism(name, n_cells=n_cells, epsilon=1.0)
+    moved = np.array(
+        [
+            np.abs(one.estimate(one.aggregate(np.frombuffer(payload, np.uint8)[None]), 1)[0])
+            for payload in payloads(one)
+        ]
+    )
+    assert np.allclose((moved.max(), moved.sum(axis=1).max()), one.weights, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["laplace", "paper-laplace"])
+def test_no_laplace_report_weighs_more_than_it_says(name):
+    """A report weighed a million people, when entries were bounded by their 16 bits alone."""
+    one = mechanism(name, n_cells=16, epsilon=1.0)
+    clamp = one.clamp
+    honest = [one.encode(3, positive=True) for _ in range(50)]
+    assert one.valid(np.frombuffer(b"".join(honest), np.uint8).reshape(50, -1)).all()
+    in_one, over_all = one.weights
+    assert in_one <= over_all < 700
+    column = int(np.argmax(np.abs(one.readout[0])))
+    forged = np.zeros((4, 32), dtype="<i2")
+    forged[0, column] = clamp.entry  # the most one entry may hold
+    forged[1, column] = clamp.entry + 1
+    forged[2, column::2] = clamp.norm // 16  # the most of the report's norm
+    forged[3] = clamp.entry  # every entry within its bound, and all together no honest report
+    rows = forged.view(np.uint8)
+    assert one.valid(rows).tolist() == [True, False, True, False]
+    moved = [np.abs(one.estimate(one.aggregate(rows[[i]]), 1)[0]) for i in (0, 2)]
+    assert max(one.max() for one in moved) <= in_one
+    assert 0.9 * over_all < max(one.sum() for one in moved) <= over_all
+
+
+@pytest.mark.parametrize("name", ["laplace", "paper-laplace"])
+def test_the_law_of_clipped_entries_is_whole_and_keeps_the_claim(name):
+    """Every payload of one cell: probabilities add up to 1, ratios stay within the claim at the bounds too.
+
+    What the server's norm test drops of honest reports is under `TAIL`.
+    """
+    one = mechanism(name, n_cells=1, epsilon=16.0)
+    side = range(-one.clamp.entry - 1, one.clamp.entry + 2)
+    grid = np.array(list(itertools.product(side, repeat=2)), dtype="<i2")
+    valid = one.valid(np.ascontiguousarray(grid).view(np.uint8))
+    laws = [
+        [one.likelihood(row.tobytes(), 0, positive=positive) for row in grid] for positive in (True, False)
+    ]
+    for law in laws:
+        assert sum(law) == 1
+        assert 0 < sum(p for p, good in zip(law, valid, strict=True) if not good) < Fraction(TAIL)
+    ratios = [max(p / q, q / p) for p, q in zip(*laws, strict=True) if p]
+    assert log_upper(max(ratios)) <= one.exact_epsilon
+
+
+@pytest.mark.parametrize("size", [2, 32, 2048])
+@pytest.mark.parametrize("alpha", [0.05, 0.6, 0.95])
+def test_honest_laplace_noise_is_within_the_bounds_but_for_one_in_a_billion(alpha, size):
+    """Against the exact law of the L1 norm: the noise's, convolved with itself."""
+    clamp = laplace_clamp(alpha, size=size, entry=0, norm=0)
+    assert size * 2 * alpha ** (clamp.entry + 1) / (1 + alpha) <= TAIL
+    assert size * 2 * alpha ** (clamp.entry - 2) / (1 + alpha) > TAIL
+    length = 1 << 16
+    law = (1 - alpha) / (1 + alpha) * alpha ** np.arange(length) * np.where(np.arange(length), 2.0, 1.0)
+    norms = np.fft.irfft(np.fft.rfft(law) ** size, length)
+    beyond = norms[int(clamp.norm) + 1 :].sum()
+    assert -1e-12 < beyond <= TAIL
+    assert norms[int(0.7 * clamp.norm) :].sum() > TAIL
+
+
+def test_a_device_clips_after_its_noise_and_never_draws_again():
+    one = mechanism("laplace", n_cells=2, epsilon=1.0)
+    calls = 0
+
+    def heads(n):
+        """Coins of one geometric variable fall heads thirty times eight over; all others are tails."""
+        nonlocal calls
+        calls += 1
+        coins = np.full(n, 2**64 - 1, dtype=np.uint64)
+        coins[: 8 if calls <= 30 else 0] = 0
+        return coins
+
+    entries = np.frombuffer(one.encode(1, positive=True, words=heads), "<i2")
+    assert calls == 31
+    assert entries.tolist() == [one.clamp.entry, 0, 1, 0]
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_every_input_and_every_report_draw_the_same_number_of_words(name):
+    """Truth took one word in `krr` and a lie two: the time told them apart."""
+    one = mechanism(name, n_cells=8, epsilon=4.0)
+    rng, drawn = np.random.default_rng(3), set()
+    for cell, positive in inputs(8) * 20:
+        words = []
+
+        def counted(n, words=words):
+            words.append(n)
+            return rng.integers(0, 1 << 64, size=n, dtype=np.uint64)
+
+        one.encode(cell, positive=positive, words=counted)
+        drawn.add(tuple(words))
+    assert len(drawn) == 1
 
 
 def test_helpers_are_exact():

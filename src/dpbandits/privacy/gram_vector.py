@@ -155,6 +155,11 @@ class GramVectorMechanism(Configured):
         """Largest absolute value of one round's coordinates: sqrt(r) |q_i n| or sqrt(2) |q_i q_j| <= 1."""
         return 1.0 if self.vector_only else max(1.0, math.sqrt(self.ratio))
 
+    @property
+    def largest_norm(self) -> float:
+        """Largest norm of one round's coordinates: 1, or with ||phi phi^T|| = 1 beside it sqrt(1 + r)."""
+        return 1.0 if self.vector_only else math.sqrt(1.0 + self.ratio)
+
     def encode(self, features: ArrayLike, centred: ArrayLike) -> IntArray:
         """Sums (D,) over rounds, as exact integers.
 

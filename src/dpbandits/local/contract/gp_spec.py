@@ -8,6 +8,7 @@ Privacy: each report is (epsilon, delta)-differentially private in the user's wh
 server too; choices of others are computed from reports alone.
 """
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
 from dpbandits.privacy import definitions
 from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.reports.clamp import Clamp, gaussian_clamp
 
 if TYPE_CHECKING:
     from dpbandits.privacy.guarantee import Guarantee
@@ -36,9 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["GPLearnerName", "GPSpec", "PublishedWeights"]
 
 GPLearnerName = Literal["weights", "dubey2021"]
-
-# No honest number is as many deviations of the noise beyond any contribution.
-_FARTHEST = 32.0
 
 NoiseCertificate = Literal["near_gaussian", "concentrated"]
 
@@ -157,10 +156,29 @@ class GPSpec(Contract["PublishedWeights"]):
             max_rounds=1,
         )
 
+    @cached_property
+    def clamp(self) -> Clamp:
+        """Public bounds of a report, in its units: devices clip to them, the server drops what is beyond."""
+        from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+
+        mechanism = self.release.mechanism
+        return gaussian_clamp(
+            self.release.sigma,
+            size=mechanism.size,
+            entry=mechanism.largest_coordinate / RELEASE_UNIT + 1.0,
+            norm=mechanism.largest_norm / RELEASE_UNIT + math.sqrt(mechanism.size),
+        )
+
+    @property
+    def weight(self) -> float:
+        """How far one report, honest or forged, can move the sums, in largest contributions of a person."""
+        from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+
+        return self.clamp.norm * RELEASE_UNIT / self.release.mechanism.largest_norm
+
     def counted_by(self, _published: "PublishedWeights") -> tuple["_Integers"]:
         """How reports are counted: integers that add up."""
-        release = self.release
-        return (_Integers(release.mechanism.size, release.sensitivity + _FARTHEST * release.sigma),)
+        return (_Integers(self.release.mechanism.size, self.clamp),)
 
     # -- the device's part: from a context to a private payload --------------------------------------
 
@@ -198,7 +216,8 @@ class GPSpec(Contract["PublishedWeights"]):
 
     def noised(self, _choice: Chosen, exact: IntArray, _privacy: JointDP) -> bytes:
         """The payload: where the user's data meets noise."""
-        return self.release.release(0, exact).astype("<i8").tobytes()
+        payload: bytes = self.clamp.clip(self.release.release(0, exact)).astype("<i8").tobytes()
+        return payload
 
     def statement(self, privacy: JointDP | None = None) -> "Guarantee":
         """What one report promises."""
@@ -231,18 +250,17 @@ class GPSpec(Contract["PublishedWeights"]):
 
 @dataclass(frozen=True)
 class _Integers:
-    """`Countable`: `size` signed integers, none of them beyond `farthest`."""
+    """`size` signed integers within public bounds."""
 
     size: int
-    farthest: float
+    clamp: Clamp
 
     @property
     def report_bytes(self) -> int:
         return 8 * self.size
 
     def valid(self, payloads: Records) -> BoolArray:
-        values = payloads.view("<i8")
-        return np.asarray(((values <= self.farthest) & (values >= -self.farthest)).all(axis=1))
+        return self.clamp.holds(payloads.view("<i8"))
 
     def aggregate(self, payloads: Records) -> IntArray:
         return np.asarray(payloads.view("<i8").sum(axis=0, dtype=np.int64))

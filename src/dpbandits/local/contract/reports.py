@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbandits._checks import assign, integer
 from dpbandits._config import Configured
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
@@ -178,6 +179,11 @@ class Contract(Written, ABC, Generic[PublishedT]):
         """Four bytes that every report carries: reports of another spec are dropped."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=4).digest()
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of the whole spec, 64 hexadecimal digits: what a device's account is bound to."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=32).hexdigest()
+
     @abstractmethod
     def own(self, privacy: Any) -> Any:
         """The promise of one device's reports; None: the contract's. InvalidParameter for any other."""
@@ -243,23 +249,29 @@ class PublishedArms(Published):
     """
 
     kind = "PublishedPolicy"
-    config_parsers = {  # noqa: RUF012
-        "version": int,
-        "splits": lambda nodes: tuple(map(int, nodes)),
-        "arms": lambda arms: np.array(arms, dtype=np.int64),
-        "weights": lambda weights: np.array(weights, dtype=np.float64),
-    }
 
     version: int
     splits: tuple[int, ...]
     arms: IntArray | None = None
     weights: FloatArray | None = None
 
+    def __post_init__(self) -> None:
+        with reading("published arms", IncompatibleState):
+            if integer(self.version, name="version", minimum=0) >= 1 << 32:
+                raise InvalidParameter("version: expected an integer below 2^32")
+            assign(self, splits=tuple(_integers(self.splits, name="splits").tolist()))
+            if self.arms is not None:
+                assign(self, arms=_integers(self.arms, name="arms"))
+            if self.weights is not None:
+                assign(self, weights=_numbers(self.weights, name="weights"))
+
     def check(self, spec: "Spec") -> None:
-        """Refuse arms or probabilities that do not fit the spec, with IncompatibleState."""
+        """Refuse bins, arms or probabilities that do not fit the spec, with IncompatibleState."""
         n_leaves, arms, weights = len(self.splits) + 1, self.arms, self.weights
-        if not 0 <= self.version < 1 << 32 or n_leaves > spec.max_leaves:
-            raise IncompatibleState("the version or the number of bins is outside what the spec allows")
+        if n_leaves > spec.max_leaves:
+            raise IncompatibleState("the published bins are more than the spec allows")
+        with reading("published bins of the spec", IncompatibleState):
+            spec.bins(self)
         good = False
         if spec.arms == "server" and arms is not None and weights is None:
             good = arms.shape == (n_leaves,) and bool(((arms >= 0) & (arms < spec.n_arms)).all())
@@ -267,3 +279,26 @@ class PublishedArms(Published):
             good = weights.shape == (n_leaves, spec.n_arms) and np.allclose(weights.sum(axis=-1), 1.0)
         if not good:
             raise IncompatibleState("the published arms do not fit the spec and its bins")
+
+
+def _integers(values: Any, *, name: str) -> IntArray:
+    """(n,) integers; nothing is rounded, and no boolean is one."""
+    whole = values.dtype.kind in "iu" if isinstance(values, np.ndarray) else _made_of(values, int, np.integer)
+    if not whole or np.ndim(values) != 1:
+        raise InvalidParameter(f"{name}: expected integers, one after another")
+    return np.asarray(values, dtype=np.int64)
+
+
+def _numbers(rows: Any, *, name: str) -> FloatArray:
+    """(n, m) numbers, none of them a boolean."""
+    if isinstance(rows, np.ndarray):
+        good = rows.dtype.kind in "iuf"
+    else:
+        good = all(_made_of(row, int, float, np.integer, np.floating) for row in rows)
+    if not good or np.ndim(rows) != 2:
+        raise InvalidParameter(f"{name}: expected rows of numbers")
+    return np.asarray(rows, dtype=np.float64)
+
+
+def _made_of(values: Any, *kinds: type) -> bool:
+    return all(issubclass(kind, kinds) and kind is not bool for kind in set(map(type, values)))

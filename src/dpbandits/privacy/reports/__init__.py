@@ -2,7 +2,7 @@
 
 All share one interface, `ReportMechanism`: `encode` on the device (operating-system randomness,
 rational probabilities), `valid`, `aggregate`, `estimate` and variances on the server, `simulate`
-for crowds, `exact_epsilon` enumerated over the probabilities in use.
+for crowds, `exact_epsilon` enumerated over the probabilities in use, `weights` of one forged report.
 
 | name | class | payload | good at |
 |---|---|---|---|

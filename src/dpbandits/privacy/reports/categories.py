@@ -108,13 +108,19 @@ class RandomisedResponse(_OneCode):
             count_other=2.0 * q * (1.0 - 2.0 * q) / scale,
         )
 
+    @property
+    def weights(self) -> tuple[float, float]:
+        """One category."""
+        p, q = map(float, self.rates)
+        return 1.0 / (p - q), 1.0 / (p - q)
+
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
-        """The private report of one user."""
-        code = self._category(cell, positive=positive)
-        if int(words(1)[0]) >= self._keep:
-            other = int(uniform_below(self._n_codes - 1, 1, words)[0])
-            code = other + (other >= code)
-        return code.to_bytes(self.report_bytes, "little")
+        """The private report of one user. Truth and lie draw the same words, and so take the same time."""
+        truth = self._category(cell, positive=positive)
+        lies = int(words(1)[0]) >= self._keep
+        other = int(uniform_below(self._n_codes - 1, 1, words)[0])
+        codes = (truth, other + (other >= truth))
+        return codes[lies].to_bytes(self.report_bytes, "little")
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
         """Truth or other."""
@@ -165,14 +171,20 @@ class HadamardResponse(_OneCode):
         second = 2.0 / (2.0 * float(self.side) - 1.0) ** 2
         return Moments(signed_own=second, signed_other=second, count_own=second - 1.0, count_other=second)
 
+    @property
+    def weights(self) -> tuple[float, float]:
+        """Any index off the common sign of all cells' two rows disagrees in every cell."""
+        one = 2.0 / (2.0 * float(self.side) - 1.0)
+        return one, self.n_cells * one
+
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user."""
         row = _FIRST_ROW + self._category(cell, positive=positive)
         side, index = words(2).tolist()
         index &= self._n_codes - 1
         odd = (row & index).bit_count() & 1
-        if odd != (side >= self._side):
-            index ^= row & -row  # toggles the parity and maps one half onto the other
+        wrong = odd != (side >= self._side)
+        index ^= (row & -row) * wrong  # toggles the parity and maps one half onto the other
         return int(index).to_bytes(self.report_bytes, "little")
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
@@ -228,6 +240,12 @@ class OptimalUnary(_Categories):
             count_own=(p * (1.0 - p) + q * (1.0 - q)) / scale,
             count_other=2.0 * q * (1.0 - q) / scale,
         )
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """A bit in every cell."""
+        p, q = map(float, self.rates)
+        return 1.0 / (p - q), self.n_cells / (p - q)
 
     @property
     def report_bytes(self) -> int:

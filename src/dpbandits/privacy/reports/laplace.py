@@ -2,7 +2,8 @@
 
 The device adds to each of two numbers a cell the difference of two geometric variables with a
 rational parameter alpha: P(noise = k) = (1 - alpha)/(1 + alpha) alpha^|k|, so one unit of an
-entry costs log(1/alpha), exactly. Alpha is rounded up, never down.
+entry costs log(1/alpha), exactly. Alpha is rounded up, never down. Entries are clipped after that, to the
+public bound of `clamp`.
 """
 
 import math
@@ -14,6 +15,7 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.reports.clamp import TAIL, Clamp, laplace_clamp
 from dpbandits.privacy.reports.mechanism import (
     LATTICE,
     Moments,
@@ -27,11 +29,8 @@ from dpbandits.privacy.words import Words, secure_words
 
 __all__ = ["FloatingLaplace", "OneHotLaplace", "PaperLaplace"]
 
-# Entries travel as 16-bit integers; the device clips to them, which is post-processing.
+# Entries travel as 16-bit integers: the bound that honest noise hardly ever passes must be one.
 _LIMIT = 32_767
-
-# Clipping would bias what the server estimates: noise passes the limit with at most this probability.
-_CLIPPED = 1e-6
 
 # Trials drawn at once for every open geometric variable.
 _TRIALS = 8
@@ -49,18 +48,32 @@ class _CellLaplace(ReportMechanism):
     readout: ClassVar[tuple[tuple[int, int], tuple[int, int]]]
 
     def _calibrate(self, epsilon: float) -> None:
-        if _LIMIT * epsilon / self.sensitivity < -math.log(_CLIPPED):
-            least = -math.log(_CLIPPED) * self.sensitivity / _LIMIT
-            raise InvalidParameter(
-                f"epsilon {epsilon:g}: entries of 16 bits would clip the noise of {self.name!r}; ask for at "
-                f"least {least:.2g}, or for another mechanism"
-            )
         self._alpha = min(on_lattice(math.exp(-epsilon / self.sensitivity)) + 1, LATTICE - 1)
+        if self.clamp.entry > _LIMIT:
+            least = math.log(2.0 * self.n_cells / TAIL) * self.sensitivity / _LIMIT
+            raise InvalidParameter(
+                f"epsilon {epsilon:g}: entries of 16 bits would clip the noise of {self.name!r} in "
+                f"{self.n_cells} cells; ask for at least {least:.2g}, or for another mechanism"
+            )
 
     @property
     def alpha(self) -> Fraction:
         """Ratio of neighbouring noise probabilities."""
         return lattice_fraction(self._alpha)
+
+    @cached_property
+    def clamp(self) -> Clamp:
+        """Public bounds of a report, see `dpbandits.privacy.reports.clamp`."""
+        own = self.entries[True]
+        return laplace_clamp(float(self.alpha), size=2 * self.n_cells, entry=max(own), norm=sum(own))
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """See `ReportMechanism.weights`: what the bounds leave to a forger."""
+        one, two = map(abs, self.readout[0])
+        norm, entry = self.clamp.norm, self.clamp.entry
+        in_one = max(one, two) * min(entry, norm) + min(one, two) * min(entry, max(0.0, norm - entry))
+        return float(in_one), float(max(one, two) * norm)
 
     @property
     def noise_variance(self) -> float:
@@ -70,7 +83,7 @@ class _CellLaplace(ReportMechanism):
 
     @cached_property
     def moments(self) -> Moments:
-        """Exact moments."""
+        """Exact moments, but for what is clipped."""
         return self.moments_at(self.noise_variance)
 
     @classmethod
@@ -100,31 +113,31 @@ class _CellLaplace(ReportMechanism):
         noise = self._geometric(4 * self.n_cells, words).reshape(2, 2 * self.n_cells)
         entries = noise[0] - noise[1]
         entries[2 * cell : 2 * cell + 2] += self.entries[positive]
-        payload: bytes = np.clip(entries, -_LIMIT, _LIMIT).astype("<i2").tobytes()
+        payload: bytes = self.clamp.clip(entries).astype("<i2").tobytes()
         return payload
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """Product over entries; a clipped entry stands for its whole tail."""
-        alpha = self.alpha
+        """Product over entries; one at the bound stands for its whole tail, and none is beyond."""
+        alpha, farthest = self.alpha, self.clamp.entry
         values = np.frombuffer(payload, "<i2").astype(np.int64)
         noise = values.copy()
         noise[2 * cell : 2 * cell + 2] -= self.entries[positive]
-        result = Fraction(1)
+        result = Fraction(int(np.abs(values).max() <= farthest))
         for value, added in zip(values.tolist(), noise.tolist(), strict=True):
-            tail = abs(value) == _LIMIT
+            tail = abs(value) == farthest
             result *= alpha ** abs(added) / (1 + alpha) * (1 if tail else 1 - alpha)
         return result
 
     def valid(self, payloads: Payloads) -> BoolArray:
-        """Every entry but the one value that clipping never yields."""
-        return np.asarray((self._entries(payloads) >= -_LIMIT).all(axis=1))
+        """Within the public bounds."""
+        return self.clamp.holds(self._entries(payloads))
 
     def aggregate(self, payloads: Payloads) -> IntArray:
         """(2 n_cells,) sums of the entries."""
         return np.asarray(self._entries(payloads).sum(axis=0, dtype=np.int64))
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """The sum of n geometric variables is negative binomial."""
+        """The sum of n geometric variables is negative binomial; none is clipped."""
         n = int(positive.sum() + negative.sum())
         law = (n, 1.0 - float(self.alpha), 2 * self.n_cells)
         noise = rng.negative_binomial(*law) - rng.negative_binomial(*law) if n else 0

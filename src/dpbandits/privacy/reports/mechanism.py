@@ -121,6 +121,15 @@ class ReportMechanism(ABC):
 
     @property
     @abstractmethod
+    def weights(self) -> tuple[float, float]:
+        """How far one valid report, honest or forged, can move the signed sums: in one cell, and over all.
+
+        Sums of absolute values. An honest person moves them by at most 1, on average over the noise, so
+        these count people.
+        """
+
+    @property
+    @abstractmethod
     def report_bytes(self) -> int:
         """Bytes of one payload."""
 

@@ -84,6 +84,12 @@ class SignedTernary(ReportMechanism):
         )
 
     @property
+    def weights(self) -> tuple[float, float]:
+        """A sign in every cell."""
+        a, b, _ = map(float, self.rates)
+        return 1.0 / (a - b), self.n_cells / (a - b)
+
+    @property
     def _plane(self) -> int:
         return -(-self.n_cells // 8)
 
