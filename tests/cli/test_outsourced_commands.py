@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from dpbandits.cli import main
 from dpbandits.cli.outsourced import app
 from dpbandits.errors import DPBanditsError, ProtocolError
 from dpbandits.outsourced import Curator, Modeler, PipeAnswers, PublishedRows
@@ -240,25 +242,127 @@ def test_bad_requests_get_an_error_line(table):
 
 
 def test_why_an_objective_failed_stays_with_the_curator(table):
-    """Exit status, missing number and no program are one reply; the reason is on the curator's own stream."""
+    """Exit status, missing number and no program are one reply and one standard error, which ssh hands on."""
     assert curate(table, "--ids", "id", objective=()).returncode == 0
-    replies = []
+    told = set()
     for program, reason in (
         ("import sys; sys.exit(7)", "exit status 7"),
+        ("import sys; sys.exit('Ann is ill')", "exit status 1"),
         ("print('none')", "no number"),
         ("print('nan')", "NaN"),
+        (None, "FileNotFoundError"),
     ):
-        command = shlex.join([sys.executable, "-c", program])
-        done = invoke("answer", str(table / "secret"), "--command", command, text='{"ask": 3}\n')
+        command = "/no/such/program" if program is None else shlex.join([sys.executable, "-c", program])
+        done = subprocess.run(
+            [*PYTHON, "answer", str(table / "secret"), "--command", command],
+            input='{"ask": 3}\n', capture_output=True, text=True, check=False,
+        )  # fmt: skip
         assert done.returncode == 0
-        assert reason in done.stderr
-        replies.append(done.stdout.splitlines()[1])
-    command = ("--command", "/no/such/program")
-    done = invoke("answer", str(table / "secret"), *command, text='{"ask": 3}\n')
-    replies.append(done.stdout.splitlines()[1])
-    assert set(replies) == {'{"row": 3, "error": "ProtocolError", "message": "no answer was given"}'}
-    done = optimise(table, "--steps", "3", answers=answering(table, *command))
+        told.add((done.stdout.splitlines()[1], done.stderr))
+        last = (table / "secret" / "failures.log").read_text().splitlines()[-1]
+        assert reason in last
+        assert "row 3" in last
+    refusal = '{"row": 3, "error": "ProtocolError", "message": "no answer was given"}'
+    assert told == {(refusal, "0 answers given, 0 in all\n")}
+    assert stat.S_IMODE((table / "secret" / "failures.log").stat().st_mode) == 0o600
+    done = optimise(table, "--steps", "3", answers=answering(table, "--command", "/no/such/program"))
     assert "the curator refused: no answer was given" in done.stderr
+
+
+def test_failed_evaluations_use_the_cap_and_a_restart_does_not_give_them_back(table):
+    """Two of three fail, in three processes; the fourth evaluation is refused and does not run."""
+    assert curate(table, "--ids", "id", "--cap", "3", objective=()).returncode == 0
+    ran, script = table / "ran", table / "evaluate.py"
+    script.write_text(f"import sys; open({str(ran)!r}, 'a').write('x'); sys.exit(1) if {{}} else print(0.5)")
+    source = script.read_text()
+    command = ("--command", shlex.join([sys.executable, str(script)]))
+    replies = []
+    for fails in (True, True, False, False):
+        script.write_text(source.format(fails))
+        done = invoke("answer", str(table / "secret"), *command, text=f'{{"ask": {len(replies)}}}\n')
+        replies.append(json.loads(done.stdout.splitlines()[1]))
+    assert [reply.get("error") for reply in replies] == [
+        "ProtocolError", "ProtocolError", None, "HorizonExceeded",
+    ]  # fmt: skip
+    assert ran.read_text() == "xxx"
+
+
+def test_curate_again_with_another_table_is_refused(table):
+    """The finished secret is one table's: the other's rows would have been thought released."""
+    assert curate(table).returncode == 0
+    path = table / "table.csv"
+    sound = path.read_text()
+    shutil.rmtree(table / "release")
+    lines = sound.splitlines()
+    own, age, dose, effect = lines[4].split(",")
+    for other in (f"{own},50.0,{dose},{effect}", f"{own},{age},{dose},0.25"):
+        path.write_text("\n".join([*lines[:4], other, *lines[5:]]))
+        done = curate(table)
+        assert done.returncode == 1
+        assert "another table" in done.stderr
+        assert not (table / "release").exists()
+    path.write_text(sound)
+    assert curate(table).returncode == 0
+
+
+def test_ordinary_mistakes_are_one_line(table, monkeypatch, capsys):
+    """Missing folders, files for folders, folders for files, what is no text: no traceback, nothing made."""
+    folder, file = table / "folder", table / "file"
+    folder.mkdir()
+    file.write_bytes(b"\xff\xfe\x00")
+    missing = table / "no" / "such"
+
+    def fails(*arguments):
+        monkeypatch.setattr(sys, "argv", ["dpbandits", "outsourced", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        shown = capsys.readouterr()
+        assert left.value.code == 1, shown.out
+        assert len(shown.err.splitlines()) == 1, shown.err
+        assert ": " in shown.err
+
+    words = ("--columns", "age,dose", "--bounds", "20:80,0:10", "--epsilon", "1", "--objective", "effect")
+    good = table / "table.csv"
+    (table / "text.csv").write_bytes(b"age,dose,effect\n\xff,1,2\n")
+    for path in (table / "text.csv", table / "none.csv", folder, file):
+        fails("curate", path, *words, "--out", table / "out", "--secret", table / "s")
+    for out, secret in ((file, table / "s1"), (file / "x", table / "s2"), (table / "out", file)):
+        fails("curate", good, *words, "--out", out, "--secret", secret)
+    fails(
+        "curate", good, *words, "--out", table / "out", "--secret", table / "s3", "--ledger", missing / "l.db"
+    )
+    fails("curate", good, *words, "--out", table / "out", "--secret", table / "s4", "--ledger", folder)
+    for secret in (missing, file, folder):
+        fails("answer", secret)
+    for release in (missing, file, folder):
+        fails("optimise", release)
+    assert curate(table).returncode == 0
+    answers = ("--answers", answering(table))
+    for log in (folder, missing / "log", file):
+        fails("optimise", table / "release", *answers, "--log", log)
+    for plot in (folder, file, missing / "plot.png"):
+        fails("optimise", table / "release", *answers, "--plot", plot)
+    assert file.read_bytes() == b"\xff\xfe\x00"
+    assert list(folder.iterdir()) == []
+    assert Curator.open(table / "secret").answered == []
+
+
+def test_what_others_can_write_is_refused(table):
+    book = table / "book.db"
+    SQLiteLedger(book).open_account("ward", epsilon=3)
+    book.chmod(0o666)
+    done = curate(table, "--ledger", str(book), "--account", "ward")
+    assert done.returncode == 1
+    assert "written by others" in done.stderr
+    book.chmod(0o600)
+    assert curate(table, "--ledger", str(book), "--account", "ward").returncode == 0
+    (table / "secret").chmod(0o770)
+    for done in (
+        curate(table, "--ledger", str(book), "--account", "ward"),
+        invoke("answer", str(table / "secret"), "--ledger", str(book), text=""),
+    ):
+        assert done.returncode == 1
+        assert "open to other users" in done.stderr
 
 
 def test_a_line_that_is_no_request_does_not_end_the_conversation(table):

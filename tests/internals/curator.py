@@ -65,7 +65,7 @@ ANSWERING = {
     "record": _patched(Journal, "_write"),
     "witnessed": _patched(journal, "_write_end", before=True),
 }
-"""The same for one answer: the log's record, its witness."""
+"""The same for one answer, called when its evaluation has begun: the log's record, its witness."""
 
 
 def refused_rename(monkeypatch):

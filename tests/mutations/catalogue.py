@@ -434,9 +434,9 @@ MUTATIONS = (
         "rows in the table's order",
         "a released row can be told by its place",
         (
-            "outsourced/curator/curator.py",
-            "order = _permutation(len(rows.points), words_of(self._noise, stream=3))",
-            "order = np.sort(_permutation(len(rows.points), words_of(self._noise, stream=3)))",
+            "outsourced/scaling.py",
+            "order = _permutation(len(self.points), words_of(noise, stream=3))",
+            "order = np.sort(_permutation(len(self.points), words_of(noise, stream=3)))",
         ),
         tests="tests/outsourced/test_curator.py",
     ),

@@ -525,7 +525,7 @@ def test_records_that_are_no_answers_and_second_answers_are_refused_for_good(tmp
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_directory_of_an_early_build_is_refused_with_the_name_of_its_writer(tmp_path, version):
+def test_a_directory_of_an_early_build_is_refused_with_its_version(tmp_path, version):
     make(secret=tmp_path / "secret").publish()
     path = tmp_path / "secret" / "curator.state"
     state = read_state(path)
@@ -533,7 +533,7 @@ def test_a_directory_of_an_early_build_is_refused_with_the_name_of_its_writer(tm
     write_state(path, dataclasses.replace(state, version=version))
     before = path.read_bytes()
     for begin in (lambda: Curator.open(tmp_path / "secret"), lambda: make(secret=tmp_path / "secret")):
-        with pytest.raises(IncompatibleState, match=rf"layout {version}, which early builds of dpb"):
+        with pytest.raises(IncompatibleState, match=rf"version {version} is older than this release"):
             begin()
     assert path.read_bytes() == before
 

@@ -101,18 +101,23 @@ def test_of_two_copies_one_answers_and_the_other_evaluates_nothing(tmp_path):
 
 
 def test_copies_that_race_past_the_first_check_are_told_apart_by_the_witness(tmp_path):
-    """The other copy answers while this one evaluates: this one's line is on disk, and is never given."""
-    ledger = MemoryLedger()
-    make(tmp_path / "one", ledger, objective=None).publish()
+    """The other copy answers after this one has looked: this one's line is on disk, and is never given."""
+
+    class Raced(MemoryLedger):
+        between = None
+
+        def advance(self, lineage, *, position, digest):
+            if self.between is not None:
+                work, self.between = self.between, None
+                work()
+            super().advance(lineage, position=position, digest=digest)
+
+    ledger = Raced()
+    make(tmp_path / "one", ledger).publish()
     shutil.copytree(tmp_path / "one", tmp_path / "two")
-    other = opened(tmp_path / "two", ledger, objective=lambda _: 0.25)
+    other, late = opened(tmp_path / "two", ledger), opened(tmp_path / "one", ledger)
     given = []
-
-    def slow(_):
-        given.append(other.answer(7))
-        return 0.25
-
-    late = opened(tmp_path / "one", ledger, objective=slow)
+    ledger.between = lambda: given.append(other.answer(7))
     with pytest.raises(ForkedState):
         late.answer(7)
     assert late.answered == []
@@ -120,6 +125,23 @@ def test_copies_that_race_past_the_first_check_are_told_apart_by_the_witness(tmp
         with pytest.raises(ForkedState):
             (curator or opened(tmp_path / "one", ledger)).answer_again(7)
     assert other.answer_again(7) == given[0]
+
+
+def test_while_one_copy_evaluates_the_other_does_not(tmp_path):
+    """An evaluation is witnessed before it begins."""
+    ledger = MemoryLedger()
+    make(tmp_path / "one", ledger, objective=None).publish()
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    evaluated = []
+    other = opened(tmp_path / "two", ledger, objective=evaluated.append)
+
+    def slow(_):
+        with pytest.raises(ForkedState, match="another copy"):
+            other.answer(7)
+        return 0.25
+
+    opened(tmp_path / "one", ledger, objective=slow).answer(7)
+    assert evaluated == []
 
 
 def test_a_longer_log_of_another_copy_is_not_believed(tmp_path):
@@ -406,7 +428,7 @@ def test_a_busy_ledger_loses_nothing(tmp_path):
 
 # -- kill -9 ------------------------------------------------------------------------------------------
 
-STEPS = ["evaluated", *ANSWERING, "given"]
+STEPS = ["begun", "evaluated", *ANSWERING, "given"]
 
 
 @pytest.mark.parametrize("witnessed", [True, False])
@@ -422,9 +444,13 @@ def test_killed_while_answering(tmp_path, step, witnessed):
     shutil.copytree(secret, tmp_path / "two")
 
     def work(give):
-        objective = then_kill(lambda _: None) if step == "evaluated" else lambda _: 0.25
+        def objective(_):
+            ANSWERING.get(step, kill if step == "evaluated" else lambda: None)()
+            return 0.25
+
         curator = opened(secret, ledger(), objective=objective)
-        ANSWERING.get(step, lambda: None)()
+        if step == "begun":
+            ANSWERING["record"]()
         give(repr(curator.answer(11)))
         kill()
 
@@ -518,7 +544,7 @@ def test_what_cannot_be_written_is_said_before_the_budget_is_paid(tmp_path, monk
     for place in ("taken", "file", "file/below"):
         with pytest.raises(ProtocolError):
             curator.publish(tmp_path / place)
-    with pytest.raises(InvalidParameter, match="npy or parquet"):
+    with pytest.raises(InvalidParameter, match="file_format: expected one of"):
         curator.publish(tmp_path / "out", file_format="xml")
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)

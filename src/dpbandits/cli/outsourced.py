@@ -21,7 +21,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced import AnswerLaplace, Command, Curator, Modeler, PublishedRows, SecretDirectory
 from dpbandits.outsourced.pipe import PipeAnswers, StreamAnswers, request_lines, serve
 from dpbandits.privacy.definitions import RowDP
-from dpbandits.state.files import write_through
+from dpbandits.state.files import write_durably, write_through
 from dpbandits.tables import Range, Schema
 from dpbandits.tables.files import read_table_file
 
@@ -49,7 +49,7 @@ def curate(
         ),
     ] = 1.0,
     ids: Annotated[str | None, Option(help="Column with the rows' own ids, for a command.")] = None,
-    cap: Annotated[int | None, Option(help="Answers given at most.")] = None,
+    cap: Annotated[int | None, Option(help="Evaluations at most, failed ones included.")] = None,
     clip: Clip = False,
     mechanism: Annotated[str, Option(help="auto, l2_laplace, gaussian or randomised_response.")] = "auto",
     answer_epsilon: Annotated[float | None, Option(help="Noise the answers, at this further loss.")] = None,
@@ -99,19 +99,14 @@ def answer(
     ] = None,
     ledger: Annotated[Path | None, Option(help="The ledger given to curate.")] = None,
 ) -> None:
-    """Answer a modeler's questions on standard input and output, one line each, until they end."""
-    curator = Curator.open(
-        SecretDirectory(secret, ledger=opened(ledger)),
-        objective=None if command is None else Command(command),
-    )
-    console = error_console()
-    given = serve(
-        curator,
-        request_lines(sys.stdin.buffer),
-        sys.stdout,
-        report=lambda text: console.print(text, markup=False, soft_wrap=True),
-    )
-    console.print(f"{given} answers given, {len(curator.answered)} in all")
+    """Answer a modeler's questions on standard input and output, one line each, until they end.
+
+    Why a row got no answer stands in failures.log in the secret directory, and nowhere else.
+    """
+    directory = SecretDirectory(secret, ledger=opened(ledger))
+    curator = Curator.open(directory, objective=None if command is None else Command(command))
+    given = serve(curator, request_lines(sys.stdin.buffer), sys.stdout, report=directory.note)
+    error_console().print(f"{given} answers given, {len(curator.answered)} in all")
     _leave_quietly(sys.stdout)
 
 
@@ -150,6 +145,8 @@ def optimise(
         raise InvalidParameter("--variance and --mean belong to a known kernel: pass --lengthscale too")
     if plot is not None and not plot.absolute().parent.is_dir():
         raise InvalidParameter("--plot: there is no such folder")  # said before anything is asked
+    if plot is not None and plot.exists():
+        raise InvalidParameter("--plot: is there already, and nothing is overwritten: name another")
     held = PublishedRows.load(published)
     modeler = Modeler(
         held,
@@ -183,17 +180,15 @@ def optimise(
 def _resumed(log: Path | None, fresh: Modeler) -> Modeler:
     """The modeler where its log stands: its configuration, then one answer a line.
 
-    A torn last line was used for no choice, and is cut off.
+    A torn last line was used for no choice, and is cut off; a file that is no such log is left as it is.
     """
     if log is None:
         return fresh
     config = fresh.to_config()
     data = log.read_bytes() if log.exists() else b""
     whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        os.truncate(log, len(whole))
-    if not whole:  # died before its first line was whole: nothing was asked yet
-        _append(log, modeler=config)
+    if not whole and _line(modeler=config).startswith(data):  # nothing was asked yet
+        write_durably(log, _line(modeler=config))
         return fresh
     try:
         first, *entries = [json.loads(line) for line in whole.decode(errors="replace").splitlines()]
@@ -203,6 +198,7 @@ def _resumed(log: Path | None, fresh: Modeler) -> Modeler:
         raise CorruptState("the log of answers is not one that this command wrote") from None
     if earlier != {**config, "horizon": 0}:
         raise InvalidParameter("the log was written with other options or for another release: name another")
+    os.truncate(log, len(whole))
     return Modeler.replay(config, fresh.published, pairs)
 
 
@@ -210,7 +206,11 @@ def _append(log: Path | None, **entry: object) -> None:
     """One line more, on disk before the next ask."""
     if log is not None:
         with log.open("ab") as stream:
-            write_through(stream.fileno(), json.dumps(entry).encode() + b"\n")
+            write_through(stream.fileno(), _line(**entry))
+
+
+def _line(**entry: object) -> bytes:
+    return json.dumps(entry).encode() + b"\n"
 
 
 def _answer_noise(epsilon: float | None, bounds: str | None, distance: float | None) -> AnswerLaplace | None:

@@ -6,18 +6,20 @@ The curator opens with `{"release": ..., "answered": ..., "cap": ...}`. Then `{"
 as the log has everything.
 
 What a refusal says is public: the row's number, whether it was answered, the cap, the protocol. Why an
-objective failed may depend on the row behind the number, so over the pipe there is one text for all of it,
-and the reason goes to the curator alone.
+objective failed may depend on the row behind the number, so over the pipe there is one text for all of it.
+The reason goes to a file of the curator's, not to standard error: ssh hands that to the modeler, too.
 """
 
 import contextlib
+import io
 import json
 import math
 import shlex
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self, cast
 
+from dpbandits import _checks
 from dpbandits.errors import (
     AlreadyTold,
     DPBanditsError,
@@ -36,7 +38,7 @@ __all__ = ["PipeAnswers", "StreamAnswers", "finite_number", "json_line", "reques
 _LONGEST_LINE = 1 << 16
 """Characters of a line; ours have some hundred."""
 
-_ENDED = "the answers process has ended: start again, its log has every answer"
+_ENDED = "the answers have ended: start again with the same log, the curator's has every answer too"
 
 
 def serve(
@@ -120,8 +122,21 @@ def _request(text: str) -> tuple[str, int]:
     raise InvalidData('a request is one line of JSON: {"ask": row} or {"again": row}')
 
 
-class _Answers:
-    """What every modeler's end does with replies."""
+class StreamAnswers:
+    """Ask on one stream, read from another: replies of a curator's process, or a person who types numbers.
+
+    Args:
+        lines: what is read; a curator's greeting among it is checked, a number is the answer.
+        questions: where requests go, one line each.
+        release_id: what the modeler holds.
+
+    Raises:
+        ProtocolError: the other end does not speak the protocol.
+        IncompatibleState: it answers for another release.
+    """
+
+    def __init__(self, lines: Iterator[str], questions: IO[str], *, release_id: str) -> None:
+        self._lines, self._questions, self._release_id = lines, questions, release_id
 
     def ask(self, row: int) -> float:
         """The answer of a row; after a crash of the modeler, the one that was given before.
@@ -151,35 +166,27 @@ class _Answers:
         self.close()
 
     def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
-        raise NotImplementedError
+        with contextlib.suppress(BrokenPipeError, ValueError):  # ended, or closed on this side
+            print(json.dumps(request), file=self._questions, flush=True)
+            for line in self._lines:
+                reply = json_line(line)
+                if not isinstance(reply, dict):
+                    return {"row": next(iter(request.values())), "answer": reply}
+                if "release" not in reply:
+                    return reply
+                self._greeted(reply)
+        raise ProtocolError(_ENDED)
+
+    def _greeted(self, hello: dict[str, Any]) -> None:
+        if type(hello.get("answered", 0)) is not int or not isinstance(hello.get("cap"), int | None):
+            raise ProtocolError("the answers process does not speak the protocol: its greeting is malformed")
+        if hello.get("release") != self._release_id:
+            raise IncompatibleState(
+                "the curator's process answers for another release: a secret of another one?"
+            )
 
 
-class StreamAnswers(_Answers):
-    """Ask on one stream, read from another: replies of a curator's process, or a person who types numbers.
-
-    Args:
-        lines: what is read; a curator's greeting among it is checked, a number is the answer.
-        questions: where requests go, one line each.
-        release_id: what the modeler holds.
-    """
-
-    def __init__(self, lines: Iterator[str], questions: IO[str], *, release_id: str) -> None:
-        self._lines, self._questions, self._release_id = lines, questions, release_id
-
-    def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
-        print(json.dumps(request), file=self._questions, flush=True)
-        for line in self._lines:
-            reply = json_line(line)
-            if not isinstance(reply, dict):
-                return {"row": next(iter(request.values())), "answer": reply}
-            if "release" not in reply:
-                return reply
-            if reply["release"] != self._release_id:
-                raise ProtocolError("the curator's process answers for another release")
-        raise ProtocolError("the input ended before the answer: start again with the same log")
-
-
-class PipeAnswers(_Answers):
+class PipeAnswers(StreamAnswers):
     """The modeler's end of the pipe: starts the curator's command, asks rows, checks replies.
 
     Args:
@@ -188,65 +195,47 @@ class PipeAnswers(_Answers):
         release_id: what the modeler holds.
 
     Raises:
+        InvalidParameter: the command is no text.
         ProtocolError: the process does not start or does not speak the protocol.
         IncompatibleState: it answers for another release.
     """
 
     def __init__(self, command: str, *, release_id: str) -> None:
+        _checks.an(command, str, name="command", pass_="command='ssh hospital'")
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the modeler's own command, without a shell
-                shlex.split(command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                encoding="utf-8",
-                errors="replace",
+                shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         except (OSError, ValueError, IndexError) as error:
             raise ProtocolError(
                 f"the answers command could not be started ({type(error).__name__})"
             ) from None
+        self._output, self._input = cast(BinaryIO, self._process.stdout), cast(BinaryIO, self._process.stdin)
+        questions = io.TextIOWrapper(self._input, encoding="utf-8")
+        super().__init__(map(_object_line, request_lines(self._output)), questions, release_id=release_id)
         try:
-            hello = self._receive()
-            cap, answered = hello.get("cap"), hello.get("answered", 0)
-            if type(answered) is not int or not (cap is None or type(cap) is int):
-                raise ProtocolError(
-                    "the answers process does not speak the protocol: its greeting is malformed"
-                )
-            if hello.get("release") != release_id:
-                raise IncompatibleState(
-                    "the curator's process answers for another release: a secret of another one?"
-                )
+            hello = next(self._lines, None)
+            if hello is None:
+                raise ProtocolError(_ENDED)
+            self._greeted(json.loads(hello))
         except BaseException:
             self.close()
             raise
-        self.cap: int | None = cap
-        self.answered: int = answered
 
     def close(self) -> None:
         """End the conversation; the curator's process ends with its input."""
-        if self._process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._questions.close()
         try:
             self._process.wait(timeout=10.0)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._output.close()
 
-    def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
-        try:
-            print(json.dumps(request), file=self._process.stdin, flush=True)
-        except (BrokenPipeError, ValueError):  # ended, or closed on this side
-            raise ProtocolError(_ENDED) from None
-        return self._receive()
 
-    def _receive(self) -> dict[str, Any]:
-        line = "" if self._process.stdout is None else self._process.stdout.readline(_LONGEST_LINE)
-        if not line:
-            raise ProtocolError(_ENDED)
-        reply = json_line(line)
-        if not isinstance(reply, dict):
-            raise ProtocolError("the answers process does not speak the protocol: expected a line of JSON")
-        return reply
+def _object_line(line: str) -> str:
+    """A line that holds a JSON object: a program, unlike a person, writes nothing else."""
+    if not isinstance(json_line(line), dict):
+        raise ProtocolError("the answers process does not speak the protocol: expected a line of JSON")
+    return line

@@ -40,7 +40,7 @@ from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
 from dpbandits.state.files import write_through
 from dpbandits.state.npy import from_npy, to_npy
 
-__all__ = ["PublishedRows", "check_target"]
+__all__ = ["PublishedRows", "as_path", "check_target"]
 
 KIND = "dpbandits.row-release"
 SCHEMA_VERSION = 1
@@ -199,7 +199,7 @@ class PublishedRows:
             ProtocolError: the directory exists and holds something else, or cannot be made.
             MissingExtra: parquet without pyarrow.
         """
-        target = Path(directory)
+        target = as_path(directory)
         if check_target(target, file_format=file_format, release_id=self.release_id):
             return
         data = to_npy(self.inputs) if file_format == "npy" else _parquet(self.inputs)
@@ -233,7 +233,7 @@ class PublishedRows:
             IncompatibleState: another schema version, or not a release.
             CorruptState: a hash does not match, or a field is missing or malformed.
         """
-        folder = Path(directory)
+        folder = as_path(directory)
         path = folder / "release.json"
         if path.stat().st_size > _LARGEST_JSON:
             raise CorruptState("release.json is too large to be one")
@@ -262,13 +262,19 @@ class PublishedRows:
             )
 
 
+def as_path(path: object, *, name: str = "the release directory") -> Path:
+    """A path that a caller passed; InvalidParameter where it is none."""
+    if not isinstance(path, str | os.PathLike) or "\0" in str(path):
+        raise InvalidParameter(f"{name} is a {type(path).__name__} or holds a null character: pass a path")
+    return Path(path)
+
+
 def check_target(directory: str | os.PathLike[str], *, file_format: str, release_id: str) -> bool:
     """Whether the directory holds this release already; the errors of `save` where it cannot be written."""
-    if file_format not in ("npy", "parquet"):
-        raise InvalidParameter(f"format {file_format!r}: expected npy or parquet")
+    _checks.one_of(file_format, ("npy", "parquet"), name="file_format")
     if file_format == "parquet":
         _pyarrow()
-    target = Path(directory)
+    target = as_path(directory)
     if target.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
         try:
             same = PublishedRows.load(target).release_id == release_id

@@ -1,4 +1,4 @@
-"""From a table to rows in public coordinates: `TableRows` reads it once, `PublicScaling` knows the scale.
+"""From a table to noised rows: `TableRows` reads it once and draws, `PublicScaling` knows the scale.
 
 Every column's declared range is mapped onto [-half_width, half_width], so that all rows lie in a cube
 around 0 whose corners are `RADIUS` away from it: distances between rows are at most 2 * RADIUS = 50, as
@@ -6,21 +6,32 @@ in Kharkovskii2020's experiments. `RowDP.distance` is in these units: distance 1
 diagonal, and moves one column by sqrt(d)/50 of its declared range.
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpbandits._typing import FloatArray
+from dpbandits import _checks
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.privacy.noise import NoiseSource, words_of
+from dpbandits.privacy.rows import RowMechanism
+from dpbandits.privacy.words import Words
 from dpbandits.tables import Range, Schema
 from dpbandits.tables.frames import Table, read_table
 
-__all__ = ["RADIUS", "PublicScaling", "TableRows"]
+__all__ = ["RADIUS", "Drawn", "PublicScaling", "TableRows"]
 
 RADIUS = 25.0
+
+Drawn = tuple[Mapping[str, NDArray[Any]], list[str] | None]
+"""inputs (n, d) noised rows, table_rows (n,) the table's row behind each, column (n,) answers where a column
+has them; and the rows' own ids, or None where these are their places in the table."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,7 @@ class PublicScaling:
     schema: Schema
 
     def __post_init__(self) -> None:
+        _checks.an(self.schema, Schema, name="schema", pass_="schema=Schema(age=Range(18, 90))")
         others = [name for name, column in self.schema.columns.items() if not isinstance(column, Range)]
         if others:
             raise InvalidParameter(
@@ -122,6 +134,19 @@ class TableRows:
             ids=None if ids is None else _ids(frame, ids, len(points)),
         )
 
+    def digest(self, salt: bytes) -> str:
+        """Keyed digest of all that was read, slow so that guesses cost: it tells another table."""
+        own = hashlib.sha256(json.dumps([self.points.shape, self.ids]).encode())
+        for values in (self.points, self.answers):
+            own.update(b"" if values is None else np.ascontiguousarray(values).tobytes())
+        return hashlib.pbkdf2_hmac("sha256", own.digest(), salt, 100_000).hex()
+
+    def draw(self, mechanism: RowMechanism, noise: NoiseSource) -> Drawn:
+        """The rows shuffled and noised: the one place where a table meets noise. Fresh at every call."""
+        order = _permutation(len(self.points), words_of(noise, stream=3))
+        drawn = {"inputs": mechanism.privatize(self.points[order], noise), "table_rows": order}
+        return drawn if self.answers is None else drawn | {"column": self.answers}, self.ids
+
 
 def _answers(frame: Table, name: str, n: int) -> FloatArray:
     if name not in frame.names:
@@ -144,3 +169,12 @@ def _ids(frame: Table, name: str, n: int) -> list[str]:
     if len(set(values)) != n:
         raise InvalidData(f"the id column {name!r} has duplicates: each row needs its own id")
     return values
+
+
+def _permutation(n: int, words: Words) -> IntArray:
+    """A uniformly random order: sorts random words, drawn again on a tie."""
+    while True:
+        keys = words(n)
+        order = np.argsort(keys)
+        if not (np.diff(keys[order].view(np.int64)) == 0).any():
+            return order.astype(np.int64)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from dpbandits.outsourced.curator.directory import SecretDirectory
 from dpbandits.outsourced.scaling import RADIUS
 from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, PureDP, rounded_up
 from dpbandits.privacy.definitions import RowDP
@@ -45,26 +46,27 @@ def rows_guarantee(
     status: Status,
     answers: AnswerLaplace | None,
     cap: int | None,
-    witnessed: bool,
-    budgeted: bool,
-    durable: bool,
+    secret: SecretDirectory | None,
     evaluated: bool,
 ) -> Guarantee:
     """The guarantee of a release and of the answers that follow it.
 
     Args:
         mechanism: what keeps the promise for the released inputs.
-        rows, cap: of the table; answers given at most.
+        rows, cap: of the table; evaluations at most.
         status: of the noise source.
         answers: the noise on answers, or None where they are public.
-        witnessed: whether a ledger refuses a second copy of the curator's state.
-        budgeted: whether a ledger account pays for every release of this table.
-        durable: whether the curator's state and log are on disk.
+        secret: where the curator's state and log are; whether a ledger refuses a second copy of them, and
+            its account pays for every release of this table. None where all is in memory.
         evaluated: whether answers come from a function or a program, which may fail, and not from a column.
     """
     check_noise_status(status)
     definition = mechanism.definition
-    place = {"witnessed": witnessed, "budgeted": budgeted, "durable": durable}
+    place = {
+        "witnessed": secret is not None and secret.ledger is not None,
+        "budgeted": secret is not None and secret.account is not None,
+        "durable": secret is not None,
+    }
     records = [
         MechanismRecord(
             name="positions of all rows, each on its own",

@@ -1,9 +1,9 @@
-"""The log of answers: a `Journal` whose records are a released row and its answer, each row once.
+"""The log of answers: a `Journal` of evaluations that were begun (B, a row) and answers (A, a row once).
 
-An answer counts, and may leave, when its record is on disk, witnessed and ended. What a crash or a copy
-leaves, and why none of it gives a second answer, is in `dpbandits.state.journal`. `settle` comes before every
-evaluation and every answer that is given again. All methods but `entries` expect the caller to hold the
-directory's lock.
+An evaluation begins, and an answer counts and may leave, when its record is on disk, witnessed and ended.
+What a crash or a copy leaves, and why none of it gives a second answer, is in `dpbandits.state.journal`.
+`settle` comes before every evaluation and every answer that is given again. All methods but `entries` expect
+the caller to hold the directory's lock.
 """
 
 import json
@@ -16,7 +16,7 @@ from dpbandits.state.journal import Journal
 
 __all__ = ["AnswerLog"]
 
-_KIND = b"A"
+_ANSWER, _BEGUN = b"A", b"B"
 
 
 class AnswerLog:
@@ -34,6 +34,7 @@ class AnswerLog:
     def __init__(self, journal: Journal | None = None) -> None:
         self._journal = journal
         self._answers: dict[int, float] = {}
+        self._begun: list[int] = []
         self._unsound = False
         self.settle()
 
@@ -47,8 +48,10 @@ class AnswerLog:
         """The log of a release that was drawn: it must be there."""
         return cls(Journal(path, **_names(release_id), ledger=ledger))
 
-    def __len__(self) -> int:
-        return len(self._answers)
+    @property
+    def evaluations(self) -> int:
+        """Evaluations begun, those that failed included; an answer from a column counts as one."""
+        return len(self._begun) + len(self._answers.keys() - self._begun)
 
     @property
     def entries(self) -> list[tuple[int, float]]:
@@ -62,34 +65,44 @@ class AnswerLog:
     def settle(self) -> None:
         """Take in what another process has appended, and hold all of it against the ledger."""
         for kind, content in () if self._journal is None or self._unsound else self._journal.settle():
-            entry = _entry(content) if kind == _KIND else None
+            entry = _entry(kind, content)
             if entry is None or entry[0] in self._answers:
                 self._unsound = True  # for good: the journal gives a record once
                 break
-            self._answers[entry[0]] = entry[1]
+            self._take(*entry)
         if self._unsound:
             raise CorruptState(
                 "the log of answers holds a record that is no answer, or a second one: restore a backup of it"
             )
 
-    def append(self, row: int, answer: float) -> None:
-        """Make an answer durable and witnessed, after `settle`. Only when this returns may it be given.
+    def append(self, row: int, answer: float | None = None) -> None:
+        """After `settle`, make an answer durable and witnessed, or without one that an evaluation begins.
+
+        Only when this returns may the answer be given, or the row be evaluated.
 
         Raises:
-            ForkedState: another copy was faster; this answer is never given.
+            ForkedState: another copy was faster; this record never counts.
         """
         if self._journal is not None:
-            self._journal.append(_KIND, json.dumps([row, answer]).encode())
-        self._answers[row] = answer
+            kind, content = (_BEGUN, [row]) if answer is None else (_ANSWER, [row, answer])
+            self._journal.append(kind, json.dumps(content).encode())
+        self._take(row, answer)
+
+    def _take(self, row: int, answer: float | None) -> None:
+        if answer is None:
+            self._begun.append(row)
+        else:
+            self._answers[row] = answer
 
 
 def _names(release_id: str) -> dict[str, str]:
     return {"kind": "answers", "subject": release_id, "lineage": f"{release_id}.answers"}
 
 
-def _entry(content: bytes) -> tuple[int, float] | None:
-    value = json_line(content.decode("utf-8", errors="replace"))
-    if isinstance(value, list) and len(value) == 2 and type(value[0]) is int:
-        answer = finite_number(value[1])
-        return None if answer is None else (value[0], answer)
+def _entry(kind: bytes, content: bytes) -> tuple[int, float | None] | None:
+    match kind, json_line(content.decode("utf-8", errors="replace")):
+        case b"B", [row] if type(row) is int:
+            return row, None
+        case b"A", [row, value] if type(row) is int and (answer := finite_number(value)) is not None:
+            return row, answer
     return None

@@ -1,6 +1,6 @@
 """The curator: owns the table, publishes it once, answers rows one by one.
 
-In one place raw data meets noise: `_draw`. Everything else is order and durability:
+In one place raw data meets noise: `TableRows.draw`. Everything here is order and durability:
 
 1. a plan (a random release id, no data) is committed to the secret directory;
 2. the account pays, under that id;
@@ -19,38 +19,33 @@ fork (`dpbandits.state.holder`). Several processes may open one directory: they 
 
 import json
 import os
-from collections.abc import Mapping
+import secrets
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits import _checks
+from dpbandits._typing import FloatArray
 from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidParameter, ProtocolError, UnknownDecision
 from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.outsourced.curator.directory import KIND, VERSION, SecretDirectory
 from dpbandits.outsourced.curator.objective import Command, Objective, evaluated
-from dpbandits.outsourced.publish import PublishedRows, check_target
-from dpbandits.outsourced.scaling import PublicScaling, TableRows
+from dpbandits.outsourced.publish import PublishedRows, as_path, check_target
+from dpbandits.outsourced.scaling import Drawn, PublicScaling, TableRows
 from dpbandits.outsourced.statement import rows_guarantee
 from dpbandits.privacy.definitions import RowDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
+from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.noise import from_config as noise_from_config
 from dpbandits.privacy.rows import AnswerLaplace, RowMechanism, choose_row_mechanism
-from dpbandits.privacy.words import Words
 from dpbandits.state import State
 from dpbandits.state.holder import Held, Holder, Saved, in_turn
 from dpbandits.tables import Schema
 
 __all__ = ["Curator", "MechanismChoice"]
-
-_Drawn = tuple[Mapping[str, NDArray[Any]], list[str] | None]
-"""inputs (n, d) published rows, table_rows (n,) the table's row behind each, column (n,) answers where a
-column has them; and the rows' own ids, or None where these are their places in the table."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,7 +73,7 @@ class Curator(Held):
         objective: what answers are: the name of a column, a function of the row's own id, or a `Command`.
         ids: name of the column with the rows' own ids, for functions and commands; the row's place in the
             table where None.
-        cap: answers given at most; None for every row.
+        cap: evaluations at most, those that failed included; None for no bound but one answer a row.
         answers: noise on answers, or None: exact answers, which the guarantee does not cover.
         mechanism: a name, or a `MechanismChoice`.
         noise: `SecureNoise()`, or `SimulatedNoise(seed)` for studies.
@@ -87,9 +82,9 @@ class Curator(Held):
 
     Raises:
         InvalidData: missing values, rows outside the bounds, constant columns, duplicate ids.
-        InvalidParameter: arguments that cannot work together.
-        ProtocolError: the secret directory holds a release already (`Curator.open`), or is readable by
-            others.
+        InvalidParameter: arguments of another kind, or that cannot work together.
+        ProtocolError: the secret directory holds a release already (`Curator.open`), or one of another table
+            or other parameters, or is open to others.
         ForkedState: the ledger has seen another copy of the secret directory go on.
 
     Example:
@@ -120,17 +115,23 @@ class Curator(Held):
         noise: NoiseSource | None = None,
         secret: str | os.PathLike[str] | SecretDirectory | None = None,
     ) -> None:
-        if secret is not None and not isinstance(secret, SecretDirectory):
-            secret = SecretDirectory(secret)
+        _checks.an(privacy, RowDP, name="privacy", pass_="privacy=RowDP(epsilon=1, distance=1)")
+        _checks.an(answers, AnswerLaplace, name="answers", pass_="AnswerLaplace(...)", optional=True)
+        _checks.an(ids, str, name="ids", pass_="the name of a column", optional=True)
         noise = SecureNoise() if noise is None else noise
-        column, function = (objective, None) if isinstance(objective, str) else (None, objective)
+        _checks.an(noise, NoiseSource, name="noise", pass_="noise=SecureNoise()")
+        choice = MechanismChoice(name=mechanism) if isinstance(mechanism, str) else mechanism
+        _checks.an(choice, MechanismChoice, name="mechanism", pass_="mechanism='auto'")
+        secret = _directory(secret) if secret is not None else None
+        column, function = (objective, None) if isinstance(objective, str) else (None, _callable(objective))
         scaling = PublicScaling(schema)
+        if cap is not None:
+            cap = _checks.integer(cap, name="cap")
         rows = TableRows.read(table, scaling=scaling, answers=column, ids=ids)
         n = len(rows.points)
+        if cap is not None and cap > n:
+            raise InvalidParameter(f"cap is {cap}, expected an integer from 1 to the table's {n} rows")
         warn_if_delta_large(privacy.delta, n)
-        if cap is not None and (isinstance(cap, bool) or not 1 <= cap <= n):
-            raise InvalidParameter(f"cap is {cap!r}, expected an integer from 1 to the table's {n} rows")
-        choice = MechanismChoice(name=mechanism) if isinstance(mechanism, str) else mechanism
         chosen = choose_row_mechanism(
             definition=privacy,
             n=n,
@@ -141,17 +142,13 @@ class Curator(Held):
             projection=choice.projection,
             cells_per_dimension=choice.cells_per_dimension,
         )
-        account = None if secret is None else secret.account
-        witnessed = secret is not None and secret.ledger is not None
         guarantee = rows_guarantee(
             chosen,
             rows=n,
             status=noise.status,
             answers=answers,
             cap=cap,
-            witnessed=witnessed,
-            budgeted=account is not None,
-            durable=secret is not None,
+            secret=secret,
             evaluated=column is None,
         )
         public = {
@@ -164,15 +161,15 @@ class Curator(Held):
             "answers": {"type": "public"} if answers is None else answers.to_config(),
             "noise": noise.to_config(),
             "cap": cap,
-            "account": account,
-            "witnessed": witnessed,
+            "account": None if secret is None else secret.account,
+            "witnessed": secret is not None and secret.ledger is not None,
             "charge": _charge(privacy, answers),
         }
         self._set_up(public, noise=noise, objective=function, secret=secret, raw=(rows, chosen))
         if secret is not None:
             secret.make()
             with secret.turn():
-                self._plan(secret)
+                self._plan(secret, rows)
 
     @classmethod
     def open(
@@ -189,11 +186,11 @@ class Curator(Held):
             ProtocolError: the release was never finished: repeat the constructor with the table; or it was
                 made with a ledger, and none was passed.
             IncompatibleState: an early build wrote the directory; answer from it with that build.
+            InvalidParameter: no path; or an objective came for answers that are a column of the table.
             CorruptState: the state is damaged, or the log of answers is missing or was changed.
             ForkedState: another copy of the directory has gone on.
         """
-        if not isinstance(secret, SecretDirectory):
-            secret = SecretDirectory(secret)
+        secret, objective = _directory(secret), _callable(objective)
         curator = cls.__new__(cls)
         secret.check()
         with secret.turn():
@@ -206,6 +203,8 @@ class Curator(Held):
                     "this secret was made with a ledger, which refuses a second copy of it: open it with "
                     "that ledger"
                 )
+            if objective is not None and "column" in saved.state.arrays:
+                raise InvalidParameter("objective: answers of this release are a column of its table")
             noise = noise_from_config(public["noise"])
             curator._set_up(public, noise=noise, objective=objective, secret=secret)
             curator._take_up(saved)
@@ -254,7 +253,7 @@ class Curator(Held):
 
     @property
     def cap(self) -> int | None:
-        """Answers given at most."""
+        """Evaluations at most, those that failed included."""
         cap: int | None = self._public["cap"]
         return cap
 
@@ -273,7 +272,7 @@ class Curator(Held):
             ProtocolError: nothing was published, or the objective failed (nothing was logged, ask again).
             UnknownDecision: no such row.
             AlreadyTold: the row was answered before (`answer_again`).
-            HorizonExceeded: the cap is reached.
+            HorizonExceeded: the cap is reached; an objective that fails uses one, too.
             ForkedState: another copy of the secret directory has answered; nothing was evaluated.
         """
         with self._locked():
@@ -281,12 +280,14 @@ class Curator(Held):
             number = published.number(row)
             if log.get(number) is not None:
                 raise AlreadyTold(f"row {number} was answered before: each row is answered once")
-            if self.cap is not None and len(log) >= self.cap:
-                raise HorizonExceeded(f"all {self.cap} answers of this release were given")
+            if self.cap is not None and log.evaluations >= self.cap:
+                raise HorizonExceeded(
+                    f"all {self.cap} answers of this release were given, or their evaluations failed"
+                )
             value = self._evaluate(number)
             if self._public["answers"]["type"] != "public":
                 noise = AnswerLaplace.from_config(self._public["answers"])
-                value = float(noise.privatize(np.array([value]), self._noise, position=len(log))[0])
+                value = float(noise.privatize(np.array([value]), self._noise, position=len(log.entries))[0])
             log.append(number, value)  # on disk, then witnessed
             return value
 
@@ -324,31 +325,39 @@ class Curator(Held):
         self._holder = Holder(self._describe, what="curator", nested=nested)
         self._public, self._noise, self._objective = public, noise, objective
         self._secret, self._raw = secret, raw
-        self._drawn: _Drawn | None = None
+        self._drawn: Drawn | None = None
+        self._table: dict[str, str] | None = None
         self._published: PublishedRows | None = None
         self._log = AnswerLog()
 
     def _locked(self) -> AbstractContextManager[None]:
         return nullcontext() if self._secret is None else self._secret.turn()
 
-    def _plan(self, secret: SecretDirectory) -> None:
+    def _plan(self, secret: SecretDirectory, rows: TableRows) -> None:
         """An id, before anything is paid or drawn; an unfinished release is taken up again."""
         try:
             earlier = secret.load()
         except FileNotFoundError:
-            secret.begin(self._holder.lineage, self._public)
+            salt = secrets.token_bytes(16)
+            table = {"salt": salt.hex(), "digest": rows.digest(salt)}
+            secret.begin(self._holder.lineage, self._public, {"ids": None, "table": table})
             earlier = secret.load()
-        finished = bool(earlier.state.arrays)
+        finished, bound = bool(earlier.state.arrays), earlier.state.secret["table"]
         if finished and not secret.resume:
             raise ProtocolError("this directory holds a release already: use Curator.open")
         if earlier.state.public != json.loads(json.dumps(self._public)):
             kind = "finished" if finished else "unfinished"
             raise ProtocolError(f"the {kind} release in this directory has other parameters")
+        if bound is None and finished:
+            raise ProtocolError("the release in this directory does not know its table: use Curator.open")
+        if bound is not None and rows.digest(bytes.fromhex(bound["salt"])) != bound["digest"]:
+            raise ProtocolError("the release in this directory is of another table: name another directory")
         self._take_up(earlier)
 
     def _take_up(self, saved: Saved) -> None:
         """Stand where the directory stands, and open for answers if there are rows."""
         self._holder.take_up(saved, account=self._public["account"] if saved.ledger is not None else None)
+        self._table = saved.state.secret["table"]
         if saved.state.arrays:
             self._drawn = saved.state.arrays, saved.state.secret["ids"]
             self._open()
@@ -366,11 +375,7 @@ class Curator(Held):
         if self._secret is not None:
             AnswerLog.create(self._secret.answers, self.release_id, ledger=self._secret.ledger)
         if self._drawn is None:  # after a commit that failed, what was drawn is committed again
-            order = _permutation(len(rows.points), words_of(self._noise, stream=3))
-            drawn = {"inputs": mechanism.privatize(rows.points[order], self._noise), "table_rows": order}
-            if rows.answers is not None:
-                drawn["column"] = rows.answers
-            self._drawn = drawn, rows.ids
+            self._drawn = rows.draw(mechanism, self._noise)
         self._holder.commit()
         self._open()
 
@@ -382,7 +387,7 @@ class Curator(Held):
             lineage=lineage,
             position=position,
             public=self._public,
-            secret={"ids": ids},
+            secret={"ids": ids, "table": self._table},
             arrays=arrays,
         )
 
@@ -396,7 +401,7 @@ class Curator(Held):
         )
         self._raw = None
 
-    def _kept(self) -> "_Drawn":
+    def _kept(self) -> Drawn:
         if self._drawn is None:
             raise ProtocolError("nothing was published yet: call publish() first")
         return self._drawn
@@ -416,7 +421,21 @@ class Curator(Held):
             return float(arrays["column"][place])
         if self._objective is None:
             raise ProtocolError("this curator has no objective: pass one to answer")
+        self._log.append(row)  # counts from now on, whatever comes
         return evaluated(self._objective, place if ids is None else ids[place])
+
+
+def _directory(secret: object) -> SecretDirectory:
+    return secret if isinstance(secret, SecretDirectory) else SecretDirectory(as_path(secret, name="secret"))
+
+
+def _callable(objective: Objective | Command | None) -> Objective | Command | None:
+    if objective is None or callable(objective):
+        return objective
+    raise InvalidParameter(
+        f"objective is a {type(objective).__name__}: pass a function of a row's id or a Command, or with the "
+        "table the name of a column"
+    )
 
 
 def _charge(privacy: RowDP, answers: AnswerLaplace | None) -> list[str]:
@@ -425,12 +444,3 @@ def _charge(privacy: RowDP, answers: AnswerLaplace | None) -> list[str]:
     if answers is not None:
         epsilon += Decimal(repr(answers.epsilon))
     return [str(epsilon), repr(privacy.delta)]
-
-
-def _permutation(n: int, words: Words) -> IntArray:
-    """A uniformly random order: sorts random words, drawn again on a tie."""
-    while True:
-        keys = words(n)
-        order = np.argsort(keys)
-        if not (np.diff(keys[order].view(np.int64)) == 0).any():
-            return order.astype(np.int64)

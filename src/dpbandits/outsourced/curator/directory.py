@@ -3,20 +3,26 @@
 | file | what |
 |---|---|
 | `curator.state` | which released row is which table row, ids, the objective's column, the released rows |
-| `answers.log`, `answers.log.end` | what was answered (`dpbandits.outsourced.curator.answers`) |
+| `answers.log`, `answers.log.end` | evaluations and answers (`dpbandits.outsourced.curator.answers`) |
+| `failures.log` | why objectives failed: nothing of it goes to the modeler |
 | `answers.lock`, `curator.state.lock` | the turns of several processes |
 
-Mode 700, files 600, the owner's alone. No raw inputs are kept.
+Mode 700, files 600, the owner's alone. No raw inputs are kept: of the table there is a keyed digest, by which
+another table is refused. It tells whoever reads this directory, and nobody else, whether a guess of the whole
+table is right in every row, at some 30 milliseconds a guess.
 """
 
 import os
 import stat
 from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
-from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
+from dpbandits import _checks
+from dpbandits.errors import InvalidParameter, ProtocolError
+from dpbandits.outsourced.publish import as_path
 from dpbandits.state import Ledger, State, StateKey, StateStore
 from dpbandits.state.files import locked
 from dpbandits.state.holder import Saved, saved_state
@@ -24,7 +30,7 @@ from dpbandits.state.holder import Saved, saved_state
 __all__ = ["KIND", "VERSION", "SecretDirectory"]
 
 KIND = "outsourced.curator"
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -37,11 +43,10 @@ class SecretDirectory:
             with this ledger only.
         account: pays for every release of these people; needs a ledger.
         key: seals the state; the log of answers, which the modeler has too, stays readable.
-        resume: take up a finished release of the same parameters instead of refusing; the table is then not
-            looked at again.
+        resume: take up a finished release of the same table and parameters instead of refusing.
 
     Raises:
-        InvalidParameter: an account without a ledger.
+        InvalidParameter: an account without a ledger, or an argument of another kind.
     """
 
     path: str | os.PathLike[str]
@@ -52,18 +57,31 @@ class SecretDirectory:
     resume: bool = False
 
     def __post_init__(self) -> None:
+        _checks.an(self.account, str, name="account", pass_="account='ward'", optional=True)
+        _checks.an(self.key, StateKey, name="key", pass_="key=StateKey(...)", optional=True)
+        _checks.an(self.resume, bool, name="resume", pass_="resume=True")
+        if not (self.ledger is None or callable(getattr(self.ledger, "advance", None))):
+            raise InvalidParameter(f"ledger is a {type(self.ledger).__name__}: pass SQLiteLedger(...)")
         if self.account is not None and self.ledger is None:
             raise InvalidParameter("account names an account in a ledger: pass the ledger too")
-        object.__setattr__(self, "path", Path(self.path))
+        _checks.assign(self, path=as_path(self.path, name="the secret directory"))
 
     @property
     def answers(self) -> Path:
         """The log of answers."""
         return Path(self.path) / "answers.log"
 
+    @property
+    def failures(self) -> Path:
+        """Why there was no answer, line by line."""
+        return Path(self.path) / "failures.log"
+
     def make(self) -> None:
-        """Make the directory if it is missing; see `check`."""
-        Path(self.path).mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Make the directory if it is missing; see `check`. ProtocolError where it cannot be."""
+        try:
+            Path(self.path).mkdir(mode=0o700, parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ProtocolError("a file is in the secret directory's place: name another one") from None
         self.check()
 
     def check(self) -> None:
@@ -83,16 +101,21 @@ class SecretDirectory:
         """One process at a time; whoever waits here finds what the one before has left."""
         return locked(Path(self.path) / "answers.lock")
 
-    def begin(self, lineage: str, public: dict[str, object]) -> None:
+    def note(self, reason: str) -> None:
+        """Write down why there was no answer, with the time, for the curator's eyes only."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        with os.fdopen(os.open(self.failures, flags, 0o600), "a", encoding="utf-8") as lines:
+            lines.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {reason}\n")
+
+    def begin(self, lineage: str, public: dict[str, Any], secret: dict[str, Any]) -> None:
         """Commit a plan: position 0, an id before anything is paid or drawn."""
-        plan = State(kind=KIND, version=VERSION, lineage=lineage, position=0, public=public)
+        plan = State(kind=KIND, version=VERSION, lineage=lineage, position=0, public=public, secret=secret)
         StateStore(self._state, self.ledger, self.key).commit(plan)
 
     def load(self) -> Saved:
         """The last committed state; see `saved_state`."""
-        steps = {1: _older, 2: _older}
         return saved_state(
-            self._state, kind=KIND, version=VERSION, steps=steps, ledger=self.ledger, key=self.key
+            self._state, kind=KIND, version=VERSION, steps={3: _unbound}, ledger=self.ledger, key=self.key
         )
 
     @property
@@ -100,8 +123,6 @@ class SecretDirectory:
         return Path(self.path) / "curator.state"
 
 
-def _older(state: State) -> NoReturn:
-    raise IncompatibleState(
-        f"the secret directory has layout {state.version}, which early builds of dpbandits 0.1.0.dev0 wrote: "
-        "answer from it with the build that wrote it"
-    )
+def _unbound(state: State) -> State:
+    """Layout 3 held no digest of the table."""
+    return replace(state, version=4, secret={"ids": None, "table": None, **state.secret})

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dpbandits import _checks
 from dpbandits.errors import InvalidParameter, ProtocolError
 
 __all__ = ["Command", "Objective", "evaluated"]
@@ -29,6 +30,8 @@ class Command:
     timeout: float = 600.0
 
     def __post_init__(self) -> None:
+        _checks.an(self.line, str, name="command", pass_="Command('./evaluate')")
+        _checks.number(self.timeout, name="timeout")
         try:
             words = shlex.split(self.line)
         except ValueError:
@@ -75,7 +78,7 @@ def evaluated(objective: Objective | Command, own_id: object) -> float:
     """
     try:
         value = float(objective(own_id))
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # sys.exit("...") would print its text as the process ends
         if isinstance(error, ProtocolError) and isinstance(objective, Command):
             raise  # its texts are ours and hold no value
         raise ProtocolError(

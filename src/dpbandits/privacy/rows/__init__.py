@@ -17,8 +17,7 @@ Rows are independent draws, so a neighbouring table (one row moved) changes the 
 the row's bound is the table's.
 """
 
-import numpy as np
-
+from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.definitions import RowDP
@@ -78,12 +77,14 @@ def choose_row_mechanism(
     Raises:
         InvalidParameter: an unknown name, or a mechanism that cannot keep the promise.
     """
-    names = ("auto", "l2_laplace", "gaussian", "randomised_response")
-    if mechanism not in names:
-        raise InvalidParameter(f"mechanism {mechanism!r} is unknown: expected one of {', '.join(names)}")
+    _checks.one_of(mechanism, ("auto", "l2_laplace", "gaussian", "randomised_response"), name="mechanism")
     if projection is not None and mechanism != "gaussian":
         raise InvalidParameter("a projection needs mechanism='gaussian'")
-    public = None if projection is None else tuple(map(tuple, np.atleast_2d(projection).tolist()))
+    if cells_per_dimension is not None and mechanism not in ("auto", "randomised_response"):
+        raise InvalidParameter("cells_per_dimension needs mechanism='randomised_response'")
+    if projection is not None:
+        projection = _checks.public_array(projection, name="projection", ndim=2)
+    public = None if projection is None else tuple(map(tuple, projection.tolist()))
     epsilon = definition.epsilon
     fits = {
         "l2_laplace": dim <= 24 and _LAPLACE[0] <= epsilon <= _LAPLACE[1],

@@ -14,7 +14,14 @@ from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows.noise_laws import NoiseLaw
 
-__all__ = ["LARGEST_COORDINATE", "RowMechanism", "as_rows", "from_lattice", "lattice_step", "to_lattice"]
+__all__ = [
+    "LARGEST_COORDINATE",
+    "LatticeMechanism",
+    "RowMechanism",
+    "as_rows",
+    "from_lattice",
+    "lattice_step",
+]
 
 _STEP_BITS = 16
 """The lattice step is about distance/(2^16 sqrt(d)): rounding then costs 1.5e-5 of epsilon."""
@@ -79,6 +86,34 @@ class RowMechanism(ABC):
         return self.certificate_at(distance).epsilon_at(self.definition.delta)
 
 
+class LatticeMechanism(RowMechanism):
+    """Integer noise on a public lattice. In `privatize` a row in public coordinates meets its noise."""
+
+    @property
+    def step(self) -> float:
+        """Lattice step h, a power of two."""
+        return lattice_step(self.definition.distance, self.released_dim)
+
+    def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
+        """(n, dim) -> (n, released_dim), multiples of `step`: the nearest lattice points, and noise."""
+        # Dividing by a power of two is exact, and so is rounding below 2^52.
+        scaled = self._projected(as_rows(points, self.dim)) / self.step
+        if scaled.size and float(np.abs(scaled).max()) > LARGEST_COORDINATE:
+            raise InvalidData(
+                "rows lie too far out for the lattice of this distance: check the public bounds"
+            )
+        rows = np.rint(scaled).astype(np.int64)
+        return from_lattice(rows + self._draw(len(rows), noise), self.step)
+
+    def _projected(self, points: FloatArray) -> FloatArray:
+        """(n, released_dim) what is released of (n, dim) checked rows, before noise."""
+        return points
+
+    @abstractmethod
+    def _draw(self, n: int, noise: NoiseSource) -> IntArray:
+        """(n, released_dim) fresh integer noise."""
+
+
 def lattice_step(distance: float, dim: int) -> float:
     """The public lattice step for a distance: a power of two."""
     return 2.0 ** math.floor(math.log2(distance / math.sqrt(dim)) - _STEP_BITS)
@@ -92,14 +127,6 @@ def as_rows(points: FloatArray, dim: int) -> FloatArray:
     if not np.isfinite(rows).all():
         raise InvalidData("rows hold missing or infinite values: drop or repair them first")
     return rows
-
-
-def to_lattice(points: FloatArray, step: float, dim: int) -> IntArray:
-    """Nearest lattice points: dividing by a power of two is exact, so is rounding below 2^52."""
-    scaled = as_rows(points, dim) / step
-    if scaled.size and float(np.abs(scaled).max()) > LARGEST_COORDINATE:
-        raise InvalidData("rows lie too far out for the lattice of this distance: check the public bounds")
-    return np.rint(scaled).astype(np.int64)
 
 
 def from_lattice(rows: IntArray, step: float) -> FloatArray:

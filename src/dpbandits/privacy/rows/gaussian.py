@@ -18,19 +18,19 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.rows.base import RowMechanism, as_rows, from_lattice, lattice_step, to_lattice
+from dpbandits.privacy.rows.base import LatticeMechanism
 from dpbandits.privacy.rows.noise_laws import GaussianLaw, NoiseLaw
 
 __all__ = ["GaussianRows"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianRows(RowMechanism):
+class GaussianRows(LatticeMechanism):
     """Discrete Gaussian noise on every coordinate, after an optional public orthonormal projection.
 
     Args:
@@ -77,11 +77,6 @@ class GaussianRows(RowMechanism):
         return self.dim if self.projection is None else len(self.projection)
 
     @property
-    def step(self) -> float:
-        """Lattice step h, a power of two."""
-        return lattice_step(self.definition.distance, self.released_dim)
-
-    @property
     def longest_row(self) -> float:
         """Length of the longest row that a projection takes: its float errors stay below half a step."""
         return 2.0**50 / (self.dim * math.sqrt(self.released_dim)) * self.step
@@ -123,18 +118,18 @@ class GaussianRows(RowMechanism):
             self._sensitivity(_checks.number(distance, name="distance")) / self.sigma
         )
 
-    def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
-        """(n, dim) -> (n, released_dim), multiples of `step`."""
-        projected = as_rows(points, self.dim)
-        if self.matrix is not None:
-            if np.einsum("ij,ij->i", projected, projected).max(initial=0.0) > self.longest_row**2:
-                raise InvalidData(
-                    "rows lie too far out to be projected at this distance: check the public bounds"
-                )
-            projected = projected @ self.matrix.T
-        rows = to_lattice(projected, self.step, self.released_dim)
-        drawn = noise.integer_gaussian(self.sigma, rows.size)
-        return from_lattice(rows + np.asarray(drawn, dtype=np.int64).reshape(rows.shape), self.step)
+    def _projected(self, points: FloatArray) -> FloatArray:
+        if self.matrix is None:
+            return points
+        if np.einsum("ij,ij->i", points, points).max(initial=0.0) > self.longest_row**2:
+            raise InvalidData(
+                "rows lie too far out to be projected at this distance: check the public bounds"
+            )
+        return np.asarray(points @ self.matrix.T)
+
+    def _draw(self, n: int, noise: NoiseSource) -> IntArray:
+        drawn = noise.integer_gaussian(self.sigma, n * self.released_dim)
+        return np.asarray(drawn, dtype=np.int64).reshape(n, self.released_dim)
 
     def describe(self) -> str:
         """The law in words."""

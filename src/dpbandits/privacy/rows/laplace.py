@@ -17,18 +17,12 @@ import numpy as np
 
 from dpbandits import _checks
 from dpbandits._config import Configured
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.certificates import Certificate, PureDP
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource, words_of
-from dpbandits.privacy.rows.base import (
-    LARGEST_COORDINATE,
-    RowMechanism,
-    from_lattice,
-    lattice_step,
-    to_lattice,
-)
+from dpbandits.privacy.rows.base import LARGEST_COORDINATE, LatticeMechanism, from_lattice, lattice_step
 from dpbandits.privacy.rows.noise_laws import L2LaplaceLaw, NoiseLaw
 from dpbandits.privacy.samplers import check_rate, lattice_l2_laplace, lattice_laplace
 
@@ -39,7 +33,7 @@ _WIDEST = 1e100
 
 
 @dataclass(frozen=True, kw_only=True)
-class L2Laplace(RowMechanism):
+class L2Laplace(LatticeMechanism):
     """Noise with density proportional to exp(-epsilon |e|/distance), exactly on a lattice.
 
     Args:
@@ -70,11 +64,6 @@ class L2Laplace(RowMechanism):
         check_rate(self.rate)
 
     @property
-    def step(self) -> float:
-        """Lattice step h, a power of two."""
-        return lattice_step(self.definition.distance, self.dim)
-
-    @property
     def rate(self) -> float:
         """Loss per lattice unit, rounded down."""
         reach = self.definition.distance / self.step + math.sqrt(self.dim)
@@ -96,11 +85,8 @@ class L2Laplace(RowMechanism):
         reach = self.definition.distance / self.step + math.sqrt(self.dim)
         return PureDP(self.definition.epsilon * (moved / reach))
 
-    def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
-        """(n, dim) -> (n, dim), multiples of `step`."""
-        rows = to_lattice(points, self.step, self.dim)
-        words = words_of(noise, stream=1)
-        return from_lattice(rows + lattice_l2_laplace(self.rate, len(rows), self.dim, words), self.step)
+    def _draw(self, n: int, noise: NoiseSource) -> IntArray:
+        return lattice_l2_laplace(self.rate, n, self.dim, words_of(noise, stream=1))
 
     def describe(self) -> str:
         """The law in words."""
