@@ -25,7 +25,7 @@ from dpbandits.errors import (
 from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows, SecretDirectory
 from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.state.files import locked
-from internals.curator import ANSWERING, PUBLISHING, counted_draws, kill, refused_rename, then_kill
+from internals.curator import ANSWERING, PUBLISHING, counted_draws, kill, refused_rename
 from internals.journal import end_of, failing, files_of, put_back
 
 SCHEMA = Schema(age=Range(20, 80), dose=Range(0, 10))

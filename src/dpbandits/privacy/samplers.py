@@ -40,6 +40,8 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.words import Words
 
 __all__ = [
+    "LARGEST_SIGMA",
+    "SMALLEST_SIGMA",
     "bernoulli_exp",
     "check_rate",
     "discrete_gaussian",

@@ -22,7 +22,8 @@ from dpbandits.central.explore_then_commit.sums import (
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.guarantee import MechanismRecord
-from dpbandits.privacy.noise import LARGEST_SIGMA, NoiseSource
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.samplers import LARGEST_SIGMA
 
 __all__ = ["FunctionRelease"]
 

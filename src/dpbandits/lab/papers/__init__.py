@@ -1,4 +1,4 @@
-"""Experiments of the papers: a folder a paper, a file a figure or table; its `items` module holds its `STUDY`.
+"""Experiments of the papers: a folder a paper, a file a figure or table; its `items` holds its `STUDY`.
 
 >>> study("dubey2021").item("figure1").about
 'regret by epsilon, on the function of the first figure'
