@@ -1,9 +1,10 @@
 """One way to write an object down as JSON and to build it anew: `Configured`.
 
-A configured object is described by its constructor's parameters, which for a dataclass are its fields. It
-keeps each under an attribute of the same name; `to_config` writes them in the constructor's order, with
-arrays as lists and configured objects as their own configurations, and `from_config` hands them back to the
-constructor, which checks them. What is not plain JSON is parsed first, by `config_parsers`.
+A configured object is described by its constructor's parameters, which for a dataclass are its fields; of
+`**shared: Unpack[Options]`, a `TypedDict`, they are the options. It keeps each under an attribute of the same
+name; `to_config` writes them in the constructor's order, with arrays as lists and configured objects as their
+own configurations, and `from_config` hands them back to the constructor, which checks them. What is not plain
+JSON is parsed first, by `config_parsers`.
 
     @KERNELS.add("Scaled", kernel=KERNELS.read)  # {"type": "Scaled", "kernel": {...}, "variance": 2.0}
     @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,7 @@ constructor.
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 
 import numpy as np
 
@@ -173,7 +174,10 @@ class Registry(Generic[T]):
 
 def _parameters(cls: type[Configured]) -> tuple[str, ...]:
     if cls not in _PARAMETERS:
-        names = inspect.signature(cls.__init__).parameters
+        names: list[str] = []
+        for name, parameter in inspect.signature(cls.__init__).parameters.items():
+            shared = get_args(parameter.annotation) if parameter.kind is parameter.VAR_KEYWORD else ()
+            names += shared[0].__annotations__ if shared else [name]
         _PARAMETERS[cls] = tuple(name for name in names if name not in {"self", *cls.config_omits})
     return _PARAMETERS[cls]
 

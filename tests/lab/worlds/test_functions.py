@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -130,7 +131,7 @@ def test_what_is_handed_out_cannot_change_the_world():
 @pytest.mark.parametrize("make", WORLDS)
 def test_seeds_differ(make):
     assert not np.array_equal(make(seed=1).decision_sets(0, 3), make(seed=2).decision_sets(0, 3))
-    again = make(seed=1).reseeded(2)
+    again = replace(make(seed=1), seed=2)
     assert again.seed == 2
     assert again.mean is not None
     assert not np.array_equal(again.decision_sets(0, 3), make(seed=1).decision_sets(0, 3))

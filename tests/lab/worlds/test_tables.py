@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_order_is_uniform():
 
 def test_reseeding_reorders():
     world = small(0)
-    again = world.reseeded(1)
+    again = replace(world, seed=1)
     assert again.seed == 1
     assert np.array_equal(again.decision_sets(0, 6), small(1).decision_sets(0, 6))
 

@@ -1,16 +1,18 @@
 """What the policies here share: they bound no user's rounds, as they promise nothing."""
 
+from typing import Any, Required, TypedDict, Unpack
+
 from dpbandits._typing import Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.policy import BasePolicy
 
-__all__ = ["Yardstick"]
+__all__ = ["Shared", "Yardstick"]
 
 
-class Yardstick(BasePolicy):
-    """A policy that private ones are compared with.
+class Shared(TypedDict, total=False):
+    """What every policy here takes.
 
-    Args:
+    Attributes:
         domain: public set that every candidate lies in.
         reward_range: public (low, high).
         horizon: rounds to answer, or None for no bound.
@@ -19,15 +21,17 @@ class Yardstick(BasePolicy):
         seed: public randomness.
     """
 
-    def __init__(
-        self,
-        *,
-        domain: Domain,
-        reward_range: RewardRange | tuple[float, float],
-        horizon: int | None = None,
-        user_ids: bool = False,
-        clip: bool = False,
-        seed: Seed = 0,
-    ) -> None:
-        shared = {"horizon": horizon, "user_ids": user_ids, "clip": clip, "seed": seed}
-        super().__init__(domain=domain, reward_range=reward_range, rounds_per_user=None, **shared)
+    domain: Required[Domain]
+    reward_range: Required[RewardRange | tuple[float, float]]
+    horizon: int | None
+    user_ids: bool
+    clip: bool
+    seed: Seed
+
+
+class Yardstick(BasePolicy):
+    """A policy that private ones are compared with. Args: see `Shared`."""
+
+    def __init__(self, **shared: Unpack[Shared]) -> None:
+        given: dict[str, Any] = {"horizon": None, "user_ids": False, "clip": False, "seed": 0, **shared}
+        super().__init__(**given, rounds_per_user=None)

@@ -1,14 +1,13 @@
 """Policies that learn nothing and reveal nothing: the floor, and the bar that using contexts must clear."""
 
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
-from dpbandits.domains import Domain, RewardRange
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidData
-from dpbandits.lab.baselines.base import Yardstick
+from dpbandits.lab.baselines.base import Shared, Yardstick
 from dpbandits.policy import uniform_choice
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.sentences import shown_to
@@ -48,7 +47,7 @@ class _LearnsNothing(Yardstick):
 class Uniform(_LearnsNothing):
     """Choose among the available rows with equal probability.
 
-    Args: see `Yardstick`.
+    Args: see `Shared`.
 
     Privacy: perfect; no reward and no other user's candidates enter any choice.
     """
@@ -68,7 +67,7 @@ class ConstantArm(_LearnsNothing):
 
     Args:
         arm: public row index. Chosen from private data it would be a release of its own.
-        domain, reward_range, horizon, user_ids, clip, seed: see `Yardstick`.
+        domain, reward_range, horizon, user_ids, clip, seed: see `Shared`.
 
     Privacy: perfect, as long as `arm` is public knowledge.
     """
@@ -76,20 +75,8 @@ class ConstantArm(_LearnsNothing):
     kind = "baselines.ConstantArm"
     _reason = "the arm is a public constant"
 
-    def __init__(
-        self,
-        *,
-        arm: int,
-        domain: Domain,
-        reward_range: RewardRange | tuple[float, float],
-        horizon: int | None = None,
-        user_ids: bool = False,
-        clip: bool = False,
-        seed: Seed = 0,
-    ) -> None:
-        super().__init__(
-            domain=domain, reward_range=reward_range, horizon=horizon, user_ids=user_ids, clip=clip, seed=seed
-        )
+    def __init__(self, *, arm: int, **shared: Unpack[Shared]) -> None:
+        super().__init__(**shared)
         self.arm = _checks.integer(arm, name="arm", minimum=0)
 
     def recommend(self, candidates: FloatArray) -> int:

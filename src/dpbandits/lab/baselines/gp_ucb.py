@@ -7,14 +7,13 @@ horizons and as the reference that features are held against.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
-from dpbandits.domains import Domain, RewardRange
-from dpbandits.lab.baselines.base import Yardstick
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.lab.baselines.base import Shared, Yardstick
 from dpbandits.models.features import Features, mercer_or_given
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Kernel
@@ -37,8 +36,11 @@ _FEATURES_HELD = 1 << 20
 class _Optimist(Yardstick):
     """Chooses the row with the highest mean + ucb_weight * sd of a model that sees everything."""
 
-    ucb_weight: float
     _model: FeatureGP | ExactGP
+
+    def __init__(self, *, ucb_weight: float, **shared: Unpack[Shared]) -> None:
+        super().__init__(**shared)
+        self.ucb_weight = _checks.number(ucb_weight, name="ucb_weight", exclusive=False)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -92,7 +94,7 @@ class FeatureGPUCB(_Optimist):
     """GP-UCB on a finite feature map: choose the row with the highest mean + ucb_weight * sd.
 
     Args:
-        domain, reward_range, horizon, user_ids, clip, seed: see `Yardstick`.
+        domain, reward_range, horizon, user_ids, clip, seed: see `Shared`.
         kernel, n_features: Mercer features, as in `GPBandit`.
         features: another feature map, instead of `kernel` and `n_features`.
         ucb_weight: posterior deviations added to the mean.
@@ -112,25 +114,17 @@ class FeatureGPUCB(_Optimist):
     def __init__(
         self,
         *,
-        domain: Domain,
-        reward_range: RewardRange | tuple[float, float],
         kernel: Kernel | None = None,
         n_features: int = 100,
         features: Features | None = None,
-        horizon: int | None = None,
         ucb_weight: float = UCB_WEIGHT,
         prior_variance: float = 1.0,
         noise_variance: float = REWARD_VARIANCE,
         update_growth: float = 0.0,
-        user_ids: bool = False,
-        clip: bool = False,
-        seed: Seed = 0,
+        **shared: Unpack[Shared],
     ) -> None:
-        super().__init__(
-            domain=domain, reward_range=reward_range, horizon=horizon, user_ids=user_ids, clip=clip, seed=seed
-        )
-        self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features)
-        self.ucb_weight = _checks.number(ucb_weight, name="ucb_weight", exclusive=False)
+        super().__init__(ucb_weight=ucb_weight, **shared)
+        self.features = mercer_or_given(features, kernel=kernel, domain=self.domain, n_features=n_features)
         self.update_growth = _checks.number(update_growth, name="update_growth", exclusive=False)
         self.prior_variance, self.noise_variance = prior_variance, noise_variance
         self._weight_variance = _checks.scale(prior_variance, name="prior_variance") * self.features.scale**2
@@ -181,7 +175,7 @@ class ExactGPUCB(_Optimist):
 
     Args:
         kernel: covariance of the reward function, rewards scaled to width 1.
-        domain, reward_range, horizon, user_ids, clip, seed: see `Yardstick`.
+        domain, reward_range, horizon, user_ids, clip, seed: see `Shared`.
         ucb_weight: as in `FeatureGPUCB`.
         noise_sd: of a reward given its mean, in widths of the reward range.
 
@@ -195,19 +189,11 @@ class ExactGPUCB(_Optimist):
         self,
         *,
         kernel: Kernel,
-        domain: Domain,
-        reward_range: RewardRange | tuple[float, float],
-        horizon: int | None = None,
         ucb_weight: float = UCB_WEIGHT,
         noise_sd: float = 0.5,
-        user_ids: bool = False,
-        clip: bool = False,
-        seed: Seed = 0,
+        **shared: Unpack[Shared],
     ) -> None:
-        super().__init__(
-            domain=domain, reward_range=reward_range, horizon=horizon, user_ids=user_ids, clip=clip, seed=seed
-        )
-        self.ucb_weight = _checks.number(ucb_weight, name="ucb_weight", exclusive=False)
+        super().__init__(ucb_weight=ucb_weight, **shared)
         self.kernel, self.noise_sd = kernel, noise_sd
         self._model = ExactGP(kernel=kernel, noise_sd=noise_sd)
 

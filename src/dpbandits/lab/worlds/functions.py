@@ -5,8 +5,8 @@ constants of the function alone. All of them and `FunctionBandit` itself are fro
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Literal, Required, Self, TypedDict, Unpack
+from dataclasses import dataclass, field
+from typing import Literal, Required, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -124,10 +124,6 @@ class FunctionBandit:
         if self.noise == "bernoulli":
             return (luck < chosen).astype(np.float64)
         return chosen + self.noise_half_width * (2.0 * luck - 1.0)
-
-    def reseeded(self, seed: Seed) -> Self:
-        """The same function under another seed: other candidates, other luck."""
-        return replace(self, seed=seed)
 
     def _rounds(self, start: int, stop: int) -> Rounds:
         """Copied out of aligned chunks."""

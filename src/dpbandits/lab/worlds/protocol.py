@@ -1,7 +1,7 @@
 """What an environment offers to an evaluation, and the checks that all of them share."""
 
 import operator
-from typing import Protocol, Self, SupportsIndex, runtime_checkable
+from typing import Protocol, SupportsIndex, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,9 +56,6 @@ class Environment(Protocol):
 
     def mean_rewards(self, start: int, stop: int) -> FloatArray | None:
         """Expected rewards of all candidates of rounds start..stop-1, (B, n); None where not known."""
-
-    def reseeded(self, seed: Seed) -> Self:
-        """The same world under another seed."""
 
 
 def check_rounds(start: SupportsIndex, stop: SupportsIndex, horizon: int) -> tuple[int, int]:

@@ -44,7 +44,7 @@ name are not read.
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from os import PathLike
@@ -288,10 +288,6 @@ class TableBandit:
                 chosen = np.argmax([model.predict(contexts[held]) for model in models], axis=0)
             paid[held] = rewards[held][np.arange(int(held.sum())), chosen]
         return float(paid.mean())
-
-    def reseeded(self, seed: Seed) -> Self:
-        """The same table in another order (and, below the full horizon, other people)."""
-        return replace(self, seed=seed)
 
     def to_config(self) -> dict[str, Any]:
         """What is public about it: no rows."""

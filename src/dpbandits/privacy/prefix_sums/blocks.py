@@ -39,6 +39,7 @@ carries. All K D draws of discrete noise are within K D `rounding_distance(sigma
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,22 +54,80 @@ from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.prefix_sums.factors import Factor
 
-__all__ = ["RELEASE_UNIT", "BlockRelease"]
+__all__ = ["RELEASE_UNIT", "BlockRelease", "CalibratedRelease"]
 
 RELEASE_UNIT = 2.0**-20
 """What one unit of a release is worth in coordinates; the noise is a few million units."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockRelease:
-    """The one place where block sums meet noise. Plain arithmetic: releases live with their policy.
+class CalibratedRelease(ABC):
+    """Sums of a mechanism's contributions, released under one calibrated noise.
 
     Args:
-        factor: mixing matrix; its size is the number of blocks.
         mechanism: geometry of the sums, with the rounds per user.
         noise: source of the noise; decides scale and certificate.
-        epsilon: promise of all blocks together, in (0, 50].
-        delta: promise of all blocks together, in [1e-15, 1).
+        epsilon: promise of all releases together, in (0, 50].
+        delta: promise of all releases together, in [1e-15, 1).
+    """
+
+    mechanism: GramVectorMechanism
+    noise: NoiseSource
+    epsilon: float
+    delta: float
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """Largest Euclidean distance between the stacked releases of two neighbours, in release units."""
+
+    @property
+    @abstractmethod
+    def draws(self) -> int | None:
+        """How many draws of noise the near-Gaussian certificate counts; None: it is concentrated."""
+
+    @cached_property
+    def _calibration(self) -> tuple[float, Certificate | None]:
+        return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta, draws=self.draws)
+
+    @property
+    def sigma(self) -> float:
+        """Scale of the noise of every released number, in release units."""
+        return self._calibration[0]
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What all releases together give away about one user; None where the scale was overridden."""
+        return self._calibration[1]
+
+    @property
+    def noise_sd(self) -> float:
+        """Standard deviation of the noise of a release, in coordinates."""
+        return self.sigma * RELEASE_UNIT
+
+    def _noised(self, coordinates: FloatArray) -> IntArray:
+        """(D,) exact coordinates, in release units and with fresh noise. Raw data meets noise here."""
+        rounded = np.rint(coordinates / RELEASE_UNIT).astype(np.int64)
+        return rounded + self.noise.integer_gaussian(self.sigma, self.mechanism.size)
+
+    def _recorded(self, name: str, releases: int, unit: str) -> MechanismRecord:
+        return MechanismRecord(
+            name=name,
+            law=self.noise.gaussian_law,
+            scale=self.sigma,
+            sensitivity=self.sensitivity,
+            certificate=self.certificate,
+            releases=releases,
+            unit=unit,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockRelease(CalibratedRelease):
+    """The one place where block sums meet noise. Plain arithmetic: releases live with their policy.
+
+    Args: see `CalibratedRelease`, and
+        factor: mixing matrix; its size is the number of blocks.
         max_rounds: public bound on the rounds in all blocks; float64 errors are bounded with it.
 
     Raises:
@@ -86,10 +145,6 @@ class BlockRelease:
     """
 
     factor: Factor
-    mechanism: GramVectorMechanism
-    noise: NoiseSource
-    epsilon: float
-    delta: float
     max_rounds: int = 1 << 20
 
     def __post_init__(self) -> None:
@@ -112,32 +167,17 @@ class BlockRelease:
 
     @property
     def sensitivity(self) -> float:
-        """Largest Euclidean distance between the stacked releases of two neighbours, in release units."""
+        """See the module."""
         # 2^-40 covers the rounding of column norms, of sqrt(2) and sqrt(r), and of this formula
         columns = self.factor.column_norm * (1.0 + 2.0**-40)
         touched = min(self.factor.n_blocks, self.mechanism.rounds_per_user * self.factor.touched)
         rounding = (1.0 + self.slack) * math.sqrt(self.mechanism.size * touched)
         return self.mechanism.sensitivity * columns / RELEASE_UNIT + rounding
 
-    @cached_property
-    def _calibration(self) -> tuple[float, Certificate]:
-        draws = self.factor.n_blocks * self.mechanism.size
-        return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta, draws=draws)
-
     @property
-    def sigma(self) -> float:
-        """Scale of the noise of every released number, in release units."""
-        return self._calibration[0]
-
-    @property
-    def certificate(self) -> Certificate:
-        """What all blocks together give away about one user."""
-        return self._calibration[1]
-
-    @property
-    def noise_sd(self) -> float:
-        """Standard deviation of the noise of a release, in coordinates."""
-        return self.sigma * RELEASE_UNIT
+    def draws(self) -> int:
+        """All of them."""
+        return self.factor.n_blocks * self.mechanism.size
 
     @property
     def gram_noise_sd(self) -> float:
@@ -150,7 +190,7 @@ class BlockRelease:
         return self.mechanism.vector_noise_sd(self.noise_sd)
 
     def release(self, block: int, raw_sums: IntArray) -> IntArray:
-        """Mix the sums of blocks 0..block and add fresh noise. This is where raw data meets noise.
+        """Mix the sums of blocks 0..block and add fresh noise.
 
         Call it once for every block, in order, and store the result before anything computed from it
         leaves: a second call for one block is a second release, which the certificate does not cover.
@@ -175,22 +215,13 @@ class BlockRelease:
             raise InvalidData(f"raw_sums of {sums.dtype} {sums.shape}: expected int64 {shape}")
         if (np.abs(sums.astype(np.float64)).sum(axis=0) > self.max_rounds / LATTICE).any():
             raise InvalidData(f"the sums cannot come from max_rounds = {self.max_rounds} rounds")
-        mixed = self.factor.matrix[index, : index + 1] @ self.mechanism.to_coordinates(sums)
-        rounded = np.rint(mixed / RELEASE_UNIT).astype(np.int64)
-        return rounded + self.noise.integer_gaussian(self.sigma, self.mechanism.size)
+        return self._noised(self.factor.matrix[index, : index + 1] @ self.mechanism.to_coordinates(sums))
 
     def record(self) -> MechanismRecord:
         """This use of noise, for a guarantee."""
-        vector_only = self.mechanism.vector_only
-        return MechanismRecord(
-            name=f"mixed block sums of {'z phi' if vector_only else 'phi phi^T and z phi'}",
-            law=self.noise.gaussian_law,
-            scale=self.sigma,
-            sensitivity=self.sensitivity,
-            certificate=self.certificate,
-            releases=self.factor.n_blocks,
-            unit="in units of the released integers",
-        )
+        sums = "z phi" if self.mechanism.vector_only else "phi phi^T and z phi"
+        name = f"mixed block sums of {sums}"
+        return self._recorded(name, self.factor.n_blocks, "in units of the released integers")
 
     def prepare(self) -> None:
         """Draw the next release's noise ahead of time, where the source can."""
@@ -205,7 +236,3 @@ class BlockRelease:
         every coordinate.
         """
         return self.factor.unmix(np.asarray(released * RELEASE_UNIT, dtype=np.float64))
-
-    def prefix_estimate(self, released: IntArray) -> FloatArray:
-        """Unbiased estimate of the sum over all blocks released so far, in coordinates. (k, D) -> (D,)."""
-        return np.asarray(self.block_estimates(released).sum(axis=0))

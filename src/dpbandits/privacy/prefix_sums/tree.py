@@ -23,10 +23,8 @@ from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy.certificates import Certificate
-from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import MechanismRecord
-from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.prefix_sums.blocks import RELEASE_UNIT
+from dpbandits.privacy.prefix_sums.blocks import RELEASE_UNIT, CalibratedRelease
 
 __all__ = ["BinaryTree", "TreeRelease"]
 
@@ -71,23 +69,13 @@ class BinaryTree:
         level = (t & -t).bit_length() - 1
         return level, t - (1 << level)
 
-    def strategy(self) -> FloatArray:
-        """(T, T) dense matrix, row t - 1 the node released at round t; for tests and small T."""
-        t = np.arange(1, self.n_blocks + 1)
-        first = t - (t & -t)
-        rounds = np.arange(self.n_blocks)
-        return ((first[:, None] <= rounds) & (rounds < t[:, None])).astype(np.float64)
-
 
 @dataclass(frozen=True, kw_only=True)
-class TreeRelease:
+class TreeRelease(CalibratedRelease):
     """The tree with its one calibrated noise. Plain arithmetic: nodes live with their policy.
 
-    Args:
+    Args: see `CalibratedRelease`, and
         tree: rounds and levels.
-        mechanism: geometry of one round's contribution, with the rounds per user.
-        noise: decides scale and certificate.
-        epsilon, delta: promise of all nodes together.
         one_of_several: the promise is shared with other trees, as where the horizon is unknown: the draws
             that one user touches in all of them are then not counted, and the certificate is concentrated.
         sigma_override: a scale (in coordinates) to use instead of the calibrated one, for reproducing
@@ -95,10 +83,6 @@ class TreeRelease:
     """
 
     tree: BinaryTree
-    mechanism: GramVectorMechanism
-    noise: NoiseSource
-    epsilon: float
-    delta: float
     one_of_several: bool = False
     sigma_override: float | None = None
 
@@ -115,7 +99,7 @@ class TreeRelease:
 
     @property
     def sensitivity(self) -> float:
-        """Largest Euclidean distance between the stacked nodes of two neighbours, in release units."""
+        """See the module."""
         # a node has one weight, 1: three roundings of at most 2^-53 of 2^22 largest coordinates a side
         slack = 16.0 * 2.0**-52 * self.mechanism.largest_coordinate * self.tree.n_blocks / RELEASE_UNIT
         rounding = (1.0 + slack) * math.sqrt(self.touched)
@@ -127,23 +111,12 @@ class TreeRelease:
         if self.sigma_override is not None:
             scale = _checks.number(self.sigma_override, name="sigma_override")
             return scale / RELEASE_UNIT, None
-        draws = None if self.one_of_several else self.touched
-        return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta, draws=draws)
+        return super()._calibration
 
     @property
-    def sigma(self) -> float:
-        """Scale of every node's noise, in release units."""
-        return self._calibration[0]
-
-    @property
-    def certificate(self) -> Certificate | None:
-        """What all nodes together give away about one user; None where the scale was overridden."""
-        return self._calibration[1]
-
-    @property
-    def noise_sd(self) -> float:
-        """Standard deviation of a node's noise, in coordinates."""
-        return self.sigma * RELEASE_UNIT
+    def draws(self) -> int | None:
+        """Those that one user's rounds can enter, whatever the horizon; of several trees none are counted."""
+        return None if self.one_of_several else self.touched
 
     def release(self, node_sum: IntArray) -> IntArray:
         """(D,) integer sum of a completed node, plus fresh noise, in release units.
@@ -155,17 +128,9 @@ class TreeRelease:
             raise InvalidData(
                 f"node sum of {sums.dtype} {sums.shape}: expected int64 ({self.mechanism.size},)"
             )
-        exact = self.mechanism.to_coordinates(sums) / RELEASE_UNIT
-        return np.rint(exact).astype(np.int64) + self.noise.integer_gaussian(self.sigma, self.mechanism.size)
+        return self._noised(self.mechanism.to_coordinates(sums))
 
     def record(self) -> MechanismRecord:
         """This use of noise, for a guarantee."""
-        return MechanismRecord(
-            name="sums of phi phi^T and y phi over the nodes of a binary tree",
-            law=self.noise.gaussian_law,
-            scale=self.sigma,
-            sensitivity=self.sensitivity,
-            certificate=self.certificate,
-            releases=self.tree.n_blocks,
-            unit="in lattice units of 2^-20",
-        )
+        name = "sums of phi phi^T and y phi over the nodes of a binary tree"
+        return self._recorded(name, self.tree.n_blocks, "in lattice units of 2^-20")

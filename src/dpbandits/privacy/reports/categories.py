@@ -54,11 +54,6 @@ class _OneCode(_Categories):
         """One code."""
         return -(-(self._n_codes - 1).bit_length() // 8)
 
-    @property
-    def bits(self) -> float:
-        """log2 of the number of codes."""
-        return math.log2(self._n_codes)
-
     def valid(self, payloads: Payloads) -> BoolArray:
         """Codes below their number."""
         return np.asarray(_codes(payloads) < self._n_codes)
@@ -251,11 +246,6 @@ class OptimalUnary(_Categories):
     def report_bytes(self) -> int:
         """One bit a category."""
         return -(-self._n // 8)
-
-    @property
-    def bits(self) -> float:
-        """One bit a category."""
-        return float(self._n)
 
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user."""

@@ -102,11 +102,6 @@ class _CellLaplace(ReportMechanism):
         """Two 16-bit entries a cell."""
         return 4 * self.n_cells
 
-    @property
-    def bits(self) -> float:
-        """Two 16-bit entries a cell."""
-        return 32.0 * self.n_cells
-
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user."""
         cell = self._check_cell(cell)

@@ -133,11 +133,6 @@ class ReportMechanism(ABC):
     def report_bytes(self) -> int:
         """Bytes of one payload."""
 
-    @property
-    @abstractmethod
-    def bits(self) -> float:
-        """Bits of information one payload can carry (the payload rounds up to bytes)."""
-
     @abstractmethod
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user, on the device. `words` is replaced in tests only."""

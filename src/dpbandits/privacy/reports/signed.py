@@ -98,11 +98,6 @@ class SignedTernary(ReportMechanism):
         """Two planes of bits."""
         return 2 * self._plane
 
-    @property
-    def bits(self) -> float:
-        """log2(3) a cell."""
-        return self.n_cells * math.log2(3.0)
-
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user."""
         cell = self._check_cell(cell)
