@@ -1,6 +1,5 @@
 """Running many audits: each in a process with one thread, the longest first."""
 
-import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from dpbandits._lines import append_line, read_lines
 from dpbandits._typing import Seed
 from dpbandits.audit.catalogue import NAMES, build
 from dpbandits.audit.claims import AuditRow
@@ -69,7 +69,7 @@ def run_audits(
     scopes = {name: build(name, epsilon=chosen.epsilon, seed=chosen.seed).scope for name in names}
     told = progress or (lambda _name: None)
     rows = {}
-    for name, row in ({} if kept is None else _read(kept, chosen)).items():
+    for name, row in _kept_rows(kept, chosen).items():
         if name in scopes:
             rows[name] = row
             told(name)
@@ -78,28 +78,19 @@ def run_audits(
     for row in _rows(missing, chosen, jobs):
         rows[row.name] = row
         if kept is not None:
-            _append(kept, chosen, row)
+            append_line(kept, {"settings": asdict(chosen), "row": row.to_json()})
         told(row.name)
     return [rows[name] for name in names]
 
 
-def _read(path: Path, settings: AuditSettings) -> dict[str, AuditRow]:
-    """Rows by name; a last line that was cut off is left out."""
+def _kept_rows(path: Path | None, settings: AuditSettings) -> dict[str, AuditRow]:
+    """Rows by name, of these settings."""
     rows: dict[str, AuditRow] = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        with suppress(json.JSONDecodeError, KeyError, TypeError):
-            record = json.loads(line)
+    for record in read_lines(path):
+        with suppress(KeyError, TypeError):
             if record["settings"] == asdict(settings):
                 rows[record["row"]["name"]] = AuditRow.from_json(record["row"])
     return rows
-
-
-def _append(path: Path, settings: AuditSettings, row: AuditRow) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps({"settings": asdict(settings), "row": row.to_json()}, allow_nan=False)
-    torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
-    with path.open("a") as file:
-        file.write(("\n" if torn else "") + line + "\n")
 
 
 def _rows(names: Sequence[str], settings: AuditSettings, jobs: int) -> Iterator[AuditRow]:

@@ -15,7 +15,6 @@ mixed in; a study started again runs only what is missing. A new paper writes ce
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -26,6 +25,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpbandits._lines import append_line, read_lines
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.runner import in_processes
@@ -391,9 +391,8 @@ def run_cells(
         cells: of different names or settings.
         seeds: different.
         path: JSON lines, appended to; None keeps nothing.
-        jobs: processes, through joblib; -1 for all cores. A joblib backend chosen around this call, such
-            as a Dask cluster, is used.
-        progress: called with (done, total) after every repetition.
+        jobs: see `in_processes`.
+        progress: see `Progress`.
 
     Raises:
         InvalidParameter: a repetition stands twice, or jobs is 0.
@@ -402,7 +401,10 @@ def run_cells(
     tasks = {key: (cell, seed) for cell in cells for key, seed in _keys(cell, seeds)}
     if len(tasks) != len(cells) * len(seeds):
         raise InvalidParameter("a repetition stands twice: its result would be counted as independent")
-    known = _read(path) if path is not None else {}
+    known = {}
+    for kept in read_lines(path):
+        with suppress(KeyError, TypeError):
+            known[kept["key"]] = kept
     found = {key: known[key] for key in tasks if key in known}
     missing = [partial(_record, key, *task) for key, task in tasks.items() if key not in found]
     told = progress or (lambda _done, _total: None)
@@ -410,7 +412,7 @@ def run_cells(
     for record in in_processes(missing, jobs=jobs, ordered=False):
         found[record["key"]] = record
         if path is not None:
-            _append(path, record)
+            append_line(path, record)
         told(len(found), len(tasks))
     records = [found[key] for key in tasks]
     n = len(seeds)
@@ -427,23 +429,3 @@ def _keys(cell: Cell, seeds: Sequence[Seed]) -> list[tuple[str, Seed]]:
 
 def _record(key: str, cell: Cell, seed: Seed) -> Record:
     return {"key": key, "cell": cell.name, "seed": seed, **cell.simulate(seed)}
-
-
-def _read(path: Path) -> dict[str, Record]:
-    """Records by key; a last line that was cut off by an interruption is left out."""
-    records: dict[str, Record] = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        with suppress(json.JSONDecodeError, KeyError, TypeError):
-            record = json.loads(line)
-            records[record["key"]] = record
-    return records
-
-
-def _append(path: Path, record: Record) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(record, allow_nan=False)
-    torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
-    with path.open("a") as file:
-        file.write(("\n" if torn else "") + line + "\n")
-        file.flush()
-        os.fsync(file.fileno())

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.local.learners.base import PosteriorLearner, child_spread
+from dpbandits.local.learners.tree import TreeConstants
 from dpbandits.models.features.box import BoxFeatures
 from dpbandits.models.trees.smooth import SmoothTree
 
@@ -21,24 +22,18 @@ __all__ = ["SmoothTreeConstants", "SmoothTreeRule"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmoothTreeConstants:
+class SmoothTreeConstants(TreeConstants):
     """Constants of the rule, chosen on tuning worlds (`benchmarks/tune_local_learners.py`) and frozen.
 
+    Those of `TreeConstants` where they decide about splits and draws; `prior_mean` is expected everywhere,
+    `prior_sd` is the standard deviation of an arm's level.
+
     Attributes:
-        prior_mean: mean reward expected everywhere.
-        prior_sd: standard deviation of an arm's level.
-        smooth_sd: standard deviation of the smooth function about it.
+        smooth_sd: standard deviation of the smooth function about the level.
         length: its lengthscale; the cube has edges of length 1.
         rough: a bin of depth s departs from its parent by rough 2^(-s/dim).
-        temperature: factor on the posterior variance when arms are drawn, divided by their number.
-        child_sd: a leaf's children are taken to differ from it by child_sd 2^(-s/dim).
-        rival: arms count as rivals above this probability of being best, divided by their number.
-        known: a rival is known when its deviation is at most this times the children's; the leader is
-            when its deviation is at most the children's.
-        settled: no split where one arm is best with at least this probability in the children.
     """
 
-    prior_mean: float = 0.5
     prior_sd: float = 0.241
     smooth_sd: float = 0.356
     length: float = 0.495

@@ -61,26 +61,16 @@ _FACTORS = np.minimum(DOUBTS, _FAR) ** 2
 class TransferTree(TreeRule):
     """`TreeRule` that can be told what other crowds know.
 
-    Args: as for `TreeRule`; the partition's tie rule is `first` if sources are to be attached.
-        skip: watch sources and discount those that disagree with the target's own reports.
+    Arguments as for `BinLearner`; the partition's tie rule is `first` if sources are to be attached.
 
-    Raises:
-        InvalidParameter: an argument is outside what it may be.
+    Attributes:
+        skip: watch sources and discount those that disagree with the target's own reports.
     """
 
-    def __init__(
-        self,
-        *,
-        partition: DyadicPartition,
-        n_arms: int,
-        constants: TreeConstants | None = None,
-        max_leaves: int = 4096,
-        skip: bool = True,
-    ) -> None:
-        if not isinstance(skip, bool):
-            raise InvalidParameter("skip: expected True or False")
-        super().__init__(partition=partition, n_arms=n_arms, constants=constants, max_leaves=max_leaves)
-        self.skip = skip
+    skip = True
+
+    def _begin(self) -> None:
+        super()._begin()
         self._sources: dict[str, _Source] = {}
         self._placed_n = 0
 

@@ -27,11 +27,12 @@ class TreeConstants:
     Attributes:
         prior_mean: mean reward expected at the root.
         prior_sd: its standard deviation.
-        child_sd: sigma_0.
+        child_sd: sigma_0: a leaf's children are taken to differ from it by child_sd 2^(-(s+1)/dim).
         temperature: factor on the posterior variance when arms are drawn, divided by their number.
         settled: no split where one arm is best with at least this probability in the children.
         rival: arms count as rivals above this probability of being best, divided by their number.
-        known: a rival is known when its deviation is at most this times the children's spread.
+        known: a rival is known when its deviation is at most this times the children's spread; the leader
+            is when its deviation is at most that spread.
     """
 
     prior_mean: float = 0.5

@@ -75,7 +75,16 @@ def bars(rows: Sequence[Row]) -> bytes:
     figure, found = panels(rows, width=5.2)
     for ax, world, own in found:
         label_axes(ax, title=world, x="regret per user")
-        _draw_bars(ax, own)
+        labels = []
+        for place, row in enumerate(own):
+            sources, error = row["sources"], 2.0 * row["standard_error"]
+            colour, marker = PALETTE[_COLOURS[row["method"]]], "s" if sources else "o"
+            ax.errorbar([row["regret"]], [place], xerr=[error], color=colour, marker=marker, capsize=2)
+            theirs = f", {sources[0]['epsilon']:g}" if sources else ""
+            promise = "" if row["epsilon"] is None else f"({row['epsilon']:g}{theirs}) "
+            labels.append(f"{promise}{row['method']}{' with sources' if sources else ''}")
+        ax.set_yticks(range(len(own)), labels, fontsize=6)
+        ax.set_ylim(bottom=0)
     return to_png(figure)
 
 
@@ -114,19 +123,6 @@ def _draw_lines(ax: "Axes", rows: Sequence[Row], line_of: Callable[[Row], tuple[
             linewidth=1.2,
             label=f"{method}, {line}",
         )
-
-
-def _draw_bars(ax: "Axes", rows: Sequence[Row]) -> None:
-    labels = []
-    for place, row in enumerate(rows):
-        sources, error = row["sources"], 2.0 * row["standard_error"]
-        colour, marker = PALETTE[_COLOURS[row["method"]]], "s" if sources else "o"
-        ax.errorbar([row["regret"]], [place], xerr=[error], color=colour, marker=marker, capsize=2)
-        own = f", {sources[0]['epsilon']:g}" if sources else ""
-        promise = "" if row["epsilon"] is None else f"({row['epsilon']:g}{own}) "
-        labels.append(f"{promise}{row['method']}{' with sources' if sources else ''}")
-    ax.set_yticks(range(len(rows)), labels, fontsize=6)
-    ax.set_ylim(bottom=0)
 
 
 def _source_label(row: Row) -> str:

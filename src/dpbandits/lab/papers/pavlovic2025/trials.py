@@ -23,7 +23,7 @@ from dpbandits.lab.worlds.randomised_trials import LoggedTrial, rand_hie, star
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
 
-__all__ = ["ITEM", "SplitResult", "TrialCell", "as_text", "learn_private", "one_split"]
+__all__ = ["ITEM", "SplitResult", "TrialCell", "learn_private", "one_split"]
 
 DELTA = 1e-6
 HISTOGRAM_SHARE = 0.2
@@ -178,16 +178,6 @@ def _value_text(row: Row) -> str:
     if row["low"] is None:
         return f"{row['value']:.4f}"
     return f"{row['value']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]"
-
-
-def as_text(rows: Sequence[Row]) -> str:
-    """The rows in Markdown."""
-    lines = ["| trial | epsilon | policy | value | s.d. over splits |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {row['trial']} | {row['epsilon']:g} | {row['policy']} | {_value_text(row)} | {row['s.d.']:.4f} |"
-        for row in rows
-    ]
-    return "\n".join(lines)
 
 
 ITEM = Item(

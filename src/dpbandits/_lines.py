@@ -1,0 +1,29 @@
+"""Files of JSON lines that a long run appends to, and resumes from."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["append_line", "read_lines"]
+
+
+def read_lines(path: Path | None) -> Iterator[Any]:
+    """Records in the order of writing; a line that was cut off is left out, and no file has none."""
+    for line in path.read_text().splitlines() if path is not None and path.exists() else ():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            continue
+
+
+def append_line(path: Path, record: Any) -> None:
+    """Add a record, through to disk; its folder is made, and a line that was cut off is ended first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps(record, allow_nan=False)
+    torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+    with path.open("a") as file:
+        file.write(("\n" if torn else "") + line + "\n")
+        file.flush()
+        os.fsync(file.fileno())
