@@ -39,6 +39,7 @@ from dpbandits.privacy.rows import GaussianLaw, NoiseLaw
 from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
 from dpbandits.state.files import write_through
 from dpbandits.state.npy import from_npy, to_npy
+from dpbandits.tables.files import check_size
 
 __all__ = ["PublishedRows", "as_path", "check_target"]
 
@@ -306,7 +307,9 @@ def _parquet(inputs: FloatArray) -> bytes:
 
 def _from_parquet(data: bytes) -> FloatArray:
     _, parquet = _pyarrow()
-    table = parquet.read_table(io.BytesIO(data))
+    with parquet.ParquetFile(io.BytesIO(data)) as file:
+        check_size(file, file.schema_arrow.names)
+        table = file.read()
     return np.column_stack([table.column(f"z{column}").to_numpy() for column in range(table.num_columns)])
 
 

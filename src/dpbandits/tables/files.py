@@ -19,10 +19,13 @@ from numpy.typing import NDArray
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.tables.frames import missing_values
 
-__all__ = ["read_table_file"]
+__all__ = ["check_size", "read_table_file"]
 
 _Column = NDArray[Any]
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+LARGEST_ROWS, LARGEST_COLUMNS, LARGEST_BYTES = 1 << 24, 1 << 12, 1 << 30
+"""Of a Parquet table: rows, columns, and bytes of the columns that are read, uncompressed and spelled out."""
 
 MISSING = frozenset({"", "na", "nan", "null"})
 """Words, in small letters, that stand for a missing value."""
@@ -38,7 +41,8 @@ def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str
 
     Raises:
         InvalidParameter: another ending.
-        InvalidData: a column is missing, or holds missing values or other things; no value is named.
+        InvalidData: a column is missing, or holds missing values or other things; no value is named. Or a
+            Parquet table beyond the public limits of this file; of one that says so, nothing is read.
         DataUnavailable: the file is not there or damaged.
         MissingExtra: Parquet and no pyarrow.
     """
@@ -140,9 +144,13 @@ def _read_parquet(path: Path, kinds: Mapping[str, type], gaps: frozenset[str]) -
     except ImportError as error:
         raise MissingExtra("Parquet tables need pyarrow: install dpbandits[report]") from error
     try:
-        file = ParquetFile(path)
-        _check_header(list(file.schema_arrow.names), kinds)
-        table = file.read(columns=list(kinds))
+        with ParquetFile(path) as file:
+            _check_header(list(file.schema_arrow.names), kinds)
+            check_size(file, list(kinds))
+        with ParquetFile(path, read_dictionary=list(kinds)) as file:
+            table = file.read(columns=list(kinds))
+        if sum(_text_size(chunk) for column in table.columns for chunk in column.chunks) > LARGEST_BYTES:
+            raise _too_large()
     except ArrowException:
         raise DataUnavailable(f"{path.name} cannot be read: not a Parquet file") from None
     columns = {}
@@ -150,6 +158,47 @@ def _read_parquet(path: Path, kinds: Mapping[str, type], gaps: frozenset[str]) -
         cells = [None if _is_missing(cell) else cell for cell in table.column(name).to_pylist()]
         columns[name] = _column(cells, _FROM_PARQUET[kind], kind, name, gaps)
     return columns
+
+
+def check_size(file: Any, names: list[str]) -> None:
+    """Hold what a Parquet file says of itself against the public limits: a small one can unfold to any size.
+
+    Text is to be read as a dictionary, whose words stand there once; `_text_size` asks what they unfold to.
+
+    Args:
+        file: a `pyarrow.parquet.ParquetFile`, of which only its description is asked.
+        names: the columns that will be read.
+
+    Raises:
+        InvalidData: too many rows, columns or bytes, cells that are no plain values, or an encoding that
+            hides their size.
+    """
+    about, schema = file.metadata, file.schema
+    if about.num_rows > LARGEST_ROWS or about.num_columns > LARGEST_COLUMNS:
+        raise InvalidData(f"the table has more than {LARGEST_ROWS} rows or {LARGEST_COLUMNS} columns")
+    places = {schema.column(place).path: place for place in range(about.num_columns)}
+    nested = [name for name in names if name not in places]
+    if nested:
+        raise InvalidData(f"column {nested[0]!r} has cells that are lists or structures, expected plain ones")
+    parts = [about.row_group(g).column(places[n]) for g in range(about.num_row_groups) for n in names]
+    if any("DELTA_BYTE_ARRAY" in part.encodings for part in parts):
+        raise InvalidData("a declared column has the encoding DELTA_BYTE_ARRAY: write the table with another")
+    widest = max(8, *(schema.column(places[name]).length or 0 for name in names))
+    size = max(sum(part.total_uncompressed_size for part in parts), about.num_rows * widest)
+    if size > LARGEST_BYTES:
+        raise _too_large()
+
+
+def _too_large() -> InvalidData:
+    return InvalidData(f"the declared columns unfold to more than {LARGEST_BYTES >> 20} MiB")
+
+
+def _text_size(chunk: Any) -> int:
+    """Bytes of a chunk's text, spelled out."""
+    if not hasattr(chunk, "dictionary"):
+        return 0
+    lengths = np.array([len(word or "") for word in chunk.dictionary.to_pylist()], dtype=np.int64)
+    return int(lengths[chunk.indices.drop_null().to_numpy()].sum())
 
 
 def _is_missing(cell: object) -> bool:
