@@ -313,6 +313,8 @@ CASES: dict[str, Case] = {
             "noise_sd": 0.1,
             "posterior": "auto",
             "exploration": 1.0,
+            "maximise": True,
+            "per_column": False,
             "seed": 0,
         },
     ),

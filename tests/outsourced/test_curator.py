@@ -39,6 +39,7 @@ from dpbandits.outsourced import (
     AnswerLaplace,
     Command,
     Curator,
+    MechanismChoice,
     PublicScaling,
     PublishedRows,
     SecretDirectory,
@@ -199,6 +200,131 @@ def test_clipping_is_on_request():
         make(table)
     schema = Schema(age=Range(20, 80, clip=True), dose=Range(0, 10))
     assert make(table, schema=schema).publish().n == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("schema", (None, 5, {"age": Range(20, 80)})),
+        ("privacy", (1.0, None, "RowDP", RowDP)),
+        ("objective", (5, ["effect"], b"effect")),
+        ("ids", (5, ["name"])),
+        ("cap", ("x", 1.5, True, np.float64(3), [3], 10**400)),
+        ("answers", (0.5, "laplace", AnswerLaplace)),
+        ("mechanism", (5, None, ["gaussian"], "laplace", MechanismChoice(name=5))),
+        (
+            "mechanism",
+            (MechanismChoice(name="gaussian", projection="x"), MechanismChoice(projection=[[1.0, 0.0]])),
+        ),
+        (
+            "mechanism",
+            (
+                MechanismChoice(cells_per_dimension="x"),
+                MechanismChoice(name="l2_laplace", cells_per_dimension=4),
+            ),
+        ),
+        ("noise", (5, "secure", SecureNoise)),
+        ("secret", (5, b"secret", "nul\0l", ["secret"])),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_by_name(name, values):
+    for value in values:
+        with pytest.raises(InvalidParameter, match=name.partition("_")[0] if name != "mechanism" else "."):
+            make(**{name: value})
+
+
+@pytest.mark.parametrize("table", [5, None, "table.csv", [1, 2], np.zeros((3, 3)), {"age": 5}, {}])
+def test_a_table_of_another_kind_is_bad_data(table):
+    with pytest.raises(InvalidData):
+        Curator(table, schema=SCHEMA, privacy=PRIVACY, objective="effect")
+
+
+def test_the_parts_of_a_curator_are_checked_too(tmp_path):
+    for wrong in (
+        lambda: SecretDirectory(5),
+        lambda: SecretDirectory(tmp_path, ledger="book.db"),
+        lambda: SecretDirectory(tmp_path, ledger=MemoryLedger(), account=5),
+        lambda: SecretDirectory(tmp_path, key="secret"),
+        lambda: SecretDirectory(tmp_path, resume="yes"),
+        lambda: Command(5),
+        lambda: Command("true", timeout="long"),
+        lambda: Command("true", timeout=-1),
+        lambda: make().publish(5),
+        lambda: make().publish("nul\0l"),
+        lambda: PublishedRows.load(5),
+        lambda: Curator.open(5),
+        lambda: Curator.open(tmp_path, objective="effect"),
+    ):
+        with pytest.raises(InvalidParameter):
+            wrong()
+    make(secret=tmp_path / "secret").publish()
+    with pytest.raises(InvalidParameter, match="a column of its table"):  # it would never be asked
+        Curator.open(tmp_path / "secret", objective=lambda _: 0.5)
+
+
+def test_failed_evaluations_use_the_cap(tmp_path):
+    """Raised, left by sys.exit, no number: each is one of four evaluations; the fifth does not begin."""
+    outcomes = [ValueError("Ann"), SystemExit("Ann"), "none", 0.5, 0.5]
+    begun = []
+
+    def effect(row):
+        begun.append(row)
+        outcome = outcomes[len(begun) - 1]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    for secret in (None, tmp_path / "secret"):
+        begun.clear()
+        curator = make(objective=effect, cap=4, secret=secret)
+        curator.publish()
+        for _ in range(3):
+            with pytest.raises(ProtocolError) as caught:
+                curator.answer(7)
+            assert "Ann" not in str(caught.value)
+        assert curator.answer(7) == 0.5
+        with pytest.raises(HorizonExceeded):
+            curator.answer(8)
+        assert len(begun) == 4
+    again = Curator.open(tmp_path / "secret", objective=effect)
+    with pytest.raises(HorizonExceeded):
+        again.answer(8)
+    assert len(begun) == 4
+    assert again.answered == [(7, 0.5)]
+
+
+def test_a_secret_directory_is_one_tables(tmp_path):
+    """Unfinished or finished: another position, answer, id or order is refused; the table itself is not kept."""
+    table = people()
+    first = make(table, ids="name", secret=tmp_path / "secret")
+    for finished in (False, True):
+        if finished:
+            first.publish()
+        for name in ("age", "effect", "name"):
+            other = {**table, name: list(table[name])}
+            other[name][3] = "somebody" if name == "name" else float(other[name][3]) + 1e-6
+            with pytest.raises(ProtocolError, match="another table"):
+                make(other, ids="name", secret=SecretDirectory(tmp_path / "secret", resume=True))
+        turned = {name: list(values)[::-1] for name, values in table.items()}
+        with pytest.raises(ProtocolError, match="another table"):
+            make(turned, ids="name", secret=SecretDirectory(tmp_path / "secret", resume=True))
+    again = make(table, ids="name", secret=SecretDirectory(tmp_path / "secret", resume=True))
+    np.testing.assert_array_equal(again.publish().inputs, first.publish().inputs)
+    assert set(read_state(tmp_path / "secret" / "curator.state").arrays) == {"inputs", "table_rows", "column"}
+
+
+def test_a_directory_that_knows_no_table_opens_and_is_not_taken_up(tmp_path):
+    """Layout 3 held no digest."""
+    make(secret=tmp_path / "secret").publish()
+    path = tmp_path / "secret" / "curator.state"
+    state = read_state(path)
+    path.unlink()
+    older = {name: value for name, value in state.secret.items() if name != "table"}
+    write_state(path, dataclasses.replace(state, version=3, secret=older))
+    with pytest.raises(ProtocolError, match="does not know its table"):
+        make(secret=SecretDirectory(tmp_path / "secret", resume=True))
+    opened = Curator.open(tmp_path / "secret")
+    assert opened.answer(3) == opened.answer_again(3)
 
 
 def test_bad_arguments_are_refused():

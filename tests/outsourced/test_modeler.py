@@ -18,7 +18,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.models.kernels import Matern, SquaredExponential
-from dpbandits.outsourced import AnswerLaplace, Curator, MechanismChoice, Modeler, PublishedRows
+from dpbandits.outsourced import AnswerLaplace, Curator, MechanismChoice, Modeler, PipeAnswers, PublishedRows
 from dpbandits.outsourced.modeler.fitting import fit
 from dpbandits.outsourced.modeler.posterior import GRID, BoxAverages, RowPosterior, choose_posterior
 from dpbandits.privacy.rows import CellLaw, GaussianLaw, L2LaplaceLaw
@@ -394,3 +394,30 @@ def test_ten_thousand_rows_in_fifty_steps(epsilon, kind):
         best = min(best, time.process_time() - started)
     assert modeler.diagnostics()["posterior"] == kind
     assert best < 0.5
+
+
+def test_arguments_of_another_kind_are_refused():
+    rows = PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
+    for options in (
+        {"kernel": 5},
+        {"kernel": "matern"},
+        {"maximise": "no"},
+        {"per_column": 1},
+        {"horizon": 1.5},
+        {"kernel": SquaredExponential(lengthscale=3.0), "per_column": True},
+    ):
+        with pytest.raises(InvalidParameter):
+            Modeler(rows, **{"horizon": 4, **options})
+    modeler = Modeler(rows, horizon=4)
+    for size in (1.5, "2", True, 0):
+        with pytest.raises(InvalidParameter, match="size"):
+            modeler.ask_batch(size)
+    row = modeler.ask()
+    for told in ((5, 5), ([row], 5), ([row], []), (None, None)):
+        with pytest.raises(InvalidData):
+            modeler.tell_batch(*told)
+    for unknown in ([row], "x", 1.5, None):
+        with pytest.raises(UnknownDecision):
+            modeler.tell(unknown, 1.0)
+    with pytest.raises(InvalidParameter):
+        PipeAnswers(5, release_id="a")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.models.expected_kernel import expected_kernel
 from dpbandits.models.kernels.base import Kernel
@@ -45,8 +46,9 @@ def noisy_input_model(
         InvalidParameter: another kernel, or no answers.
     """
     torch, gpytorch, botorch_models = _libraries()
-    if not answered or not noise_sd > 0.0:
-        raise InvalidParameter("the model needs at least one answer and noise_sd above 0")
+    noise_sd = _checks.number(noise_sd, name="noise_sd")
+    if not answered:
+        raise InvalidParameter("the model needs at least one answer")
     smooth, nugget = expected_kernel(kernel, *published.law.difference_mixture(), dim=published.dim)
     squares = torch.tensor(np.array([np.broadcast_to(row, published.dim) for row in smooth.squares]))
     variances = torch.tensor(np.array(smooth.variances))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from dpbandits import _checks
 from dpbandits.errors import UnknownDecision
 from dpbandits.outsourced import Modeler
 
@@ -61,7 +62,7 @@ class RowStudy:
     """
 
     def __init__(self, modeler: Modeler) -> None:
-        self._modeler = modeler
+        self._modeler = _checks.an(modeler, Modeler, name="modeler", pass_="Modeler(published)")
         self._trials: list[RowTrial] = []
 
     @property
@@ -95,7 +96,7 @@ class RowStudy:
             InvalidData: not a finite number.
         """
         number = trial.number if isinstance(trial, RowTrial) else trial
-        if not 0 <= number < len(self._trials):
+        if type(number) is not int or not 0 <= number < len(self._trials):
             raise UnknownDecision("the study has no trial of this number")
         self._modeler.tell(self._trials[number].row, value)
         self._trials[number] = replace(self._trials[number], value=float(value))
@@ -103,7 +104,7 @@ class RowStudy:
 
     def optimize(self, func: Callable[[RowTrial], float], n_trials: int) -> None:
         """Ask, evaluate and tell, `n_trials` times."""
-        for _ in range(n_trials):
+        for _ in range(_checks.integer(n_trials, name="n_trials", minimum=0)):
             trial = self.ask()
             self.tell(trial, func(trial))
 

@@ -67,7 +67,7 @@ class Modeler(Configured):
 
     Raises:
         InvalidParameter: a horizon above the number of rows or the release's cap, a kernel that the
-            posterior cannot work with, or a mean or noise without a kernel.
+            posterior cannot work with, a mean or noise without a kernel, or `per_column` with one.
 
     Example:
         >>> from dpbandits.outsourced.publish import PublishedRows
@@ -99,8 +99,10 @@ class Modeler(Configured):
         per_column: bool = False,
         seed: Seed = 0,
     ) -> None:
-        if not isinstance(published, PublishedRows):
-            raise InvalidParameter("published is no PublishedRows: read a directory with PublishedRows.load")
+        _checks.an(published, PublishedRows, name="published", pass_="PublishedRows.load(directory)")
+        _checks.an(kernel, Kernel, name="kernel", pass_="SquaredExponential(lengthscale=8)", optional=True)
+        _checks.an(maximise, bool, name="maximise", pass_="maximise=False to look for the smallest answer")
+        _checks.an(per_column, bool, name="per_column", pass_="per_column=True")
         n, cap = published.n, published.cap
         if _checks.integer(horizon, name="horizon") > n:
             raise InvalidParameter(
@@ -118,10 +120,12 @@ class Modeler(Configured):
             raise InvalidParameter(
                 "mean and noise_sd belong to a known kernel: pass it too, or leave both out"
             )
+        if kernel is not None and per_column:
+            raise InvalidParameter("per_column fits lengthscales, and a known kernel has its own: pass one")
         if posterior == "box" and published.projected:
             raise InvalidParameter("posterior='box' needs positions in the cube, these are projections")
         self.published, self.kernel, self.horizon = published, kernel, horizon
-        self.maximise, self.per_column = bool(maximise), bool(per_column)
+        self.maximise, self.per_column = maximise, per_column
         self.noise_sd, self.posterior = noise_sd, posterior
         self._coins = PublicCoins(seed)
         self._sign = 1.0 if maximise else -1.0
@@ -147,8 +151,7 @@ class Modeler(Configured):
 
     def ask_batch(self, size: int) -> list[int]:
         """`size` different rows, each chosen as if the earlier ones had come out at their means."""
-        if size < 1:
-            raise InvalidParameter(f"a batch has at least one row, got {size}")
+        size = _checks.integer(size, name="size")
         if len(self._asked) + size > self.horizon:
             raise HorizonExceeded(
                 f"{len(self._asked)} of {self.horizon} rows were asked for, {size} more do not fit the "
@@ -178,13 +181,13 @@ class Modeler(Configured):
 
     def tell_batch(self, rows: Sequence[int], answers: Sequence[float]) -> None:
         """Answers (k,) for rows (k,): all are checked before any is used."""
-        if len(rows) != len(answers):
-            raise InvalidData(f"{len(rows)} rows came with {len(answers)} answers")
-        if len(set(rows)) != len(rows):
-            raise AlreadyTold("a row stands twice in this batch: each has one answer")
+        with reading("rows and their answers, one each", InvalidData):
+            pairs = list(zip(rows, answers, strict=True))
         told: dict[int, float] = {}
-        for row, answer in zip(rows, answers, strict=True):
+        for row, answer in pairs:
             number = self.published.number(row)
+            if number in told:
+                raise AlreadyTold("a row stands twice in this batch: each has one answer")
             if not self._taken[number]:
                 raise UnknownDecision("this row was not asked for: tell answers of asked rows only")
             if number in self._answers:

@@ -217,7 +217,7 @@ class BoxAverages:
 
     def average(self, kernel: Kernel) -> FloatArray:
         """(n, m) with m(z) . m(z') = E[k(x, x') | z, z'] for x, x' uniform in the cube a priori."""
-        features = MercerFeatures(kernel=kernel, domain=self._cube, n_features=_FEATURES)
+        features = MercerFeatures(kernel=kernel, domain=self._cube, n_features=_FEATURES, scale=1.0)
         scale = math.sqrt(max(1.0, kernel.max_variance))
         on_grid = features(self._grid) * scale
         left_out = np.cumsum((on_grid**2).mean(axis=0)[::-1])[::-1]  # by column, with all that follow
