@@ -294,7 +294,7 @@ def test_failed_evaluations_use_the_cap(tmp_path):
 
 
 def test_a_secret_directory_is_one_tables(tmp_path):
-    """Unfinished or finished: another position, answer, id or order is refused; the table itself is not kept."""
+    """Unfinished or finished: another position, answer, id or order is refused; the table is not kept."""
     table = people()
     first = make(table, ids="name", secret=tmp_path / "secret")
     for finished in (False, True):
