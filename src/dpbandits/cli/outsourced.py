@@ -14,7 +14,7 @@ from typing import Annotated, TextIO
 import typer
 from typer import Argument, Option
 
-from dpbandits.cli.console import error_console, progress
+from dpbandits.cli.console import error_console, new_file, progress
 from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, opened, range_in
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.kernels import SquaredExponential
@@ -143,10 +143,8 @@ def optimise(
     """Search a release for its best row by asking for answers."""
     if lengthscale is None and (variance != 1.0 or mean != 0.0):
         raise InvalidParameter("--variance and --mean belong to a known kernel: pass --lengthscale too")
-    if plot is not None and not plot.absolute().parent.is_dir():
-        raise InvalidParameter("--plot: there is no such folder")  # said before anything is asked
-    if plot is not None and plot.exists():
-        raise InvalidParameter("--plot: is there already, and nothing is overwritten: name another")
+    if plot is not None:
+        new_file(plot, "--plot")  # said before anything is asked
     held = PublishedRows.load(published)
     modeler = Modeler(
         held,
