@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,46 @@ def test_every_folder_of_code_is_a_package() -> None:
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Bandit'"):
         dpbandits.Bandit  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("room", "name", "place"),
+    [
+        ("", "GPBandit", "central.GPBandit"),
+        ("", "BlockGPUCB", "central.GPBandit"),
+        ("", "ExploreThenCommit", "central.ExploreThenCommit"),
+        ("", "Spec", "local.Spec"),
+        ("", "Curator", "outsourced.Curator"),
+        ("", "environments", "lab.worlds"),
+        ("", "GaussianDP", "privacy.GaussianDP"),
+        ("central", "BlockGPUCB", "central.GPBandit"),
+        ("central", "USCA", "central.published.USCA"),
+        ("central", "PhasedUSCA", "central.PhasedExploreThenCommit"),
+        ("local", "PartitionBanditSpec", "local.Spec"),
+        ("local", "GPUCBSpec", "local.GPSpec"),
+        ("local", "simulate", "lab.evaluation.crowds.simulate"),
+        ("outsourced", "Release", "outsourced.PublishedRows"),
+    ],
+)
+def test_a_name_of_elsewhere_or_of_earlier_says_where_it_is(room: str, name: str, place: str) -> None:
+    home = getattr(dpbandits, room) if room else dpbandits
+    with pytest.raises(AttributeError, match=f"no attribute {name!r}: did you mean .*{place}\\?") as caught:
+        getattr(home, name)
+    assert caught.value.name == name
+    where, _, found = place.rpartition(".")
+    assert hasattr(import_module(f"dpbandits.{where}"), found)
+
+
+@pytest.mark.parametrize("room", ["central", "local", "outsourced"])
+def test_what_was_published_is_there_before_anybody_imported_it(room: str) -> None:
+    assert f"dpbandits.{room}.published" in modules_after(
+        f"import dpbandits as dpb\nfound = dpb.{room}.published"
+    )
+
+
+def test_asking_for_a_name_that_is_nowhere_loads_nothing() -> None:
+    before = modules_after("import dpbandits")
+    assert modules_after("import dpbandits\nhasattr(dpbandits, 'Bandit')") - before <= {"ast", "_ast"}
 
 
 def test_star_import_gives_the_public_names() -> None:

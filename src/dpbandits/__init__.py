@@ -89,4 +89,12 @@ __getattr__, __dir__ = lazy(
         "dpbandits.tables": ["Categories", "Range", "Schema"],
     },
     modules={"features": "dpbandits.models.features", "kernels": "dpbandits.models.kernels"},
+    moved={
+        "BlockGPUCB": "central.GPBandit",
+        "USCA": "central.ExploreThenCommit, or as printed central.published.USCA",
+        "baselines": "lab.baselines",
+        "environments": "lab.worlds",
+        "evaluation": "lab.evaluation",
+        "studies": "lab.papers",
+    },
 )

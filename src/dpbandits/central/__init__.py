@@ -7,8 +7,11 @@
 - `ExploreThenCommit`: explore uniformly, then answer at pure epsilon, or publish the whole function once, a
   `PublishedFunction` for any number of predictions; `PhasedExploreThenCommit` decides from the first user on.
 - `ContextLaw`: where the law of contexts comes from, which these two lean on.
+
+`central.published` holds algorithms as printed.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
@@ -36,3 +39,13 @@ __all__ = [
     "growing_blocks",
     "uniform_decision_sets",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    moved={
+        "BlockGPUCB": "central.GPBandit",
+        "PhasedUSCA": "central.PhasedExploreThenCommit",
+        "PublicPolicy": "central.PublishedFunction",
+        "USCA": "central.ExploreThenCommit, or as printed central.published.USCA",
+    },
+)

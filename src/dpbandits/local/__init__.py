@@ -63,4 +63,12 @@ __getattr__, __dir__ = lazy(
         "dpbandits.local.server.durable": ["DurableServer"],
         "dpbandits.local.server.server": ["Server"],
     },
+    moved={
+        "GPUCBClient": "local.Client",
+        "GPUCBServer": "local.Server",
+        "GPUCBSpec": "local.GPSpec",
+        "PartitionBanditSpec": "local.Spec",
+        "PublishedPolicy": "local.PublishedArms",
+        "simulate": "lab.evaluation.crowds.simulate",
+    },
 )

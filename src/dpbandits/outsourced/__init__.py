@@ -15,6 +15,7 @@ positions once, the modeler asks for answers row by row.
 `outsourced.published.kharkovskii2020` holds the published transformation, which is not private.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.outsourced.curator.curator import Curator, MechanismChoice
 from dpbandits.outsourced.curator.directory import SecretDirectory
 from dpbandits.outsourced.curator.objective import Command
@@ -37,3 +38,5 @@ __all__ = [
     "request_lines",
     "serve",
 ]
+
+__getattr__, __dir__ = lazy(__name__, moved={"Release": "outsourced.PublishedRows"})
