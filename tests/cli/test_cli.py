@@ -146,6 +146,30 @@ def test_run_prints_json_and_nothing_else(tmp_path):
     assert {row["epsilon"] for row in numbers["rows"]} == {None, 0.1, 0.3, 1.0, 2.0, 3.0}
 
 
+def test_run_counts_the_rows_of_a_person_and_promises_for_all_of_them(tmp_path):
+    """Before, every row was another person, whoever's it was."""
+    rows = "".join(f"p{i // 3},{i % 100},{'yes' if i % 2 else 'no'}\n" for i in range(900))
+    (tmp_path / "visits.csv").write_text(f"person,age,bought\n{rows}")
+    described = """
+path = "visits.csv"
+[columns.age]
+low = 0
+high = 100
+[label]
+column = "bought"
+categories = ["yes", "no"]
+"""
+    (tmp_path / "visits.toml").write_text(f'{described}[user]\ncolumn = "person"\nrows = 2\n')
+    finished = invoke(
+        "run", "--data", tmp_path / "visits.toml", "--reps", 1, "--jobs", 1, "--out", tmp_path / "report",
+        "--json", *FEW,
+    )  # fmt: skip
+    numbers = json.loads(finished.stdout)
+    assert (numbers["horizon"], numbers["rounds_per_user"]) == (600, 2)
+    assert numbers["guarantee"]["definition"]["rounds_per_user"] == 2
+    assert "at most 2 about one person" in (tmp_path / "report" / "report.html").read_text()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

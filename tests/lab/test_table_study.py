@@ -1,13 +1,17 @@
 import json
+from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation import BANNER
+import dpbandits as dpb
+from dpbandits.errors import ContributionExceeded, InvalidParameter
+from dpbandits.lab.evaluation import BANNER, run
 from dpbandits.lab.people.report import headline, percent_up, table_rows, to_json, write_report
-from dpbandits.lab.people.study import NON_PRIVATE, PRIVATE, TableStudy
-from dpbandits.lab.worlds import synthetic_income
+from dpbandits.lab.people.study import NON_PRIVATE, PRIVATE, TableStudy, private_policy
+from dpbandits.lab.worlds import TableBandit, synthetic_income
+from dpbandits.tables import Range, Schema
 
 
 def small_table(seed):
@@ -111,3 +115,19 @@ def test_the_attack_reads_the_non_private_policy_only(result):
     private = result.attacks[PRIVATE]
     # beyond the bound by five binomial standard deviations: probability below 3e-7
     assert private.success <= private.bound + 5 * 0.5 / np.sqrt(private.trials)
+
+
+def test_the_runner_names_people_as_the_table_does():
+    """A policy that covers one row a person refuses the second of a person whom the table allows two."""
+    world = TableBandit.from_labels(
+        {"age": np.linspace(0, 100, 40)}, schema=Schema(age=Range(0, 100)), labels=np.zeros(40, dtype=int),
+        arms=["no", "yes"], seed=0,
+    )  # fmt: skip
+    twice = replace(world, persons=np.arange(40) // 2, rounds_per_user=2)
+    for rounds in (1, 2):
+        policy = private_policy(
+            twice, 0, privacy=dpb.JointDP(epsilon=1, delta=1e-6, rounds_per_user=rounds),
+            noise=dpb.SimulatedNoise(0),
+        )  # fmt: skip
+        with pytest.raises(ContributionExceeded) if rounds == 1 else nullcontext():
+            run(policy, twice)

@@ -266,6 +266,67 @@ def test_a_compressed_file_damaged_within_is_data_that_cannot_be_had(tmp_path):
         read_table_file(tmp_path / "t.csv.gz", {"age": float})
 
 
+OF_PEOPLE = """
+path = "visits.csv"
+[columns.age]
+low = 0
+high = 100
+[user]
+column = "person"
+rows = 2
+[label]
+column = "bought"
+categories = ["yes", "no"]
+"""
+VISITS = "person,age,bought\n" + "".join(
+    f"{person},{age},yes\n" for age, person in enumerate(["ann"] * 5 + ["bob"] * 2 + ["cyd"])
+)
+
+
+def ages(world):
+    return np.round(100 * world.decision_sets(0, world.horizon)[:, 0, 0]).astype(int).tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_say_whose_they_are_and_a_surplus_is_left_out(tmp_path, seed):
+    world = table_from_toml(write(tmp_path, OF_PEOPLE, VISITS, "visits.csv"), seed=seed)
+    assert (world.horizon, world.rounds_per_user) == (5, 2)  # two of ann, two of bob, one of cyd
+    seen, names = ages(world), world.users(0, 5)
+    assert {5, 6, 7} < set(seen)
+    assert len(set(seen)) == 5
+    assert sorted(names.count(name) for name in set(names)) == [1, 2, 2]
+    by_name = {name: {age for age, other in zip(seen, names, strict=True) if other == name} for name in names}
+    assert {5, 6} in by_name.values()
+    assert {7} in by_name.values()
+    everybody = table_from_toml(write(tmp_path, OF_PEOPLE, VISITS, "visits.csv"), seed=seed, horizon=3)
+    assert ages(everybody) == seen[:3]
+
+
+def test_which_rows_of_a_person_count_depends_on_the_seed(tmp_path):
+    path = write(tmp_path, OF_PEOPLE, VISITS, "visits.csv")
+    assert len({tuple(sorted(ages(table_from_toml(path, seed=seed)))) for seed in range(10)}) > 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("rows = 2", "", r"\[user\] lacks rows"),
+        ("rows = 2", "rows = 0", "at least 1"),
+        ("rows = 2", "rows = true", "whole number"),
+        ('column = "person"', 'column = "age"', "names people, and is a context"),
+        ('column = "person"', "column = 3", "expected a str"),
+    ],
+)
+def test_bad_sections_about_people_are_refused(tmp_path, old, new, match):
+    with pytest.raises(InvalidParameter, match=match):
+        table_from_toml(write(tmp_path, OF_PEOPLE.replace(old, new), VISITS, "visits.csv"), seed=0)
+
+
+def test_a_row_of_nobody_is_refused(tmp_path):
+    with pytest.raises(InvalidData, match="'person' has missing values"):
+        table_from_toml(write(tmp_path, OF_PEOPLE, VISITS.replace("cyd", "NA"), "visits.csv"), seed=0)
+
+
 @pytest.mark.parametrize("cell", ["", "x", "nan", "2.125", "-1"])
 def test_bad_rewards_are_refused(tmp_path, cell):
     with pytest.raises(InvalidData, match="'mail'") as caught:

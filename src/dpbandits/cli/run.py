@@ -10,11 +10,26 @@ from rich.table import Table
 from typer import Option
 
 from dpbandits._typing import Seed
-from dpbandits.cli.console import console, error_console, numbers_table, print_json, progress
-from dpbandits.cli.options import AsJson, Jobs
+from dpbandits.cli.console import (
+    console,
+    error_console,
+    new_folder,
+    numbers_table,
+    print_json,
+    progress,
+)
+from dpbandits.cli.options import AsJson, Force, Jobs
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import BANNER
-from dpbandits.lab.people.report import headline, percent_up, share_text, table_rows, to_json, write_report
+from dpbandits.lab.people.report import (
+    FILES,
+    headline,
+    percent_up,
+    share_text,
+    table_rows,
+    to_json,
+    write_report,
+)
 from dpbandits.lab.people.study import TableStudy, TableStudyResult
 from dpbandits.lab.worlds import TableBandit, available, load, table_from_toml
 
@@ -49,9 +64,11 @@ def run(
     jobs: Jobs = -1,
     out: Annotated[Path, Option(help="Folder of the report.")] = Path("report"),
     *,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Decide privately about a table of people; show what it costs, attack it, and write a report."""
+    new_folder(out, "--out", holding=FILES, force=force)
     loader, note = _loader(data, horizon)
     study = TableStudy(
         make_environment=loader,
@@ -114,7 +131,7 @@ def _print_screen(result: TableStudyResult, page: Path, data: str) -> None:
     out.print(f"[bold]{headline(result)}[/]\n")
 
     runs = f"{result.reps} run(s), mean ± standard error"
-    title = f"{result.table}: {result.horizon:,} people, {runs}"
+    title = f"{result.table}: {result.decisions}, {runs}"
     costs = numbers_table("policy", "reward", "uplift", "share kept", title=title)
     for name, reward, share in table_rows(result):
         uplift = "" if share is None else str(share.uplift)

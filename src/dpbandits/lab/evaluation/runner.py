@@ -142,7 +142,8 @@ def run(
     People between two boundaries are asked about together: none of their rewards is told before all of
     them have their answer. That changes nothing where the policy's released statistics change only at
     these rounds, which a policy states in its attribute `batch_boundaries`; a policy without it is driven
-    one round at a time. Where a policy has `user_ids`, every round names another user.
+    one round at a time. Where a policy has `user_ids`, every round names its user: as the environment's
+    `users(start, stop)` says, or another one each where it has none.
 
     Args:
         policy: has not been asked yet.
@@ -162,7 +163,7 @@ def run(
     known: FloatArray | None = np.empty((3, total))
     for start, stop in pairwise(edges):
         candidates = environment.decision_sets(start, stop)
-        users = [f"{environment.name}/{t}" for t in range(start, stop)] if name_users else None
+        users = _users(environment, start, stop) if name_users else None
         began = time.perf_counter()
         decisions = policy.ask_batch(candidates, users=users)
         seconds += time.perf_counter() - began
@@ -254,6 +255,11 @@ def _one(
 ) -> RunResult:
     environment = make_environment(seed)
     return run(make_policy(environment, seed), environment, **how)
+
+
+def _users(environment: Environment, start: int, stop: int) -> list[str]:
+    told: Callable[[int, int], list[str]] | None = getattr(environment, "users", None)
+    return [f"{environment.name}/{t}" for t in range(start, stop)] if told is None else told(start, stop)
 
 
 def _edges(policy: Policy, total: int, boundaries: Sequence[int] | None) -> list[int]:

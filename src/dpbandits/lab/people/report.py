@@ -14,22 +14,25 @@ from dpbandits.lab.page import page
 from dpbandits.lab.people.study import CEILING, CONSTANT, NON_PRIVATE, PRIVATE, RANDOM, TableStudyResult
 from dpbandits.lab.plot import PALETTE, add_legend, draw_band, label_axes, new_figure, to_data_uri, to_png
 
-__all__ = ["headline", "percent_up", "share_text", "table_rows", "to_json_rows", "write_report"]
+__all__ = ["FILES", "headline", "percent_up", "share_text", "table_rows", "to_json_rows", "write_report"]
 
 _CURVE_POINTS = 200
+
+FILES = ("report.html", "result.json", "learning.png", "epsilon.png", "attack.png")
+"""What `write_report` writes."""
 
 
 def headline(result: TableStudyResult) -> str:
     """How many people, and what nobody can learn, in one sentence."""
     percent = percent_up(result.guarantee.membership_bound())
-    people = f"Each run of the private policy decided about {result.horizon:,} people"
+    people = f"Each run of the private policy: {result.decisions}"
     if result.guarantee.status != "enforced":
         return (
-            f"{people} with simulated noise, which protects nobody: with secret noise no observer of a run "
+            f"{people}; with simulated noise, which protects nobody: with secret noise no observer of a run "
             f"could tell one person's data from any other's in more than {percent:.1f}% of guesses."
         )
     return (
-        f"{people}, and whoever sees all its releases and everybody else's decisions cannot tell one "
+        f"{people}; and whoever sees all its releases and everybody else's decisions cannot tell one "
         f"person's data from any other's in more than {percent:.1f}% of guesses (blind guessing: 50%)."
     )
 
@@ -84,6 +87,7 @@ def to_json(result: TableStudyResult) -> dict[str, Any]:
         "banner": BANNER,
         "table": result.table,
         "horizon": result.horizon,
+        "rounds_per_user": result.rounds_per_user,
         "reps": result.reps,
         "rows": to_json_rows(result),
         "attacks": {
@@ -124,7 +128,7 @@ def _learning_curves(result: TableStudyResult) -> bytes:
         colour, width = (colours[key], 2.2) if key in colours else (next(shades, "grey"), 1.2)
         line: dict[str, Any] = {"label": one.run.name, "linewidth": width}
         draw_band(axes, rounds, mean, np.nan_to_num(error), colour=colour, errors=1.0, **line)
-    label_axes(axes, title="Learning while protecting", x="people decided about", y="mean reward so far")
+    label_axes(axes, title="Learning while protecting", x="decisions", y="mean reward so far")
     add_legend(axes)
     return to_png(figure)
 
@@ -188,7 +192,7 @@ def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) ->
     body = _BODY.substitute(
         headline=html.escape(headline(result)),
         table=html.escape(result.table),
-        horizon=f"{result.horizon:,}",
+        decisions=result.decisions,
         reps=result.reps,
         rows="".join(rows),
         sweep="".join(sweep),
@@ -207,7 +211,7 @@ def _finite(value: float) -> float | None:
 
 _BODY = Template("""<h1>Private decisions about people: $table</h1>
 <p class="lead">$headline</p>
-<p class="small">$horizon people a run, one decision each; $reps runs on different orders of the people;
+<p class="small">$decisions a run; $reps runs on different orders of the people;
 mean ± standard error. Rewards, uplift and repetitions below are computed from raw data.</p>
 
 <h2>What privacy costs</h2>
@@ -215,7 +219,7 @@ mean ± standard error. Rewards, uplift and repetitions below are computed from 
 <tr><th>policy</th><th>reward</th><th>uplift over random</th><th>share of the non-private uplift</th></tr>
 $rows
 </table>
-<img alt="Mean reward so far over people decided about, one line a policy" src="$learning">
+<img alt="Mean reward so far over decisions, one line a policy" src="$learning">
 <p class="small">The ceiling is the out-of-fold accuracy of gradient-boosted trees that saw every label; the
 best constant arm was picked in hindsight.</p>
 

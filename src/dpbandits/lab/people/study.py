@@ -171,6 +171,7 @@ class TableStudyResult:
     Attributes:
         table: name of the table.
         horizon, reps, epsilon, delta: of the study.
+        rounds_per_user: rows that one person may have.
         policies: yardsticks by name, private ones by their epsilon, increasing.
         ceiling: mean reward of the supervised model.
         attacks: on the non-private and on the private policy.
@@ -182,10 +183,18 @@ class TableStudyResult:
     reps: int
     epsilon: float
     delta: float
+    rounds_per_user: int
     policies: dict[str | float, Compared]
     ceiling: Estimate
     attacks: dict[str, Guesses]
     guarantee: Guarantee
+
+    @property
+    def decisions(self) -> str:
+        """How many decisions a run makes, and about whom."""
+        if self.rounds_per_user == 1:
+            return f"{self.horizon:,} people, one decision each"
+        return f"{self.horizon:,} decisions, at most {self.rounds_per_user} about one person"
 
     @property
     def private(self) -> dict[float, Compared]:
@@ -235,7 +244,7 @@ class TableStudy:
         over_seeds = partial(repeat, make_environment=self.make_environment, seeds=seeds, jobs=self.jobs)
         makers: dict[str | float, Maker] = {RANDOM: _uniform, CONSTANT: _constant, NON_PRIVATE: _non_private}
         for epsilon in sorted({self.epsilon, *self.epsilons}):
-            privacy = JointDP(epsilon=epsilon, delta=self.delta)
+            privacy = JointDP(epsilon=epsilon, delta=self.delta, rounds_per_user=first.rounds_per_user)
             makers[epsilon] = partial(_private, privacy=privacy, secure=self.noise == "secure")
         runs: dict[str | float, Repetitions] = {}
         for key, make in makers.items():
@@ -257,6 +266,7 @@ class TableStudy:
             reps=self.reps,
             epsilon=self.epsilon,
             delta=self.delta,
+            rounds_per_user=first.rounds_per_user,
             policies={
                 key: Compared(run, share_kept(run.mean_rewards, reference, uniform))
                 for key, run in runs.items()

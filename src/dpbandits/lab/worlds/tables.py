@@ -18,6 +18,10 @@ here is an error, so that a misspelt bound cannot go unnoticed.
     [columns.gender]
     categories = ["female", "male"]
 
+    [user]                       # optional; without it every row is another person
+    column = "person"            # whose row it is; text or whole numbers
+    rows = 3                     # public: at most so many rows of one person, further ones are left out
+
 Then either one right arm a row, reward 1 for it and 0 for the others:
 
     [label]
@@ -85,7 +89,7 @@ class BestArm:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableBandit:
-    """Rows of a table in seeded random order, one person a round, no person twice.
+    """Rows of a table in seeded random order, one a round and none twice.
 
     Usually built by `from_labels`, `from_rewards`, `table_from_toml` or `load`. The decision set of a
     round is the row's encoded context, repeated for each arm with the arm's code as last column, so
@@ -101,6 +105,8 @@ class TableBandit:
         reward_range: public bounds of `reward_table`.
         seed: keys the order of the rows.
         horizon: rounds, at most N; all rows by default.
+        persons: (N,) number of the person a row belongs to; None where each is another's.
+        rounds_per_user: public; of a person with more rows, the first so many in the seed's order count.
 
     Raises:
         InvalidParameter: a horizon above the number of rows, a negative seed.
@@ -123,6 +129,8 @@ class TableBandit:
     reward_range: RewardRange
     seed: Seed
     horizon: int
+    persons: IntArray | None = field(default=None, repr=False)
+    rounds_per_user: int = 1
     _order: IntArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -134,11 +142,15 @@ class TableBandit:
                 f"expected (N, {self.schema.dim}) and (N, {self.arms.n_arms}), N >= 1"
             )
         _checks.integer(self.seed, name="seed", minimum=0)
-        if _checks.integer(self.horizon, name="horizon") > len(contexts):
-            raise InvalidParameter(f"horizon is {self.horizon}: each of {len(contexts)} rows is used once")
+        usable = _usable_rows(len(contexts), self.persons, self.rounds_per_user)
+        if _checks.integer(self.horizon, name="horizon") > usable:
+            raise InvalidParameter(f"horizon is {self.horizon}: each of {usable} rows is used once")
         # A sort of keyed uniforms is a uniform permutation that no version of numpy will change.
         keys = PublicCoins(self.seed).uniform("environment/rows", 0, len(contexts), 1)[:, 0]
-        order = np.argsort(keys, kind="stable")[: self.horizon]
+        order = np.argsort(keys, kind="stable")
+        if self.persons is not None:
+            order = order[_rank_within(np.asarray(self.persons)[order]) < self.rounds_per_user]
+        order = order[: self.horizon]
         for name, array in {"contexts": contexts, "reward_table": rewards, "_order": order}.items():
             object.__setattr__(self, name, array)
 
@@ -192,6 +204,8 @@ class TableBandit:
         seed: Seed,
         horizon: int | None = None,
         name: str = "table",
+        persons: IntArray | None = None,
+        rounds_per_user: int = 1,
     ) -> Self:
         """What every arm would have paid each row, (N, K), as simulated or fully logged tables have it."""
         contexts = schema.encode(frame, ignore_extra=True)
@@ -203,7 +217,9 @@ class TableBandit:
             reward_table=np.asarray(rewards, dtype=np.float64),
             reward_range=RewardRange.of(reward_range),
             seed=seed,
-            horizon=len(contexts) if horizon is None else horizon,
+            horizon=_usable_rows(len(contexts), persons, rounds_per_user) if horizon is None else horizon,
+            persons=persons,
+            rounds_per_user=rounds_per_user,
         )
 
     @property
@@ -237,6 +253,12 @@ class TableBandit:
     def mean_rewards(self, start: int, stop: int) -> FloatArray:
         """(B, K). A table's rewards are not random: these are the rewards of all arms themselves."""
         return np.asarray(self.reward_table[self._rows(start, stop)])
+
+    def users(self, start: int, stop: int) -> list[str]:
+        """(B,) ids of the people of rounds start..stop-1."""
+        rows = self._rows(start, stop)
+        people = rows if self.persons is None else self.persons[rows]
+        return [f"{self.name}/{person}" for person in people.tolist()]
 
     def best_constant_arm(self) -> BestArm:
         """The best single arm in hindsight, over the rows of this seed and horizon."""
@@ -304,6 +326,29 @@ class TableBandit:
     def _rows(self, start: int, stop: int) -> IntArray:
         first, last = check_rounds(start, stop, self.horizon)
         return self._order[first:last]
+
+
+def _usable_rows(rows: int, persons: IntArray | None, rounds_per_user: int) -> int:
+    """How many rows are used when of each person at most so many are."""
+    most = _checks.integer(rounds_per_user, name="rounds_per_user")
+    if persons is None:
+        if most != 1:
+            raise InvalidParameter("rounds_per_user: without persons every row is another's")
+        return rows
+    if persons.shape != (rows,) or persons.dtype.kind not in "iu":
+        raise InvalidData(f"persons: expected ({rows},) integers, got {persons.shape} {persons.dtype.name}")
+    return int(np.minimum(np.unique(persons, return_counts=True)[1], most).sum())
+
+
+def _rank_within(groups: IntArray) -> IntArray:
+    """(N,) how many earlier entries are equal to each."""
+    together = np.argsort(groups, kind="stable")
+    held = groups[together]
+    first = np.concatenate([[True], held[1:] != held[:-1]])
+    begins = np.maximum.accumulate(np.where(first, np.arange(len(held)), 0))
+    ranks = np.empty(len(groups), dtype=np.int64)
+    ranks[together] = np.arange(len(held)) - begins
+    return ranks
 
 
 def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> IntArray:
@@ -411,6 +456,19 @@ def _rewards(description: Mapping[str, Any]) -> _Outcome:
     return _Outcome(columns, float, _arms(section, where, default=list(columns)), bounds, rewards)
 
 
+def _person(description: Mapping[str, Any]) -> tuple[str | None, int]:
+    """The column that says whose a row is, and how many rows one person may have."""
+    if "user" not in description:
+        return None, 1
+    where = "[user]"
+    section = _get(description, "user", dict, "the file")
+    _check_keys(section, where, required={"column", "rows"})
+    rows = section["rows"]
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise InvalidParameter(f"{where}: rows must be a whole number of at least 1")
+    return _get(section, "column", str, where), rows
+
+
 def _arms(section: Mapping[str, Any], where: str, *, default: list[str]) -> tuple[str, ...]:
     if "arms" not in section:
         return tuple(default)
@@ -471,9 +529,13 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
         description = tomllib.loads(source.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidParameter(f"{source.name} is not a TOML file: {error}") from None
+    except RecursionError:
+        raise InvalidParameter(f"{source.name} is nested too deeply") from None
     except OSError as error:
         raise DataUnavailable(f"{source.name} cannot be read: {error.strerror}") from None
-    _check_keys(description, "the file", required={"path", "columns"}, optional={"name", "label", "rewards"})
+    _check_keys(
+        description, "the file", required={"path", "columns"}, optional={"name", "label", "rewards", "user"}
+    )
     if ("label" in description) == ("rewards" in description):
         raise InvalidParameter("the file needs exactly one of the sections [label] and [rewards]")
     columns = _get(description, "columns", dict, "the file")
@@ -482,13 +544,17 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
     shared = sorted(set(outcome.columns) & set(schema.names))
     if shared:
         raise InvalidParameter(f"columns {shared} are both contexts and outcomes: that gives the answer away")
+    person, most = _person(description)
+    if person in {*outcome.columns, *schema.names}:
+        raise InvalidParameter(f"column {person!r} names people, and is a context or an outcome as well")
     file = source.parent / _get(description, "path", str, "the file")
     name = _get({"name": file.name.split(".")[0], **description}, "name", str, "the file")
     kinds = {
         name: float if isinstance(column, Range) else type(column.values[0])
         for name, column in schema.columns.items()
     }
-    table = read_table_file(file, kinds | dict.fromkeys(outcome.columns, outcome.kind))
+    whose = {} if person is None else {person: str}
+    table = read_table_file(file, kinds | dict.fromkeys(outcome.columns, outcome.kind) | whose)
     return TableBandit.from_rewards(
         {column: table[column] for column in schema.names},
         schema=schema,
@@ -498,4 +564,6 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
         seed=seed,
         horizon=horizon,
         name=name,
+        persons=None if person is None else np.unique(table[person].astype(str), return_inverse=True)[1],
+        rounds_per_user=most,
     )
