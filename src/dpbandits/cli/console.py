@@ -20,7 +20,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -133,35 +133,39 @@ def _drop_output() -> None:
         os.close(null)
 
 
-def new_file(path: Path, option: str) -> Path:
-    """A path that can be written to and holds nothing yet; said before anything is computed.
+def new_file(path: Path, option: str) -> None:
+    """Check that a file can be made at a path where nothing is yet, before anything is computed.
 
     Raises:
-        InvalidParameter: something is there, or the folder is not.
+        InvalidParameter: something is there, or no file can be.
     """
     if path.exists() or path.is_symlink():
         raise InvalidParameter(f"{option} {path}: is there already, and nothing is overwritten: name another")
-    if not path.absolute().parent.is_dir():
-        raise InvalidParameter(f"{option} {path}: there is no such folder to put it in")
-    return path
+    _check_writable(path.absolute().parent, option, path)
 
 
-def new_folder(path: Path, option: str, *, ours: tuple[str, ...] = (), force: bool = False) -> Path:
-    """A folder that is missing or empty, made; with `force` its files named in `ours` may be there.
+def new_folder(path: Path, option: str, *, holding: Iterable[str], force: bool) -> None:
+    """Check that files of these names can be made in a folder, before anything is computed.
 
     Raises:
-        InvalidParameter: it is a file, or holds something.
+        InvalidParameter: one of them is there and `force` is not given, or no file can be.
     """
-    if path.exists() and not path.is_dir():
-        raise InvalidParameter(f"{option} {path}: is a file, expected a folder")
-    held = {one.name for one in path.iterdir()} if path.is_dir() else set()
-    if held & set(ours) and not force:
+    if not force and any((path / name).exists() for name in holding):
         raise InvalidParameter(
-            f"{option} {path}: holds an earlier result, and nothing is overwritten: name another folder, "
-            "or pass --force to replace it"
+            f"{option} {path}: holds an earlier result, which is not overwritten: name another folder, or "
+            "pass --force"
         )
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+    held = path.absolute()
+    while not held.exists():
+        held = held.parent
+    _check_writable(held, option, path)
+
+
+def _check_writable(folder: Path, option: str, path: Path) -> None:
+    if not folder.is_dir():
+        raise InvalidParameter(f"{option} {path}: {folder} is no folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidParameter(f"{option} {path}: {folder} cannot be written to")
 
 
 def console() -> Console:

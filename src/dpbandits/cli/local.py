@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from dpbandits.cli.console import console, numbers_table, print_json, progress
-from dpbandits.cli.options import AsJson
+from dpbandits.cli.console import console, new_file, new_folder, numbers_table, print_json, progress
+from dpbandits.cli.options import AsJson, Force
 from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.crowds import SimulationResult
@@ -42,6 +42,8 @@ Mechanism = Literal["auto", "signed", "laplace", "oue", "hadamard", "krr"]
 # `ma2025` and elimination act rarely: a hundred versions lose nothing and take a tenth of the time.
 _VERSIONS_OF_SLOW_RULES = 100
 
+_FILES = ("regret.csv", "regret.png", "bins.png")
+
 _BANNER = "Simulated noise and known mean rewards: an evaluation, not a release."
 
 
@@ -49,8 +51,12 @@ _BANNER = "Simulated noise and known mean rewards: an evaluation, not a release.
 def simulate_command(
     users: Annotated[int, Option(min=1, help="Number of users, one report each.")],
     epsilon: Annotated[float, Option(help="Privacy loss of a report, in (0, 16].")],
-    dim: Annotated[int | None, Option(min=1, help="Context columns; the world's own by default.")] = None,
-    arms: Annotated[int | None, Option(min=1, help="Number of arms; the world's own by default.")] = None,
+    dim: Annotated[
+        int | None, Option(min=1, max=1000, help="Context columns; the world's own by default.")
+    ] = None,
+    arms: Annotated[
+        int | None, Option(min=1, max=1000, help="Number of arms; the world's own by default.")
+    ] = None,
     world_name: Annotated[
         str,
         Option("--world", help="See dpbandits.lab.worlds.contextual.WORLDS; `ma` takes any dim and arms."),
@@ -74,9 +80,12 @@ def simulate_command(
     seed: Annotated[int, Option(min=0, help="First seed; crowd r uses seed + r.")] = 1_000_000,
     out: Annotated[Path | None, Option(help="Folder for curves (CSV) and pictures (PNG).")] = None,
     *,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Average regret of a locally private bandit on a simulated crowd, with sources or without."""
+    if out is not None:
+        new_folder(out, "--out", holding=_FILES, force=force)
     one = ma2025(n_arms=arms or 3, dim=dim or 2) if world_name == "ma" else world(world_name)
     if (dim or one.dim, arms or one.n_arms) != (one.dim, one.n_arms):
         raise InvalidParameter(f"the world {world_name!r} has dim {one.dim} and {one.n_arms} arms")
@@ -155,8 +164,10 @@ def aggregate_command(
     as_json: AsJson = False,
 ) -> None:
     """Add up the reports of files; the sums are the same on a cluster and in one process."""
-    lines = [line for line in published.read_text().splitlines() if line.strip()]
-    contract, versions = read_contract(spec.read_text(), lines)
+    if out is not None:
+        new_file(out, "--out")
+    lines = [line for line in _text(published).splitlines() if line.strip()]
+    contract, versions = read_contract(_text(spec), lines)
     before = ReportCounts(contract, versions)
     for path in without or ():
         before.merge(read_counts(path))
@@ -171,6 +182,13 @@ def aggregate_command(
         typer.echo(f"{name:10} {value}")
     if out is not None:
         typer.echo(f"wrote {out}")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidParameter(f"{path} is not UTF-8 text, expected JSON") from None
 
 
 def _source(text: str, one: World | PeopleWorld) -> SimulatedSource:
@@ -196,13 +214,13 @@ def _write(out: Path, spec: Spec, results: list[SimulationResult], *, title: str
     from dpbandits.lab.plot import to_png
 
     out.mkdir(parents=True, exist_ok=True)
-    files = [out / "regret.csv", out / "regret.png"]
+    files = [out / name for name in _FILES[:2]]
     with files[0].open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["users", "regret_per_user", "stderr"])
         writer.writerows(zip(*(column.tolist() for column in mean_regret(results)), strict=True))
     files[1].write_bytes(to_png(regret_picture(results, title=title)))
     if spec.dim <= 2 and results[0].snapshots:
-        files.append(out / "bins.png")
+        files.append(out / _FILES[2])
         files[2].write_bytes(to_png(bins_picture(spec, results[0])))
     return files

@@ -8,11 +8,23 @@ from typer import Option
 from dpbandits.errors import BudgetExceeded, InvalidParameter
 from dpbandits.state import SQLiteLedger
 
-__all__ = ["Account", "AsJson", "Budget", "Clip", "Jobs", "LedgerFile", "names_in", "opened", "range_in"]
+__all__ = [
+    "Account",
+    "AsJson",
+    "Budget",
+    "Clip",
+    "Force",
+    "Jobs",
+    "LedgerFile",
+    "names_in",
+    "opened",
+    "range_in",
+]
 
 AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]
 Jobs = Annotated[int, Option("--jobs", help="Processes; -1 for all cores.")]
 Clip = Annotated[bool, Option("--clip", help="Move values outside the bounds to them.")]
+Force = Annotated[bool, Option("--force", help="Replace an earlier result in that folder.")]
 LedgerFile = Annotated[Path | None, Option("--ledger", help="Ledger file (SQLite), made if missing.")]
 Account = Annotated[str | None, Option("--account", help="Ledger account that pays.")]
 Budget = Annotated[

@@ -1,6 +1,6 @@
 """`dpbandits calibrate` and `guarantee`: what a promise costs, and what it says, before any data."""
 
-import json
+import math
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from dpbandits._reading import json_object, reading
 from dpbandits.cli.console import console, numbers_table, print_json
 from dpbandits.cli.options import AsJson
 from dpbandits.errors import InvalidParameter
@@ -44,6 +45,8 @@ def gaussian(
     the enforced guarantees of this library rest on unless they say otherwise.
     """
     values = calibrate_gaussian(epsilon, delta, sensitivity, releases)
+    if not all(math.isfinite(value) for value in values.values()):
+        raise InvalidParameter(f"sensitivity {sensitivity:g}: so large that no noise would be enough")
     if as_json:
         print_json(values)
         return
@@ -81,14 +84,9 @@ def _read_config(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidParameter(f"{path}: cannot be read as text") from error
-    try:
-        if path.suffix == ".toml":
+    if path.suffix == ".json":
+        return json_object(text, f"a configuration in {path.name}")
+    if path.suffix == ".toml":
+        with reading(f"a configuration in {path.name}"):
             return tomllib.loads(text)
-        if path.suffix == ".json":
-            values = json.loads(text)
-            if isinstance(values, dict):
-                return values
-            raise InvalidParameter(f"{path}: expected a JSON object at the top")
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        raise InvalidParameter(f"{path}: {error}") from error
     raise InvalidParameter(f"{path}: expected a .json or .toml file")

@@ -404,8 +404,8 @@ def _within(values: ArrayLike, limits: Bounds, *, clip: bool) -> FloatArray:
 
 
 def _kernel(bounds: Sequence[Bounds], ranges: Sequence[Bounds], *, arms: bool, lengthscale: float) -> Kernel:
-    if not lengthscale > 0.0:
-        raise InvalidParameter("lengthscale: expected a number above 0")
+    if not 1e-3 <= lengthscale <= 1e3:  # of cells a 24th of the range wide
+        raise InvalidParameter("lengthscale: expected a share of each range, from 0.001 to 1000")
     scales = tuple(lengthscale * (high - low) for low, high in ranges)
     if not arms:  # the action's range stands last, and its column first
         low, high = bounds[-1]
