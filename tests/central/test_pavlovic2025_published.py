@@ -1,14 +1,20 @@
+import os
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from dpbandits.central.explore_then_commit.estimator import PopulationEstimator
 from dpbandits.central.published.pavlovic2025 import USCA, ApproximatingSet, CovarianceEstimator
-from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpbandits.errors import BudgetExceeded, ForkedState, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.noise import SimulatedNoise
+from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
+from internals.pavlovic2025 import exact_scores, usca_answer
 
 ACTIONS = CellMeasure.uniform(low=0, high=1, cells=8)
 CONTEXTS = CellMeasure.beta(2, 3, low=0, high=1, cells=7)
@@ -77,9 +83,11 @@ def test_learns_and_answers_once():
     usca.learn(contexts, actions, 1.0 - 2.0 * np.abs(ACTIONS.points[actions, 0] - contexts))
     law = usca.unsafe_law(int(CONTEXTS.locate([0.3])[0]))
     assert abs(ACTIONS.points[law.argmax(), 0] - 0.3) < 0.2
-    assert 0 <= usca.answer([0.3]) < 8
+    first = usca.answer([0.3])
+    assert 0 <= first < 8
     with pytest.raises(BudgetExceeded):
-        usca.answer([0.3])
+        usca.answer([0.9])
+    assert {usca.answer([0.3]) for _ in range(5)} == {first}
     with pytest.raises(InvalidData):
         usca.learn([0.1], np.array([1]), [0.5])
     assert usca.guarantee.status == "simulated"
@@ -99,3 +107,75 @@ def test_learns_and_answers_once():
 def test_what_the_paper_does_not_cover_is_refused(change):
     with pytest.raises(InvalidParameter):
         build(**change)
+
+
+def learned(**changes):
+    usca = build(**changes)
+    rng = np.random.default_rng(0)
+    contexts, actions = rng.beta(2, 3, 150), usca.explore(0, 150)
+    usca.learn(contexts, actions, 1.0 - 2.0 * np.abs(ACTIONS.points[actions, 0] - contexts))
+    return usca
+
+
+def test_scores_are_the_papers_and_so_is_the_law():
+    """Rounding moves no score by more than a millionth of the sensitivity."""
+    usca = build(reward_range=(-3.0, 5.0), horizon=60, ridge=2.0)
+    rng = np.random.default_rng(1)
+    contexts, actions, rewards = rng.beta(2, 3, 60), usca.explore(0, 60), rng.uniform(-3, 5, 60)
+    usca.learn(contexts, actions, rewards)
+    data = np.column_stack([ACTIONS.points[actions], CONTEXTS.points[CONTEXTS.locate(contexts)]])
+    cell = 3
+    here = CELLS.points[cell::7]
+    expected = usca.estimator.estimate(here, data, rewards - 1.0)
+    np.testing.assert_allclose(usca.unsafe_scores(cell), expected, atol=1e-4 * usca.sensitivity)
+    printed = np.exp(expected / (2.0 * usca.sensitivity))
+    np.testing.assert_allclose(usca.unsafe_law(cell), printed / printed.sum(), rtol=1e-4)
+
+
+def test_the_answer_has_the_law_that_is_stated():
+    """Answers of 4,000 objects of a seed each; chi-square beyond its 1 - 1e-7 quantile fails."""
+    usca = learned(privacy=JointDP(epsilon=40.0), ridge=0.3)
+    law = usca.unsafe_law(2)
+    assert law.max() < 0.9
+    counts = np.zeros(8)
+    for seed in range(4_000):
+        counts[usca_answer(usca, seed, CONTEXTS.points[2])] += 1
+    expected = 4_000 * law
+    shown = expected > 5.0
+    statistic = ((counts - expected)[shown] ** 2 / expected[shown]).sum()
+    assert statistic < chi2.ppf(1.0 - 1e-7, shown.sum())
+
+
+def test_several_threads_get_one_answer():
+    usca = learned(privacy=JointDP(epsilon=0.01), noise=SecureNoise())
+    with ThreadPoolExecutor(8) as pool:
+        answers = set(pool.map(lambda _: usca.answer([0.3]), range(64)))
+    assert len(answers) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_gets_none():
+    usca = learned(privacy=JointDP(epsilon=0.01), noise=SecureNoise())
+    child = os.fork()
+    if not child:
+        try:
+            usca.answer([0.3])
+        except ForkedState:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert 0 <= usca.answer([0.3]) < 8
+
+
+def test_a_replaced_row_moves_exact_scores_by_no_more_than_is_stated():
+    usca = build(reward_range=(0.0, 1.0), horizon=20, ridge=0.2)
+    for cell in range(7):
+        start, spread = exact_scores(usca, cell)
+        moves = []
+        for action, context, reward in product(range(8), range(7), (0.0, 1.0)):
+            one = build(reward_range=(0.0, 1.0), horizon=20, ridge=0.2)
+            one.learn(CONTEXTS.points[context], np.array([action]), [reward])
+            moves.append(exact_scores(one, cell)[0] - start)
+        moves = np.array(moves)
+        ranges = moves[:, None, :] - moves[None, :, :]
+        assert (ranges.max(axis=2) - ranges.min(axis=2)).max() <= spread

@@ -6,7 +6,7 @@ changes of all scores lie in one interval of length R (a change that all scores 
 | function | law | privacy |
 |---|---|---|
 | `permute_and_flip` | visit candidates in random order, take x with chance exp(-epsilon gap_x/R) | epsilon |
-| `exponential_law` | P(x) proportional to exp(epsilon score_x/R) | epsilon |
+| `exponential`, `exponential_law` | P(x) proportional to exp(epsilon score_x/R) | epsilon |
 
 gap_x is the distance to the best score. Permute-and-flip (McKenna, Sheldon 2020) is never worse than the
 exponential mechanism; it is the noisy maximum with exponential noise of scale R/epsilon (Ding et al. 2021).
@@ -31,7 +31,13 @@ from dpbandits.errors import InvalidData
 from dpbandits.privacy.samplers import uniform_below
 from dpbandits.privacy.words import Words, secure_words
 
-__all__ = ["exponential_law", "largest_log_ratio", "permute_and_flip", "permute_and_flip_law"]
+__all__ = [
+    "exponential",
+    "exponential_law",
+    "largest_log_ratio",
+    "permute_and_flip",
+    "permute_and_flip_law",
+]
 
 _WORD_BITS = 64
 _VANISHED = 700.0
@@ -57,21 +63,34 @@ def permute_and_flip(
         >>> permute_and_flip([0, 10**9, 3], sensitivity=1, epsilon=1.0)
         1
     """
-    values = [int(score) for score in scores]
-    if not values:
-        raise InvalidData("scores: expected at least one candidate")
-    rate = Fraction(_checks.number(epsilon, name="epsilon")) / _checks.integer(
-        sensitivity, name="sensitivity"
-    )
-    best = max(values)
-    order = list(range(len(values)))
+    exponents = _exact_exponents(scores, sensitivity, epsilon)
+    order = list(range(len(exponents)))
     while True:
         for place in range(len(order)):  # Fisher-Yates as far as it is needed
             other = place + int(uniform_below(len(order) - place, 1, words)[0])
             order[place], order[other] = order[other], order[place]
             chosen = order[place]
-            if _flip(rate * (best - values[chosen]), words):
+            if _flip(exponents[chosen], words):
                 return chosen
+
+
+def exponential(
+    scores: Sequence[int], *, sensitivity: int, epsilon: float, words: Words = secure_words
+) -> int:
+    """Index of the candidate that the exponential mechanism chooses: see `permute_and_flip`.
+
+    Candidates are proposed uniformly and kept with probability exp(-epsilon gap/R), exactly; as the best is
+    always kept, one in n proposals or more is.
+
+    Example:
+        >>> exponential([0, 10**9, 3], sensitivity=1, epsilon=1.0)
+        1
+    """
+    exponents = _exact_exponents(scores, sensitivity, epsilon)
+    while True:
+        chosen = int(uniform_below(len(exponents), 1, words)[0])
+        if _flip(exponents[chosen], words):
+            return chosen
 
 
 def permute_and_flip_law(scores: FloatArray, *, sensitivity: float, epsilon: float) -> FloatArray:
@@ -124,6 +143,18 @@ def _exponents(scores: FloatArray, *, sensitivity: float, epsilon: float) -> Flo
     rate = _checks.number(epsilon, name="epsilon") / _checks.number(sensitivity, name="sensitivity")
     gaps = values.max(axis=-1, keepdims=True) - values
     return np.asarray(np.minimum(rate * gaps, _VANISHED))
+
+
+def _exact_exponents(scores: Sequence[int], sensitivity: int, epsilon: float) -> list[Fraction]:
+    """epsilon gap/R of every candidate, as rational numbers."""
+    values = [int(score) for score in scores]
+    if not values:
+        raise InvalidData("scores: expected at least one candidate")
+    rate = Fraction(_checks.number(epsilon, name="epsilon")) / _checks.integer(
+        sensitivity, name="sensitivity"
+    )
+    best = max(values)
+    return [rate * (best - value) for value in values]
 
 
 def _flip(exponent: Fraction, words: Words) -> bool:

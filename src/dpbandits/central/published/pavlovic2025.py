@@ -10,6 +10,9 @@ approximating set Z of pairs, drawn like theirs but without looking at them, sta
 The answer at a context is drawn by the exponential mechanism, P(x) ~ exp(epsilon f-hat/(2 Delta)) with
 Delta = 2 B sup sigma-bar^2: replacing one (context, reward) moves every score by at most that.
 
+Rewards and influences are rounded to integers, so that scores are exact, and the answer is drawn by exact
+coins. Delta is the printed one, or what one row can move these integers by, where that is more.
+
 The proof is sound for every fixed Z; the high-probability conditions in it concern accuracy only. What keeps
 it from being used is cost, |Z| = T ceil(T/gamma_T) pairs and a kernel matrix over them, and a calibration
 that is 2 to 5 times larger than needed. `dpbandits.central.ExploreThenCommit` is what we recommend.
@@ -21,7 +24,6 @@ of Z are merged, their weights added up: nothing changes, and K_ZZ has at most a
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,8 +32,9 @@ from scipy.linalg import cho_factor, cho_solve
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.explore_then_commit.rows import one_row
+from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, exact_products, integer_weights
 from dpbandits.domains import RewardRange
-from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
@@ -40,8 +43,9 @@ from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
-from dpbandits.privacy.selection import exponential_law
+from dpbandits.privacy.selection import exponential, exponential_law
 from dpbandits.privacy.sentences import kept, protected_from, shown_to, trusted
+from dpbandits.state.holder import Held, Holder, in_turn
 
 __all__ = ["USCA", "ApproximatingSet", "CovarianceEstimator"]
 
@@ -125,7 +129,7 @@ class CovarianceEstimator:
         return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
 
-class USCA:
+class USCA(Held):
     """Algorithm 1 on finite actions and a context generator, for comparison.
 
     Args:
@@ -145,6 +149,9 @@ class USCA:
     References:
         Pavlovic2025, Algorithm 1, eqs. (4), (5), Theorem 4.1.
     """
+
+    _harm = "two copies would answer twice"
+    _moving = "Build another for other people"
 
     def __init__(
         self,
@@ -178,12 +185,10 @@ class USCA:
             kernel, ApproximatingSet.drawn(self._measure, size, seed=seed), rounds, ridge
         )
         self._seed = seed
-        self._cells: IntArray = np.zeros(0, dtype=np.int64)
-        self._rewards: FloatArray = np.zeros(0)
-        self._answered = False
-
-    def __reduce__(self) -> NoReturn:
-        raise ProtocolError("this object cannot be copied or pickled: two copies would answer twice")
+        self._holder = Holder()
+        self._rounds = 0
+        self._sums: IntArray = np.zeros(self._measure.size, dtype=np.int64)
+        self._answer: tuple[int, int] | None = None  # context cell, action cell
 
     @cached_property
     def sensitivity(self) -> float:
@@ -212,13 +217,13 @@ class USCA:
                 ),
             ),
             assumptions=(
-                *kept("Rewards are bounded, and this object gives one answer."),
+                *kept("Rewards are bounded, and this object gives one answer, to one thread and process."),
                 *trusted(
                     "No user has more than one round, and no other object answers from the same data: "
                     "for comparison, it keeps no ids, no state and no ledger."
                 ),
                 *kept("Z, kernel and ridge do not depend on private data."),
-                *trusted("Scores and chances are floats: their rounding is not part of the paper's proof."),
+                *kept("Scores are exact sums of integers, and no float decides which action is drawn."),
             ),
             theorem="Pavlovic2025, Theorem 4.1: the exponential mechanism at 2 B sup sigma-bar^2.",
             status=self._noise.status,
@@ -231,6 +236,7 @@ class USCA:
             PublicCoins(self._seed).uniform("pavlovic2025/explore", start, stop, 1)[:, 0]
         )
 
+    @in_turn
     def learn(self, contexts: ArrayLike, actions: IntArray, rewards: ArrayLike) -> None:
         """Add rounds: contexts (n, d), actions (n,) cell numbers, rewards (n,)."""
         cells = self.contexts.locate(contexts, name="contexts")
@@ -240,31 +246,55 @@ class USCA:
             raise InvalidData("contexts, actions and rewards differ in length")
         if chosen.dtype.kind not in "iu" or ((chosen < 0) | (chosen >= self.actions.size)).any():
             raise InvalidData(f"actions are no numbers of the {self.actions.size} public actions")
-        if len(self._cells) + len(cells) > self.horizon:
+        if self._rounds + len(cells) > self.horizon:
             raise InvalidData(f"more rounds than the horizon {self.horizon}")
         located = chosen.astype(np.int64) * self.contexts.size + cells
-        self._cells = np.concatenate([self._cells, located])
-        self._rewards = np.concatenate([self._rewards, values - self.reward_range.middle])
+        units = np.rint(2.0 * self.reward_range.to_centred(values) / REWARD_UNIT)
+        grown = self._sums.copy()
+        np.add.at(grown, located, units.astype(np.int64))
+        self._sums, self._rounds = grown, self._rounds + len(cells)
 
     def unsafe_scores(self, context: int) -> FloatArray:
-        """(A,) raw scores at a context cell: for studies."""
-        points = self._measure.points
-        here = points[context :: self.contexts.size]
-        return self.estimator.estimate(here, points[self._cells], self._rewards)
+        """(A,) raw scores at a context cell, in reward units: for studies."""
+        weights, unit = self._influences(context)
+        width = self.reward_range.width
+        return np.asarray(exact_products(weights, self._sums) * (unit * REWARD_UNIT * 0.5 * width))
 
     def unsafe_law(self, context: int) -> FloatArray:
         """(A,) probabilities of the answer at a context cell: for studies."""
+        scores, spread = self._exact_scores(context)
         return exponential_law(
-            self.unsafe_scores(context), sensitivity=2.0 * self.sensitivity, epsilon=self.privacy.epsilon
+            scores.astype(np.float64), sensitivity=float(spread), epsilon=self.privacy.epsilon
         )
 
+    @in_turn
     def answer(self, context: ArrayLike) -> int:
-        """An action (cell number) for one context, once."""
-        if self._answered:
-            raise BudgetExceeded("the paper's promise covers one answer: it was given")
+        """An action (cell number) for one context; asked again about the same context, the same one.
+
+        Raises:
+            BudgetExceeded: another context was answered before; nothing was drawn.
+            ForkedState: this process was forked from the one that holds the object.
+        """
         cell = int(self.contexts.locate(one_row(context), name="context")[0])
-        law = self.unsafe_law(cell)
-        word = int(words_of(self._noise, stream=_STREAM)(1)[0])
-        self._answered = True
-        index = int(np.searchsorted(np.cumsum(law), (word >> 11) * 2.0**-53, side="right"))
-        return min(index, len(law) - 1)
+        if self._answer is None:
+            scores, spread = self._exact_scores(cell)
+            words = words_of(self._noise, stream=_STREAM)
+            epsilon = self.privacy.epsilon
+            chosen = exponential(scores.tolist(), sensitivity=spread, epsilon=epsilon, words=words)
+            self._answer = cell, chosen
+        answered, index = self._answer
+        if cell != answered:
+            raise BudgetExceeded("the paper's promise covers one answer: it was given to another context")
+        return index
+
+    def _influences(self, context: int) -> tuple[FloatArray, float]:
+        """(A, n) integers: how a reward at each cell moves each action's score; and their unit."""
+        points = self._measure.points
+        return integer_weights(self.estimator.covariance(points[context :: self.contexts.size], points))
+
+    def _exact_scores(self, context: int) -> tuple[IntArray, int]:
+        """Integer scores (A,) at a context cell, and 2 Delta in their units."""
+        weights, unit = self._influences(context)
+        printed = self.sensitivity / (0.5 * self.reward_range.width * unit * REWARD_UNIT)
+        one_row_moves = 2 * round(1.0 / REWARD_UNIT) * int(np.abs(weights).max())
+        return exact_products(weights, self._sums), 2 * max(1, math.ceil(printed), one_row_moves)
