@@ -18,6 +18,7 @@ reward. Raw data meets noise in one place, `GPBandit._release`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,6 +26,7 @@ import numpy as np
 from dpbandits import _checks, domains
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.central.arguments import check_kinds
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
@@ -100,11 +102,12 @@ class GPTuning(Configured):
     thompson_scale: float = THOMPSON_SCALE
 
     def __post_init__(self) -> None:
+        limited = partial(_checks.number, exclusive=False, maximum=_checks.LARGEST)
         _checks.one_of(self.regression, ("blocks", "prefix"), name="regression")
         if not (isinstance(self.public_law_spread, str) and self.public_law_spread == "likely"):
-            _checks.number(self.public_law_spread, name="public_law_spread", exclusive=False)
-        _checks.number(self.prior_variance, name="prior_variance")
-        _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False)
+            limited(self.public_law_spread, name="public_law_spread")
+        _checks.scale(self.prior_variance, name="prior_variance")
+        limited(self.thompson_scale, name="thompson_scale")
         _checks.integer(self.reporting_delay, name="reporting_delay", minimum=0)
 
     def schedule(self, horizon: int | None) -> tuple[tuple[int, ...], Factor]:
@@ -178,6 +181,15 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         account: str | None = None,
         tuning: GPTuning | None = None,
     ) -> None:
+        check_kinds(
+            domain=domain,
+            privacy=privacy,
+            kernel=kernel,
+            features=features,
+            noise=noise,
+            tuning=(tuning, GPTuning),
+            optional=("features", "kernel", "noise"),
+        )
         rounds = LONGEST_HORIZON if horizon is None else horizon
         super().__init__(
             domain=domain,

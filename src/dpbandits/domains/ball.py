@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._checks import as_points, assign, integer, number, public_array, require_finite
+from dpbandits._checks import as_points, assign, integer, public_array, require_finite, scale
 from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains.box import Box
@@ -37,7 +37,7 @@ class Ball(Valued):
     radius: float
 
     def __init__(self, *, centre: ArrayLike, radius: float) -> None:
-        assign(self, centre=public_array(centre, name="centre", ndim=1), radius=number(radius, name="radius"))
+        assign(self, centre=public_array(centre, name="centre", ndim=1), radius=scale(radius, name="radius"))
 
     @property
     def dim(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._checks import as_points, assign, integer, public_array, require_finite
+from dpbandits._checks import LARGEST, as_points, assign, integer, public_array, require_finite
 from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains.protocol import DOMAINS
@@ -48,10 +48,10 @@ class Box(Valued):
             raise InvalidParameter(
                 f"low has shape {lower.shape}, high has shape {upper.shape}: expected the same"
             )
-        with np.errstate(over="ignore"):
-            width = upper - lower
-        if not ((lower < upper) & np.isfinite(width)).all():
-            raise InvalidParameter("every entry of low must be below its entry of high, at a finite distance")
+        if not (upper - lower >= 1.0 / LARGEST).all():
+            raise InvalidParameter(
+                f"every entry of low must be below its entry of high, by {1.0 / LARGEST:g} or more"
+            )
         assign(self, low=lower, high=upper)
 
     @property

@@ -1,6 +1,5 @@
 """`RewardRange`: the public interval that rewards live in, and their centred form."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,12 +37,18 @@ class RewardRange(Configured):
     def __post_init__(self) -> None:
         for bound in ("low", "high"):
             # + 0.0: -0.0 becomes 0.0, so that equal ranges have equal configurations
-            value = _checks.number(getattr(self, bound), name=bound, minimum=-math.inf) + 0.0
+            value = _checks.number(
+                getattr(self, bound),
+                name=bound,
+                minimum=-_checks.LARGEST,
+                exclusive=False,
+                maximum=_checks.LARGEST,
+            )
+            value += 0.0
             object.__setattr__(self, bound, value)
         if not self.low < self.high:
             raise InvalidParameter(f"a reward range needs low < high, not ({self.low}, {self.high})")
-        if not np.isfinite(self.high - self.low):
-            raise InvalidParameter("the reward range is too wide for float64")
+        _checks.scale(self.high - self.low, name="the width of the reward range")
 
     @classmethod
     def of(cls, value: object) -> "RewardRange":

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.blas import dger
 
-from dpbandits._checks import integer, number
+from dpbandits._checks import integer, scale
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData
 from dpbandits.models.kernels.base import Kernel
@@ -59,7 +59,7 @@ class ExactGP:
 
     def __init__(self, *, kernel: Kernel, noise_sd: float, capacity: int = 64) -> None:
         self.kernel = kernel
-        self.noise_sd = number(noise_sd, name="noise_sd")
+        self.noise_sd = scale(noise_sd, name="noise_sd")
         self.n_observations = 0
         self._factor = np.zeros(
             (integer(capacity, name="capacity"), capacity)
@@ -183,7 +183,7 @@ class PoolGP:
     def __init__(self, *, kernel: Kernel, pool: ArrayLike, noise_sd: float, capacity: int = 64) -> None:
         self.kernel = kernel
         self.pool = np.array(pool, dtype=np.float64)
-        self.noise_sd = number(noise_sd, name="noise_sd")
+        self.noise_sd = scale(noise_sd, name="noise_sd")
         if self.pool.ndim != 2 or not np.isfinite(self.pool).all():
             raise InvalidData(f"pool has shape {self.pool.shape}: expected finite numbers (n, d)")
         self.n_observations = 0
@@ -272,8 +272,8 @@ class FeatureGP:
 
     def __init__(self, n_features: int, *, prior_variance: float, noise_variance: float) -> None:
         self.n_features = integer(n_features, name="n_features")
-        self.prior_variance = number(prior_variance, name="prior_variance")
-        self.noise_variance = number(noise_variance, name="noise_variance")
+        self.prior_variance = scale(prior_variance, name="prior_variance")
+        self.noise_variance = scale(noise_variance, name="noise_variance")
         self.n_observations = 0
         self._mean = np.zeros(n_features)
         self._factor = np.asfortranarray(math.sqrt(prior_variance) * np.eye(n_features))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc
 
-from dpbandits._checks import as_numbers, public_array
+from dpbandits._checks import LARGEST, as_numbers, integer, public_array, scale
 from dpbandits._config import Valued
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
@@ -126,8 +126,8 @@ class CellMeasure(Valued):
         weights = np.array(self.weights, dtype=np.float64)
         if weights.shape != (math.prod(self.shape),):
             raise InvalidParameter(f"weights: expected {math.prod(self.shape)} of them, one a cell")
-        if not np.isfinite(weights).all() or (weights < 0.0).any() or weights.sum() <= 0.0:
-            raise InvalidParameter("weights: expected finite numbers of at least 0, some above 0")
+        if not ((weights >= 0.0) & (weights <= LARGEST)).all() or weights.sum() < 1.0 / LARGEST:
+            raise InvalidParameter(f"weights: expected numbers from 0 to {LARGEST:g}, some above 0")
         object.__setattr__(self, "weights", weights / weights.sum())
 
     # -- laws -------------------------------------------------------------------------------------
@@ -140,8 +140,8 @@ class CellMeasure(Valued):
     @classmethod
     def beta(cls, a: float, b: float, *, low: float, high: float, cells: int) -> Self:
         """Equal bins of one column whose position in [low, high] has the Beta(a, b) law."""
-        if not (a > 0.0 and b > 0.0):
-            raise InvalidParameter("beta: expected a > 0 and b > 0")
+        scale(a, name="a")
+        scale(b, name="b")
         cumulative = betainc(a, b, np.linspace(0.0, 1.0, cells + 1))
         return cls((_bins(low, high, cells),), np.diff(cumulative))
 
@@ -247,6 +247,5 @@ class CellMeasure(Valued):
 
 
 def _bins(low: float, high: float, cells: int) -> IntervalAxis:
-    if isinstance(cells, bool) or cells < 1:
-        raise InvalidParameter("cells: expected at least one")
+    integer(cells, name="cells")
     return IntervalAxis(np.linspace(low, high, cells + 1))

@@ -159,7 +159,7 @@ class Budget:
         if answer is None:
             one = rest > left * _CRUMB  # what rounding left over is not worth an answer
             return cls(_at_most(kept), _at_most(rest) if one else 0.0, int(one))
-        each = _checks.number(answer, name="answer_epsilon")
+        each = _checks.scale(answer, name="answer_epsilon")
         count = int(Fraction(rest) / Fraction(Decimal(repr(each))))
         if count < 1:
             raise InvalidParameter("answer_epsilon is larger than the epsilon that publish_epsilon leaves")
@@ -488,7 +488,7 @@ def _best(
     costs: Callable[[PopulationEstimator], Iterable[float]],
 ) -> tuple[PopulationEstimator, float]:
     """Ridge and share of the best objective; `costs` gives an estimator's cost for every share."""
-    ridges = RIDGES if ridge is None else (_checks.number(ridge, name="ridge"),)
+    ridges = RIDGES if ridge is None else (_checks.scale(ridge, name="ridge"),)
     choices = [
         (_objective(estimator, cost), estimator, share)
         for estimator in (PopulationEstimator(features, rounds, value) for value in ridges)

@@ -74,9 +74,14 @@ class ContextLaw(Configured):
         """A law as it is, or a measure as public knowledge."""
         if isinstance(value, ContextLaw):
             return value
-        if isinstance(value, CellMeasure):
-            return cls(value)
-        raise InvalidParameter(f"contexts is a {type(value).__name__}, expected a ContextLaw or CellMeasure")
+        return cls(
+            _checks.an(
+                value,
+                CellMeasure,
+                name="contexts",
+                pass_="contexts=measures.CellMeasure.uniform(low=0, high=1, cells=16), or a ContextLaw",
+            )
+        )
 
     @classmethod
     def from_generator(
@@ -126,7 +131,7 @@ class ContextLaw(Configured):
             InvalidData: contexts off the public range.
             ContributionExceeded: a user has more than k rows; nothing was counted.
         """
-        loss = _checks.number(epsilon, name="epsilon")
+        loss = _checks.scale(epsilon, name="epsilon")
         rounds = _checks.integer(rounds_per_user, name="rounds_per_user")
         source = SecureNoise() if noise is None else noise
         located = cells.locate(contexts, name="contexts")
@@ -153,7 +158,6 @@ class ContextLaw(Configured):
 
 
 def _counted(contexts: ArrayLike, cells: CellMeasure, *, smoothing: float) -> CellMeasure:
-    if not smoothing >= 0.0:
-        raise InvalidParameter("smoothing: expected a number of at least 0")
+    _checks.number(smoothing, name="smoothing", exclusive=False, maximum=_checks.LARGEST)
     counts = np.bincount(cells.locate(contexts, name="contexts"), minlength=cells.size)
     return cells.with_weights(counts + smoothing)

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, IntArray, Seed
+from dpbandits.central.arguments import check_kinds
 from dpbandits.central.explore_then_commit.calibration import noise_multiplier, phased_releases
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
@@ -123,6 +124,13 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         account: str | None = None,
         tuning: PhasedTuning | None = None,
     ) -> None:
+        check_kinds(
+            kernel=kernel,
+            actions=actions,
+            privacy=privacy,
+            noise=noise,
+            tuning=(tuning, PhasedTuning),
+        )
         rounds = _checks.integer(horizon, name="horizon")
         self.contexts = ContextLaw.of(contexts)
         check_cells(actions, self.contexts.measure)

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits.central.arguments import check_kinds
 from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn, calibrate
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
@@ -167,6 +168,13 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         account: str | None = None,
         tuning: ExploreTuning | None = None,
     ) -> None:
+        check_kinds(
+            kernel=kernel,
+            actions=actions,
+            privacy=privacy,
+            noise=noise,
+            tuning=(tuning, ExploreTuning),
+        )
         rows = _checks.integer(horizon, name="horizon")
         if rows > MOST_ROUNDS:
             raise InvalidParameter(f"horizon: integer sums are exact up to {MOST_ROUNDS} rows, got {rows}")
@@ -178,7 +186,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         self.noise = SecureNoise() if noise is None else noise
         tuning = ExploreTuning() if tuning is None else tuning
         centre, widest = reference_of(tuning.reference, self.reward_range)
-        bound = widest if tuning.bound is None else _checks.number(tuning.bound, name="bound")
+        bound = widest if tuning.bound is None else _checks.scale(tuning.bound, name="bound")
         self.tuning = replace(tuning, reference=centre, bound=bound)
         self.features = EigenFeatures(
             kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tuning.tolerance

@@ -40,9 +40,7 @@ _PART_BYTES = 8
 
 
 def check_cells(actions: CellMeasure, contexts: CellMeasure) -> None:
-    """Refuse what is no measure, and more cells than integer sums are exact over."""
-    if not isinstance(actions, CellMeasure):
-        raise InvalidParameter(f"actions is a {type(actions).__name__}, expected a CellMeasure")
+    """Refuse more cells than integer sums are exact over."""
     cells = actions.size * contexts.size
     if cells > MOST_CELLS:
         raise InvalidParameter(f"{cells} cells: integer sums are exact up to {MOST_CELLS}; use coarser bins")

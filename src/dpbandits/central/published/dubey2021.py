@@ -30,6 +30,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from dpbandits import _checks, domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.central.arguments import check_kinds
 from dpbandits.central.published.printed import Formula, printed_scale
 from dpbandits.central.statement import Setting, tree_guarantee
 from dpbandits.domains import RewardRange
@@ -110,6 +111,7 @@ class Dubey2021(BasePolicy):
         ledger: Ledger | None = None,
         account: str | None = None,
     ) -> None:
+        check_kinds(domain=domain, privacy=privacy, features=features, noise=noise)
         super().__init__(
             domain=domain,
             reward_range=reward_range,
@@ -121,7 +123,7 @@ class Dubey2021(BasePolicy):
             ledger=ledger,
             account=account,
         )
-        _checks.number(norm_bound, name="norm_bound")
+        _checks.scale(norm_bound, name="norm_bound")
         if not 1e-100 <= _checks.number(failure_probability, name="failure_probability") < 1.0:
             raise InvalidParameter("failure_probability: expected a number in [1e-100, 1)")
         if horizon is not None:

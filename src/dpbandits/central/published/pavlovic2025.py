@@ -31,6 +31,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits.central.arguments import check_kinds
 from dpbandits.central.explore_then_commit.rows import one_row
 from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, exact_products, integer_weights
 from dpbandits.domains import RewardRange
@@ -166,9 +167,10 @@ class USCA(Held):
         seed: Seed = 0,
         noise: NoiseSource | None = None,
     ) -> None:
+        check_kinds(kernel=kernel, actions=actions, contexts=contexts, privacy=privacy, noise=noise)
         if privacy.delta > 0.0 or privacy.rounds_per_user != 1:
             raise InvalidParameter("the paper's promise is pure, for users of one round: delta = 0")
-        rounds, ridge = _checks.integer(horizon, name="horizon"), _checks.number(ridge, name="ridge")
+        rounds, ridge = _checks.integer(horizon, name="horizon"), _checks.scale(ridge, name="ridge")
         if kernel.max_variance > 1.0 or rounds > MOST_ROUNDS:
             raise InvalidParameter(f"the paper needs k(w, w) <= 1, and this code a horizon <= {MOST_ROUNDS}")
         self.actions = actions.with_weights(np.ones(actions.size))

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from dpbandits._checks import an, integer, number
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
@@ -101,12 +102,16 @@ class EigenFeatures(Configured):
         tolerance: float = DEFAULT_TOLERANCE,
         largest: int | None = None,
     ) -> None:
+        an(kernel, Kernel, name="kernel", pass_="kernel=kernels.Matern(nu=2.5, lengthscale=0.3)")
+        measures = list(measures)
+        for measure in measures:
+            an(measure, CellMeasure, name="measures", pass_="measures=(CellMeasure.uniform(...), ...)")
         if not measures:
             raise InvalidParameter("eigenfeatures need at least one measure")
-        if not 0.0 < tolerance < 1.0:
+        if number(tolerance, name="tolerance") >= 1.0:
             raise InvalidParameter(f"tolerance is {tolerance:g}, expected a number in (0, 1)")
-        if largest is not None and largest < 1:
-            raise InvalidParameter("largest: expected at least one feature")
+        if largest is not None:
+            integer(largest, name="largest")
         self.kernel, self.measures, self.tolerance, self.largest = kernel, tuple(measures), tolerance, largest
         self.weights = CellMeasure.product(*self.measures).weights
 

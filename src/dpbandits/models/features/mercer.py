@@ -265,6 +265,7 @@ class ArmFeatures(Configured):
     """
 
     def __init__(self, *, base: Features, arm_column: int, n_arms: int) -> None:
+        an(base, Features, name="base", pass_="base=MercerFeatures(...)")
         integer(arm_column, name="arm_column", minimum=0)
         if integer(n_arms, name="n_arms") * base.n_features > MOST_ARM_FEATURES:
             raise InvalidParameter(f"expected at most {MOST_ARM_FEATURES} features of all arms together")

@@ -175,7 +175,8 @@ class ScaledKernel(Kernel):
     kernel: Kernel
 
     def __post_init__(self) -> None:
-        _checks.number(self.variance, name="variance")
+        _checks.an(self.kernel, Kernel, name="kernel", pass_="variance * kernel")
+        _checks.scale(self.variance, name="variance")
 
     @property
     def max_variance(self) -> float:

@@ -243,8 +243,12 @@ def _as_lengthscale(
         values = np.asarray(lengthscale, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InvalidParameter("lengthscale: one positive number, or one per column") from None
-    if values.ndim > 1 or values.size == 0 or not np.all(np.isfinite(values) & (values > 0.0)):
-        raise InvalidParameter(f"lengthscale is {lengthscale!r}: one positive number, or one per column")
+    if values.ndim > 1 or values.size == 0:
+        raise InvalidParameter(
+            f"lengthscale has shape {values.shape}: one positive number, or one per column"
+        )
+    for value in values.flat:
+        _checks.scale(value, name="lengthscale")
     if values.ndim == 0:
         return float(values)
     if columns is not None and values.size != len(columns):
