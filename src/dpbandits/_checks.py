@@ -18,6 +18,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = [
     "LARGEST",
+    "TUNABLE",
     "an",
     "as_numbers",
     "as_points",
@@ -35,6 +36,10 @@ __all__ = [
 LARGEST = 1e30
 """Public parameters and bounds stay below this, and scales above its inverse: squares and ratios of
 them, and squares of those, are floats."""
+
+TUNABLE = 1e6
+"""Parameters without a unit stay below this, and above its inverse: a precision of 1e-6 beside the Gram
+matrix of four million rounds is well above what float64 rounds there, so that no factorisation fails."""
 
 T = TypeVar("T")
 
@@ -69,12 +74,13 @@ def _a(kind: type[Any]) -> str:
     return f"{'an' if kind.__name__[0].lower() in 'aeio' else 'a'} {kind.__name__}"
 
 
-def scale(value: object, *, name: str) -> float:
-    """`value` as a positive float that can be squared and divided by: within [1 / `LARGEST`, `LARGEST`].
+def scale(value: object, *, name: str, largest: float = LARGEST) -> float:
+    """`value` as a positive float that can be squared and divided by: within [1 / `largest`, `largest`].
 
-    For lengthscales, variances, ridges, caps and whatever else is multiplied or divided by.
+    For lengthscales, variances, ridges, caps and whatever else is multiplied or divided by; with
+    `largest=TUNABLE` for what has no unit and enters a factorisation.
     """
-    return number(value, name=name, minimum=1.0 / LARGEST, exclusive=False, maximum=LARGEST)
+    return number(value, name=name, minimum=1.0 / largest, exclusive=False, maximum=largest)
 
 
 def number(

@@ -5,17 +5,18 @@ from typing import Literal
 
 from dpbandits.errors import DPBanditsError
 from hostile.cases import CASES
-from hostile.values import is_number, is_sequence
 
-__all__ = ["Answer", "attempt"]
+__all__ = ["LENIENT", "Answer", "attempt"]
 
 Answer = Literal["built", "refused", "another_kind", "broken"]
+
+LENIENT = frozenset({("SourceClient", "spec"), ("Modeler", "kernel")})
+"""Arguments whose values of another kind Python answers; everywhere else the library says what to pass."""
 
 
 def attempt(name: str, argument: str, bad: object) -> tuple[Answer, Exception | None]:
     """What came of it, and the error where the library did not answer with its own."""
     case = CASES[name]
-    good = case.arguments[argument]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -25,9 +26,7 @@ def attempt(name: str, argument: str, bad: object) -> tuple[Answer, Exception | 
         except FileNotFoundError as error:  # a path that leads nowhere
             return ("another_kind", None) if isinstance(bad, str) else ("broken", error)
         except (TypeError, AttributeError) as error:
-            # Python's own answer to a value of another kind; for the declared kind it is a defect
-            declared = (is_number(good) and is_number(bad)) or (is_sequence(good) and is_sequence(bad))
-            return ("broken", error) if declared else ("another_kind", None)
+            return ("another_kind", None) if (name, argument) in LENIENT else ("broken", error)
         except Exception as error:  # noqa: BLE001 - this is what is looked for
             return "broken", error
         return ("built", None) if isinstance(shown, str) else ("broken", TypeError("repr"))

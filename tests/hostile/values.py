@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FLOATS", "HOSTILE", "INTEGERS", "is_number", "is_sequence"]
+__all__ = ["FLOATS", "HOSTILE", "INTEGERS"]
 
 INTEGERS = (0, -1, 1, 2, 2**31, 2**63, -(2**63), 10**30, 10**400)
-FLOATS = (0.0, -0.0, -1.0, 0.5, 1.5, 5e-324, 1e-308, 1e-12, 1e16, 1e308, math.nan, math.inf, -math.inf)
+FLOATS = (0.0, -0.0, -1.0, 0.5, 1.5, 5e-324, 1e-308, 1e-12, 1e16, 1e300, 1e308, math.nan, math.inf, -math.inf)
 _SCALARS = (
     True,
     False,
@@ -74,13 +74,3 @@ _OTHERS: tuple[Any, ...] = (
 
 HOSTILE: tuple[Any, ...] = (*INTEGERS, *FLOATS, *_SCALARS, *_ARRAYS, *_OTHERS)
 """All of them."""
-
-
-def is_number(value: object) -> bool:
-    """A real number of Python or NumPy, no boolean."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def is_sequence(value: object) -> bool:
-    """A list, a tuple or an array."""
-    return isinstance(value, list | tuple | np.ndarray)

@@ -102,11 +102,11 @@ class GPTuning(Configured):
     thompson_scale: float = THOMPSON_SCALE
 
     def __post_init__(self) -> None:
-        limited = partial(_checks.number, exclusive=False, maximum=_checks.LARGEST)
+        limited = partial(_checks.number, exclusive=False, maximum=_checks.TUNABLE)
         _checks.one_of(self.regression, ("blocks", "prefix"), name="regression")
         if not (isinstance(self.public_law_spread, str) and self.public_law_spread == "likely"):
             limited(self.public_law_spread, name="public_law_spread")
-        _checks.scale(self.prior_variance, name="prior_variance")
+        _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
         limited(self.thompson_scale, name="thompson_scale")
         _checks.integer(self.reporting_delay, name="reporting_delay", minimum=0)
 

@@ -336,7 +336,8 @@ class BasePolicy(RoundPolicy):
             BasePolicy.registry[cls.kind] = cls
 
     def __init__(self, *, domain: domains.Domain, **shared: Any) -> None:
-        self.domain = domain
+        instead = "domain=Box(low=[0], high=[1]) or another domain"
+        self.domain = _checks.an(domain, domains.Domain, name="domain", pass_=instead)
         super().__init__(dim=domain.dim, **shared)
 
     @abstractmethod

@@ -170,7 +170,10 @@ class USCA(Held):
         check_kinds(kernel=kernel, actions=actions, contexts=contexts, privacy=privacy, noise=noise)
         if privacy.delta > 0.0 or privacy.rounds_per_user != 1:
             raise InvalidParameter("the paper's promise is pure, for users of one round: delta = 0")
-        rounds, ridge = _checks.integer(horizon, name="horizon"), _checks.scale(ridge, name="ridge")
+        rounds, ridge = (
+            _checks.integer(horizon, name="horizon"),
+            _checks.scale(ridge, name="ridge", largest=_checks.TUNABLE),
+        )
         if kernel.max_variance > 1.0 or rounds > MOST_ROUNDS:
             raise InvalidParameter(f"the paper needs k(w, w) <= 1, and this code a horizon <= {MOST_ROUNDS}")
         self.actions = actions.with_weights(np.ones(actions.size))

@@ -336,7 +336,7 @@ def mercer_or_given(
         InvalidParameter: both or neither.
     """
     if features is not None and kernel is None:
-        return features
+        return an(features, Features, name="features", pass_="features=MercerFeatures(...)")
     if kernel is not None and features is None:
         return MercerFeatures(kernel=kernel, domain=domain, n_features=n_features)
     raise InvalidParameter("pass either a kernel (with n_features) or features")

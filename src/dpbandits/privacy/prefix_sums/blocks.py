@@ -148,6 +148,14 @@ class BlockRelease(CalibratedRelease):
     max_rounds: int = 1 << 20
 
     def __post_init__(self) -> None:
+        _checks.an(self.factor, Factor, name="factor", pass_="factor=square_root_toeplitz(n_blocks)")
+        _checks.an(
+            self.mechanism,
+            GramVectorMechanism,
+            name="mechanism",
+            pass_="mechanism=GramVectorMechanism(n_features=m)",
+        )
+        _checks.an(self.noise, NoiseSource, name="noise", pass_="noise=SecureNoise()")
         rounds = _checks.integer(self.max_rounds, name="max_rounds")
         if rounds > 1 << 22:
             raise InvalidParameter(f"max_rounds is {rounds}: int64 sums hold at most 2^22 rounds")

@@ -52,6 +52,12 @@ class CellResponse(RowMechanism):
     cells_per_dimension: int | None = None
 
     def __post_init__(self) -> None:
+        _checks.an(
+            self.definition,
+            RowDP,
+            name="definition",
+            pass_="definition=RowDP(epsilon=1, delta=1e-6, distance=1)",
+        )
         if _checks.integer(self.dim, name="dim") > _MOST_DIMENSIONS:
             raise InvalidParameter(f"two cells a side in {_MOST_DIMENSIONS} dimensions are all that is drawn")
         if self.definition.epsilon < SMALLEST_EPSILON:

@@ -53,6 +53,12 @@ class GaussianRows(LatticeMechanism):
     projection: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self) -> None:
+        _checks.an(
+            self.definition,
+            RowDP,
+            name="definition",
+            pass_="definition=RowDP(epsilon=1, delta=1e-6, distance=1)",
+        )
         _checks.integer(self.dim, name="dim")
         if self.definition.delta <= 0.0:
             raise InvalidParameter("Gaussian noise needs delta above 0: set it, or use L2Laplace")

@@ -55,6 +55,12 @@ class L2Laplace(LatticeMechanism):
     dim: int
 
     def __post_init__(self) -> None:
+        _checks.an(
+            self.definition,
+            RowDP,
+            name="definition",
+            pass_="definition=RowDP(epsilon=1, delta=1e-6, distance=1)",
+        )
         _checks.integer(self.dim, name="dim")
         if self.dim > 24:
             raise InvalidParameter(
