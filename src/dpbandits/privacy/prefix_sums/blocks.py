@@ -86,6 +86,15 @@ class CalibratedRelease(ABC):
     def draws(self) -> int | None:
         """How many draws of noise the near-Gaussian certificate counts; None: it is concentrated."""
 
+    def _check_parts(self) -> None:
+        _checks.an(
+            self.mechanism,
+            GramVectorMechanism,
+            name="mechanism",
+            pass_="mechanism=GramVectorMechanism(n_features=m)",
+        )
+        _checks.an(self.noise, NoiseSource, name="noise", pass_="noise=SecureNoise()")
+
     @cached_property
     def _calibration(self) -> tuple[float, Certificate | None]:
         return self.noise.gaussian_scale(self.sensitivity, self.epsilon, self.delta, draws=self.draws)
@@ -149,13 +158,7 @@ class BlockRelease(CalibratedRelease):
 
     def __post_init__(self) -> None:
         _checks.an(self.factor, Factor, name="factor", pass_="factor=square_root_toeplitz(n_blocks)")
-        _checks.an(
-            self.mechanism,
-            GramVectorMechanism,
-            name="mechanism",
-            pass_="mechanism=GramVectorMechanism(n_features=m)",
-        )
-        _checks.an(self.noise, NoiseSource, name="noise", pass_="noise=SecureNoise()")
+        self._check_parts()
         rounds = _checks.integer(self.max_rounds, name="max_rounds")
         if rounds > 1 << 22:
             raise InvalidParameter(f"max_rounds is {rounds}: int64 sums hold at most 2^22 rounds")

@@ -88,13 +88,7 @@ class TreeRelease(CalibratedRelease):
 
     def __post_init__(self) -> None:
         _checks.an(self.tree, BinaryTree, name="tree", pass_="tree=BinaryTree(n_blocks)")
-        _checks.an(
-            self.mechanism,
-            GramVectorMechanism,
-            name="mechanism",
-            pass_="mechanism=GramVectorMechanism(n_features=m)",
-        )
-        _checks.an(self.noise, NoiseSource, name="noise", pass_="noise=SecureNoise()")
+        self._check_parts()
         if self.tree.n_blocks > 1 << 22:
             raise InvalidParameter("int64 sums hold at most 2^22 rounds")
         _ = self._calibration
