@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.blas import dger
 
-from dpbandits._checks import integer, scale
+from dpbandits._checks import integer, number, scale
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData
 from dpbandits.models.kernels.base import Kernel
@@ -183,7 +183,7 @@ class PoolGP:
     def __init__(self, *, kernel: Kernel, pool: ArrayLike, noise_sd: float, capacity: int = 64) -> None:
         self.kernel = kernel
         self.pool = np.array(pool, dtype=np.float64)
-        self.noise_sd = scale(noise_sd, name="noise_sd")
+        self.noise_sd = number(noise_sd, name="noise_sd", maximum=1e102)  # answers go up to 1e100
         if self.pool.ndim != 2 or not np.isfinite(self.pool).all():
             raise InvalidData(f"pool has shape {self.pool.shape}: expected finite numbers (n, d)")
         self.n_observations = 0

@@ -176,7 +176,7 @@ class ScaledKernel(Kernel):
 
     def __post_init__(self) -> None:
         _checks.an(self.kernel, Kernel, name="kernel", pass_="variance * kernel")
-        _checks.scale(self.variance, name="variance", largest=1e204)  # squares of answers up to 1e100
+        _checks.number(self.variance, name="variance", maximum=1e204)  # squares of answers up to 1e100
 
     @property
     def max_variance(self) -> float:
