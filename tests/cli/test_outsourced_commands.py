@@ -363,6 +363,12 @@ def test_what_others_can_write_is_refused(table):
     ):
         assert done.returncode == 1
         assert "open to other users" in done.stderr
+    (table / "secret").chmod(0o700)
+    table.chmod(0o777)  # others could put another secret in its place
+    done = invoke("answer", str(table / "secret"), "--ledger", str(book), text="")
+    table.chmod(0o700)
+    assert done.returncode == 1
+    assert "written by others" in done.stderr
 
 
 def test_a_line_that_is_no_request_does_not_end_the_conversation(table):

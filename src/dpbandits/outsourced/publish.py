@@ -37,7 +37,7 @@ from dpbandits.errors import (
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import GaussianLaw, NoiseLaw
 from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
-from dpbandits.state.files import write_through
+from dpbandits.state.files import write_folder
 from dpbandits.state.npy import from_npy, to_npy
 from dpbandits.tables.files import check_size
 
@@ -209,12 +209,10 @@ class PublishedRows:
             "inputs": {"file": name, "shape": list(self.inputs.shape), "sha256": digest}
         }
         body["sha256"] = _digest(body)
+        target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
-        temporary.mkdir(parents=True)
         try:
-            for file, content in ((name, data), ("release.json", json.dumps(body, indent=2).encode())):
-                with (temporary / file).open("wb") as stream:
-                    write_through(stream.fileno(), content)
+            write_folder(temporary, {name: data, "release.json": json.dumps(body, indent=2).encode()})
             try:
                 if target.exists():
                     target.rmdir()

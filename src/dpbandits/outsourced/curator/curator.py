@@ -33,7 +33,7 @@ from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidParameter, Pro
 from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.outsourced.curator.directory import KIND, VERSION, SecretDirectory
 from dpbandits.outsourced.curator.objective import Command, Objective, evaluated
-from dpbandits.outsourced.publish import PublishedRows, as_path, check_target
+from dpbandits.outsourced.publish import PublishedRows, check_target
 from dpbandits.outsourced.scaling import Drawn, PublicScaling, TableRows
 from dpbandits.outsourced.statement import rows_guarantee
 from dpbandits.privacy.definitions import RowDP, warn_if_delta_large
@@ -122,7 +122,7 @@ class Curator(Held):
         _checks.an(noise, NoiseSource, name="noise", pass_="noise=SecureNoise()")
         choice = MechanismChoice(name=mechanism) if isinstance(mechanism, str) else mechanism
         _checks.an(choice, MechanismChoice, name="mechanism", pass_="mechanism='auto'")
-        secret = _directory(secret) if secret is not None else None
+        secret = None if secret is None else _directory(secret)
         column, function = (objective, None) if isinstance(objective, str) else (None, _callable(objective))
         scaling = PublicScaling(schema)
         if cap is not None:
@@ -269,7 +269,7 @@ class Curator(Held):
         """The answer of a published row: evaluated once, durable before it is returned.
 
         Raises:
-            ProtocolError: nothing was published, or the objective failed (nothing was logged, ask again).
+            ProtocolError: nothing was published, or the objective failed (no answer was logged, ask again).
             UnknownDecision: no such row.
             AlreadyTold: the row was answered before (`answer_again`).
             HorizonExceeded: the cap is reached; an objective that fails uses one, too.
@@ -425,8 +425,8 @@ class Curator(Held):
         return evaluated(self._objective, place if ids is None else ids[place])
 
 
-def _directory(secret: object) -> SecretDirectory:
-    return secret if isinstance(secret, SecretDirectory) else SecretDirectory(as_path(secret, name="secret"))
+def _directory(secret: str | os.PathLike[str] | SecretDirectory) -> SecretDirectory:
+    return secret if isinstance(secret, SecretDirectory) else SecretDirectory(secret)
 
 
 def _callable(objective: Objective | Command | None) -> Objective | Command | None:

@@ -24,7 +24,7 @@ from dpbandits import _checks
 from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.outsourced.publish import as_path
 from dpbandits.state import Ledger, State, StateKey, StateStore
-from dpbandits.state.files import locked
+from dpbandits.state.files import locked, refuse_if_others_write
 from dpbandits.state.holder import Saved, saved_state
 
 __all__ = ["KIND", "VERSION", "SecretDirectory"]
@@ -90,12 +90,14 @@ class SecretDirectory:
         Raises:
             FileNotFoundError: there is none.
             ProtocolError: others may read it.
+            StateError: others may put another in its place.
         """
         folder = Path(self.path)
         if not folder.is_dir():
             raise FileNotFoundError("there is no secret directory at this path")
         if stat.S_IMODE(folder.stat().st_mode) & 0o077:
             raise ProtocolError("the secret directory is open to other users: make it mode 700 first")
+        refuse_if_others_write(folder, what="the secret directory")
 
     def turn(self) -> AbstractContextManager[None]:
         """One process at a time; whoever waits here finds what the one before has left."""

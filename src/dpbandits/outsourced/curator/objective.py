@@ -55,18 +55,16 @@ class Command:
             )
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             raise ProtocolError(
-                f"the answer command could not be run ({type(error).__name__}): nothing was logged"
+                f"the answer command could not be run ({type(error).__name__}): no answer was logged"
             ) from None
         if done.returncode != 0:
             raise ProtocolError(
-                f"the answer command failed with exit status {done.returncode}: nothing was logged, ask again"
+                f"the answer command failed with exit status {done.returncode}: no answer was logged"
             )
         try:
             return float(done.stdout.strip())
         except ValueError:
-            raise ProtocolError(
-                "the answer command printed no number: nothing was logged, ask again"
-            ) from None
+            raise ProtocolError("the answer command printed no number: no answer was logged") from None
 
 
 def evaluated(objective: Objective | Command, own_id: object) -> float:
@@ -81,9 +79,7 @@ def evaluated(objective: Objective | Command, own_id: object) -> float:
     except (Exception, SystemExit) as error:  # sys.exit("...") would print its text as the process ends
         if isinstance(error, ProtocolError) and isinstance(objective, Command):
             raise  # its texts are ours and hold no value
-        raise ProtocolError(
-            f"the objective failed ({type(error).__name__}): nothing was logged, ask again"
-        ) from None
+        raise ProtocolError(f"the objective failed ({type(error).__name__}): no answer was logged") from None
     if not math.isfinite(value):
-        raise ProtocolError("the objective gave NaN or an infinite number: nothing was logged, ask again")
+        raise ProtocolError("the objective gave NaN or an infinite number: no answer was logged")
     return value
