@@ -171,7 +171,7 @@ def test_one_clear_error_each(table):
     fails(optimise(table, answers=answering(other)), "another release")
     for option in ("--variance", "--mean"):
         fails(optimise(table, "--steps", "2", option, "2"), "pass --lengthscale too")
-    fails(optimise(table, "--steps", "2", "--plot", str(table / "no" / "plot.png")), "no such folder")
+    fails(optimise(table, "--steps", "2", "--plot", str(table / "no" / "plot.png")), "is no folder")
     log = table / "log.jsonl"
     assert optimise(table, "--steps", "2", "--log", str(log)).returncode == 0
     fails(optimise(table, "--steps", "3", "--log", str(log), "--seed", "9"), "other options")
