@@ -3,6 +3,7 @@ import pytest
 
 from dpbandits.central.explore_then_commit.clipping import clipping_bound, unsafe_clipping_bias
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.explore_then_commit.estimator import SIGNAL_VARIANCE
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, NothingToLearn
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.errors import (
@@ -15,7 +16,8 @@ from dpbandits.errors import (
     InvalidData,
     InvalidParameter,
 )
-from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.features import LittleVariance
+from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
@@ -395,3 +397,14 @@ def test_an_answer_that_could_not_be_saved_does_not_leave_and_is_spent(tmp_path,
     assert usca.answer([0.5]).number == 2
     assert float(ledger.balance("survey").spent_epsilon) == 1.0
     assert ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="survey").remaining_answers == 2
+
+
+def test_a_published_function_is_unsure_of_what_its_features_leave_out():
+    """A rough kernel, cut at a tenth of its largest eigenvalue: cells differ in how much of it is held."""
+    tuning = {"kernel": Matern(nu=0.5, lengthscale=0.5), "tolerance": 0.1}
+    with pytest.warns(LittleVariance):
+        usca = build(**tuning)
+    usca.learn(*rows(usca=usca))
+    left_out = usca.features.left_out.reshape(7, 6)
+    assert left_out.max() > 0.2
+    assert (usca.publish().sd >= 0.5 * np.sqrt(SIGNAL_VARIANCE * left_out)).all()

@@ -89,7 +89,7 @@ def test_no_propensity_moves_a_cell_beyond_its_cap(reward, chance):
     kept = sums(usca)
     assert (np.abs(kept) <= usca.calibration.caps).all()
     assert (kept.min() >= 0) == (reward >= 0.5)
-    nobody = build(bound=1e-320, actions=ACTIONS.with_weights([0, 1, 1, 1, 1, 1, 1]))
+    nobody = build(bound=1e-30, actions=ACTIONS.with_weights([0, 1, 1, 1, 1, 1, 1]))
     nobody.learn([0.1], [0], [reward], propensities=[chance])
     assert not sums(nobody).any()
 
