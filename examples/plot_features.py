@@ -15,8 +15,8 @@ import numpy as np
 import dpbandits as dpb
 
 # %%
-# Everything here is public: the domain, the kernel, the seed. No data is involved. Maps that hold less than 80% of
-# their kernel's variance warn when they are built; here they are what is looked at.
+# Everything here is public: the domain, the kernel, the seed. No data is involved. Maps that hold less than
+# 80% of their kernel's variance warn when they are built; here they are what is looked at.
 
 warnings.simplefilter("ignore", dpb.features.LittleVariance)
 
