@@ -29,7 +29,7 @@ help: ## Show this list
 	@echo '  Variables: ARGS="..." JOBS=n PYTHON=/path/to/python VENV=folder'
 
 run: $(VENV)/.run ## Run the studies and write the report (ARGS go to `dpbandits run`)
-	$(VENV)/bin/dpbandits run $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
+	$(VENV)/bin/dpbandits run --force $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
 
 test: $(VENV)/.dev ## Run the tests and doctests, with coverage
 	$(PY) -m pytest --cov --cov-report=term $(ARGS)

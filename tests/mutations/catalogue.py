@@ -471,4 +471,107 @@ MUTATIONS = (
         ),
         tests="tests/outsourced/test_curator.py",
     ),
+    # -- the command line --------------------------------------------------------------------------
+    _bug(
+        "a retry is another charge",
+        "learn: an interrupted run is charged once more when it is repeated",
+        (
+            "central/explore_then_commit/once.py",
+            'charge_id=f"learn:{run.name}"',
+            'charge_id=f"learn:{secrets.token_hex(16)}"',
+        ),
+        tests="tests/cli/test_usca_commands.py",
+    ),
+    _bug(
+        "any run may finish another",
+        "learn: another table takes up the folder and the charge of a run that was begun",
+        (
+            "central/explore_then_commit/once.py",
+            "elif not secrets.compare_digest(",
+            "elif False and not secrets.compare_digest(",
+        ),
+        tests="tests/cli/test_usca_commands.py",
+    ),
+    _bug(
+        "a lost release is drawn again",
+        "learn: whoever removes the published folder gets fresh noise for the same charge",
+        (
+            "central/explore_then_commit/once.py",
+            "if run.release or (ledger is not None and ledger.last(run.name) is not None):",
+            "if False and run.release:",
+        ),
+        tests="tests/cli/test_usca_commands.py",
+    ),
+    _bug(
+        "rows outside the fingerprint",
+        "learn: the same options on a changed table pass for the same run",
+        (
+            "central/explore_then_commit/logged_table.py",
+            "for name, values in sorted(self.rows.items()):",
+            "for name, values in sorted(self.rows.items())[:0]:",
+        ),
+        tests="tests/cli/test_usca_commands.py",
+    ),
+    _bug(
+        "a manifest that nobody reads",
+        "predict: a function goes under another release's statement",
+        (
+            "central/explore_then_commit/logged_table.py",
+            "if _manifest(files) != manifest:",
+            "if not files:",
+        ),
+        tests="tests/cli/test_usca_commands.py",
+    ),
+    _bug(
+        "defects tell what they held",
+        "the command line prints the text of an unforeseen exception",
+        (
+            "cli/console.py",
+            'f"a defect of dpbandits, in {_place(error)}.',
+            'f"a defect of dpbandits, {error}, in {_place(error)}.',
+        ),
+        tests="tests/cli/test_mistakes.py::test_a_defect_is_one_line_without_its_text_and_says_where",
+    ),
+    _bug(
+        "the group may write",
+        "a ledger that a group can write to is opened",
+        ("state/files.py", "if mode & (stat.S_IWGRP | stat.S_IWOTH)", "if mode & stat.S_IWOTH"),
+        tests="tests/state/test_files_of_others.py",
+    ),
+    _bug(
+        "a folder of others",
+        "an outbox lies where others can put another in its place",
+        (
+            "state/files.py",
+            "mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & excused",
+            "mode & 0o022 and not excused",
+        ),
+        tests="tests/state/test_files_of_others.py",
+    ),
+    _bug(
+        "NA is a person",
+        "all rows without an id belong to one user called NA",
+        ("tables/files.py", '{"", "na", "nan", "null"}', '{"", "nan", "null"}'),
+        tests="tests/tables/test_table_files.py",
+    ),
+    _bug(
+        "cells as they come",
+        "Parquet: a list in a cell passes for somebody's name",
+        (
+            "tables/files.py",
+            "_FROM_PARQUET: dict[type, Callable[[Any], object]] = {float: _number, str: _text,",
+            "_FROM_PARQUET: dict[type, Callable[[Any], object]] = {float: _number, str: str,",
+        ),
+        tests="tests/tables/test_table_files.py",
+    ),
+    _bug(
+        "every row another person",
+        "run: rows of one person are asked about under different names",
+        (
+            "lab/evaluation/runner.py",
+            "if told is None else told(start, stop)",
+            "if told is None or told is not None else told(start, stop)",
+        ),
+        tests="tests/lab/test_table_study.py",
+    ),
 )
