@@ -67,8 +67,9 @@ def test_another_report_needs_budget():
     policy = Server(spec()).publish()
     client.choose(policy, np.array([[0.2]]))
     report = client.report(1.0)
-    client.choose(policy, np.array([[0.2]]))
-    with pytest.raises(BudgetExceeded):  # and not the first report again, as if it were of this choice
+    with pytest.raises(BudgetExceeded):
+        client.choose(policy, np.array([[0.2]]))
+    with pytest.raises(ProtocolError):  # and not the first report again, as if it were of this choice
         client.report(1.0)
     assert client.unsent() == [report]
 
@@ -87,9 +88,44 @@ def test_a_device_that_crashed_sends_the_stored_report(tmp_path):
     assert restarted.unsent() == []
 
 
-def test_an_empty_decision_set_is_refused():
+@pytest.mark.parametrize(
+    "candidates", [np.zeros((0, 1)), [], None, "x", [[math.nan]], [0.5], [[1, 2]], [[[0.5]]], object()]
+)
+def test_candidates_that_cannot_be_read_are_missing_and_say_nothing(candidates):
+    class Silent(SimulatedNoise):
+        def integer_gaussian(self, sigma, size):
+            return np.zeros(size, dtype=np.int64)
+
+    client = Client(spec(noise=Silent(0)))
+    assert client.choose(Server(spec()).publish(), candidates) == 0
+    assert not np.frombuffer(client.report(1.0)[HEADER_BYTES:], "<i8").any()
+    assert client.unsafe_counts["missing contexts"] == 1
+
+
+def test_candidates_outside_are_clipped_and_rows_that_cannot_be_read_are_never_chosen():
+    contract = spec()
+    client, policy = Client(contract), Server(contract).publish()
+    rows = [[math.nan], [1e300], [math.inf], [-7.0], [math.nan]]
+    chosen = {client.decide(policy, rows) for _ in range(100)}
+    assert chosen == {1, 2, 3}
+    inside = {contract.choose(policy, rows, contract.privacy).about[0] for _ in range(100)}
+    assert inside == {0.0, 1.0}
     with pytest.raises(InvalidData):
-        Client(spec()).choose(Server(spec()).publish(), np.zeros((0, 1)))
+        contract.check(rows)
+    contract.check([[0.0], [1.0]])
+
+
+@pytest.mark.parametrize("reward", [None, math.nan, "1", [0.5], {}])
+def test_a_reward_that_is_missing_reports_zero_under_the_same_noise(reward):
+    class Silent(SimulatedNoise):
+        def integer_gaussian(self, sigma, size):
+            return np.zeros(size, dtype=np.int64)
+
+    client = Client(spec(noise=Silent(0)), budget=16.0)
+    client.choose(Server(spec()).publish(), [[0.2]])
+    assert not np.frombuffer(client.report(reward)[HEADER_BYTES:], "<i8").any()
+    client.choose(Server(spec()).publish(), [[0.2]])
+    assert np.frombuffer(client.report(0.9)[HEADER_BYTES:], "<i8").any()
 
 
 def test_what_no_device_sends_is_left_out():
@@ -180,12 +216,11 @@ def test_a_choice_after_a_report_that_was_not_stored_is_not_answered_with_that_r
     client.choose(policy, np.array([[0.2]]))
     with pytest.raises(OSError, match="no space"):
         client.report(1.0)
-    client.choose(policy, np.array([[0.9]]))
-    with pytest.raises(BudgetExceeded):
-        client.report(1.0)
+    with pytest.raises(OSError, match="no space"):  # first the report of the choice before is stored
+        client.choose(policy, np.array([[0.9]]))
 
 
-def test_a_charge_that_may_have_been_written_is_used_by_the_next_choice():
+def test_a_charge_that_may_have_been_written_is_used_by_the_next_call():
     class FailsOnce(MemoryLedger):
         failed = False
 
@@ -200,8 +235,8 @@ def test_a_charge_that_may_have_been_written_is_used_by_the_next_choice():
     client.choose(policy, np.array([[0.2]]))
     with pytest.raises(OSError, match="lost"):
         client.report(1.0)
-    client.choose(policy, np.array([[0.9]]))
     assert client.report(1.0) == client.report(1.0)
+    assert client.unsent() == [client.report(1.0)]
 
 
 def test_a_report_needs_a_choice():

@@ -116,9 +116,8 @@ def test_devices_pay_their_own_epsilon_and_servers_learn_from_all():
             batch.append(device.report(float(rng.random() < (0.9 if arm else 0.1))))
             assert ledger.balance("local-reports").remaining_epsilon == 0
             assert batch[-1][HEADER_BYTES] == spec.epsilons.index(own)
-            device.choose(policy, context)
             with pytest.raises(BudgetExceeded):
-                device.report(1.0)
+                device.choose(policy, context)
         assert server.absorb(batch).accepted == 60
         batches.append(batch)
     assert (server.publish().arms == 1).all()

@@ -20,6 +20,7 @@ from dpbandits.local.learners import TransferTree, TreeRule
 from dpbandits.local.learners.evidence import source_evidence
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy import LocalDP
+from internals.client import remembered
 from internals.server import counts, learner
 
 MEANS = np.array([0.2, 0.9, 0.55])
@@ -352,14 +353,16 @@ def test_evidence_of_another_shape_is_refused():
     tree.attach("a", good)
 
 
-@pytest.mark.parametrize("arm", [1.5, 3, -1, "a", None, True])
-def test_a_decision_that_is_no_arm_costs_no_budget(arm):
+@pytest.mark.parametrize("arm", [1.5, 3, -1, "a", None, True, 10**400])
+def test_a_decision_that_is_no_arm_is_missing_and_refused_nowhere(arm):
     source = SourceSpec(target=TARGET, name="past", n_users=100, privacy=LocalDP(epsilon=3.0))
-    device, policy = SourceClient(source.reports), Server(source.reports).publish()
-    with pytest.raises(InvalidParameter):
-        device.observe(policy, [0.5, 0.5], arm)
-    device.observe(policy, [0.5, 0.5], 1)
-    assert device.report(1.0)
+    device, server = SourceClient(source.reports), Server(source.reports)
+    device.observe(server.publish(), [0.5, 0.5], arm)
+    assert remembered(device).choice.missing
+    assert server.absorb([device.report(1.0)]).accepted == 1
+    device = SourceClient(source.reports)
+    device.observe(server.publish(), [0.5, 0.5], np.int64(2))
+    assert (remembered(device).choice.missing, remembered(device).choice.arm) == (False, 2)
 
 
 def test_propensities_of_any_kind_become_numbers_that_travel():

@@ -68,7 +68,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal, Inexact, InvalidOperation, Overflow
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
@@ -370,6 +370,7 @@ class Balance:
         return f"rho {_short(loss)}"
 
 
+@runtime_checkable
 class Ledger(Protocol):
     """What policies, clients and stores ask of a ledger. Every method is atomic."""
 

@@ -16,14 +16,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpbandits import _checks, domains
+from dpbandits._checks import an
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
-from dpbandits.local.contract.reports import Chosen, Contract, Published, Records
+from dpbandits.local.contract.reports import (
+    DEADLINE,
+    Chosen,
+    Contract,
+    Published,
+    Records,
+    read_points,
+)
+from dpbandits.local.contract.spec import check_constants
 from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
 from dpbandits.privacy import definitions
@@ -38,6 +46,15 @@ if TYPE_CHECKING:
 __all__ = ["GPLearnerName", "GPSpec", "PublishedWeights"]
 
 GPLearnerName = Literal["weights", "dubey2021"]
+
+# What lies farther out is as far: no domain's arithmetic overflows on it.
+_FARTHEST = 1e100
+
+# Names of the constants of each learner (`dpbandits.local.learners`, which a device does not load).
+_CONSTANTS: Mapping[str, frozenset[str]] = {
+    "weights": frozenset(),
+    "dubey2021": frozenset({"horizon", "norm_bound", "failure_probability"}),
+}
 
 NoiseCertificate = Literal["near_gaussian", "concentrated"]
 
@@ -71,6 +88,8 @@ class GPSpec(Contract["PublishedWeights"]):
         certificate: of secure noise; it fixes the scale, which server and devices must agree on.
         learner: of the server; `dubey2021` is Algorithm 3 as published, and needs reported Grams.
         constants: of the learner, where it has any (`dpbandits.local.published.dubey2021_local`).
+        deadline: seconds after a choice by which a device stores its report, with a reward or without; a
+            reward that comes later is missing.
 
     Raises:
         InvalidParameter: numbers outside their ranges.
@@ -101,8 +120,12 @@ class GPSpec(Contract["PublishedWeights"]):
     certificate: NoiseCertificate = "near_gaussian"
     learner: GPLearnerName = "weights"
     constants: Mapping[str, float] = field(default_factory=dict)
+    deadline: float = DEADLINE
 
     def __post_init__(self) -> None:
+        an(self.domain, Domain, name="domain", pass_="domain=Box(low=[0], high=[1])")
+        an(self.features, Features, name="features", pass_="features=MercerFeatures(...)")
+        _checks.settle(self, deadline=_checks.number)
         object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
         promise: object = self.privacy  # of any type, where the spec comes from a file
         if not isinstance(promise, JointDP) or promise.rounds_per_user != 1:
@@ -119,13 +142,12 @@ class GPSpec(Contract["PublishedWeights"]):
                 f"the spec's certificate is {self.certificate!r} and its noise has another: pass "
                 f"noise=SecureNoise(certificate={self.certificate!r})"
             )
-        if self.report_gram not in (False, True):
+        if not isinstance(self.report_gram, bool):
             raise InvalidParameter("report_gram: expected True or False")
         _checks.one_of(self.learner, get_args(GPLearnerName), name="learner")
         if self.learner == "dubey2021" and not self.report_gram:
             raise InvalidParameter("Algorithm 3 reports Grams: build the spec with report_gram=True")
-        if not isinstance(self.constants, Mapping):
-            raise InvalidParameter("constants: expected numbers under names of the learner's constants")
+        check_constants(self.constants, _CONSTANTS[self.learner], most=_checks.LARGEST)
 
     @property
     def weight_variance(self) -> float:
@@ -188,20 +210,35 @@ class GPSpec(Contract["PublishedWeights"]):
             raise InvalidParameter("privacy: every device keeps the spec's")
         return self.privacy
 
-    def choose(self, published: "PublishedWeights", context: ArrayLike, _privacy: JointDP) -> Chosen:
-        """See `Contract.choose`: the row of the candidates (n, d) to take."""
+    def choose(self, published: "PublishedWeights", context: Any, _privacy: JointDP) -> Chosen:
+        """See `Contract.choose`: the row of the candidates (n, d) to take, 0 where none can be read."""
+        published.check(self)
+        points = read_points(context, dim=self.domain.dim, ndim=2)
+        rows = (
+            np.zeros(0, dtype=np.int64) if points is None else np.flatnonzero(~np.isnan(points).any(axis=1))
+        )
+        if points is None or not len(rows):
+            return Chosen(version=published.version, arm=0, about=None, missing=True)
+        inside = self.domain.clip(np.clip(points[rows], -_FARTHEST, _FARTHEST))
+        phi = self.features(inside)
+        rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
+        if published.version == 0:
+            best = int(rng.integers(len(rows)))
+        else:
+            normals = rng.standard_normal(phi.shape[1:])
+            best = int(published.scores(phi, thompson_scale=self.thompson_scale, normals=normals).argmax())
+        return Chosen(
+            version=published.version,
+            arm=int(rows[best]),
+            about=inside[best].copy(),
+            clipped=not np.array_equal(inside, points[rows]),
+        )
+
+    def check(self, context: Any) -> None:
+        """See `Contract.check`."""
         rows = self.domain.validate(context)
         if rows.ndim != 2 or not len(rows):
             raise InvalidData(f"candidates: expected shape (n, {self.domain.dim}), n at least 1")
-        published.check(self)
-        phi = self.features(rows)
-        rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
-        if published.version == 0:
-            row = int(rng.integers(len(rows)))
-        else:
-            normals = rng.standard_normal(phi.shape[1:])
-            row = int(published.scores(phi, thompson_scale=self.thompson_scale, normals=normals).argmax())
-        return Chosen(version=published.version, arm=row, about=rows[row].copy())
 
     def contribution(self, chosen: FloatArray, rewards: FloatArray) -> IntArray:
         """(n, D) exact integers that users would add without noise; rows (n, d), rewards (n,)."""
@@ -210,9 +247,12 @@ class GPSpec(Contract["PublishedWeights"]):
         rows = [self.release.mechanism.encode(phi[i : i + 1], z[i : i + 1]) for i in range(len(phi))]
         return np.array(rows, dtype=np.int64).reshape(len(phi), self.release.mechanism.size)
 
-    def exact(self, choice: Chosen, reward: Any) -> IntArray:
-        """(1, D) exact integers of the row that was chosen; InvalidData for a reward that is none."""
-        return self.contribution(choice.about[None], np.array([reward]))
+    def exact(self, choice: Chosen, reward: float | None) -> IntArray:
+        """(1, D) exact integers of the row that was chosen; zeros for what is missing."""
+        if choice.missing or reward is None:
+            return np.zeros((1, self.release.mechanism.size), dtype=np.int64)
+        z = self.reward_range.to_centred(self.reward_range.validate([reward], clip=True))
+        return self.release.mechanism.encode(self.features(choice.about[None]), z)[None]
 
     def noised(self, _choice: Chosen, exact: IntArray, _privacy: JointDP) -> bytes:
         """The payload: where the user's data meets noise."""
@@ -238,6 +278,8 @@ class GPSpec(Contract["PublishedWeights"]):
             del config["learner"], config["constants"]
         if self.certificate == "concentrated":
             del config["certificate"]
+        if self.deadline == DEADLINE:
+            del config["deadline"]
         return config
 
     @classmethod

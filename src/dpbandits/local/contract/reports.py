@@ -26,12 +26,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from dpbandits._checks import assign, integer
+from dpbandits._checks import as_points, assign, integer
 from dpbandits._config import Configured
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import IncompatibleState, InvalidParameter
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = [
+    "DEADLINE",
+    "DIGEST",
     "HEADER_BYTES",
     "NONCE_BYTES",
     "Chosen",
@@ -50,11 +53,16 @@ __all__ = [
     "Written",
     "pack",
     "parse",
+    "read_points",
+    "read_reward",
 ]
 
-_DIGEST, _VERSION, _NONCE = slice(1, 5), slice(5, 9), slice(9, 17)
+DIGEST, _VERSION, _NONCE = slice(1, 5), slice(5, 9), slice(9, 17)
 NONCE_BYTES = 8
 HEADER_BYTES = 17
+
+DEADLINE = 86_400.0
+"""Seconds after which a choice without a reward is reported, where a spec says nothing: one day."""
 
 Records = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 """(n, bytes) reports of one length."""
@@ -68,11 +76,15 @@ class Chosen:
         version: of what was published.
         arm: the arm, or the row of the candidates, that was chosen.
         about: what else the contract needs to make a report.
+        missing: whether the context could not be read: the report then says nothing of it.
+        clipped: whether it was moved into the domain.
     """
 
     version: int
     arm: int
     about: Any
+    missing: bool = False
+    clipped: bool = False
 
 
 class Published(Configured):
@@ -161,6 +173,8 @@ class Contract(Written, ABC, Generic[PublishedT]):
     Attributes:
         report_format: first byte of a report.
         publishes: the class of what the server publishes.
+        reward_range: public bounds of rewards.
+        deadline: seconds after a choice by which its report is stored, with a reward or without.
         epsilons: classes that a report may name in the open; empty: it names none.
         window: how many versions before the current one are still accepted; None: all.
         reports_per_version: a new version is published after so many; 0: whenever the server publishes.
@@ -169,6 +183,8 @@ class Contract(Written, ABC, Generic[PublishedT]):
 
     report_format: int
     publishes: type[Any]
+    reward_range: RewardRange
+    deadline: float
     epsilons: Sequence[float]
     window: int | None
     reports_per_version: int
@@ -189,22 +205,37 @@ class Contract(Written, ABC, Generic[PublishedT]):
         """The promise of one device's reports; None: the contract's. InvalidParameter for any other."""
 
     @abstractmethod
-    def choose(self, published: PublishedT, context: ArrayLike, privacy: Any) -> Chosen:
-        """The choice of a device in this context; nothing is remembered.
+    def choose(self, published: PublishedT, context: Any, privacy: Any) -> Chosen:
+        """The choice of a device in this context; nothing is remembered, and no context is refused.
 
         Args:
             published: by the server.
-            context: (dim,) inside the domain of a `Spec`; candidates (n, dim) for a `GPSpec`.
+            context: (dim,) for a `Spec`; candidates (n, dim) for a `GPSpec`. Numbers outside the domain are
+                clipped to it; what cannot be read counts as missing.
             privacy: the device's own.
 
         Raises:
-            InvalidData: the context has another shape, is not finite, or lies outside the domain.
             IncompatibleState: what was published does not fit the spec.
         """
 
     @abstractmethod
-    def exact(self, choice: Chosen, reward: Any) -> Any:
-        """What the report is about: bounded, and not yet noised. InvalidData for a reward that is none."""
+    def check(self, context: Any) -> None:
+        """Refuse a context that a device would clip or count as missing: to test an integration.
+
+        Never call it with a real person's context where somebody sees whether it fails.
+
+        Raises:
+            InvalidData: another shape or type, NaN, or a point outside the domain.
+        """
+
+    @abstractmethod
+    def exact(self, choice: Chosen, reward: float | None) -> Any:
+        """What the report is about: bounded, and not yet noised.
+
+        Args:
+            choice: from `choose`.
+            reward: from `read_reward`; None, as a missing context, for an input that depends on nobody.
+        """
 
     @abstractmethod
     def noised(self, choice: Chosen, exact: Any, privacy: Any) -> bytes:
@@ -217,6 +248,28 @@ class Contract(Written, ABC, Generic[PublishedT]):
     @abstractmethod
     def counted_by(self, published: PublishedT) -> tuple[Any, ...]:
         """What checks and adds up payloads that answer this, one a class: see `ReportMechanism`."""
+
+
+def read_points(values: Any, *, dim: int, ndim: int) -> FloatArray | None:
+    """A private context as an array of this many axes, the last of `dim` columns; None for anything else."""
+    try:
+        points = as_points(values, dim, name="context")
+    except Exception:  # noqa: BLE001 - whatever an object of the app raises would tell of what it holds
+        return None
+    return points if points.ndim == ndim else None
+
+
+def read_reward(bounds: RewardRange, reward: Any) -> tuple[float | None, bool]:
+    """A private reward as a device takes it: whatever is not a number, NaN included, is missing.
+
+    Returns:
+        The reward inside the bounds or None, and whether it was clipped.
+    """
+    kinds = (int, float, np.bool_, np.integer, np.floating)
+    if not isinstance(reward, kinds) or reward != reward:
+        return None, False
+    inside = float(min(max(reward, bounds.low), bounds.high))
+    return inside, bool(inside != reward)
 
 
 def pack(*, spec: Contract[Any], version: int, nonce: bytes, payload: bytes) -> bytes:

@@ -194,9 +194,9 @@ def source_depth(source: SourceSpec) -> int:
     target, depth = source.target, 0
     while 2 ** (depth + 1) <= target.max_leaves:
         bins = 2 ** (depth + 1)
-        spec = source._reports(depth + 1)
-        if spec.n_cells(bins) > MAX_CELLS:
+        if bins * (1 if source.arms == "server" else target.n_arms) > MAX_CELLS:
             break
+        spec = source._reports(depth + 1)
         share = 1.0 / spec.n_cells(bins)
         variance = float(spec.mechanism_for(bins).moments.signed_variance(np.array(share)))
         reports = source.n_users / (1 if spec.arms == "user" else target.n_arms)

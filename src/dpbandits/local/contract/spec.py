@@ -3,23 +3,25 @@
 NumPy and the standard library only: devices read it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpbandits import _checks
-from dpbandits._checks import integer
+from dpbandits._checks import an, integer
 from dpbandits.domains import Box
 from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
-from dpbandits.local.contract.reports import Chosen, Contract, PublishedArms
+from dpbandits.local.contract.reports import DEADLINE, Chosen, Contract, PublishedArms, read_points
 from dpbandits.models.trees.partition import DyadicPartition, TieRule
 from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
+from dpbandits.privacy.reports.mechanism import LATTICE
+from dpbandits.privacy.samplers import uniform_below
 from dpbandits.privacy.words import secure_words
 
 if TYPE_CHECKING:
@@ -29,8 +31,6 @@ __all__ = ["ArmChoice", "LearnerName", "Spec"]
 
 LearnerName = Literal["smooth", "tree", "eliminate", "ma2025", "explore"]
 ArmChoice = Literal["server", "user"]
-
-_TWO_64 = 2.0**64
 
 # Published versions whose bins are kept at hand: more than the usual window of a server.
 _BINS_KEPT = 32
@@ -42,6 +42,17 @@ _MOST_CLASSES = 64
 
 MOST_ARMS = 256
 """What arithmetic and memory carry: the probabilities of being best take n_arms^2 numbers a bin."""
+
+_TREE = ("prior_mean", "prior_sd", "child_sd", "temperature", "settled", "rival", "known")
+
+# Names of the constants of each learner (`dpbandits.local.learners`, which a device does not load).
+CONSTANTS: Mapping[str, frozenset[str]] = {
+    "smooth": frozenset({*_TREE, "smooth_sd", "length", "rough"}),
+    "tree": frozenset(_TREE),
+    "eliminate": frozenset({"z", "scale"}),
+    "ma2025": frozenset({"radius", "bias"}),
+    "explore": frozenset({"depth"}),
+}
 
 _COUNTS = {
     "n_arms": (1, MOST_ARMS),
@@ -57,7 +68,7 @@ class Spec(Contract[PublishedArms]):
     """A locally private contextual bandit on adaptive bins.
 
     Args:
-        domain: public box of contexts; devices refuse contexts outside.
+        domain: public box of contexts; devices clip to it.
         n_arms: number of arms.
         privacy: of every report.
         reward_range: public bounds of rewards; devices clip to them.
@@ -74,6 +85,8 @@ class Spec(Contract[PublishedArms]):
         n_users: expected number of users; `ma2025` needs it, the others do not.
         seed: public randomness of the server.
         constants: constants of the learner that differ from the defaults (`dpbandits.local.learners`).
+        deadline: seconds after a choice by which a device stores its report, with a reward or without; a
+            reward that comes later is missing.
         epsilons: classes of epsilon that users may choose from, ascending, the last being that of `privacy`;
             empty: everyone has that. A user's class is public and must be chosen without looking at context
             or reward: see `dpbandits.local.learners.base.combined_estimate`.
@@ -114,14 +127,12 @@ class Spec(Contract[PublishedArms]):
     seed: int = 0
     constants: Mapping[str, float] = field(default_factory=dict)
     epsilons: Sequence[float] = ()
+    deadline: float = DEADLINE
 
     def __post_init__(self) -> None:
-        if not isinstance(self.domain, Box):
-            raise InvalidParameter(f"domain: expected a Box, got {type(self.domain).__name__}")
-        if not isinstance(self.privacy, LocalDP):
-            raise InvalidParameter(
-                f"privacy: expected LocalDP(epsilon=...), got {type(self.privacy).__name__}"
-            )
+        an(self.domain, Box, name="domain", pass_="domain=Box(low=[0], high=[1])")
+        an(self.privacy, LocalDP, name="privacy", pass_="privacy=LocalDP(epsilon=1)")
+        _checks.settle(self, deadline=_checks.number)
         if not isinstance(self.reward_range, RewardRange):
             object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
         for name, (least, most) in _COUNTS.items():
@@ -129,12 +140,8 @@ class Spec(Contract[PublishedArms]):
             if (name != "n_users" or value is not None) and integer(value, name=name, minimum=least) > most:
                 raise InvalidParameter(f"{name}: expected an integer from {least} to {most}")
         integer(self.seed, name="seed", minimum=0)
-        constants: object = self.constants  # of any type, where the spec comes from a file
-        if not isinstance(constants, Mapping) or not all(map(_is_constant, constants.items())):
-            raise InvalidParameter(
-                "constants: expected positive numbers under names of the learner's constants"
-            )
         _checks.one_of(self.learner, get_args(LearnerName), name="learner")
+        check_constants(self.constants, CONSTANTS[self.learner])
         _checks.one_of(self.arms, get_args(ArmChoice), name="arms")
         _checks.one_of(self.mechanism, ("auto", *sorted(MECHANISMS)), name="mechanism")
         _checks.one_of(self.tie, ("first", "keyed"), name="tie")
@@ -142,7 +149,10 @@ class Spec(Contract[PublishedArms]):
             raise InvalidParameter("n_users: learner 'ma2025' must know the number of users beforehand")
         if self.epsilons:
             self._check_epsilons()
-        self.mechanisms_for(1)  # refuses an epsilon that cannot be kept, before anyone reports
+        # An epsilon that cannot be kept with the fewest bins or the most is refused before any report.
+        depth = self.constants.get("depth", 0.0) if self.learner == "explore" else math.inf
+        for n_leaves in (1, min(self.max_leaves, round(2.0 ** min(depth, 32.0)))):
+            self.mechanisms_for(n_leaves)
 
     @property
     def dim(self) -> int:
@@ -188,15 +198,16 @@ class Spec(Contract[PublishedArms]):
             raise InvalidParameter("privacy: expected LocalDP with one of the spec's epsilons")
         return own
 
-    def choose(self, published: PublishedArms, context: ArrayLike, privacy: LocalDP) -> Chosen:
-        """See `Contract.choose`."""
-        point = np.asarray(context)
-        if point.ndim != 1:
-            raise InvalidData(f"context has shape {point.shape}: expected ({self.dim},)")
-        unit = self.domain.to_unit(self.domain.validate(point[None], name="context"))
+    def choose(self, published: PublishedArms, context: Any, privacy: LocalDP) -> Chosen:
+        """See `Contract.choose`; a missing context is decided as the middle of the domain is."""
         published.check(self)
-        partition = self.bins(published)
-        leaf = int(partition.rank[partition.locate(unit)[0]])
+        partition, domain = self.bins(published), self.domain
+        point = read_points(context, dim=self.dim, ndim=1)
+        missing = point is None or bool(np.isnan(point).any())
+        if point is None or missing:
+            point = domain.from_unit(np.full(self.dim, 0.5))
+        inside = np.clip(point, domain.low, domain.high)
+        leaf = int(partition.rank[partition.locate(domain.to_unit(inside[None]))[0]])
         if published.arms is not None:
             arm = int(published.arms[leaf])
         elif published.weights is not None:
@@ -205,21 +216,32 @@ class Spec(Contract[PublishedArms]):
             arm = min(arm, self.n_arms - 1)
         else:
             raise ProtocolError("what was published names no arms")
-        report = self.mechanism_for(len(partition.leaves), privacy.epsilon)
-        return Chosen(version=published.version, arm=arm, about=(leaf, report))
+        return Chosen(
+            version=published.version,
+            arm=arm,
+            about=(leaf, self.mechanism_for(len(partition.leaves), privacy.epsilon)),
+            missing=missing,
+            clipped=not np.array_equal(inside, point),
+        )
 
-    def exact(self, choice: Chosen, reward: Any) -> tuple[int, bool]:
-        """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped."""
-        numeric = isinstance(reward, int | float | np.integer | np.floating)
-        if isinstance(reward, bool | np.bool_) or not numeric:
-            raise InvalidData(f"reward has type {type(reward).__name__}: expected a number")
-        if not np.isfinite(reward):
-            raise InvalidData("reward is not finite")
-        bounds = self.reward_range
-        share = min(1.0, max(0.0, (float(reward) - bounds.low) / bounds.width))
-        leaf, _ = choice.about
-        cell = leaf if self.arms == "server" else leaf * self.n_arms + choice.arm
-        return cell, int(secure_words(1)[0]) < share * _TWO_64
+    def check(self, context: Any) -> None:
+        """See `Contract.check`."""
+        point = self.domain.validate(context, name="context")
+        if point.ndim != 1:
+            raise InvalidData(f"context has shape {point.shape}: expected ({self.dim},)")
+
+    def exact(self, choice: Chosen, reward: float | None) -> tuple[int, bool]:
+        """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped.
+
+        What is missing is any cell and either sign, equally likely: an input like another, and of nobody.
+        """
+        leaf, report = choice.about
+        anywhere = int(uniform_below(report.n_cells, 1, secure_words)[0])
+        coin = int(secure_words(1)[0])
+        if choice.missing or reward is None:
+            return anywhere, coin < LATTICE // 2
+        share = min(1.0, max(0.0, (reward - self.reward_range.low) / self.reward_range.width))
+        return (leaf if self.arms == "server" else leaf * self.n_arms + choice.arm), coin < share * LATTICE
 
     def noised(self, choice: Chosen, exact: tuple[int, bool], privacy: LocalDP) -> bytes:
         """The payload, after its class of epsilon: where the user's data meets randomness."""
@@ -243,6 +265,8 @@ class Spec(Contract[PublishedArms]):
         config["reward_range"] = [self.reward_range.low, self.reward_range.high]
         if not self.epsilons:
             del config["epsilons"]
+        if self.deadline == DEADLINE:  # as before there were others: the digest of a spec stays
+            del config["deadline"]
         return config
 
     @classmethod
@@ -281,10 +305,16 @@ def _report(name: str, n_cells: int, epsilon: float) -> ReportMechanism:
     return response if _mean_variance(response) < _mean_variance(signed) else signed
 
 
-def _is_constant(item: tuple[object, object]) -> bool:
-    name, value = item
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(name, str) and number and 0.0 < value <= 1e6  # type: ignore[operator]
+def check_constants(constants: object, known: frozenset[str], *, most: float = 1e6) -> None:
+    """Refuse what are no positive numbers under these names: a spec may come from a file."""
+    good = isinstance(constants, Mapping) and known.issuperset(constants)
+    if not good or not all(_is_number(value, most) for value in constants.values()):  # type: ignore[attr-defined]
+        names = ", ".join(sorted(known)) or "none: this learner has no constants"
+        raise InvalidParameter(f"constants: expected numbers above 0 and up to {most:g}, under {names}")
+
+
+def _is_number(value: object, most: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value <= most
 
 
 def _mean_variance(report: ReportMechanism) -> float:

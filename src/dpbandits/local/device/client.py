@@ -1,23 +1,42 @@
 """The device's side: choose with what was published, report privately, keep the report, spend own budget.
 
+Whether a device refuses, and how many reports of what shape it makes, depends on the spec, what was published
+and the budget alone. These are judged first; after that no context and no reward is refused. Numbers outside
+their bounds are clipped, what cannot be read is missing, and a choice without a reward reports all the same:
+what is missing is replaced by an input of nobody. Counters of that stay on the device
+(`Client.unsafe_counts`), and `spec.check(context)` tests an integration without a server.
+
 NumPy and the standard library only, where the contract asks for no more. The operating system's generator is
 the only source of randomness, and no argument replaces it.
 """
 
+import hashlib
 import os
+import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar, Generic
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
-from numpy.typing import ArrayLike
+import numpy as np
 
-from dpbandits._checks import integer
-from dpbandits.errors import InvalidParameter, ProtocolError
-from dpbandits.local.contract.reports import NONCE_BYTES, Chosen, Contract, PublishedArms, PublishedT, pack
+from dpbandits._checks import an, number
+from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
+from dpbandits.local.contract.reports import (
+    NONCE_BYTES,
+    Chosen,
+    Contract,
+    PublishedArms,
+    PublishedT,
+    pack,
+    read_reward,
+)
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.device.outbox import MemoryOutbox, Outbox
 from dpbandits.state.holder import Held, Holder, in_turn
-from dpbandits.state.ledger import Amount, Ledger, MemoryLedger
+from dpbandits.state.ledger import Amount, Cost, Ledger, MemoryLedger, Terms, exact
 
 if TYPE_CHECKING:
     from dpbandits.privacy.definitions import JointDP, LocalDP
@@ -25,12 +44,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "SourceClient"]
 
+MOST_VERSIONS = 1 << 16
+"""Versions that one client takes from a server."""
+
+_NESTED = "a call of this device is under way in this thread: its report is not drawn twice"
+
 
 @dataclass(repr=False)
 class _Open:
     """A choice and what has become of it. Never printed: it is the user's data."""
 
     choice: Chosen
+    due: float
     nonce: bytes = b""
     report: bytes = b""
     kept: bool = False
@@ -40,7 +65,8 @@ class Client(Held, Generic[PublishedT]):
     """One user's device.
 
     Args:
-        spec: the public contract, `Spec` or `GPSpec`.
+        spec: the public contract, `Spec` or `GPSpec`. Ledger account and outbox are bound to it: neither
+            takes part in another.
         privacy: the user's own promise, of one of the spec's `epsilons`, chosen without looking at context
             or reward; None: the spec's.
         ledger: the device's own ledger; by default one in memory.
@@ -48,10 +74,16 @@ class Client(Held, Generic[PublishedT]):
             `SQLiteLedger`, so that neither is forgotten in a crash.
         budget: total epsilon the device will ever spend on this spec, delta in proportion; by default one
             report's.
-        account: name of the account in the ledger.
+        account: name of the account in the ledger; each spec needs its own.
 
-    Privacy: every report keeps the promise. The budget is charged before the report is drawn, the report is
-    stored before it is returned, and a retry returns the same bytes.
+    Privacy: every report keeps the promise. One choice, one charge, one report, whatever threads do: the
+    budget is charged before the report is drawn, the report is stored before it is returned, and a retry
+    returns the same bytes. A forked process is refused.
+
+    Raises:
+        InvalidParameter: arguments of another kind, or an account that is open on other terms or for another
+            spec.
+        IncompatibleState: the outbox belongs to another spec.
 
     Example:
         >>> import dpbandits as dpb
@@ -76,80 +108,165 @@ class Client(Held, Generic[PublishedT]):
         budget: Amount | None = None,
         account: str = "local-reports",
     ) -> None:
-        self.spec = spec
+        self.spec = an(spec, Contract, name="spec", pass_="the Spec or GPSpec of its server")
         self.privacy = own = spec.own(privacy)
         self._outbox: Outbox = MemoryOutbox() if outbox is None else outbox
+        an(self._outbox, Outbox, name="outbox", pass_="outbox=FileOutbox(folder)")
         purse: Ledger = MemoryLedger() if ledger is None else ledger
-        delta: Amount = own.delta
+        an(purse, Ledger, name="ledger", pass_="ledger=SQLiteLedger(path)")
+        total = exact(own.epsilon if budget is None else budget, name="budget")
+        delta = exact(own.delta, name="delta")
         if budget is not None and delta:
-            delta = Decimal(str(delta)) * Decimal(str(budget)) / Decimal(str(own.epsilon))
-        purse.open_account(account, epsilon=own.epsilon if budget is None else budget, delta=delta)
-        self._holder = Holder(what="device", ledger=purse, account=account)
+            delta = delta * total / Decimal(str(own.epsilon))
+        self._outbox.pin(spec.fingerprint, spec.digest)
+        unit = f"one report under the spec {spec.fingerprint}"
+        purse.open_account(account, terms=Terms(epsilon=total, delta=delta, unit=unit))
+        self._ledger, self._account = purse, account
+        self._holder = Holder(what="device", ledger=purse, account=account, nested=_NESTED)
         self._last: _Open | None = None
         self._paid: bytes | None = None
+        self._versions: dict[int, bytes] = {}
+        self._told: PublishedT | None = None
+        self._counts: Counter[str] = Counter()
 
     @property
     def guarantee(self) -> "Guarantee":
         """What one report promises."""
         return self.spec.statement(self.privacy)
 
+    @property
+    def unsafe_counts(self) -> Mapping[str, int]:
+        """How many contexts and rewards were clipped or missing: the user's data, for the device alone."""
+        return MappingProxyType(self._counts)
+
     @in_turn
-    def choose(self, published: PublishedT, context: ArrayLike) -> int:
+    def decide(self, published: PublishedT, context: Any) -> int:
+        """The arm for this context, or the row of these candidates; no report follows and nothing is charged.
+
+        For a device whose budget is spent, or that takes no part. Whether it calls this or `choose` must not
+        depend on its user's data. Arguments and errors are those of `choose`.
+        """
+        self._agree(published)
+        return self._read(published, context).arm
+
+    @in_turn
+    def choose(self, published: PublishedT, context: Any) -> int:
         """The arm for this context, or the row of these candidates; nothing is sent.
 
-        What `report` was to send before is over: a stored report stays in the outbox (`unsent`).
+        An earlier choice that has no report gets one without its reward, and is over: a reward must not be
+        told of another context. Its report waits in the outbox (`unsent`).
 
         Args:
             published: by the server.
-            context: (dim,) inside the spec's domain; candidates (n, dim) for a `GPSpec`.
+            context: (dim,) for a `Spec`, candidates (n, dim) for a `GPSpec`. No context is refused: numbers
+                outside the domain are clipped to it; what cannot be read is missing, and decided as the
+                middle of the domain is (candidates: as row 0).
 
         Raises:
-            InvalidData: the context has another shape, is not finite, or lies outside the domain.
-            IncompatibleState: what was published does not fit the spec.
+            InvalidParameter: not what the spec's server publishes.
+            IncompatibleState: what was published does not fit the spec, or differs from what had its number.
+            BudgetExceeded: the device's budget does not cover another report.
+            StateError, OSError: the report of the earlier choice could not be charged or stored.
         """
-        self._last = None  # a refusal leaves nothing open: a reward must not be told of an earlier context
-        choice = self.spec.choose(published, context, self.privacy)
-        self._last = _Open(choice)
-        return choice.arm
+        return self._choose(published, context).arm
+
+    def _choose(self, published: PublishedT, context: Any) -> Chosen:
+        """See `choose`."""
+        if self._last is not None:
+            self._report(self._last, None)
+            self._last = None
+        self._agree(published)
+        self._afford()
+        due = time.time() + self.spec.deadline
+        self._last = _Open(self._read(published, context), due=due)
+        return self._last.choice
 
     @in_turn
-    def report(self, reward: float) -> bytes:
+    def report(self, reward: float | None) -> bytes:
         """The private report of the last choice: the only thing that leaves the device.
 
         Calling it again for the same choice returns the same bytes and costs nothing.
 
         Args:
-            reward: of the chosen arm; clipped to the spec's range.
+            reward: of the chosen arm; clipped to the spec's range. What is no number, comes after the
+                deadline or is None is missing: the report then says nothing of this user.
 
         Raises:
-            ProtocolError: no choice is open.
-            InvalidData: the reward is not a finite number.
-            BudgetExceeded: the device's budget does not cover another report; nothing was drawn.
+            ProtocolError: no choice is open, or its report was sent.
+            BudgetExceeded: others have spent the account meanwhile; nothing was drawn.
+        """
+        if self._last is None:
+            raise ProtocolError("report: choose an arm first")
+        stored = self._report(self._last, reward)
+        if stored is None:
+            raise ProtocolError("report: this choice was reported and sent; choose again")
+        return stored
+
+    @in_turn
+    def expire(self, now: float | None = None) -> bytes | None:
+        """Report the open choice without a reward, if its deadline has passed: call it on a timer.
+
+        Args:
+            now: seconds since the epoch; by default the clock's.
+
+        Returns:
+            The report, or None where nothing is due.
         """
         last = self._last
-        if last is None:
-            raise ProtocolError("report: choose an arm first")
+        now = time.time() if now is None else number(now, name="now", exclusive=False)
+        return self._report(last, None) if last is not None and not last.kept and now >= last.due else None
+
+    def _agree(self, published: PublishedT) -> None:
+        """Refuse what is not of the spec's server, before anything private is read."""
+        if published is self._told is not None:
+            return
+        kind = self.spec.publishes
+        an(published, kind, name="published", pass_=f"what the server's publish() gave, a {kind.__name__}")
+        published.check(self.spec)
+        digest = hashlib.blake2b(published.to_json(self.spec).encode(), digest_size=16).digest()
+        if self._versions.setdefault(published.version, digest) != digest:
+            raise IncompatibleState(f"version {published.version} was published with other contents before")
+        if len(self._versions) > MOST_VERSIONS:
+            del self._versions[published.version]
+            raise ProtocolError(f"this device has taken {MOST_VERSIONS} versions and takes no more")
+        self._told = published
+
+    def _afford(self) -> None:
+        """Refuse what the account cannot pay, before anything private is read."""
+        if self._paid is None:
+            account, balance = self._account, self._ledger.balance(self._account)
+            cost = Cost(epsilon=self.privacy.epsilon, delta=self.privacy.delta)
+            balance.charged(cost.charged_to(balance.terms, account=account), account=account)
+
+    def _read(self, published: PublishedT, context: Any) -> Chosen:
+        choice = self.spec.choose(published, context, self.privacy)
+        self._counts["missing contexts"] += choice.missing
+        self._counts["clipped contexts"] += choice.clipped
+        return choice
+
+    def _report(self, last: _Open, reward: Any) -> bytes | None:
+        """The report of a choice, drawn and stored once; None where it was sent since."""
         if last.kept:
-            stored = self._outbox.get(last.nonce.hex())
-            if stored is None:
-                raise ProtocolError("report: this choice was reported and sent; choose again")
-            return stored
+            return self._outbox.get(last.nonce.hex())
         if not last.report:
-            last.nonce, last.report = self._draw(last.choice, reward)
+            last.nonce, last.report = self._draw(last, reward)
         # Where storing fails, the next call stores these bytes: one choice is paid and drawn once.
         self._outbox.put(last.nonce.hex(), last.report)
         last.kept = True
         return last.report
 
-    def _draw(self, choice: Chosen, reward: float) -> tuple[bytes, bytes]:
+    def _draw(self, last: _Open, reward: Any) -> tuple[bytes, bytes]:
         """Where the user's data meets noise: nonce and report, after the ledger was charged."""
-        exact = self.spec.exact(choice, reward)
         # A ledger that failed may have written the charge: its id is used until something is drawn under it.
         nonce = self._paid = self._paid or os.urandom(NONCE_BYTES)
         self._holder.charge(nonce.hex(), epsilon=self.privacy.epsilon, delta=self.privacy.delta)
-        payload = self.spec.noised(choice, exact, self.privacy)
+        late = time.time() >= last.due
+        value, clipped = read_reward(self.spec.reward_range, None if late else reward)
+        self._counts["missing rewards"] += value is None
+        self._counts["clipped rewards"] += clipped
+        payload = self.spec.noised(last.choice, self.spec.exact(last.choice, value), self.privacy)
         self._paid = None
-        return nonce, pack(spec=self.spec, version=choice.version, nonce=nonce, payload=payload)
+        return nonce, pack(spec=self.spec, version=last.choice.version, nonce=nonce, payload=payload)
 
     def unsent(self) -> list[bytes]:
         """Reports stored and not yet marked as sent: after a crash, send these again."""
@@ -183,21 +300,26 @@ class SourceClient(Client[PublishedArms]):
     spec: Spec
 
     @in_turn
-    def observe(self, published: PublishedArms, context: ArrayLike, arm: int) -> None:
+    def observe(self, published: PublishedArms, context: Any, arm: int) -> None:
         """Take a decision that was made elsewhere; `report` then reports it.
 
         Args:
             published: by the source's server; its bins count, its arms do not.
             context: as for `choose`.
-            arm: the arm that was pulled.
+            arm: the arm that was pulled; what is no arm is missing, like a context.
 
         Raises:
-            InvalidParameter: no such arm, or the spec's arms are assigned by the server.
-            InvalidData: as for `choose`.
+            InvalidParameter: the spec's arms are assigned by the server.
+            IncompatibleState, BudgetExceeded, StateError, OSError: as for `choose`.
         """
-        arm = integer(arm, name="arm", minimum=0)
-        if self.spec.arms != "user" or arm >= self.spec.n_arms:
-            raise InvalidParameter("observe: expected a spec with arms 'user', and one of its arms")
-        self.choose(published, context)
-        if self._last is not None:
-            self._last.choice.arm = arm
+        if self.spec.arms != "user":
+            raise InvalidParameter("observe: expected a spec with arms 'user'")
+        choice, pulled = self._choose(published, context), _pulled(arm, self.spec.n_arms)
+        choice.arm = 0 if pulled is None else pulled
+        choice.missing |= pulled is None
+
+
+def _pulled(arm: Any, n_arms: int) -> int | None:
+    """The arm, or None where it is none."""
+    whole = isinstance(arm, int | np.integer) and not isinstance(arm, bool)
+    return int(arm) if whole and 0 <= arm < n_arms else None

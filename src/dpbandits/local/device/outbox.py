@@ -4,21 +4,36 @@ import hashlib
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from dpbandits.errors import CorruptState, StateError
+from dpbandits.errors import CorruptState, IncompatibleState, StateError
+from dpbandits.local.contract.reports import DIGEST
 from dpbandits.state.files import locked, refuse_if_others_write, replace_durably, write_durably
 
 __all__ = ["FileOutbox", "MemoryOutbox", "Outbox"]
 
 _SUFFIX = ".report"
 _UNFINISHED = ".unfinished"
+_PIN = "spec"
 _MAGIC = b"dpbandits report 1\n"
+_OTHER = "this outbox holds reports of another spec: give every spec its own"
 _HEADER_BYTES = len(_MAGIC) + hashlib.sha256().digest_size
 
 
+@runtime_checkable
 class Outbox(Protocol):
     """Reports by key. `put` returns only when the report would survive what the outbox survives."""
+
+    def pin(self, fingerprint: str, digest: bytes) -> None:
+        """Bind the outbox to one spec, for as long as it lasts.
+
+        Args:
+            fingerprint: of the spec.
+            digest: that its reports carry.
+
+        Raises:
+            IncompatibleState: it is bound to another spec, or holds reports of one.
+        """
 
     def put(self, key: str, report: bytes) -> None:
         """Keep a report."""
@@ -39,6 +54,14 @@ class MemoryOutbox:
     def __init__(self) -> None:
         self._reports: dict[str, bytes] = {}
         self._lock = threading.Lock()
+        self._pinned: str | None = None
+
+    def pin(self, fingerprint: str, digest: bytes) -> None:
+        """See `Outbox.pin`."""
+        with self._lock:
+            self._pinned = self._pinned or fingerprint
+            if self._pinned != fingerprint:
+                raise IncompatibleState(_OTHER)
 
     def put(self, key: str, report: bytes) -> None:
         """See `Outbox.put`."""
@@ -64,7 +87,8 @@ class FileOutbox:
     """One file a report in a folder of mode 0700; durable before `put` returns.
 
     A file holds a checksum before the report: what a failing disk has changed is refused, never sent.
-    Processes may share the folder.
+    Processes may share the folder. The file `spec` names the one spec whose reports it holds; a folder from
+    before there was such a file gets one, if all its reports are of the spec.
 
     Args:
         folder: made where it does not exist.
@@ -84,6 +108,22 @@ class FileOutbox:
         with locked(self._lock):  # nobody else is writing: what is unfinished will stay so
             for unfinished in self._folder.glob(f"*{_UNFINISHED}"):
                 unfinished.unlink(missing_ok=True)
+
+    def pin(self, fingerprint: str, digest: bytes) -> None:
+        """See `Outbox.pin`; also CorruptState where a report or the file `spec` was changed."""
+        path = self._folder / _PIN
+        with locked(self._lock):
+            try:
+                pinned = path.read_bytes()
+            except FileNotFoundError:
+                if any(report[DIGEST] != digest for report in self.pending().values()):
+                    raise IncompatibleState(_OTHER) from None
+                pinned = fingerprint.encode()
+                temporary = path.with_name(f"{_PIN}{_UNFINISHED}")
+                write_durably(temporary, pinned)
+                replace_durably(temporary, path)
+        if pinned != fingerprint.encode():
+            raise IncompatibleState(_OTHER)
 
     def put(self, key: str, report: bytes) -> None:
         """Write beside, flush to disk, then rename: a crash leaves the whole report or none."""
