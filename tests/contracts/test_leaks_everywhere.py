@@ -21,6 +21,7 @@ from dpbandits.local import (
     Client,
     FileOutbox,
     GPSpec,
+    PublishedArms,
     Server,
     Spec,
 )
@@ -97,18 +98,15 @@ def test_devices_and_their_server(lint, tmp_path):
     client = Client(spec, ledger=ledger, outbox=outbox, account="mine")
     policy, context = server.publish(), [FEATURE, FEATURE]
     lint.refuse(client.report, REWARD)
-    lint.refuse(client.choose, policy, [OUTSIDE, FEATURE])
-    lint.refuse(client.choose, policy, [FEATURE])
-    lint.refuse(client.choose, policy, [np.nan, FEATURE])
-    lint.refuse(client.choose, policy, [USER, USER])
+    for bad in ([OUTSIDE, FEATURE], [FEATURE], [np.nan, FEATURE], [USER, USER]):
+        lint.refuse(spec.check, bad)
+        client.decide(policy, bad)
+    lint.refuse(client.choose, PublishedArms(version=0, splits=(), arms=np.array([7])), context)
     client.choose(policy, context)
     lint.see(client, remembered(client))
-    lint.refuse(client.report, USER)
-    lint.refuse(client.report, np.inf)
     report = client.report(REWARD)
     lint.see(report, client, remembered(client), client.unsent())
-    client.choose(policy, context)
-    lint.refuse(client.report, REWARD)  # the budget is spent
+    lint.refuse(client.choose, policy, context)  # the budget is spent
     server.absorb([report, report, b"x", report[:-1]])
     lint.see(server, server.totals, client.guarantee.explain(), server.guarantee.to_json(), spec, ledger)
     lint.see(server.publish().to_json(spec), spec.to_json(), outbox, ledger)
@@ -127,11 +125,12 @@ def test_gaussian_devices_and_their_server(lint, tmp_path):
     client = Client(spec, outbox=FileOutbox(tmp_path / "outbox"))
     policy, rows = server.publish(), np.full((2, 2), FEATURE)
     lint.refuse(client.report, REWARD)
-    lint.refuse(client.choose, policy, rows + OUTSIDE)
-    lint.refuse(client.choose, policy, rows[0])
+    for bad in (rows + OUTSIDE, rows[0]):
+        lint.refuse(spec.check, bad)
+        client.decide(policy, bad)
     client.choose(policy, rows)
-    lint.refuse(client.report, np.nan)
     report = client.report(REWARD)
+    lint.refuse(client.choose, policy, rows)
     server.absorb([report])
     lint.see(report, client, server, spec.statement().explain(), server.publish().to_json(spec))
     lint.see(json.dumps(spec.to_config()))

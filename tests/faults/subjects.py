@@ -385,8 +385,7 @@ class DeviceSubject:
     choices = 3
 
     def prepare(self, folder: Path) -> None:
-        SQLiteLedger(folder / "ledger.db").open_account("local-reports", epsilon=8)
-        FileOutbox(folder / "outbox")
+        _device(folder)
 
     def session(self, folder: Path, leave: Leave) -> Session:
         return _DeviceSession(self, folder, leave)
@@ -407,12 +406,15 @@ class DeviceSubject:
         return found
 
 
+def _device(folder: Path) -> Client:
+    ledger, outbox = SQLiteLedger(folder / "ledger.db"), FileOutbox(folder / "outbox")
+    return Client(SPEC, ledger=ledger, outbox=outbox, budget=8)
+
+
 class _DeviceSession:
     def __init__(self, subject: DeviceSubject, folder: Path, leave: Leave) -> None:
         self.subject, self.leave, self.done, self.chosen = subject, leave, 0, False
-        self.client = Client(
-            SPEC, ledger=SQLiteLedger(folder / "ledger.db"), outbox=FileOutbox(folder / "outbox"), budget=8
-        )
+        self.client = _device(folder)
         self.policy = Server(SPEC).publish()
 
     def work(self) -> None:

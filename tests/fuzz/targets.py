@@ -334,11 +334,10 @@ def _partition_spec() -> Target:
 def _published_policy() -> Target:
     spec = _spec(arms="user")
     server = Server(spec)
-    client = Client(spec)
     policy = PublishedArms(version=1, splits=(0, 1), weights=np.full((3, 3), 1.0 / 3.0))
 
     def parse(data: bytes) -> object:
-        return client.choose(PublishedArms.from_json(_text(data), spec), [0.3, 0.6])
+        return Client(spec).decide(PublishedArms.from_json(_text(data), spec), [0.3, 0.6])
 
     return Target(
         parse=parse,
@@ -470,10 +469,9 @@ def _published_weights() -> Target:
     spec = _gp_spec()
     m = spec.features.n_features
     weights = PublishedWeights(version=1, mean=np.zeros(m), factor=np.eye(m))
-    client = Client(spec)
 
     def parse(data: bytes) -> object:
-        return client.choose(
+        return Client(spec).decide(
             PublishedWeights.from_json(_text(data), spec), np.array([[0.1, 0.2], [0.7, 0.9]])
         )
 

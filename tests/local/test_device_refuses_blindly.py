@@ -98,7 +98,7 @@ def transcript(spec, context, reward):
     for told in (reward, None):
         seen += [attempt(client.choose, published, context), attempt(client.report, told)]
         seen += [attempt(client.report, reward)]
-    seen += [attempt(client.choose, published, context), client.expire(0.0)]
+    seen += [attempt(client.choose, published, context)]
     seen += [attempt(client.choose, published, context), attempt(client.report, reward)]  # no budget is left
     reports = client.unsent()
     heads = [report[:9] for report in reports]
@@ -253,37 +253,16 @@ def test_the_same_random_bytes_are_drawn_whatever_the_input(mechanism, monkeypat
     assert len(seen) == 1
 
 
-def test_a_choice_without_a_reward_is_reported_by_the_deadline():
-    spec = spec_of(deadline=100.0)
+def test_a_choice_without_a_reward_is_reported_too():
+    spec = spec_of()
     server = Server(spec)
     client, published = Client(spec), server.publish()
     client.choose(published, [0.1, 0.0])
-    due = remembered(client).due
-    assert client.expire(due - 1.0) is None
-    assert client.expire() is None
-    assert client.unsent() == []
-    report = client.expire(due)
-    assert client.expire(due + 1e6) is None  # once
-    assert client.report(1.0) == report  # a late reward changes nothing
+    report = client.report(None)
+    assert client.report(1.0) == report  # a reward that comes later changes nothing
     assert client.unsent() == [report]
     assert server.absorb([report]).accepted == 1
     assert client.unsafe_counts["missing rewards"] == 1
-
-
-def test_a_reward_after_the_deadline_is_missing():
-    client = Client(spec_of(deadline=1e-9))
-    client.choose(arms_of(spec_of()), [0.1, 0.0])
-    client.report(1.0)
-    assert client.unsafe_counts["missing rewards"] == 1
-
-
-@pytest.mark.parametrize("now", ["late", math.nan, True])
-def test_a_time_that_is_none_is_refused(now):
-    client = Client(spec_of())
-    client.choose(arms_of(spec_of()), [0.1, 0.0])
-    with pytest.raises(InvalidParameter):
-        client.expire(now)
-    assert client.unsent() == []
 
 
 def test_the_deadline_is_part_of_the_spec_and_default_ones_are_written_as_before():

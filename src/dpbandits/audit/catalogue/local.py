@@ -59,7 +59,7 @@ def _published_policy(epsilon: float, seed: int) -> Draw:
     spec = _spec(epsilon, seed, n_arms=3, mechanism="krr", arms="user", reports_per_version=1)
 
     def run(world: int) -> FloatArray:
-        server, client = Server(spec), Client(spec)
+        server, client = Server(spec), Client(spec, budget=epsilon * _CHOICES)
         policy = server.publish()
         for _ in range(_CHOICES):
             if client.choose(policy, [0.25]) == 0:

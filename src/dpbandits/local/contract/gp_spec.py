@@ -88,8 +88,7 @@ class GPSpec(Contract["PublishedWeights"]):
         certificate: of secure noise; it fixes the scale, which server and devices must agree on.
         learner: of the server; `dubey2021` is Algorithm 3 as published, and needs reported Grams.
         constants: of the learner, where it has any (`dpbandits.local.published.dubey2021_local`).
-        deadline: seconds after a choice by which a device stores its report, with a reward or without; a
-            reward that comes later is missing.
+        deadline: seconds after a choice by which a device reports it, with a reward or without.
 
     Raises:
         InvalidParameter: numbers outside their ranges.

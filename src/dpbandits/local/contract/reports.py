@@ -174,7 +174,7 @@ class Contract(Written, ABC, Generic[PublishedT]):
         report_format: first byte of a report.
         publishes: the class of what the server publishes.
         reward_range: public bounds of rewards.
-        deadline: seconds after a choice by which its report is stored, with a reward or without.
+        deadline: seconds after a choice by which a device reports it, with a reward or without.
         epsilons: classes that a report may name in the open; empty: it names none.
         window: how many versions before the current one are still accepted; None: all.
         reports_per_version: a new version is published after so many; 0: whenever the server publishes.

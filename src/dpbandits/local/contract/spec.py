@@ -85,8 +85,7 @@ class Spec(Contract[PublishedArms]):
         n_users: expected number of users; `ma2025` needs it, the others do not.
         seed: public randomness of the server.
         constants: constants of the learner that differ from the defaults (`dpbandits.local.learners`).
-        deadline: seconds after a choice by which a device stores its report, with a reward or without; a
-            reward that comes later is missing.
+        deadline: seconds after a choice by which a device reports it, with a reward or without.
         epsilons: classes of epsilon that users may choose from, ascending, the last being that of `privacy`;
             empty: everyone has that. A user's class is public and must be chosen without looking at context
             or reward: see `dpbandits.local.learners.base.combined_estimate`.

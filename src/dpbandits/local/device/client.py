@@ -12,7 +12,6 @@ the only source of randomness, and no argument replaces it.
 
 import hashlib
 import os
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 
-from dpbandits._checks import an, number
+from dpbandits._checks import an
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.reports import (
     NONCE_BYTES,
@@ -55,7 +54,6 @@ class _Open:
     """A choice and what has become of it. Never printed: it is the user's data."""
 
     choice: Chosen
-    due: float
     nonce: bytes = b""
     report: bytes = b""
     kept: bool = False
@@ -177,8 +175,7 @@ class Client(Held, Generic[PublishedT]):
             self._last = None
         self._agree(published)
         self._afford()
-        due = time.time() + self.spec.deadline
-        self._last = _Open(self._read(published, context), due=due)
+        self._last = _Open(self._read(published, context))
         return self._last.choice
 
     @in_turn
@@ -188,8 +185,9 @@ class Client(Held, Generic[PublishedT]):
         Calling it again for the same choice returns the same bytes and costs nothing.
 
         Args:
-            reward: of the chosen arm; clipped to the spec's range. What is no number, comes after the
-                deadline or is None is missing: the report then says nothing of this user.
+            reward: of the chosen arm; clipped to the spec's range. What is no number is missing, and None is:
+                the report then says nothing of this user. Where no reward has come within the spec's
+                `deadline`, call `report(None)`.
 
         Raises:
             ProtocolError: no choice is open, or its report was sent.
@@ -201,20 +199,6 @@ class Client(Held, Generic[PublishedT]):
         if stored is None:
             raise ProtocolError("report: this choice was reported and sent; choose again")
         return stored
-
-    @in_turn
-    def expire(self, now: float | None = None) -> bytes | None:
-        """Report the open choice without a reward, if its deadline has passed: call it on a timer.
-
-        Args:
-            now: seconds since the epoch; by default the clock's.
-
-        Returns:
-            The report, or None where nothing is due.
-        """
-        last = self._last
-        now = time.time() if now is None else number(now, name="now", exclusive=False)
-        return self._report(last, None) if last is not None and not last.kept and now >= last.due else None
 
     def _agree(self, published: PublishedT) -> None:
         """Refuse what is not of the spec's server, before anything private is read."""
@@ -249,24 +233,23 @@ class Client(Held, Generic[PublishedT]):
         if last.kept:
             return self._outbox.get(last.nonce.hex())
         if not last.report:
-            last.nonce, last.report = self._draw(last, reward)
+            last.nonce, last.report = self._draw(last.choice, reward)
         # Where storing fails, the next call stores these bytes: one choice is paid and drawn once.
         self._outbox.put(last.nonce.hex(), last.report)
         last.kept = True
         return last.report
 
-    def _draw(self, last: _Open, reward: Any) -> tuple[bytes, bytes]:
+    def _draw(self, choice: Chosen, reward: Any) -> tuple[bytes, bytes]:
         """Where the user's data meets noise: nonce and report, after the ledger was charged."""
         # A ledger that failed may have written the charge: its id is used until something is drawn under it.
         nonce = self._paid = self._paid or os.urandom(NONCE_BYTES)
         self._holder.charge(nonce.hex(), epsilon=self.privacy.epsilon, delta=self.privacy.delta)
-        late = time.time() >= last.due
-        value, clipped = read_reward(self.spec.reward_range, None if late else reward)
+        value, clipped = read_reward(self.spec.reward_range, reward)
         self._counts["missing rewards"] += value is None
         self._counts["clipped rewards"] += clipped
-        payload = self.spec.noised(last.choice, self.spec.exact(last.choice, value), self.privacy)
+        payload = self.spec.noised(choice, self.spec.exact(choice, value), self.privacy)
         self._paid = None
-        return nonce, pack(spec=self.spec, version=last.choice.version, nonce=nonce, payload=payload)
+        return nonce, pack(spec=self.spec, version=choice.version, nonce=nonce, payload=payload)
 
     def unsent(self) -> list[bytes]:
         """Reports stored and not yet marked as sent: after a crash, send these again."""
