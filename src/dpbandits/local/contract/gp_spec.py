@@ -262,7 +262,9 @@ class GPSpec(Contract["PublishedWeights"]):
         """What one report promises."""
         from dpbandits.local.contract.statement import gp_report_guarantee
 
-        return gp_report_guarantee(self.own(privacy), self.release, status=self.noise.status)
+        return gp_report_guarantee(
+            self.own(privacy), self.release, weight=self.weight, status=self.noise.status
+        )
 
     # -- bytes ---------------------------------------------------------------------------------------
 

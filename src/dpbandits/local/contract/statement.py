@@ -13,6 +13,35 @@ __all__ = ["gp_report_guarantee", "report_guarantee"]
 
 _NAMES = {"auto": "signed ternary or k-ary"}
 
+_ONCE = (
+    "One choice is charged once, drawn once and stored, in this order; other threads wait and a forked "
+    "process is refused."
+)
+_BLIND = (
+    "Refusals depend on the spec, on what was published and on the device's budget alone and come before a "
+    "context is read; what is outside its bounds is clipped."
+)
+_MISSING = (
+    "What cannot be read, and a reward that never came, is reported as an input that depends on nobody, "
+    "under the same noise; an earlier choice is reported before the next."
+)
+_BOUND = "The device's account and outbox are bound to the full digest of this spec."
+
+_ON_TIME = "The app reports every choice by the spec's deadline, with a reward or without."
+_AUTHENTIC = (
+    "Reports come from devices of the spec: nothing in their bytes proves it, and what is learned from them "
+    "is only as good. Nobody's privacy rests on it."
+)
+
+
+def _weight(people: str) -> str:
+    """What one report can do that follows no honest input."""
+    return f"Whoever forges a report moves the server's sums as far as {people}."
+
+
+def _people(n: float) -> str:
+    return f"{n:,.0f}" if n >= 100.0 else f"{n:.3g}"
+
 
 def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
     """The guarantee of one report under the spec; `epsilon` is a user's own, None the spec's.
@@ -26,7 +55,17 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
     hidden, notes = "the bin of the context, the arm and the reward", []
     if spec.arms == "server":
         hidden = "the bin of the context and the reward"
-        notes.append("Which arms a bin pulls is public where the server assigns them.")
+        notes.append(
+            "The server assigns arms, and which arm a bin pulls is public: whoever sees the action that is "
+            "taken learns that the context lies in one of the bins that pull it, whatever the report hides."
+        )
+    in_one, over_all = spec.mechanism_for(spec.max_leaves, epsilon).weights
+    notes.append(
+        _weight(
+            f"{_people(over_all)} honest people do on average, {_people(in_one)} in any one bin and arm, where there "
+            f"are {spec.max_leaves} bins, the most"
+        )
+    )
     if spec.epsilons:
         notes.append(
             "A report names its class of epsilon in the open: one of the spec's, each kept as it says."
@@ -57,12 +96,18 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
                 REPORT_STORED,
                 "Another report is drawn only when the device's own ledger has budget for it; k reports "
                 "lose at most k epsilon together.",
+                _ONCE,
+                _BLIND,
+                _MISSING,
+                _BOUND,
             ),
             *trusted(
                 "The ledger and the outbox of the device are durable: after losing them it reports anew "
                 "with a fresh budget.",
                 "The operating system's random numbers on the device are unpredictable.",
                 "Spec, epsilon and taking part were fixed without looking at context or reward.",
+                _ON_TIME,
+                _AUTHENTIC,
             ),
         ),
         theorem="Any two inputs give any report with probabilities within exp(epsilon): the maximum over "
@@ -75,9 +120,9 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
 
 
 def gp_report_guarantee(
-    privacy: JointDP, release: BlockRelease, *, status: Literal["enforced", "simulated"]
+    privacy: JointDP, release: BlockRelease, *, weight: float, status: Literal["enforced", "simulated"]
 ) -> Guarantee:
-    """The guarantee of one report whose only contact with raw data is `release`."""
+    """The guarantee of one report whose only contact with raw data is `release`; `weight` is its most."""
     return Guarantee(
         definition=privacy,
         observers=(
@@ -91,10 +136,16 @@ def gp_report_guarantee(
                 "Features and reward are bounded and turned into integers before noise is added.",
                 REPORT_STORED,
                 "A device draws one report, and another only with budget in its own ledger.",
+                _ONCE,
+                _BLIND,
+                _MISSING,
+                _BOUND,
             ),
             *trusted(
                 "The device's ledger and outbox are durable, and its random numbers unpredictable.",
                 "Spec, and taking part, were fixed without looking at the user's data.",
+                _ON_TIME,
+                _AUTHENTIC,
             ),
         ),
         theorem=reason(
@@ -110,5 +161,6 @@ def gp_report_guarantee(
             "The unit is whatever the device holds: the server, too, sees the report alone.",
             "That a device took part, when and from where it sent its report, and which published version "
             "it answered, is not hidden.",
+            _weight(f"{_people(weight)} of the largest contributions of honest people"),
         ),
     )
