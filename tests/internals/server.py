@@ -9,3 +9,8 @@ def counts(server):
 def learner(server):
     """What learns from the counts."""
     return server._learner
+
+
+def snapshot_every(monkeypatch, records):
+    """Write a snapshot of a durable server after so many records."""
+    monkeypatch.setattr("dpbandits.local.server.durable._TAIL_RECORDS", records)

@@ -4,6 +4,7 @@ What kills, full disks and torn writes do to it is tested in tests/faults.
 """
 
 import copy
+import json
 import os
 import pickle
 from contextlib import suppress
@@ -27,7 +28,8 @@ from dpbandits.local import (
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, LocalDP, SimulatedNoise
-from internals.server import learner
+from dpbandits.privacy.reports import ReportMechanism
+from internals.server import learner, snapshot_every
 
 SPEC = Spec(
     domain=Box(low=[0], high=[1]),
@@ -39,8 +41,14 @@ SPEC = Spec(
 )
 
 
-def opened(folder, spec=SPEC):
-    return DurableServer.open(spec, folder)
+@pytest.fixture
+def snapshots(monkeypatch):
+    """How many records go between snapshots."""
+    return lambda *, every: snapshot_every(monkeypatch, every)
+
+
+def opened(folder, spec=SPEC, *, least_open=0.0, **options):
+    return DurableServer.open(spec, folder, least_open=least_open, **options)
 
 
 def report_of(policy, x):
@@ -72,8 +80,8 @@ def test_a_new_process_goes_on_where_the_old_one_stopped(tmp_path):
         after, totals = second.publish().to_json(SPEC), second.server.totals
     replayed = opened(tmp_path)
     assert replayed.publish().to_json(SPEC) == after
-    assert replayed.server.totals == totals
-    assert totals.accepted == 27
+    assert replayed.server.totals.accepted == totals.accepted == 27
+    assert totals.repeated == 6  # what does not count is not kept
 
 
 def test_it_is_the_plain_server(tmp_path):
@@ -135,12 +143,12 @@ def test_another_specs_log_is_refused(tmp_path):
         opened(tmp_path, other)
 
 
-def test_versions_that_come_out_otherwise_are_refused(tmp_path):
+def test_a_spec_whose_four_bytes_collide_is_another(tmp_path):
     with opened(tmp_path) as server:
         serve(server, 3)
     changed = replace(SPEC, seed=6)
-    changed.__dict__["digest"] = SPEC.digest  # a server that passes for this one, and draws otherwise
-    with pytest.raises(IncompatibleState, match="comes out otherwise"):
+    changed.__dict__["digest"] = SPEC.digest  # as a server elsewhere would find it
+    with pytest.raises(IncompatibleState, match="another subject"):
         opened(tmp_path, changed)
 
 
@@ -221,6 +229,226 @@ def test_files_are_private(tmp_path):
         "server.lock",
     }
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in (tmp_path / "server").iterdir())
+
+
+# -- what is written --------------------------------------------------------------------------------
+
+
+def log_bytes(folder):
+    return sum(path.stat().st_size for path in folder.iterdir() if path.name.startswith("reports.log"))
+
+
+def test_nothing_is_written_of_what_does_not_count(tmp_path):
+    """A report of 200 MB stayed on disk for ever."""
+    with opened(tmp_path) as server:
+        good = report_of(server.publish(), 0.3)
+        assert server.absorb([good]).accepted == 1
+        before = log_bytes(tmp_path)
+        late = good[:5] + (7).to_bytes(4, "little") + good[9:]
+        other = Client(replace(SPEC, seed=6))
+        other.choose(Server(other.spec).publish(), [0.3])
+        junk = [bytes(1 << 20), b"", None, late, other.report(1.0), good[:-1] + bytes([255]), good]
+        tally = server.absorb(junk)
+        assert (tally.accepted, tally.malformed, tally.closed) == (0, 4, 1)
+        assert (tally.foreign, tally.repeated) == (1, 1)
+        assert log_bytes(tmp_path) == before
+        fresh = report_of(server.publish(), 0.4)
+        assert server.absorb([*junk, fresh]).accepted == 1
+        assert log_bytes(tmp_path) < before + 4 * len(fresh) + 200
+    with opened(tmp_path) as again:
+        assert again.server.totals.accepted == 2
+
+
+@pytest.mark.parametrize("name", ["smooth", "tree", "eliminate", "explore"])
+def test_another_processor_may_round_otherwise(tmp_path, monkeypatch, name):
+    """Versions are taken as they were published: what is computed anew may differ, and decides nothing."""
+    spec = replace(SPEC, learner=name, arms="user", privacy=LocalDP(epsilon=8.0))
+
+    def serve_on(server, seeds):
+        for seed in seeds:
+            server.absorb(reports_to(spec, server.publish(), 6, seed))
+        return server.publish()
+
+    with opened(tmp_path, spec) as server:
+        now = serve_on(server, range(12))
+        texts = [one.to_json(spec) for one in server.server.open_versions]
+    with monkeypatch.context() as elsewhere:
+        rounded_otherwise(elsewhere)
+        with opened(tmp_path, spec) as server:
+            assert server.publish().to_json(spec) == now.to_json(spec)
+            assert [one.to_json(spec) for one in server.server.open_versions] == texts
+            later = serve_on(server, range(12, 24))
+    with opened(tmp_path, spec) as server:
+        assert server.publish().to_json(spec) == later.to_json(spec)
+        assert server.server.totals.accepted == 24 * 6
+    assert name in ("explore", "eliminate") or len(later.splits) > 0
+
+
+def rounded_otherwise(monkeypatch):
+    """Estimates that differ in their last bits, so that what rests on a threshold may turn over."""
+    real = ReportMechanism.__subclasses__
+
+    def perturbed(estimate):
+        def nudged(*arguments):
+            signed, count = estimate(*arguments)
+            return signed * (1.0 + 1e-3), count * (1.0 - 1e-3)
+
+        return nudged
+
+    todo = real()
+    while todo:
+        one = todo.pop()
+        todo += one.__subclasses__()
+        if "estimate" in vars(one):
+            monkeypatch.setattr(one, "estimate", perturbed(one.estimate))
+
+
+def test_gaussian_processes_too(tmp_path, monkeypatch):
+    spec = gp_spec()
+
+    def serve_on(server, users):
+        for user in users:
+            client = Client(spec)
+            client.choose(server.publish(), np.random.default_rng(user).random((3, 1)))
+            assert server.absorb([client.report(0.5)]).accepted == 1
+
+    with opened(tmp_path, spec) as server:
+        serve_on(server, range(6))
+        now = server.publish().to_json(spec)
+    real = np.linalg.eigh
+
+    def eigh(*arguments):
+        values, vectors = real(*arguments)
+        return values * (1.0 + 1e-9), vectors
+
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(np.linalg, "eigh", eigh)
+        with opened(tmp_path, spec) as server:
+            assert server.server.current.to_json(spec) == now
+            serve_on(server, range(6, 9))
+    with opened(tmp_path, spec) as server:
+        assert server.server.totals.accepted == 9
+
+
+def test_a_folder_of_an_early_build_is_refused_by_the_name_of_its_writer(tmp_path):
+    header = {"journal": "local reports", "format": 2, "subject": SPEC.digest.hex(), "witnessed": False}
+    (tmp_path / "reports.log").write_bytes((json.dumps(header) + "\n").encode())
+    with pytest.raises(IncompatibleState, match=r"0\.1\.0\.dev0"):
+        opened(tmp_path)
+
+
+# -- snapshots --------------------------------------------------------------------------------------
+
+
+def learned(spec, folder):
+    """Everything that a folder says, and what comes next."""
+    with opened(folder, spec) as server:
+        return server.server.to_arrays()
+
+
+def same_arrays(left, right):
+    assert left.keys() == right.keys()
+    for name, array in left.items():
+        assert np.array_equal(array, right[name]), name
+
+
+SNAPSHOTS = [
+    {"learner": "smooth"},
+    {"learner": "tree"},
+    {"learner": "eliminate", "arms": "user"},
+    {"learner": "ma2025", "arms": "user", "n_users": 400, "mechanism": "paper-laplace"},
+    {"learner": "explore", "constants": {"depth": 2.0}},
+    {"epsilons": (1.0, 8.0)},
+]
+
+
+@pytest.mark.parametrize("change", SNAPSHOTS, ids=str)
+def test_a_snapshot_is_the_log(tmp_path, snapshots, change):
+    """Opened by its snapshot or by its whole log, a folder is the same server, in every number."""
+    spec = replace(SPEC, privacy=LocalDP(epsilon=8.0), **change)
+    snapshots(every=5)
+    with opened(tmp_path, spec) as server:
+        for seed in range(11):
+            server.absorb(reports_to(spec, server.publish(), 6, seed))
+        now = server.server.to_arrays()
+    assert (tmp_path / "server.state").exists()
+    same_arrays(learned(spec, tmp_path), now)
+    (tmp_path / "server.state").unlink()
+    same_arrays(learned(spec, tmp_path), now)
+
+
+def test_a_snapshot_keeps_sources_and_targets(tmp_path, snapshots):
+    snapshots(every=1)
+    with opened(tmp_path, TREE) as server:
+        told(server)
+        server.absorb(reports_to(TREE, server.publish(), 4, seed=12))
+        now, doubts = server.server.to_arrays(), learner(server.server).doubts
+    with opened(tmp_path, TREE) as again:
+        assert learner(again.server).doubts == doubts
+        same_arrays(again.server.to_arrays(), now)
+        with pytest.raises(ProtocolError, match="another name"):
+            again.attach_target("the other", other_target())
+    (tmp_path / "server.state").unlink()
+    with opened(tmp_path, TREE) as again:
+        assert learner(again.server).doubts == doubts
+
+
+def test_a_gaussian_process_snapshot_is_the_log(tmp_path, snapshots):
+    snapshots(every=3)
+    spec = gp_spec()
+    with opened(tmp_path, spec) as server:
+        for user in range(8):
+            client = Client(spec)
+            client.choose(server.publish(), np.random.default_rng(user).random((3, 1)))
+            server.absorb([client.report(0.5)])
+        now = server.server.to_arrays()
+    same_arrays(learned(spec, tmp_path), now)
+    (tmp_path / "server.state").unlink()
+    same_arrays(learned(spec, tmp_path), now)
+
+
+def test_any_damage_to_a_snapshot_costs_time_only(tmp_path, snapshots):
+    snapshots(every=3)
+    with opened(tmp_path) as server:
+        serve(server, 6)
+        now = server.publish().to_json(SPEC)
+    path = tmp_path / "server.state"
+    whole = path.read_bytes()
+    damaged = [whole[:cut] for cut in range(0, len(whole), 97)]
+    damaged += [whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :] for at in range(0, len(whole), 89)]
+    for data in [*damaged, b"", bytes(100)]:
+        path.write_bytes(data)
+        with opened(tmp_path) as server:
+            assert server.publish().to_json(SPEC) == now
+            assert server.server.totals.accepted == 18
+
+
+def test_a_snapshot_ahead_of_its_log_is_refused(tmp_path, snapshots):
+    """A log that was cut, or swapped for an older one, is not hidden by what was kept beside it."""
+    snapshots(every=2)
+    files = [tmp_path / name for name in ("reports.log", "reports.log.end")]
+    with opened(tmp_path) as server:
+        serve(server, 1)
+    older = [path.read_bytes() for path in files]
+    with opened(tmp_path) as server:
+        serve(server, 3)
+    for path, data in zip(files, older, strict=True):
+        path.write_bytes(data)
+    with pytest.raises(CorruptState):
+        opened(tmp_path)
+
+
+def test_a_disk_that_refuses_a_snapshot_refuses_no_report(tmp_path, monkeypatch, snapshots):
+    snapshots(every=3)
+    with opened(tmp_path) as server:
+        policy = server.publish()
+        with monkeypatch.context() as failing:
+            failing.setattr("dpbandits.state.format.write_durably", _full_disk)
+            for x in (0.1, 0.4, 0.8):
+                assert server.absorb([report_of(policy, x)]).accepted == 1
+        assert not (tmp_path / "server.state").exists()
+    with opened(tmp_path) as server:
+        assert server.server.totals.accepted == 3
 
 
 # -- merging and attaching ---------------------------------------------------------------------------
@@ -400,7 +628,7 @@ def test_what_comes_between_the_log_and_its_step_strands_no_report(tmp_path, mon
         raise interruption
 
     with monkeypatch.context() as patch:
-        patch.setattr(Server, "absorb", interrupted)
+        patch.setattr(Server, "count", interrupted)
         with pytest.raises(interruption):
             server.absorb([second])
     with pytest.raises(ProtocolError, match="open the folder again"):

@@ -140,8 +140,8 @@ def test_counts_survive_arrays_and_files(tmp_path):
         {"0/n": 0 * arrays["0/n"]},
         {"0/x/sums": arrays["0/0/sums"]},
         {"sums": arrays["0/0/sums"]},
-        {"0/nonces": arrays["0/nonces"][:-1]},  # a report without a nonce
-        {"0/nonces": np.repeat(arrays["0/nonces"][:1], len(arrays["0/nonces"]))},
+        {"nonces": arrays["nonces"][:-1]},  # a report without a nonce
+        {"nonces": np.repeat(arrays["nonces"][:1], len(arrays["nonces"]))},
         {"0/n": arrays["0/n"] + 1},
         {"0/0/sums": arrays["0/0/sums"] + 2**62},
         {"\N{SUPERSCRIPT TWO}/n": arrays["0/n"]},
@@ -154,7 +154,7 @@ def test_counts_survive_arrays_and_files(tmp_path):
 
 def test_counts_without_nonces_do_not_vanish_in_a_merge():
     arrays = counted(REPORTS).to_arrays()
-    del arrays["0/nonces"]
+    del arrays["nonces"]
     with pytest.raises(IncompatibleState, match="nonces"):
         ReportCounts.from_arrays(BASE, POLICIES, arrays)
 

@@ -8,6 +8,7 @@ The public contract, as JSON: `Spec` (arms in adaptive bins of the context, epsi
   library are enough.
 - On the server: `Server` absorbs bytes and publishes `PublishedArms` or `PublishedWeights`; it has no way in
   for raw data. `DurableServer` has every report on disk before it is confirmed.
+- `ReportKey`: tags on reports, where nobody else may send any.
 - Counting anywhere: `ReportCounts`, and `aggregate` for files of reports.
 - Learning from others: `SourceSpec` and `SourceClient` for a source's own server and devices, `Server.attach`
   for its target.
@@ -23,6 +24,7 @@ from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
     from dpbandits.local.contract.gp_spec import GPSpec, PublishedWeights
+    from dpbandits.local.contract.keys import ReportKey
     from dpbandits.local.contract.reports import PublishedArms
     from dpbandits.local.contract.sources import SourceSpec
     from dpbandits.local.contract.spec import Spec
@@ -42,6 +44,7 @@ __all__ = [
     "PublishedArms",
     "PublishedWeights",
     "ReportCounts",
+    "ReportKey",
     "Server",
     "SourceClient",
     "SourceSpec",
@@ -53,6 +56,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     objects={
         "dpbandits.local.contract.gp_spec": ["GPSpec", "PublishedWeights"],
+        "dpbandits.local.contract.keys": ["ReportKey"],
         "dpbandits.local.contract.reports": ["PublishedArms"],
         "dpbandits.local.contract.sources": ["SourceSpec"],
         "dpbandits.local.contract.spec": ["Spec"],

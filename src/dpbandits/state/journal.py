@@ -24,6 +24,9 @@ counts when three things have happened, each durable before the next:
 So an append that raised has either not happened, or the next `settle` returns its record as one that counts.
 Without a ledger, an old copy of both files cannot be told from the newest one.
 
+Whoever keeps elsewhere what the records up to a place say opens the journal `after` that place: what lies
+before it is not read again. Records are read one at a time, so that no log need fit into memory.
+
 A journal does not lock: whoever appends holds a lock file over `settle` and `append`. An append that no
 `settle` went before, while something lies behind the last record, is refused: it could lie over a record
 that counts.
@@ -34,14 +37,15 @@ import json
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, ProtocolError
 from dpbandits.state.files import open_regular, replace_durably, write_durably, write_through
 from dpbandits.state.ledger import Ledger, Witness
 
-__all__ = ["Journal", "Record"]
+__all__ = ["Journal", "Place", "Record"]
 
 FORMAT = 2
 """Of the file. Format 1 stood for two layouts, one of the server's log and one of the log of answers."""
@@ -50,6 +54,9 @@ _OLDER = (b"dpbandits server log 1\n", b'{"log": "dpbandits.answers.v1"')
 
 _LONGEST_HEADER = 1 << 12
 """Bytes in which another subject's header ends, so that it is told from a damaged one."""
+
+_CHUNK = 1 << 20
+"""Bytes that are read at a time."""
 
 _FRAME = struct.Struct("<Qc")
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -63,7 +70,7 @@ class Record(NamedTuple):
     content: bytes
 
 
-class _Mark(NamedTuple):
+class Place(NamedTuple):
     """A place in the log: records before it, bytes before it, digest of the last record."""
 
     records: int
@@ -80,6 +87,7 @@ class Journal:
         subject: whose log it is: the id of a release, the digest of a spec. Public.
         ledger: witness of the records, under `lineage`; a log that was made with a ledger opens with it.
         lineage: its name at the ledger; by default the subject's.
+        after: what lies before is known: `settle` and `stream` begin here.
 
     Raises:
         IncompatibleState: the log is another subject's, another format's, was made with a ledger and none
@@ -96,13 +104,20 @@ class Journal:
     """
 
     def __init__(
-        self, path: Path, *, kind: str, subject: str, ledger: Ledger | None = None, lineage: str | None = None
+        self,
+        path: Path,
+        *,
+        kind: str,
+        subject: str,
+        ledger: Ledger | None = None,
+        lineage: str | None = None,
+        after: Place | None = None,
     ) -> None:
         self._path, self._kind = path, kind
         self._header = _header(kind, subject, witnessed=ledger is not None)
         self._ledger = ledger
         self._lineage = subject if lineage is None else lineage
-        self._mark = _first(self._header)
+        self._mark = _first(self._header) if after is None else after
         try:
             with open_regular(path) as (file, _):
                 held = file.read(_LONGEST_HEADER)
@@ -158,8 +173,19 @@ class Journal:
         """Digest of the last record, which holds all before it: what a ledger witnesses."""
         return self._mark.digest.hex()
 
+    @property
+    def place(self) -> Place:
+        """Behind the last record that was settled or appended."""
+        return self._mark
+
     def settle(self) -> list[Record]:
+        """As `stream`, all at once."""
+        return list(self.stream())
+
+    def stream(self) -> Iterator[Record]:
         """Records that count and were not returned before, after finishing or dropping an interrupted append.
+
+        All checks are made before this returns; a record is read when it is asked for.
 
         Those that another process appended, and those whose own append raised after they were written.
 
@@ -171,26 +197,24 @@ class Journal:
         end = _read_end(_end_path(self._path), self._kind)
         if end.records < self._mark.records or (end.records == self._mark.records and end != self._mark):
             raise self._shorter()
-        data = self._read(self._mark.length)
-        found: list[Record] = []
-        before = mark = self._mark
-        for record, after in _records(data, self._mark):
-            found.append(record)
-            before, mark = mark, after
-            if mark.records == end.records and mark != end:
-                raise _damaged(self._kind)
+        first = before = mark = self._mark
+        with self._opened(first) as (file, size):
+            for after in _places(file, size, first):
+                before, mark = mark, after
+                if mark.records == end.records and mark != end:
+                    raise _damaged(self._kind)
         if mark.records < end.records:
             raise _damaged(self._kind)
         if mark != end:
             # Whoever wrote it may have died before it was on disk, and the ledger must not be ahead of that.
             _sync(self._path)
         self._check_witness(before if mark != end else mark, mark)
-        if mark.length < self._mark.length + len(data):
+        if mark.length < size:
             os.truncate(self._path, mark.length)  # never witnessed, so it never counted
         if mark != end:
             _write_end(_end_path(self._path), mark)
         self._mark = mark
-        return found
+        return self._between(first, mark)
 
     def append(self, kind: bytes, content: bytes) -> None:
         """Make a record durable, witnessed and counted, after `settle`. Act on it when this returns.
@@ -203,7 +227,7 @@ class Journal:
         """
         record = _FRAME.pack(len(content), kind) + content
         digest = hashlib.sha256(self._mark.digest + record).digest()
-        after = _Mark(self._mark.records + 1, self._mark.length + len(record) + len(digest), digest)
+        after = Place(self._mark.records + 1, self._mark.length + len(record) + len(digest), digest)
         self._write(record + digest)
         if self._ledger is not None:
             try:
@@ -215,7 +239,7 @@ class Journal:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _check_witness(self, before: _Mark, here: _Mark) -> None:
+    def _check_witness(self, before: Place, here: Place) -> None:
         """Hold the log against the ledger, which may yet have to witness the last record."""
         if self._ledger is None:
             return
@@ -233,15 +257,30 @@ class Journal:
         except ForkedState:
             raise self._forked() from None
 
-    def _read(self, offset: int) -> bytes:
+    @contextmanager
+    def _opened(self, at: Place) -> Iterator[tuple[BinaryIO, int]]:
+        """The log, read from a place on, and its size."""
         try:
             with open_regular(self._path) as (file, size):
-                if size < offset:
+                if size < at.length:
                     raise self._shorter()
-                file.seek(offset)
-                return file.read()
+                file.seek(at.length)
+                yield file, size
         except FileNotFoundError:
             raise self._shorter() from None
+
+    def _between(self, first: Place, last: Place) -> Iterator[Record]:
+        """Records that have been checked."""
+        if first == last:
+            return
+        with self._opened(first) as (file, _):
+            for _ in range(last.records - first.records):
+                head = file.read(_FRAME.size)
+                length, kind = _FRAME.unpack(head) if len(head) == _FRAME.size else (0, b"")
+                content, digest = file.read(length), file.read(_DIGEST_BYTES)
+                if len(content) + len(digest) != length + _DIGEST_BYTES:
+                    raise _damaged(self._kind)
+                yield Record(kind, content)
 
     def _write(self, data: bytes) -> None:
         """Behind the last record, through to disk; a failure is undone where the disk lets it."""
@@ -279,8 +318,8 @@ def _header(kind: str, subject: str, *, witnessed: bool) -> bytes:
     return (json.dumps(fields) + "\n").encode()
 
 
-def _first(header: bytes) -> _Mark:
-    return _Mark(0, len(header), hashlib.sha256(header).digest())
+def _first(header: bytes) -> Place:
+    return Place(0, len(header), hashlib.sha256(header).digest())
 
 
 def _compare(held: bytes, header: bytes, kind: str) -> None:
@@ -309,37 +348,42 @@ def _compare(held: bytes, header: bytes, kind: str) -> None:
     raise IncompatibleState(f"the log of {kind} belongs to another subject: choose another folder")
 
 
-def _records(data: bytes, at: _Mark) -> Iterator[tuple[Record, _Mark]]:
-    """Records and where the log stands after each, up to the first bytes that are none."""
-    start = 0
-    while start + _FRAME.size <= len(data):
-        size, kind = _FRAME.unpack_from(data, start)
-        stop = start + _FRAME.size + size
-        if stop + _DIGEST_BYTES > len(data):
+def _places(file: BinaryIO, size: int, at: Place) -> Iterator[Place]:
+    """Where the log stands after each record, up to the first bytes that are none."""
+    while at.length + _FRAME.size + _DIGEST_BYTES <= size:
+        head = file.read(_FRAME.size)
+        left, _ = _FRAME.unpack(head)
+        stop = at.length + _FRAME.size + left + _DIGEST_BYTES
+        if stop > size:
             return
-        digest = hashlib.sha256(at.digest + data[start:stop]).digest()
-        if digest != data[stop : stop + _DIGEST_BYTES]:
+        digest = hashlib.sha256(at.digest + head)
+        while left:
+            part = file.read(min(left, _CHUNK))
+            if not part:
+                return
+            digest.update(part)
+            left -= len(part)
+        if digest.digest() != file.read(_DIGEST_BYTES):
             return
-        at = _Mark(at.records + 1, at.length + stop + _DIGEST_BYTES - start, digest)
-        yield Record(kind, data[start + _FRAME.size : stop]), at
-        start = stop + _DIGEST_BYTES
+        at = Place(at.records + 1, stop, digest.digest())
+        yield at
 
 
 def _end_path(path: Path) -> Path:
     return path.with_name(path.name + ".end")
 
 
-def _read_end(path: Path, kind: str) -> _Mark:
+def _read_end(path: Path, kind: str) -> Place:
     try:
         with open_regular(path) as (file, size):
             if size == _END.size:
-                return _Mark(*_END.unpack(file.read()))
+                return Place(*_END.unpack(file.read()))
     except FileNotFoundError:
         pass
     raise _damaged(kind)
 
 
-def _write_end(path: Path, mark: _Mark) -> None:
+def _write_end(path: Path, mark: Place) -> None:
     beside = path.with_name(path.name + ".next")
     write_durably(beside, _END.pack(*mark))
     replace_durably(beside, path)

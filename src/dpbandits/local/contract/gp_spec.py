@@ -308,6 +308,9 @@ class _Integers:
     def aggregate(self, payloads: Records) -> IntArray:
         return np.asarray(payloads.view("<i8").sum(axis=0, dtype=np.int64))
 
+    def possible(self, aggregate: IntArray, n: int) -> bool:
+        return self.clamp.may_add_to(aggregate, n)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PublishedWeights(Published):

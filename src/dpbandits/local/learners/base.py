@@ -12,15 +12,16 @@ Privacy: post-processing of reports, each private under its own class's epsilon.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbandits._checks import integer
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.local.contract.reports import PublishedArms, PublishedT
 from dpbandits.local.contract.spec import MOST_ARMS, Spec
 from dpbandits.models.trees.partition import DyadicPartition
@@ -59,6 +60,19 @@ class Learner(Protocol[PublishedT]):
 
     def refine(self) -> None:
         """Think again, before the next version."""
+
+    def follow(self, published: PublishedT) -> None:
+        """Think again, and come to what was published.
+
+        Whoever replays what a server was told learns by this, and not by `refine` and `publish`: a number
+        that comes out otherwise in its last bits on another processor could decide otherwise.
+        """
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """All that it knows, but for what follows from the spec."""
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Put back into a fresh learner what `to_arrays` gave."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +213,8 @@ class BinLearner(ABC):
     """
 
     Constants: ClassVar[type[Any]]
+    kept: ClassVar[tuple[str, ...]]
+    """Attributes that `to_arrays` keeps: arrays, numbers, and objects whose attributes are all arrays."""
 
     def __init__(
         self, *, partition: DyadicPartition, n_arms: int, constants: Any = None, max_leaves: int = 4096
@@ -259,8 +275,48 @@ class BinLearner(ABC):
         """Take in the sums of one version."""
 
     @abstractmethod
-    def refine(self) -> None:
-        """Eliminate arms and split leaves, where the rule says so."""
+    def refine(self, splits: IntArray | None = None) -> None:
+        """Eliminate arms and split leaves, where the rule says so, or these leaves."""
+
+    def follow(self, published: PublishedArms) -> None:
+        """See `Learner.follow`: the bins become those that were published."""
+        done, wanted = len(self.partition.splits), list(published.splits)
+        if wanted[:done] != self.partition.splits:
+            raise IncompatibleState("what was published has other bins than its server came to")
+        # At least once: a rule may drop arms and split nothing.
+        while True:
+            ready = done
+            while ready < len(wanted) and wanted[ready] < self.partition.n_nodes:
+                ready += 1
+            self.refine(np.array(wanted[done:ready], dtype=np.int64))
+            if ready in (done, len(wanted)):
+                break
+            done = ready
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Learner.to_arrays`."""
+        arrays: dict[str, NDArray[Any]] = {"splits": np.array(self.partition.splits, dtype=np.int64)}
+        for name in self.kept:
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray | int):
+                arrays[name] = np.asarray(value)
+            else:
+                arrays |= {f"{name}.{part}": array for part, array in vars(value).items()}
+        return arrays
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """See `Learner.restore`."""
+        mine = self.partition
+        self.partition = DyadicPartition(
+            dim=mine.dim, tie=mine.tie, seed=mine.seed, splits=arrays["splits"].tolist()
+        )
+        for name in self.kept:
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray | int):
+                setattr(self, name, _like(value, arrays[name]))
+            else:
+                parts = {part: _like(one, arrays[f"{name}.{part}"]) for part, one in vars(value).items()}
+                vars(value).update(parts)
 
 
 class NodeData:
@@ -321,6 +377,7 @@ class PosteriorLearner(BinLearner):
         reports: how many it has learned from.
     """
 
+    kept: ClassVar[tuple[str, ...]] = ("_data", "masses", "reports", "_masses_at")
     refresh: ClassVar[float]
     """Masses and beliefs are computed anew when this share of reports has come in since."""
 
@@ -355,13 +412,14 @@ class PosteriorLearner(BinLearner):
         if self.reports - self._masses_at > self.refresh * self._masses_at:
             self._look_again()
 
-    def refine(self) -> None:
-        """Split the leaves whose rivals are known well enough."""
-        leaves = self.partition.leaves
-        chosen = leaves[self.split_ready()]
-        chosen = chosen[self.partition.splittable(chosen)][: self.max_leaves - len(leaves)]
-        if len(chosen):
-            self.split(chosen)
+    def refine(self, splits: IntArray | None = None) -> None:
+        """Split the leaves whose rivals are known well enough, or these."""
+        if splits is None:
+            leaves = self.partition.leaves
+            splits = leaves[self.split_ready()]
+            splits = splits[self.partition.splittable(splits)][: self.max_leaves - len(leaves)]
+        if len(splits):
+            self.split(splits)
 
     def split_ready(self) -> IntArray:
         """Places, among the leaves, of those whose rivals are known well enough to split.
@@ -393,6 +451,15 @@ class PosteriorLearner(BinLearner):
 def child_spread(scale: float, depth: IntArray, dim: int) -> FloatArray:
     """(n,) scale 2^(-(s + 1)/dim): how far a smooth reward moves inside a node of depth s."""
     return np.asarray(scale * 2.0 ** (-(depth + 1) / dim))
+
+
+def _like(before: Any, array: NDArray[Any]) -> Any:
+    """What was kept, where it is of the kind of what stands there now."""
+    if isinstance(before, int):
+        return int(array)
+    if array.dtype != before.dtype or array.ndim != before.ndim:
+        raise IncompatibleState("what was kept of a learner is another learner's")
+    return array.copy()
 
 
 def grown(array: FloatArray, n_nodes: int, fill: float = 0.0) -> FloatArray:

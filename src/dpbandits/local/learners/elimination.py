@@ -12,6 +12,7 @@ with the constants that make it act at realistic numbers of users.
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,6 +39,8 @@ class EliminationConstants:
 class EliminatingLearner(BinLearner):
     """Drops the arms whose interval lies below another's, and splits the leaves whose others are narrow."""
 
+    kept: ClassVar[tuple[str, ...]] = ("_active",)
+
     def _begin(self) -> None:
         self._active = np.ones((self.partition.n_nodes, self.n_arms))
 
@@ -62,15 +65,17 @@ class EliminatingLearner(BinLearner):
         active = self._active[self.partition.leaves]
         return np.asarray(active / active.sum(axis=1, keepdims=True))
 
-    def refine(self) -> None:
-        """Drop arms, then split leaves; children keep the arms left."""
+    def refine(self, splits: IntArray | None = None) -> None:
+        """Drop arms, then split leaves, or these; children keep the arms left."""
         leaves, active = self.partition.leaves, self.active()
         mean, width, narrow = self.bounds()
         floor = np.where(active, mean - width, -np.inf).max(axis=1)
         active &= ~(mean + width < floor[:, None])
         self._active[leaves] = active
-        chosen = leaves[(~active | narrow).all(axis=1)]
-        chosen = chosen[self.may_split(chosen)][: self.max_leaves - len(leaves)]
+        chosen = splits
+        if chosen is None:
+            chosen = leaves[(~active | narrow).all(axis=1)]
+            chosen = chosen[self.may_split(chosen)][: self.max_leaves - len(leaves)]
         if len(chosen):
             children = self.partition.split(chosen)
             self._active = grown(self._active, self.partition.n_nodes)
@@ -83,6 +88,16 @@ class EliminationRule(EliminatingLearner):
     """The rule, with `EliminationConstants`; arguments as for `BinLearner`."""
 
     Constants = EliminationConstants
+    kept: ClassVar[tuple[str, ...]] = (
+        *EliminatingLearner.kept,
+        "_signed",
+        "_reach",
+        "_variance",
+        "_count",
+        "_mass",
+        "_n",
+        "_mass_n",
+    )
     constants: EliminationConstants
 
     def _begin(self) -> None:

@@ -1,7 +1,7 @@
 """Learning without deciding: bins and arms fixed beforehand, sums kept. What a source's server does."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -9,8 +9,11 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.local.learners.base import BinLearner, VersionSums
 from dpbandits.local.learners.evidence import SourceSums
+from dpbandits.privacy.reports import Moments
 
 __all__ = ["ExploreConstants", "ExploreRule"]
+
+_MOMENTS = tuple(one.name for one in fields(Moments))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,7 @@ class ExploreRule(BinLearner):
     """
 
     Constants = ExploreConstants
+    kept: ClassVar[tuple[str, ...]] = ("_signed", "_count", "_reach", "_moments", "_hidden")
 
     def _begin(self) -> None:
         partition, depth = self.partition, int(self.constants.depth)
@@ -48,7 +52,7 @@ class ExploreRule(BinLearner):
             partition.split(partition.leaves)
         shape = (len(partition.leaves), self.n_arms)
         self._signed, self._count, self._reach = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        self._sums: VersionSums | None = None
+        self._moments, self._hidden = np.zeros((0, len(_MOMENTS))), 0  # of the last version: no row, or one
 
     def weights(self) -> FloatArray:
         """Uniform."""
@@ -64,9 +68,10 @@ class ExploreRule(BinLearner):
         self._signed[at] += sums.signed
         self._count[at] += sums.count
         self._reach[at] += sums.n
-        self._sums = sums
+        self._moments = np.array([[getattr(sums.moments, name) for name in _MOMENTS]])
+        self._hidden = int(sums.arms is None)
 
-    def refine(self) -> None:
+    def refine(self, splits: IntArray | None = None) -> None:
         """Bins stay as they are."""
 
     def sums(self) -> SourceSums:
@@ -75,13 +80,13 @@ class ExploreRule(BinLearner):
         Raises:
             ProtocolError: nothing has come in yet.
         """
-        if self._sums is None:
+        if not len(self._moments):
             raise ProtocolError("the source has no reports yet")
         return SourceSums(
             partition=self.partition,
             signed=self._signed.copy(),
             count=self._count.copy(),
             reach=self._reach.copy(),
-            moments=self._sums.moments,
-            arm_hidden=self._sums.arms is None,
+            moments=Moments(**dict(zip(_MOMENTS, self._moments[0].tolist(), strict=True))),
+            arm_hidden=bool(self._hidden),
         )

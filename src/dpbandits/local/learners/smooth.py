@@ -49,6 +49,7 @@ class SmoothTreeRule(PosteriorLearner):
     """The rule, with `SmoothTreeConstants`; arguments as for `BinLearner`."""
 
     Constants = SmoothTreeConstants
+    kept: ClassVar[tuple[str, ...]] = (*PosteriorLearner.kept, "_belief")
     # Splits add to the beliefs at once.
     refresh: ClassVar[float] = 0.03
     constants: SmoothTreeConstants

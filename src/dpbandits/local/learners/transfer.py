@@ -20,9 +20,13 @@ Privacy: post-processing of reports, each private under its own epsilon. Source:
 starts: Ma2025, Section 3.
 """
 
+import itertools
 import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
@@ -55,6 +59,8 @@ _REFRESH = 0.02
 # Stands for infinity when the likelihood of a dropped source is computed.
 _FAR = 2.0
 
+_SOURCE_PARTS = ("name", "splits", "precision", "moment", "doubts")
+
 _FACTORS = np.minimum(DOUBTS, _FAR) ** 2
 
 
@@ -67,6 +73,7 @@ class TransferTree(TreeRule):
         skip: watch sources and discount those that disagree with the target's own reports.
     """
 
+    kept: ClassVar[tuple[str, ...]] = (*TreeRule.kept, "_placed_n")
     skip = True
 
     def _begin(self) -> None:
@@ -111,6 +118,35 @@ class TransferTree(TreeRule):
             raise InvalidParameter("attach: bins of two crowds only agree with tie 'first'")
         if not (np.isfinite(local.precision) & np.isfinite(local.moment) & (local.precision >= 0.0)).all():
             raise InvalidParameter("attach: the evidence is not finite")
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Learner.to_arrays`: with what the sources said."""
+        arrays = super().to_arrays()
+        for index, (name, source) in enumerate(self._sources.items()):
+            local = source.evidence.local
+            told = (len(local.precision) - 1) // 2  # its own tree may have grown since
+            arrays |= {
+                f"source.{index}.name": np.frombuffer(name.encode(), dtype=np.uint8),
+                f"source.{index}.splits": np.array(source.evidence.partition.splits[:told], dtype=np.int64),
+                f"source.{index}.precision": local.precision,
+                f"source.{index}.moment": local.moment,
+                f"source.{index}.doubts": np.array([source.least_doubt, source.doubt]),
+            }
+        return arrays
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """See `Learner.restore`."""
+        super().restore(arrays)
+        for index in itertools.count():
+            if f"source.{index}.name" not in arrays:
+                break
+            name, splits, precision, moment, doubts = (
+                arrays[f"source.{index}.{part}"] for part in _SOURCE_PARTS
+            )
+            partition = DyadicPartition(dim=self.partition.dim, splits=splits.tolist())
+            evidence = SourceEvidence(partition=partition, local=Gaussians(precision, moment))
+            self.check(evidence)
+            self._sources[name.tobytes().decode()] = _Source(evidence, self.constants, *doubts.tolist())
 
     def jump_start(self) -> None:
         """Split as far as the sources' evidence carries."""
@@ -190,6 +226,7 @@ class _Source:
         self, evidence: SourceEvidence, constants: TreeConstants, least_doubt: float, doubt: float
     ) -> None:
         partition, child_sd = evidence.partition, constants.child_sd
+        self.evidence = evidence
         codes = path_codes(partition)
         order = np.argsort(codes, kind="stable")
         order = order[codes[order] > 0]

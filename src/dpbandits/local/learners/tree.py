@@ -48,6 +48,7 @@ class TreeRule(PosteriorLearner):
     """The rule, with `TreeConstants`; arguments as for `BinLearner`."""
 
     Constants = TreeConstants
+    kept: ClassVar[tuple[str, ...]] = (*PosteriorLearner.kept, "_prior_mean", "_prior_variance")
     refresh: ClassVar[float] = 0.02
     constants: TreeConstants
 

@@ -7,9 +7,11 @@ sets and follow the version.
 Privacy: post-processing of reports.
 """
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.local.contract.gp_spec import GPSpec, PublishedWeights
@@ -91,6 +93,38 @@ class WeightLearner:
         else:
             grams, vectors = expected, mechanism.vector_from_coordinates(coordinates)
         self._posterior = posterior_from_block_statistics(grams, vectors, **model)
+
+    def follow(self, published: PublishedWeights) -> None:
+        """See `Learner.follow`."""
+        if self.reports:
+            self._believe(published.mean, published.factor)
+        self._expected[published.version] = self._expected_gram(published.version)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Learner.to_arrays`."""
+        arrays: dict[str, NDArray[Any]] = {"reports": np.array(self.reports)}
+        for version, gram in self._expected.items():
+            arrays[f"expected.{version}"] = gram
+        for version, sums in self._sums.items():
+            arrays[f"sums.{version}"], arrays[f"n.{version}"] = sums, np.array(self._counts[version])
+        if self._posterior is not None:
+            arrays |= {"mean": self._posterior.mean, "factor": self._posterior.factor}
+        return arrays
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """See `Learner.restore`."""
+        self.reports = int(arrays["reports"])
+        for name, array in arrays.items():
+            kind, _, version = name.partition(".")
+            if kind == "expected":
+                self._expected[int(version)] = array
+            elif kind == "sums":
+                self._sums[int(version)], self._counts[int(version)] = array, int(arrays[f"n.{version}"])
+        if "mean" in arrays:
+            self._believe(arrays["mean"], arrays["factor"])
+
+    def _believe(self, mean: FloatArray, factor: FloatArray) -> None:
+        self._posterior = WeightPosterior(mean=mean, factor=factor, supports=self.spec.features.supports)
 
     def _expected_gram(self, version: int) -> FloatArray:
         """(m, m) mean of phi phi^T of people who bring public sets and follow this version."""

@@ -12,8 +12,11 @@ the Gram of all people, and the policy is close to random at any useful epsilon.
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
 from dpbandits import _checks
@@ -61,6 +64,17 @@ class Dubey2021Weights(WeightLearner):
 
     def refine(self) -> None:
         """Everything is computed when it is published."""
+
+    def follow(self, published: PublishedWeights) -> None:
+        """See `Learner.follow`: nothing is kept of what was published."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Learner.to_arrays`."""
+        return {"reports": np.array(self.reports), "total": self._total}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """See `Learner.restore`."""
+        self.reports, self._total = int(arrays["reports"]), arrays["total"].copy()
 
     def publish(self, spec: GPSpec, version: int, _coins: PublicCoins) -> PublishedWeights:
         """Shifted Gram, weights and radius from all reports so far."""

@@ -21,6 +21,7 @@ Privacy: epsilon-LDP for one report a user (sensitivity 4 in L1 over U and V tog
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -53,6 +54,7 @@ class Ma2025Rule(EliminatingLearner):
     """Algorithm 2, with `Ma2025Constants`; arguments as for `BinLearner`."""
 
     Constants = Ma2025Constants
+    kept: ClassVar[tuple[str, ...]] = (*EliminatingLearner.kept, "_count", "_reward", "_users")
     constants: Ma2025Constants
 
     def _begin(self) -> None:

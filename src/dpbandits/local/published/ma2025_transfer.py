@@ -22,6 +22,7 @@ Privacy: epsilon_m-LDP for one report a user of crowd m; see `dpbandits.local.pu
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -56,6 +57,7 @@ class Ma2025TransferRule(Ma2025Rule):
     """
 
     Constants = Ma2025TransferConstants
+    kept: ClassVar[tuple[str, ...]] = (*Ma2025Rule.kept, "_crowd_count", "_crowd_reward", "_crowd_users")
     constants: Ma2025TransferConstants
 
     def _begin(self) -> None:

@@ -11,7 +11,7 @@ themselves: their paths must mean the same there.
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._reading import reading
-from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, MissingExtra
+from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.local.contract.gp_spec import GPSpec
+from dpbandits.local.contract.keys import ReportKey
 from dpbandits.local.contract.reports import HEADER_BYTES, Contract, PublishedT, Records
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.server.counting import Absorbed, ReportCounts
+from dpbandits.local.server.counting import NO_NONCES, Absorbed, ReportCounts
 from dpbandits.local.server.nonces import Nonces
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
 ]
 
 _KIND = "local.report_counts"
+_LAYOUT = 2
+"""Layout 1 had the nonces of each version apart."""
 
 _MAGIC = b"DPBREP1\n"
 _HEAD = len(_MAGIC) + 4
@@ -92,7 +95,8 @@ def aggregate(
     published: Sequence[PublishedT],
     *,
     cluster: Any = None,
-    without: Mapping[int, Nonces] | None = None,
+    without: Nonces = NO_NONCES,
+    key: ReportKey | None = None,
 ) -> tuple[ReportCounts[PublishedT], Absorbed]:
     """Count the reports of files.
 
@@ -101,32 +105,35 @@ def aggregate(
         spec: the public contract.
         published: the versions that the reports may answer.
         cluster: address of a Dask scheduler, or a `distributed.Client` of one; None: this process.
-        without: nonces by version of reports counted elsewhere (`Server.nonces`, `ReportCounts.nonces`); they
-            are dropped here as repeated, so that the counts can be merged there.
+        without: nonces of reports counted elsewhere (`Server.nonces`, `ReportCounts.nonces`); they are
+            dropped here as repeated, so that the counts can be merged there.
+        key: reports carry its tags; workers are told it. See `ReportKey`.
 
     Returns:
         The counts, for `Server.merge`, and how many reports were dropped for which reason.
 
     Raises:
+        InvalidParameter: an argument is of another kind.
         CorruptState: a file is no report file.
         MissingExtra: a cluster is asked for and the extra `cluster` is not installed.
     """
-    contract = (spec.to_json(), [version.to_json(spec) for version in published])
-    known, none = dict(without or {}), np.zeros(0, dtype=np.uint64)
-    jobs = [(str(path), contract, known) for path in paths]
+    whole, tally = ReportCounts(spec, published, key=key), Absorbed()
+    contract = (spec.to_json(), [one.published.to_json(spec) for one in whole.versions.values()])
+    files: object = paths  # of any type, from a caller
+    if isinstance(files, str | os.PathLike) or not isinstance(files, Iterable):
+        raise InvalidParameter("paths: expected a list of files of reports")
+    nonces: object = without
+    if not isinstance(nonces, np.ndarray) or without.dtype != np.uint64 or without.ndim != 1:
+        raise InvalidParameter("without: expected nonces, as `nonces()` of counts or a server gives them")
+    jobs = [(str(path), contract, without, key) for path in paths]
     with _workers(cluster) as counted:
         parts = counted(jobs) if jobs else []
         again = _repeated([arrays for arrays, _ in parts])
         for index, more in again.items():
-            seen = {
-                number: np.concatenate([known.get(number, none), more.get(number, none)])
-                for number in {*known, *more}
-            }
-            jobs[index] = (jobs[index][0], contract, seen)
+            jobs[index] = (jobs[index][0], contract, np.concatenate([without, more]), key)
         if again:
             for index, part in zip(again, counted([jobs[index] for index in again]), strict=True):
                 parts[index] = part
-    whole, tally = ReportCounts(spec, published), Absorbed()
     for arrays, one in parts:
         whole.merge(ReportCounts.from_arrays(spec, published, arrays))
         tally.add(one)
@@ -162,7 +169,7 @@ def write_counts(path: str | os.PathLike[str], counts: ReportCounts[Any]) -> Non
     public = {"spec": spec.to_json(), "policies": published}
     arrays = {name.replace("/", "."): array for name, array in counts.to_arrays().items()}
     lineage = spec.digest.hex()
-    state = State(kind=_KIND, version=1, lineage=lineage, position=0, public=public, arrays=arrays)
+    state = State(kind=_KIND, version=_LAYOUT, lineage=lineage, position=0, public=public, arrays=arrays)
     write_state(Path(path), state)
 
 
@@ -176,19 +183,22 @@ def read_counts(path: str | os.PathLike[str]) -> ReportCounts[Any]:
     from dpbandits.state import read_state
 
     state = read_state(Path(path))
-    if state.kind != _KIND or state.version != 1:
+    if state.kind != _KIND or state.version not in (1, _LAYOUT):
         raise IncompatibleState("expected the counts of reports")
     with reading("the counts of reports", IncompatibleState):
         spec, published = read_contract(state.public["spec"], state.public["policies"])
     arrays = {name.replace(".", "/"): array for name, array in state.arrays.items()}
+    if state.version == 1:
+        apart = [arrays.pop(name) for name in [*arrays] if name.endswith("/nonces")]
+        arrays["nonces"] = np.concatenate([NO_NONCES, *apart])
     return ReportCounts.from_arrays(spec, published, arrays)
 
 
-def _count(job: tuple[str, _Contract, dict[int, Nonces]]) -> _Part:
+def _count(job: tuple[str, _Contract, Nonces, ReportKey | None]) -> _Part:
     """Count one file: what a worker does."""
-    file, contract, without = job
+    file, contract, without, key = job
     spec, published = read_contract(*contract)
-    counts, tally = ReportCounts(spec, published), Absorbed()
+    counts, tally = ReportCounts(spec, published, key=key), Absorbed()
     records, torn = read_records(file)
     for start in range(0, len(records), _CHUNK):
         chunk = np.ascontiguousarray(records[start : start + _CHUNK])
@@ -197,18 +207,14 @@ def _count(job: tuple[str, _Contract, dict[int, Nonces]]) -> _Part:
     return counts.to_arrays(), tally
 
 
-def _repeated(parts: list[dict[str, NDArray[Any]]]) -> dict[int, dict[int, Nonces]]:
-    """Nonces that an earlier file holds too: file -> version -> nonces, files in their order."""
-    found: dict[int, dict[int, Nonces]] = {}
-    for name in sorted({name for part in parts for name in part if name.endswith("/nonces")}):
-        held = [part.get(name, np.zeros(0, dtype=np.uint64)) for part in parts]
-        every = np.concatenate(held)
-        order = np.argsort(every, kind="stable")  # of equal nonces the first file's comes first
-        later = order[1:][every[order[1:]] == every[order[:-1]]]
-        owner = np.repeat(np.arange(len(parts)), [len(one) for one in held])[later]
-        for index in np.unique(owner).tolist():
-            found.setdefault(index, {})[int(name.split("/")[0])] = every[later[owner == index]]
-    return dict(sorted(found.items()))
+def _repeated(parts: list[dict[str, NDArray[Any]]]) -> dict[int, Nonces]:
+    """Nonces that an earlier file holds too: file -> nonces, files in their order."""
+    held = [part["nonces"] for part in parts]
+    every = np.concatenate([NO_NONCES, *held])
+    order = np.argsort(every, kind="stable")  # of equal nonces the first file's comes first
+    later = order[1:][every[order[1:]] == every[order[:-1]]]
+    owner = np.repeat(np.arange(len(parts)), [len(one) for one in held])[later]
+    return {index: every[later[owner == index]] for index in np.unique(owner).tolist()}
 
 
 @contextmanager

@@ -1,9 +1,13 @@
 """Counting reports: sums of integers, version by version, that shards can add up.
 
-What a server keeps of the reports that answer one published version are integer sums, their number
-and their nonces. Sums of shards that answer the same published versions add up to the sums of one
+What a server keeps of the reports that answer one published version are integer sums and their number; of
+all together, their nonces. Sums of shards that answer the same published versions add up to the sums of one
 process, bit for bit. Shards of another lineage (another spec, or something else published under the same
-number) are refused, and so are shards that hold a report both: it would count twice.
+number) are refused, shards that hold a report both (it would count twice), and shards whose sums no reports
+of that number have.
+
+Reports are sifted first, which changes nothing, and then counted: what no device sends is dropped before
+anything else happens to it.
 """
 
 import hashlib
@@ -14,20 +18,22 @@ from typing import Any, Generic, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits import _checks
 from dpbandits._reading import reading
-from dpbandits._typing import IntArray
+from dpbandits._typing import BoolArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.gp_spec import GPSpec
+from dpbandits.local.contract.keys import TAG_BYTES, ReportKey
 from dpbandits.local.contract.reports import HEADER_BYTES, Contract, PublishedT, Records, parse
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.server.nonces import Nonces, NonceSet
+from dpbandits.local.server.nonces import Nonces, RecentNonces
 
-__all__ = ["Absorbed", "OpenVersion", "ReportCounts"]
+__all__ = ["Absorbed", "OpenVersion", "ReportCounts", "Sifted"]
 
 # Sums beyond it are of no crowd, and could overflow when they are added.
 _LARGEST_SUM = 1 << 53
 
-_NO_NONCES: Nonces = np.zeros(0, dtype=np.uint64)
+NO_NONCES: Nonces = np.zeros(0, dtype=np.uint64)
 
 
 @dataclass(kw_only=True)
@@ -39,7 +45,8 @@ class Absorbed:
         malformed: not bytes, of a wrong length or format, or a payload that no device sends.
         foreign: of another spec.
         closed: answers to a version that is not open: too old, or never published.
-        repeated: a nonce seen before.
+        repeated: a nonce seen before, under any version.
+        forged: where reports carry tags, another key's tag, or a report that was altered.
     """
 
     accepted: int = 0
@@ -47,11 +54,29 @@ class Absorbed:
     foreign: int = 0
     closed: int = 0
     repeated: int = 0
+    forged: int = 0
 
     def add(self, other: "Absorbed") -> None:
         """Add another tally to this one."""
         for name, n in vars(other).items():
             setattr(self, name, getattr(self, name) + n)
+
+
+@dataclass(repr=False, kw_only=True)
+class Sifted:
+    """Reports that will count, and the tally that says so; `ReportCounts.count` counts them.
+
+    Attributes:
+        tally: of all that came.
+        records: accepted reports without tags, one array a length.
+        nonces: (n,) theirs.
+        parts: version, class and payloads.
+    """
+
+    tally: Absorbed = field(default_factory=Absorbed)
+    records: list[Records] = field(default_factory=list)
+    nonces: Nonces = field(default_factory=lambda: NO_NONCES)
+    parts: list[tuple[int, int, Records]] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
@@ -62,7 +87,6 @@ class OpenVersion(Generic[PublishedT]):
         published: as it was.
         mechanisms: one a class of epsilon.
         lineage: digest of what was published: equal for equal versions only.
-        nonces: of all reports counted, also of those whose sums were taken.
         sums: integer sums of reports not yet taken, one a class; None: none.
         n: how many reports they are, one a class.
     """
@@ -70,7 +94,6 @@ class OpenVersion(Generic[PublishedT]):
     published: PublishedT
     mechanisms: tuple[Any, ...]
     lineage: bytes
-    nonces: NonceSet = field(default_factory=NonceSet)
     sums: list[IntArray | None] = field(init=False)
     n: list[int] = field(init=False)
 
@@ -89,6 +112,22 @@ class OpenVersion(Generic[PublishedT]):
         self.__post_init__()
         return [(mechanism, sums, n) for mechanism, sums, n in taken if sums is not None]
 
+    def check(self) -> None:
+        """IncompatibleState where no reports of these numbers have these sums."""
+        for mechanism, sums, n in zip(self.mechanisms, self.sums, self.n, strict=True):
+            of_nobody = mechanism.aggregate(np.zeros((0, mechanism.report_bytes), dtype=np.uint8))
+            if (sums is None) != (n == 0) or n < 0:
+                raise IncompatibleState("the counts are not of this spec")
+            if sums is None:
+                continue
+            if sums.dtype != np.int64 or sums.shape != np.shape(of_nobody):
+                raise IncompatibleState("the counts are not of this spec")
+            if not (np.abs(sums) <= _LARGEST_SUM).all() or not mechanism.possible(sums, n):
+                raise IncompatibleState(
+                    f"the counts of version {self.published.version} are sums that no {n} reports have: they "
+                    "were altered, or counted by something else"
+                )
+
 
 class ReportCounts(Generic[PublishedT]):
     """The counts of one server, or of one shard of it.
@@ -96,6 +135,7 @@ class ReportCounts(Generic[PublishedT]):
     Args:
         spec: the public contract.
         published: the versions that reports may answer.
+        key: reports carry this key's tags, and without one are dropped; see `ReportKey`.
 
     Raises:
         InvalidParameter: not a spec, or not what its server publishes.
@@ -117,12 +157,20 @@ class ReportCounts(Generic[PublishedT]):
         4
     """
 
-    def __init__(self, spec: Contract[PublishedT], published: Iterable[PublishedT] = ()) -> None:
+    def __init__(
+        self,
+        spec: Contract[PublishedT],
+        published: Iterable[PublishedT] = (),
+        *,
+        key: ReportKey | None = None,
+    ) -> None:
         contract: object = spec
         if not isinstance(contract, Spec | GPSpec):
             raise InvalidParameter(f"spec: expected a Spec or a GPSpec, got {type(spec).__name__}")
+        self._key = _checks.an(key, ReportKey, name="key", pass_="key=ReportKey(secret)", optional=True)
         self.spec = spec
         self.versions: dict[int, OpenVersion[PublishedT]] = {}
+        self.seen = RecentNonces()
         self._class_bytes = 1 if spec.epsilons else 0
         with reading("published versions"):
             given = list(published)
@@ -132,8 +180,8 @@ class ReportCounts(Generic[PublishedT]):
     @property
     def nbytes(self) -> int:
         """Bytes held: nonces and sums."""
-        held = [part for version in self.versions.values() for part in (version.nonces, *version.sums)]
-        return sum(part.nbytes for part in held if part is not None)
+        sums = [one.nbytes for version in self.versions.values() for one in version.sums if one is not None]
+        return self.seen.nbytes + sum(sums)
 
     @property
     def accepted(self) -> int:
@@ -161,44 +209,96 @@ class ReportCounts(Generic[PublishedT]):
             published=published, mechanisms=mechanisms, lineage=lineage
         )
 
-    def close_before(self, number: int) -> None:
-        """Forget versions below a number."""
-        for old in [version for version in self.versions if version < number]:
-            del self.versions[old]
+    def close(self, numbers: Iterable[int]) -> None:
+        """Forget these versions, and in time the nonces of reports that came while they were open."""
+        for number in numbers:
+            del self.versions[number]
+        if min(self.versions, default=0) > self.seen.since:
+            self.seen.turn(max(self.versions))
 
-    def absorb(self, reports: Sequence[bytes]) -> Absorbed:
+    def absorb(self, reports: Iterable[bytes]) -> Absorbed:
         """See `Server.absorb`."""
-        tally = Absorbed()
-        for records in self._by_length(reports, tally):
-            self._absorb_records(records, tally, {})
-        return tally
+        sifted = self.sift(reports)
+        self.count(sifted)
+        return sifted.tally
 
-    def absorb_records(self, records: Records, *, without: "dict[int, Nonces] | None" = None) -> Absorbed:
+    def absorb_records(self, records: Records, *, without: Nonces = NO_NONCES) -> Absorbed:
         """Count reports of one length, as they lie in files.
 
         Args:
             records: (n, length) bytes.
-            without: nonces by version that count as seen although they are not kept here.
-        """
-        tally = Absorbed()
-        if records.shape[1] in self._lengths():
-            self._absorb_records(records, tally, without or {})
-        else:
-            tally.malformed += len(records)
-        return tally
+            without: nonces that count as seen although they are not kept here.
 
-    def nonces(self) -> dict[int, Nonces]:
-        """Sorted nonces by version."""
-        return {number: version.nonces.sorted() for number, version in self.versions.items()}
+        Raises:
+            InvalidParameter: not such an array.
+        """
+        array: object = records
+        if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype != np.uint8:
+            raise InvalidParameter("records: expected an array (n, length) of uint8, as `read_records` gives")
+        sifted = Sifted()
+        if records.shape[1] in self._lengths():
+            self._sift(records, sifted, without, tagged=self._key is not None)
+        else:
+            sifted.tally.malformed += len(records)
+        self.count(sifted)
+        return sifted.tally
+
+    def absorb_again(self, records: Sequence[Records]) -> Absorbed:
+        """Count `Sifted.records` that were kept."""
+        sifted = Sifted()
+        for one in records:
+            self._sift(one, sifted, NO_NONCES, tagged=False)
+        self.count(sifted)
+        return sifted.tally
+
+    def sift(self, reports: Iterable[bytes]) -> Sifted:
+        """What would count of these; nothing is changed.
+
+        Reports of no length that an open version has are dropped unread.
+
+        Raises:
+            InvalidParameter: not a list of reports.
+        """
+        given: object = reports  # of any type, from a caller
+        if isinstance(given, bytes | bytearray | str) or not isinstance(given, Iterable):
+            raise InvalidParameter(
+                f"reports: expected a list of bytes, one a report, not {type(reports).__name__}"
+            )
+        every, sifted = list(reports), Sifted()
+        good = [report for report in every if type(report) is bytes]
+        lengths = np.array([len(report) for report in good], dtype=np.int64)
+        left = len(every)
+        for length in sorted(self._lengths()):
+            here = np.flatnonzero(lengths == length)
+            if len(here):
+                chosen = good if len(here) == len(good) else [good[i] for i in here.tolist()]
+                records = np.frombuffer(b"".join(chosen), dtype=np.uint8).reshape(-1, length)
+                self._sift(records, sifted, NO_NONCES, tagged=self._key is not None)
+                left -= len(here)
+        sifted.tally.malformed += left
+        return sifted
+
+    def count(self, sifted: Sifted) -> None:
+        """Count what was sifted here, before anything else is."""
+        self.seen.add(sifted.nonces)
+        for number, kind, payloads in sifted.parts:
+            version = self.versions[number]
+            version.add(kind, version.mechanisms[kind].aggregate(payloads), len(payloads))
+
+    def nonces(self) -> Nonces:
+        """(n,) nonces that would count as repeated, ascending."""
+        return self.seen.sorted()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything counted, as arrays under `version/class/what`, versions with reports only."""
+        """Everything counted: `nonces`, and `version/n` and `version/class/sums` of versions with reports."""
+        return self.sums() | {"nonces": self.nonces()}
+
+    def sums(self) -> dict[str, NDArray[Any]]:
+        """What `to_arrays` gives, without the nonces."""
         arrays: dict[str, NDArray[Any]] = {}
         for number, version in self.versions.items():
-            if not len(version.nonces):
-                continue
-            arrays[f"{number}/nonces"] = version.nonces.sorted()
-            arrays[f"{number}/n"] = np.array(version.n, dtype=np.int64)
+            if any(version.n):
+                arrays[f"{number}/n"] = np.array(version.n, dtype=np.int64)
             for kind, sums in enumerate(version.sums):
                 if sums is not None:
                     arrays[f"{number}/{kind}/sums"] = sums
@@ -211,10 +311,23 @@ class ReportCounts(Generic[PublishedT]):
         """Counts from `to_arrays`.
 
         Raises:
-            IncompatibleState: the arrays are not those of this spec and these versions.
+            IncompatibleState: the arrays are not those of this spec and these versions, or no reports have
+                such sums.
         """
         counts = cls(spec, published)
-        open_versions = {str(number): version for number, version in counts.versions.items()}
+        given = dict(arrays)
+        nonces = given.pop("nonces", NO_NONCES)
+        ordered = np.unique(nonces)
+        if nonces.dtype != np.uint64 or nonces.ndim != 1 or len(ordered) != len(nonces):
+            raise IncompatibleState("the counts are not of this spec")
+        counts.seen = RecentNonces(ordered)
+        counts.fill(given)
+        counts.check()
+        return counts
+
+    def fill(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Put back what `sums` gave; IncompatibleState where it is of other versions or another spec."""
+        open_versions = {str(number): version for number, version in self.versions.items()}
         for name, array in arrays.items():
             number, _, rest = name.partition("/")
             *kind, what = rest.split("/")
@@ -222,45 +335,41 @@ class ReportCounts(Generic[PublishedT]):
             if version is None:
                 raise IncompatibleState("the counts answer versions that are not given")
             classes = [str(index) for index in range(len(version.mechanisms))]
-            if not kind and what == "nonces" and array.dtype == np.uint64 and array.ndim == 1:
-                version.nonces.add(array)
-            elif not kind and what == "n" and array.dtype == np.int64 and array.shape == (len(classes),):
+            if not kind and what == "n" and array.dtype == np.int64 and array.shape == (len(classes),):
                 version.n = [int(n) for n in array]
             elif len(kind) == 1 and what == "sums" and kind[0] in classes:
-                index = classes.index(kind[0])
-                mechanism = version.mechanisms[index]
-                of_nobody = mechanism.aggregate(np.zeros((0, mechanism.report_bytes), dtype=np.uint8))
-                good = array.dtype == np.int64 and array.shape == np.shape(of_nobody)
-                if not good or not ((array >= -_LARGEST_SUM) & (array <= _LARGEST_SUM)).all():
-                    raise IncompatibleState("the counts are not of this spec")
-                version.sums[index] = array.copy()
+                version.sums[classes.index(kind[0])] = array.copy()
             else:
                 raise IncompatibleState("the counts are not of this spec")
-        for version in counts.versions.values():
-            if any((sums is None) != (n == 0) for sums, n in zip(version.sums, version.n, strict=True)):
-                raise IncompatibleState("the counts lack sums, or the number of their reports")
-            if min(version.n) < 0 or sum(version.n) > len(version.nonces):
-                raise IncompatibleState("the counts hold more reports than nonces: a report counts once")
-        return counts
+        for version in self.versions.values():
+            version.check()
+
+    def check(self) -> None:
+        """IncompatibleState unless every nonce is one report's, and the sums are such reports'."""
+        if self.accepted != len(self.seen):
+            raise IncompatibleState(
+                f"the counts hold {self.accepted} reports and {len(self.seen)} nonces: a report counts once"
+            )
+        for version in self.versions.values():
+            version.check()
 
     def check_merge(self, other: "ReportCounts[PublishedT]") -> None:
         """Refuse what `merge` refuses, with its errors, and change nothing."""
+        _checks.an(other, ReportCounts, name="counts", pass_="counts=ReportCounts(spec, published)")
         if other.spec.to_json() != self.spec.to_json():
             raise IncompatibleState("the counts belong to another spec")
+        other.check()
         for number, version in other.versions.items():
-            if not len(version.nonces):
-                continue
             mine = self.versions.get(number)
-            if mine is None or mine.lineage != version.lineage:
+            if any(version.n) and (mine is None or mine.lineage != version.lineage):
                 raise IncompatibleState(
                     f"the counts answer a version {number} that is not open here, or was not published here: "
                     "only counts of the same lineage add up"
                 )
-            if mine.nonces.contains(version.nonces.sorted()).any():
-                raise ProtocolError(
-                    f"some reports of version {number} are in both counts: count one part again without them "
-                    "(`without` of `aggregate`)"
-                )
+        if self.seen.contains(other.nonces()).any():
+            raise ProtocolError(
+                "some reports are in both counts: count one part again without them (`aggregate`'s `without`)"
+            )
 
     def merge(self, other: "ReportCounts[PublishedT]") -> int:
         """Add another shard's counts; the sums are those of one process.
@@ -269,77 +378,74 @@ class ReportCounts(Generic[PublishedT]):
             Reports counted and not yet taken.
 
         Raises:
-            IncompatibleState: another spec, a version that is not open here, or another one under its
-                number. Nothing was changed.
+            InvalidParameter: no counts.
+            IncompatibleState: another spec, a version that is not open here, another one under its number,
+                or sums that no reports of that number have. Nothing was changed.
             ProtocolError: some report is in both shards. Nothing was changed.
         """
         self.check_merge(other)
-        arriving = {number: version for number, version in other.versions.items() if len(version.nonces)}
-        for number, version in arriving.items():
-            mine = self.versions[number]
-            mine.nonces.add(version.nonces.sorted())
+        self.seen.add(other.nonces())
+        for number, version in other.versions.items():
             for kind, (sums, n) in enumerate(zip(version.sums, version.n, strict=True)):
                 if sums is not None:
-                    mine.add(kind, sums, n)
+                    self.versions[number].add(kind, sums, n)
         return self.accepted
 
     def __repr__(self) -> str:
         return f"ReportCounts(versions={len(self.versions)}, accepted={self.accepted})"
 
     def _lengths(self) -> set[int]:
-        head = HEADER_BYTES + self._class_bytes
+        head = HEADER_BYTES + self._class_bytes + (0 if self._key is None else TAG_BYTES)
         return {head + one.report_bytes for v in self.versions.values() for one in v.mechanisms}
 
-    def _by_length(self, reports: Sequence[bytes], tally: Absorbed) -> Iterable[Records]:
-        """Reports of one length each, as arrays; lengths that no open version has are dropped unread."""
-        good = [report for report in reports if type(report) is bytes]
-        tally.malformed += len(reports) - len(good)
-        lengths = np.array([len(report) for report in good], dtype=np.int64)
-        for length in sorted(self._lengths()):
-            here = lengths == length
-            n = int(here.sum())
-            if n:
-                chosen = good if n == len(good) else [good[i] for i in np.flatnonzero(here)]
-                yield np.frombuffer(b"".join(chosen), dtype=np.uint8).reshape(n, length)
-                lengths[here] = -1
-        tally.malformed += int((lengths >= 0).sum())
-
-    def _absorb_records(self, records: Records, tally: Absorbed, without: dict[int, Nonces]) -> None:
+    def _sift(self, records: Records, sifted: Sifted, without: Nonces, *, tagged: bool) -> None:
+        """Add to `sifted` what counts of reports of one length; of equal nonces the first."""
+        tally, tagged_records = sifted.tally, records
+        if tagged:
+            records = records[:, :-TAG_BYTES]
         sound, versions, nonces, payloads = parse(records, self.spec)
-        if not sound.all():
-            tally.foreign += int((~sound).sum())
-            versions, nonces, payloads = versions[sound], nonces[sound], payloads[sound]
-        for number in np.unique(versions).tolist():
-            here = versions == number
-            version = self.versions.get(number)
-            if version is None:
-                tally.closed += int(here.sum())
-                continue
-            mine, ids = (payloads, nonces) if here.all() else (payloads[here], nonces[here])
-            self._absorb_version(version, mine, ids, tally, without.get(number, _NO_NONCES))
-
-    def _absorb_version(
-        self,
-        version: OpenVersion[PublishedT],
-        payloads: Records,
-        ids: Nonces,
-        tally: Absorbed,
-        without: Nonces,
-    ) -> None:
-        """Reports of one version: those that no device sends go first, then repeated ones, in their order."""
-        kinds, valid = np.zeros(len(ids), dtype=np.uint8), np.zeros(len(ids), dtype=np.bool_)
+        tally.foreign += int((~sound).sum())
+        known = sound & np.isin(versions, list(self.versions))
+        tally.closed += int((sound & ~known).sum())
+        kinds = np.zeros(len(nonces), dtype=np.uint8)
         if self._class_bytes:
             kinds, payloads = payloads[:, 0], payloads[:, 1:]
-        for kind, mechanism in enumerate(version.mechanisms):
-            here = kinds == kind
-            if mechanism.report_bytes == payloads.shape[1]:
-                valid[here] = mechanism.valid(np.ascontiguousarray(payloads[here]))
-        fresh = valid & ~np.isin(ids, without) if len(without) else valid.copy()
-        fresh[fresh] = version.nonces.add(ids[fresh])
-        tally.malformed += int((~valid).sum())
+        parts = self._parts(known, versions, kinds, payloads)
+        valid = np.zeros(len(nonces), dtype=np.bool_)
+        for _, _, rows in parts:
+            valid[rows] = True
+        tally.malformed += int((known & ~valid).sum())
+        if self._key is not None and tagged:
+            genuine = valid.copy()
+            genuine[valid] = self._key.genuine(tagged_records[valid], self.spec)
+            tally.forged += int((valid & ~genuine).sum())
+            valid = genuine
+        fresh = valid & ~self.seen.contains(nonces) & ~np.isin(nonces, sifted.nonces)
+        if len(without):
+            fresh &= ~np.isin(nonces, without)
+        rows = np.flatnonzero(fresh)
+        rows = np.sort(rows[np.unique(nonces[rows], return_index=True)[1]])
+        fresh[:] = False
+        fresh[rows] = True
         tally.repeated += int((valid & ~fresh).sum())
-        tally.accepted += int(fresh.sum())
-        for kind, mechanism in enumerate(version.mechanisms):
-            mine = np.ascontiguousarray(payloads[fresh & (kinds == kind)])
-            if len(mine):
-                version.add(kind, mechanism.aggregate(mine), len(mine))
+        tally.accepted += len(rows)
+        if len(rows):
+            sifted.records.append(records if len(rows) == len(records) else records[rows])
+            sifted.nonces = np.concatenate([sifted.nonces, nonces[rows]])
+            for number, kind, among in parts:
+                mine = among[fresh[among]]
+                if len(mine):
+                    sifted.parts.append((number, kind, np.ascontiguousarray(payloads[mine])))
+
+    def _parts(
+        self, known: BoolArray, versions: IntArray, kinds: NDArray[np.uint8], payloads: Records
+    ) -> list[tuple[int, int, IntArray]]:
+        """Version, class and rows of the reports that a device could have sent."""
+        parts = []
+        for number in np.unique(versions[known]).tolist():
+            for kind, mechanism in enumerate(self.versions[number].mechanisms):
+                rows = np.flatnonzero(known & (versions == number) & (kinds == kind))
+                if len(rows) and mechanism.report_bytes == payloads.shape[1]:
+                    good = mechanism.valid(np.ascontiguousarray(payloads[rows]))
+                    parts.append((number, kind, rows[good]))
+        return parts

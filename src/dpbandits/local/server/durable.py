@@ -1,60 +1,92 @@
 """A server that a crash does not make forget: every report is on disk before it is confirmed.
 
 A device forgets a report when the server has confirmed it, so the server must not lose it afterwards.
-Everything a server knows follows from its reports, their order and the points at which it published; that
-is what is kept, and a new process rebuilds the server from it, every published version included.
+Everything a server knows follows from its reports, their order and what it published; that is what is kept,
+and a new process rebuilds the server from it. Versions are taken as they were published and never computed
+again, so that it may be another processor, which rounds otherwise.
 
-A folder of mode 0700 holds `reports.log`, a `Journal` with its end, and a lock that one server holds as long
-as it lives. A record stands for an accepted call: reports absorbed, a version published (with the digest of
-its numbers), counts merged, a source or a target attached (with the sums that it handed over). A call is
-written down first and taken then, so a record that an interrupted append left is taken by the next call; a
-version is written down when it has been computed, and before it is returned.
+A folder of mode 0700 holds
+
+- `reports.log`, a `Journal` with its end. A record stands for an accepted call: reports absorbed, a version
+  published, counts merged, a source or a target attached (with the sums that it handed over and the version
+  that followed). What would not count is dropped before anything is written, by length, version, digest,
+  tag, nonce and payload: the log grows by what was accepted, and nothing else;
+- `server.state`, a snapshot of the server at some place of the log: it saves time when the folder is opened.
+  It is written beside and renamed. Where it is missing, torn or another release's, the log is read from its
+  beginning;
+- a lock that one server holds as long as it lives.
+
+Reports and counts are written down first and taken then, so a record that an interrupted append left is
+taken by the next call. A version is written down when it has been computed, and before it is returned; where
+that fails, before anything else is.
 
 Reports are private by themselves, so the folder holds no raw data. An old copy of the whole folder cannot be
-told from the newest one: it forgets reports and reveals nothing.
+told from the newest one: it forgets reports and reveals nothing. What lies in the log before the snapshot's
+place is not read when the folder is opened, and not checked then.
 """
 
-import hashlib
 import io
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits import _checks
 from dpbandits._reading import reading
-from dpbandits.errors import CorruptState, DPBanditsError, IncompatibleState, ProtocolError, StateError
-from dpbandits.local.contract.reports import Contract, Published, PublishedArms, PublishedT
+from dpbandits.errors import (
+    CorruptState,
+    DPBanditsError,
+    IncompatibleState,
+    InvalidParameter,
+    ProtocolError,
+    StateError,
+)
+from dpbandits.local.contract.keys import ReportKey
+from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT, Records
 from dpbandits.local.contract.sources import SourceSpec
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums
 from dpbandits.local.server.counting import Absorbed, ReportCounts
+from dpbandits.local.server.pace import Clock
 from dpbandits.local.server.server import Server, bins_spec
 from dpbandits.models.trees.messages import Gaussians
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.state.container import State
 from dpbandits.state.files import locked, refuse_if_others_write
-from dpbandits.state.format import decode, encode
+from dpbandits.state.format import decode, encode, read_state, write_state
 from dpbandits.state.holder import Held, Holder, in_turn
-from dpbandits.state.journal import Journal
+from dpbandits.state.journal import Journal, Place
 
 if TYPE_CHECKING:
     from dpbandits.state.journal import Record
 
 __all__ = ["DurableServer"]
 
-_ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _STARTED = b"A", b"P", b"M", b"S", b"T", b"V"
+_BEGIN, _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET = b"B", b"A", b"P", b"M", b"S", b"T"
 
-_KIND, _LOG = "local reports", "reports.log"
+_KIND, _LOG, _SNAPSHOT = "local server", "reports.log", "server.state"
+_OLDER = b'{"journal": "local reports", "format": 2,'
 _BEHIND = -1
 """Changes of a server that has not taken what its log holds."""
 
+_LEAST_OPEN = 600.0
+"""Seconds that a version stays open at least: people answer within minutes, and no flood may stop them."""
+
+_TAIL_BYTES, _TAIL_RECORDS = 1 << 22, 1000
+"""What is read again when a folder is opened: so much, or as much as the snapshot has. A second or two."""
+
 LoggedT = TypeVar("LoggedT")
-_COUNTS, _SUMS, _EVIDENCE = "local.merged", "local.source_sums", "local.target_evidence"
+_COUNTS, _SUMS, _EVIDENCE, _STATE = (
+    "local.merged",
+    "local.source_sums",
+    "local.target_evidence",
+    "local.server",
+)
 
 
 class DurableServer(Held, Generic[PublishedT]):
@@ -79,32 +111,45 @@ class DurableServer(Held, Generic[PublishedT]):
     _harm: ClassVar[str] = "two copies would each count some of the reports"
     _moving: ClassVar[str] = "One server writes one log: open the folder elsewhere when this one is closed"
 
-    def __init__(self, spec: Contract[PublishedT], folder: Path, files: ExitStack) -> None:
-        self._server = Server(spec)
+    def __init__(self, spec: Contract[PublishedT], folder: Path, files: ExitStack, **options: Any) -> None:
         self._holder = Holder(what="server")
-        self._files = files
-        self._changes = self._server.changes
+        self._files, self._folder = files, folder
         self._unrecorded: tuple[bytes, bytes] | None = None
-        log = {"path": folder / _LOG, "kind": _KIND, "subject": spec.digest.hex()}
-        # Whatever of the two is missing where the other holds records, `create` refuses.
-        both = (folder / _LOG).exists() and (folder / f"{_LOG}.end").exists()
-        self._journal = Journal(**log) if both else Journal.create(**log)  # type: ignore[arg-type]
+        self._subject = spec.fingerprint
+        known = self._snapshot(spec, options)
+        self._server, place = known or (Server(spec, **options), None)
+        self._changes = self._server.changes
+        self._journal = self._log(place)
+        self._kept, self._kept_bytes = self._journal.place if place is None else place, 0
         self._closed = False
 
     @classmethod
-    def open(cls, spec: Contract[PublishedT], folder: str | os.PathLike[str]) -> Self:
+    def open(
+        cls,
+        spec: Contract[PublishedT],
+        folder: str | os.PathLike[str],
+        *,
+        key: ReportKey | None = None,
+        least_open: float = _LEAST_OPEN,
+        clock: Clock | None = None,
+    ) -> Self:
         """The server of a folder, with all that it was told before.
 
         Args:
-            spec: the public contract; its public seed makes the server rebuild what it decided.
+            spec: the public contract.
             folder: made where it does not exist.
+            key, least_open, clock: see `Server`; people's devices need time to answer, so `least_open` is ten
+                minutes. When a folder is opened, versions that are open count as just published.
 
         Raises:
+            InvalidParameter: an argument is of another kind.
             StateError: another server uses the folder, others may write to it, or it cannot be used.
             CorruptState: the log was changed or cut.
-            IncompatibleState: the log is another spec's or an older layout's, or this machine rebuilds a
-                version otherwise than it was published.
+            IncompatibleState: the log is another spec's, or an older release's.
         """
+        _checks.an(spec, Contract, name="spec", pass_="spec=Spec(...) or spec=GPSpec(...)")
+        if not isinstance(folder, str | os.PathLike):
+            raise InvalidParameter(f"folder is a {type(folder).__name__}, expected a path")
         where = Path(folder)
         try:
             where.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -113,23 +158,33 @@ class DurableServer(Held, Generic[PublishedT]):
         refuse_if_others_write(where, what="the server's folder")
         with ExitStack() as files:
             files.enter_context(locked(where / "server.lock", wait=False))
-            server = cls(spec, where, files)
+            server = cls(spec, where, files, key=key, least_open=least_open, clock=clock)
             server._settle()
+            if not len(server._journal):
+                server._journal.append(_BEGIN, server._written())
             server._files = files.pop_all()
         return server
 
     @in_turn
-    def absorb(self, reports: Sequence[bytes]) -> Absorbed:
-        """As the server's own; returns when the reports are on disk. Then, and only then, confirm them.
+    def absorb(self, reports: Iterable[bytes]) -> Absorbed:
+        """As the server's own; returns when the reports that count are on disk.
+
+        Confirm them then, and only then.
 
         Raises:
+            InvalidParameter: not a list of reports.
             OSError: the disk refused. Send the batch again: what arrived counts as repeated.
         """
         self._settle()
-        # what is no bytes counts as malformed, now and at every replay, like an empty report
-        batch = [report if type(report) is bytes else b"" for report in reports]
-        head = struct.pack(f"<{1 + len(batch)}I", len(batch), *map(len, batch))
-        tally: Absorbed = self._write(_ABSORB, head + b"".join(batch))
+        sifted = self._server.sift(reports)
+        if not sifted.tally.accepted:
+            self._server.count(sifted)
+            self._changes = self._server.changes
+            return sifted.tally
+        with self._behind_its_log():
+            self._logged(lambda: self._journal.append(_ABSORB, _packed_records(sifted.records)))
+            tally = self._server.count(sifted)
+        self._keep()
         return tally
 
     @in_turn
@@ -138,7 +193,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._settle()
         published = self._server.publish()
         if self._server.changes != self._changes:
-            self._note(_PUBLISH)
+            self._note(_PUBLISH, self._written())
         return published
 
     @in_turn
@@ -150,38 +205,50 @@ class DurableServer(Held, Generic[PublishedT]):
         """
         self._settle()
         self._server.check_merge(counts)
-        added: int = self._write(_MERGE, _packed(_COUNTS, counts.spec, {}, counts.to_arrays()))
+        content = _packed(_COUNTS, counts.spec, {}, counts.to_arrays())
+        with self._behind_its_log():
+            self._logged(lambda: self._journal.append(_MERGE, content))
+            added = self._server.merge(counts)
+        self._keep()
         return added
 
     @in_turn
     def attach(self, source: SourceSpec, server: Server[PublishedArms]) -> PublishedT:
-        """As `Server.attach`, with its errors before anything is written; the sums are on disk first.
+        """As `Server.attach`; the sums and the version that follows are on disk before it returns.
 
         Raises:
-            OSError: the disk refused. Attach again.
+            OSError: the disk refused, and the source is attached: it is on disk before anything else is.
         """
         self._settle()
         sums = self._server.sums_of(source, server)
+        published = self._server.attach_sums(source, sums)
         arrays = {"signed": sums.signed, "count": sums.count, "reach": sums.reach}
-        return self._start(_SOURCE, _packed(_SUMS, source.target, {"source": source.to_json()}, arrays))
+        public = {"source": source.to_json(), "published": published.to_json(self._server.spec)}
+        self._note(_SOURCE, _packed(_SUMS, source.target, public, arrays))
+        return published
 
     @in_turn
     def attach_target(self, name: str, server: Server[PublishedArms]) -> PublishedT:
-        """As `Server.attach_target`, as `attach` is; the evidence is on disk before it returns.
+        """As `Server.attach_target`; the evidence and the version that follows are on disk as for `attach`.
 
         Raises:
-            OSError: the disk refused. Attach again.
+            OSError: as for `attach`.
         """
         self._settle()
         target, evidence = bins_spec(server), server.evidence()
-        self._server.check_target(name, target)
+        published = self._server.attach_evidence(name, target, evidence)
         arrays = {
             "splits": np.array(evidence.partition.splits, dtype=np.int64),
             "precision": evidence.local.precision,
             "moment": evidence.local.moment,
         }
-        public = {"name": name, "target": target.to_json()}
-        return self._start(_TARGET, _packed(_EVIDENCE, target, public, arrays))
+        public = {
+            "name": name,
+            "target": target.to_json(),
+            "published": published.to_json(self._server.spec),
+        }
+        self._note(_TARGET, _packed(_EVIDENCE, target, public, arrays))
+        return published
 
     @property
     def server(self) -> Server[PublishedT]:
@@ -214,18 +281,11 @@ class DurableServer(Held, Generic[PublishedT]):
                 "attach on the DurableServer"
             )
         with self._behind_its_log():
-            found = self._logged(self._journal.settle)
-            for record in found:
+            for record in self._logged(self._journal.stream):
                 self._take(record)
         if self._unrecorded is not None:
             self._journal.append(*self._unrecorded)
             self._unrecorded = None
-
-    def _write(self, kind: bytes, content: bytes) -> Any:
-        """Write a step down, then take it."""
-        with self._behind_its_log():
-            self._logged(lambda: self._journal.append(kind, content))
-            return self._STEPS[kind](self, content)
 
     @contextmanager
     def _behind_its_log(self) -> Iterator[None]:
@@ -242,20 +302,76 @@ class DurableServer(Held, Generic[PublishedT]):
             self._changes = self._server.changes
             raise
 
-    def _start(self, kind: bytes, content: bytes) -> PublishedT:
-        """Write down what was attached, then note the version that it has started."""
-        self._write(kind, content)
-        self._note(_STARTED)
-        return self._server.current
-
-    def _note(self, kind: bytes) -> None:
+    def _note(self, kind: bytes, content: bytes) -> None:
         """Write down a version that was computed; where that fails, before anything else is."""
         self._changes = self._server.changes
-        self._unrecorded = kind, _digest_of(self._server.current)
-        self._journal.append(*self._unrecorded)
+        self._unrecorded = kind, content
+        self._journal.append(kind, content)
         self._unrecorded = None
+        self._keep()
+
+    def _written(self) -> bytes:
+        """The current version."""
+        return self._server.current.to_json(self._server.spec).encode()
+
+    def _keep(self) -> None:
+        """A snapshot, when the log has grown by as much as one saves.
+
+        Where the disk refuses it, the log has everything all the same.
+        """
+        here = self._journal.place
+        grown = here.length - self._kept.length > max(_TAIL_BYTES, self._kept_bytes)
+        if not grown and here.records - self._kept.records < _TAIL_RECORDS:
+            return
+        self._kept = here
+        public = {"place": [here.records, here.length, here.digest.hex()]}
+        state = State(
+            kind=_STATE,
+            version=1,
+            lineage=self._subject,
+            position=here.records,
+            public=public,
+            arrays=self._server.to_arrays(),
+        )
+        self._kept_bytes = sum(array.nbytes for array in state.arrays.values())
+        with suppress(OSError):
+            write_state(self._folder / _SNAPSHOT, state)
 
     # -- reading --------------------------------------------------------------------------------------
+
+    def _snapshot(
+        self, spec: Contract[PublishedT], options: dict[str, Any]
+    ) -> tuple[Server[PublishedT], Place] | None:
+        """The server at some place of the log; None where that has to be read from its beginning."""
+        for unfinished in self._folder.glob(f".{_SNAPSHOT}.*.tmp"):
+            unfinished.unlink(missing_ok=True)
+        try:
+            state = read_state(self._folder / _SNAPSHOT)
+            if (state.kind, state.version, state.lineage) != (_STATE, 1, self._subject):
+                return None
+            with reading("the place of a snapshot", CorruptState):
+                records, length, digest = state.public["place"]
+                place = Place(int(records), int(length), bytes.fromhex(digest))
+            return Server.restore(spec, state.arrays, **options), place
+        except (FileNotFoundError, StateError):
+            return None
+
+    def _log(self, after: Place | None) -> Journal:
+        path = self._folder / _LOG
+        try:
+            with path.open("rb") as file:
+                older = file.read(len(_OLDER)) == _OLDER
+        except OSError:
+            older = False  # the journal says what is wrong with it
+        if older:
+            raise IncompatibleState(
+                "the server's log was written by an early build of dpbandits 0.1.0.dev0 which does not hold "
+                "what was published: finish it with that build, or begin another folder"
+            )
+        log: dict[str, Any] = {"path": path, "kind": _KIND, "subject": self._subject}
+        # Whatever of the two is missing where the other holds records, `create` refuses.
+        both = path.exists() and path.with_name(f"{_LOG}.end").exists()
+        return Journal(**log, after=after) if both else Journal.create(**log)
 
     def _take(self, record: "Record") -> None:
         """Take a recorded step, unless it was taken before its append raised."""
@@ -269,29 +385,28 @@ class DurableServer(Held, Generic[PublishedT]):
             )
         step(self, record.content)
 
-    def _absorbed(self, content: bytes) -> Absorbed:
-        """Reports as they came; the journal has vouched for the content."""
-        stream = io.BytesIO(content)
-        (count,) = struct.unpack("<I", stream.read(4))
-        sizes = struct.unpack(f"<{count}I", stream.read(4 * count))
-        return self._server.absorb([stream.read(size) for size in sizes])
+    def _begun(self, content: bytes) -> None:
+        self._server.begin_with(self._published_in(content.decode()))
+
+    def _absorbed(self, content: bytes) -> None:
+        """Reports that counted; the journal has vouched for the content."""
+        records = _unpacked_records(content)
+        if self._server.absorb_again(records).accepted != sum(map(len, records)):
+            raise CorruptState("the server's log holds reports that do not count")
 
     def _published(self, content: bytes) -> None:
-        self._server.publish()
-        self._compare(content)
+        self._server.republish(self._published_in(content.decode()))
 
-    def _compare(self, content: bytes) -> None:
-        if _digest_of(self._server.current) != content:
-            raise IncompatibleState(
-                "a version that was published comes out otherwise here: use the library's version and the "
-                "machine that the log was written with"
-            )
+    def _published_in(self, text: str) -> PublishedT:
+        spec = self._server.spec
+        published: PublishedT = spec.publishes.from_json(text, spec)
+        return published
 
-    def _merged(self, content: bytes) -> int:
+    def _merged(self, content: bytes) -> None:
         _, arrays = _unpacked(_COUNTS, content)
         named = {name.replace(".", "/"): array for name, array in arrays.items()}
         server = self._server
-        return server.merge(ReportCounts.from_arrays(server.spec, server.open_versions, named))
+        server.merge(ReportCounts.from_arrays(server.spec, server.open_versions, named))
 
     def _fed(self, content: bytes) -> None:
         """Bins and moments of a source's sums follow from its contract."""
@@ -305,7 +420,7 @@ class DurableServer(Held, Generic[PublishedT]):
                 moments=source.reports.mechanism_for(len(partition.leaves)).moments,
                 arm_hidden=source.arms == "behaviour",
             )
-        self._server.attach_sums(source, sums)
+        self._server.attach_sums(source, sums, self._published_in(public["published"]))
 
     def _taught(self, content: bytes) -> None:
         public, arrays = _unpacked(_EVIDENCE, content)
@@ -314,27 +429,34 @@ class DurableServer(Held, Generic[PublishedT]):
             splits, local = arrays["splits"].tolist(), Gaussians(arrays["precision"], arrays["moment"])
             partition = DyadicPartition(dim=target.dim, tie=target.tie, splits=splits)
             evidence = SourceEvidence(partition=partition, local=local)
-        self._server.attach_evidence(public["name"], target, evidence)
+        published = self._published_in(public["published"])
+        self._server.attach_evidence(public["name"], target, evidence, published)
 
     _STEPS: ClassVar[Mapping[bytes, Any]] = {
+        _BEGIN: _begun,
         _ABSORB: _absorbed,
         _PUBLISH: _published,
         _MERGE: _merged,
         _SOURCE: _fed,
         _TARGET: _taught,
-        _STARTED: _compare,
     }
 
 
-def _digest_of(published: Published) -> bytes:
-    """Digest of what was published, bit for bit."""
-    digest = hashlib.sha256()
-    for name, value in sorted(vars(published).items()):
-        if isinstance(value, np.ndarray):
-            digest.update(f"{name} {value.dtype} {value.shape} ".encode() + value.tobytes())
-        else:
-            digest.update(f"{name} {value!r} ".encode())
-    return digest.digest()
+def _packed_records(records: list[Records]) -> bytes:
+    """Reports as they came, one array a length."""
+    shapes = [size for one in records for size in one.shape]
+    head = struct.pack(f"<{1 + len(shapes)}I", len(records), *shapes)
+    return head + b"".join(one.tobytes() for one in records)
+
+
+def _unpacked_records(content: bytes) -> list[Records]:
+    (count,) = struct.unpack_from("<I", content)
+    shapes = struct.iter_unpack("<2I", content[4 : 4 + 8 * count])
+    found, start = [], 4 + 8 * count
+    for n, length in shapes:
+        found.append(np.frombuffer(content, np.uint8, n * length, start).reshape(n, length))
+        start += n * length
+    return found
 
 
 def _packed(

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-__all__ = ["NonceSet", "Nonces"]
+from dpbandits._typing import BoolArray
+
+__all__ = ["NonceSet", "Nonces", "RecentNonces"]
 
 Nonces = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
@@ -10,14 +12,17 @@ Nonces = np.ndarray[tuple[int], np.dtype[np.uint64]]
 class NonceSet:
     """A growing set of 64-bit nonces in at most log2(n) sorted arrays.
 
+    Args:
+        ordered: (n,) distinct nonces to begin with, ascending.
+
     Example:
         >>> seen = NonceSet()
         >>> seen.add(np.array([5, 7, 5], dtype=np.uint64)), seen.add(np.array([7, 9], dtype=np.uint64))
         (array([ True,  True, False]), array([False,  True]))
     """
 
-    def __init__(self) -> None:
-        self._runs: list[Nonces] = []
+    def __init__(self, ordered: Nonces | None = None) -> None:
+        self._runs: list[Nonces] = [] if ordered is None or not len(ordered) else [ordered]
 
     def __len__(self) -> int:
         return sum(len(run) for run in self._runs)
@@ -27,7 +32,7 @@ class NonceSet:
         """Memory held."""
         return sum(run.nbytes for run in self._runs)
 
-    def add(self, nonces: Nonces) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    def add(self, nonces: Nonces) -> BoolArray:
         """Remember nonces; (n,) True for those not seen before, the first of equal ones only."""
         ordered, first = np.unique(nonces, return_index=True)
         new = ~self.contains(ordered)
@@ -36,7 +41,7 @@ class NonceSet:
         self._push(ordered[new])
         return fresh
 
-    def contains(self, nonces: Nonces) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    def contains(self, nonces: Nonces) -> BoolArray:
         """(n,) which nonces are remembered; nothing is added."""
         known = np.zeros(len(nonces), dtype=np.bool_)
         for run in self._runs:
@@ -56,3 +61,47 @@ class NonceSet:
         while self._runs and len(self._runs[-1]) < 2 * len(run):
             run = np.sort(np.concatenate([self._runs.pop(), run]), kind="stable")
         self._runs.append(run)
+
+
+class RecentNonces:
+    """One set for all versions, which forgets a nonce when every version that was open with it has closed.
+
+    Two generations: nonces go into the younger. `turn` forgets the older one, and may be called when all
+    versions that were open at the last turn are closed. So a nonce is kept from one window to two.
+
+    Args:
+        young, old: (n,) the generations to begin with, ascending.
+        since: newest version at the last turn.
+    """
+
+    def __init__(self, young: Nonces | None = None, old: Nonces | None = None, *, since: int = 0) -> None:
+        self._young, self._old, self.since = NonceSet(young), NonceSet(old), since
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self._young.nbytes + self._old.nbytes
+
+    def contains(self, nonces: Nonces) -> BoolArray:
+        """(n,) which nonces are remembered."""
+        return self._young.contains(nonces) | self._old.contains(nonces)
+
+    def add(self, nonces: Nonces) -> None:
+        """Remember distinct nonces that were not seen before."""
+        self._young.add(nonces)
+
+    def generations(self) -> tuple[Nonces, Nonces]:
+        """The younger and the older, each ascending."""
+        return self._young.sorted(), self._old.sorted()
+
+    def sorted(self) -> Nonces:
+        """(n,) all nonces, ascending."""
+        young, old = self.generations()
+        return np.sort(np.concatenate([young, old]), kind="stable") if len(old) else young
+
+    def turn(self, newest: int) -> None:
+        """Forget the older generation; `newest` is the newest version that is open now."""
+        self._old, self._young, self.since = self._young, NonceSet(), newest

@@ -4,19 +4,27 @@ Everything it knows follows from the reports' bytes, the order in which they cam
 published: a process that has only these rebuilds every decision (`Server.replay`).
 """
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits import _checks
+from dpbandits._reading import reading
 from dpbandits.errors import IncompatibleState, ProtocolError
-from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT
+from dpbandits.local.contract.keys import ReportKey
+from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT, Records
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Learner
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums, source_evidence
 from dpbandits.local.learners.explore import ExploreRule
 from dpbandits.local.learners.table import learner_for
 from dpbandits.local.learners.transfer import TransferTree
-from dpbandits.local.server.counting import Absorbed, ReportCounts
-from dpbandits.local.server.nonces import Nonces
+from dpbandits.local.server.counting import Absorbed, ReportCounts, Sifted
+from dpbandits.local.server.nonces import Nonces, RecentNonces
+from dpbandits.local.server.pace import Clock, Pace
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.state.holder import Held, Holder, in_turn
 
@@ -32,6 +40,15 @@ class Server(Held, Generic[PublishedT]):
 
     Args:
         spec: the public contract, `Spec` or `GPSpec`.
+        key: reports carry its tags, and others are dropped; without one whoever knows the spec can send
+            reports. See `ReportKey`.
+        least_open: seconds, public: a version stays open at least so long after it was published, however
+            many reports come, and no new one is published meanwhile if that would close it. 0 is for
+            simulations, and lets a flood close versions before people answer.
+        clock: seconds since some moment, in place of the process's own: for tests.
+
+    Raises:
+        InvalidParameter: an argument is outside what it may be.
 
     Attributes:
         totals: of everything absorbed.
@@ -50,16 +67,24 @@ class Server(Held, Generic[PublishedT]):
     _harm: ClassVar[str] = "two copies would each count some of the reports"
     _moving: ClassVar[str] = "Merge counts, or replay the reports in another"
 
-    def __init__(self, spec: Contract[PublishedT]) -> None:
-        self.spec = spec
+    def __init__(
+        self,
+        spec: Contract[PublishedT],
+        *,
+        key: ReportKey | None = None,
+        least_open: float = 0.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self.spec = _checks.an(spec, Contract, name="spec", pass_="spec=Spec(...) or spec=GPSpec(...)")
         self.totals = Absorbed()
+        self._pace = Pace(least_open, clock)
         self._holder = Holder(what="server")
         self._learner: Learner[PublishedT] = learner_for(spec)  # type: ignore[arg-type]
         self._coins = PublicCoins(spec.seed)
-        self._counts = ReportCounts(spec)
+        self._counts = ReportCounts(spec, key=key)
         self._targets: dict[str, Spec] = {}
         self.changes, self._told, self._fresh = 0, False, 0
-        self.current = self._open_version(0)
+        self._adopt(self._learner.publish(self.spec, 0, self._coins))
 
     @property
     def guarantee(self) -> "Guarantee":
@@ -80,7 +105,7 @@ class Server(Held, Generic[PublishedT]):
     def replay(cls, spec: Contract[PublishedT], batches: Iterable[Sequence[bytes]]) -> Self:
         """A server that has absorbed these batches, publishing after each."""
         server = cls(spec)
-        for batch in batches:
+        for batch in _checks.an(batches, Iterable, name="batches", pass_="batches=[[report, report], ...]"):
             server.absorb(batch)
             server.publish()
         return server
@@ -91,12 +116,26 @@ class Server(Held, Generic[PublishedT]):
 
         Args:
             reports: bytes as sent by devices, in any order, of any open versions.
+
+        Raises:
+            InvalidParameter: not a list of reports.
         """
-        tally = self._counts.absorb(reports)
-        self.totals.add(tally)
-        self._fresh += tally.accepted
-        self.changes += 1
-        return tally
+        return self.count(self.sift(reports))
+
+    def sift(self, reports: Iterable[bytes]) -> Sifted:
+        """What would count of these reports; nothing is changed. See `count`."""
+        return self._counts.sift(reports)
+
+    @in_turn
+    def count(self, sifted: Sifted) -> Absorbed:
+        """Count what `sift` gave, before anything else changes the server: `absorb` in two steps."""
+        self._counts.count(sifted)
+        return self._counted(sifted.tally)
+
+    @in_turn
+    def absorb_again(self, records: Sequence[Records]) -> Absorbed:
+        """Count `Sifted.records` that a log has kept; they are not asked for tags again."""
+        return self._counted(self._counts.absorb_again(records))
 
     @in_turn
     def merge(self, counts: ReportCounts[PublishedT]) -> int:
@@ -118,8 +157,8 @@ class Server(Held, Generic[PublishedT]):
         """Refuse what `merge` refuses, with its errors, and change nothing."""
         self._counts.check_merge(counts)
 
-    def nonces(self) -> dict[int, Nonces]:
-        """Sorted nonces of the reports counted for open versions: what `aggregate` leaves out."""
+    def nonces(self) -> Nonces:
+        """(n,) nonces of reports counted here, ascending: what `aggregate` leaves out."""
         return self._counts.nonces()
 
     def attach(self, source: "SourceSpec", server: "Server[PublishedArms]") -> PublishedT:
@@ -140,14 +179,16 @@ class Server(Held, Generic[PublishedT]):
         return self.attach_sums(source, self.sums_of(source, server))
 
     @in_turn
-    def attach_sums(self, source: "SourceSpec", sums: SourceSums) -> PublishedT:
-        """As `attach`, from what `source_sums` gave on the source's server."""
+    def attach_sums(
+        self, source: "SourceSpec", sums: SourceSums, published: PublishedT | None = None
+    ) -> PublishedT:
+        """As `attach`, from what `source_sums` gave there; `published` as for `republish`."""
         rule = self._check_source(source, sums)
         evidence = source_evidence(sums, source.chances)
         rule.check(evidence)
         self._learn_all()
         rule.attach(source.name, evidence, least_doubt=source.least_doubt)
-        return self._started(rule)
+        return self._started(rule, published)
 
     def attach_target(self, name: str, server: "Server[PublishedArms]") -> PublishedT:
         """Learn from the reports of another target with the same mean rewards; a new version follows.
@@ -166,14 +207,16 @@ class Server(Held, Generic[PublishedT]):
         return self.attach_evidence(name, bins_spec(server), server.evidence())
 
     @in_turn
-    def attach_evidence(self, name: str, target: Spec, evidence: SourceEvidence) -> PublishedT:
-        """As `attach_target`, from what `evidence` gave on the target's server."""
+    def attach_evidence(
+        self, name: str, target: Spec, evidence: SourceEvidence, published: PublishedT | None = None
+    ) -> PublishedT:
+        """As `attach_target`, from what `evidence` gave on the target's server; `published` as there."""
         rule = self.check_target(name, target)
         rule.check(evidence)
         self._learn_all()
         rule.attach(name, evidence)
         self._targets[name] = target
-        return self._started(rule)
+        return self._started(rule, published)
 
     def check_target(self, name: str, target: Spec) -> TransferTree:
         """Refuse what `attach_target` refuses, and change nothing."""
@@ -199,6 +242,10 @@ class Server(Held, Generic[PublishedT]):
 
     def sums_of(self, source: "SourceSpec", server: "Server[PublishedArms]") -> SourceSums:
         """A source's sums, checked: what `attach` reads; nothing here is changed."""
+        from dpbandits.local.contract.sources import SourceSpec
+
+        _checks.an(source, SourceSpec, name="source", pass_="source=SourceSpec(...)")
+        _checks.an(server, Server, name="server", pass_="server=Server(source.reports)")
         if server.spec != source.reports:
             raise IncompatibleState("attach: the server belongs to another source")
         sums = server.source_sums()
@@ -242,9 +289,11 @@ class Server(Held, Generic[PublishedT]):
     def publish(self) -> PublishedT:
         """The current version; a new one when `reports_per_version` reports have come in since.
 
-        Of a spec that says 0 reports, every call after the first publishes a new version.
+        Of a spec that says 0 reports, every call after the first publishes a new version. None is published
+        that would close a version younger than `least_open`.
         """
-        if self._fresh >= self.spec.reports_per_version and (self._fresh or self._told):
+        due = self._fresh >= self.spec.reports_per_version and (self._fresh or self._told)
+        if due and self._pace.are_old(self._left_behind(self.current.version + 1)):
             self._learn_all()
             self._learner.refine()
             self._fresh = 0
@@ -254,26 +303,129 @@ class Server(Held, Generic[PublishedT]):
         self._told = True
         return self.current
 
+    @in_turn
+    def republish(self, published: PublishedT) -> None:
+        """Go on to what was published from here: for whoever replays what a server was told.
+
+        The version is taken as it was published, and not computed anew: another processor may round
+        otherwise.
+
+        Raises:
+            IncompatibleState: it cannot be this server's next version, or its first.
+        """
+        if self._told or published.version:
+            self._learn_all()
+            self._fresh = 0
+            self._next_version(published)
+        else:
+            self._counts.open(published)
+            self.changes += 1
+        self._told = True
+
+    @in_turn
+    def begin_with(self, published: PublishedT) -> None:
+        """Take this for version 0, before anything has come in: see `republish`.
+
+        Raises:
+            ProtocolError: something has.
+            IncompatibleState: another version, or another spec's.
+        """
+        if self.changes or published.version:
+            raise ProtocolError("begin_with: expected version 0, for a server that nobody has used")
+        published.check(self.spec)
+        self._counts.versions.clear()
+        self._adopt(published)
+
+    @in_turn
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """All that it knows, of everything it was told; `restore` rebuilds it, on any processor."""
+        learned = {f"learner.{name}": array for name, array in self._learner.to_arrays().items()}
+        counted = {name.replace("/", "."): array for name, array in self._counts.sums().items()}
+        young, old = self._counts.seen.generations()
+        numbers = {
+            "version": self.current.version,
+            "told": self._told,
+            "fresh": self._fresh,
+            "changes": self.changes,
+            "since": self._counts.seen.since,
+            "totals": vars(self.totals),
+            "targets": {name: spec.to_json() for name, spec in self._targets.items()},
+        }
+        texts = {f"published.{one.version}": one.to_json(self.spec) for one in self.open_versions}
+        texts["numbers"] = json.dumps(numbers)
+        written = {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
+        return learned | counted | written | {"nonces.young": young, "nonces.old": old}
+
+    @classmethod
+    def restore(cls, spec: Contract[PublishedT], arrays: Mapping[str, NDArray[Any]], **options: Any) -> Self:
+        """The server whose `to_arrays` these are; options as for the constructor.
+
+        Raises:
+            IncompatibleState: they are another spec's, or no server's.
+        """
+        server, parts = cls(spec, **options), dict(arrays)
+        with reading("what a server knew", IncompatibleState):
+            numbers = json.loads(parts.pop("numbers").tobytes())
+            young, old = parts.pop("nonces.young"), parts.pop("nonces.old")
+            learned = {name: parts.pop(name) for name in arrays if name.startswith("learner.")}
+            texts = [parts.pop(name).tobytes().decode() for name in arrays if name.startswith("published.")]
+            server._learner.restore({name.removeprefix("learner."): one for name, one in learned.items()})
+            counts = server._counts
+            counts.versions.clear()
+            for text in texts:
+                counts.open(spec.publishes.from_json(text, spec))
+            counts.fill({name.replace(".", "/"): array for name, array in parts.items()})
+            counts.seen = RecentNonces(young, old, since=int(numbers["since"]))
+            server._pace.opened(counts.versions)
+            server.current = counts.versions[numbers["version"]].published
+            server.changes, server._fresh = int(numbers["changes"]), int(numbers["fresh"])
+            server._told, server.totals = bool(numbers["told"]), Absorbed(**numbers["totals"])
+            server._targets = {name: Spec.from_json(text) for name, text in numbers["targets"].items()}
+        return server
+
     def __repr__(self) -> str:
         return f"Server(version={self.current.version}, accepted={self.totals.accepted})"
 
-    def _open_version(self, number: int) -> PublishedT:
-        published = self._learner.publish(self.spec, number, self._coins)
-        self._counts.open(published)
-        return published
-
-    def _started(self, rule: TransferTree) -> PublishedT:
-        """A new version of a tree that was told something."""
-        rule.jump_start()
-        self._told = True
-        return self._next_version()
-
-    def _next_version(self) -> PublishedT:
+    def _counted(self, tally: Absorbed) -> Absorbed:
+        self.totals.add(tally)
+        self._fresh += tally.accepted
         self.changes += 1
-        self.current = self._open_version(self.current.version + 1)
-        if self.spec.window is not None:
-            self._counts.close_before(self.current.version - self.spec.window)
+        return tally
+
+    def _started(self, rule: TransferTree, published: PublishedT | None) -> PublishedT:
+        """A new version of a tree that was told something."""
+        if published is None:
+            rule.jump_start()
+        self._told = True
+        self._next_version(published)
         return self.current
+
+    def _next_version(self, published: PublishedT | None = None) -> None:
+        """The learner's next version, or the one that it came to before."""
+        number = self.current.version + 1
+        if published is None:
+            published = self._learner.publish(self.spec, number, self._coins)
+        elif published.version != number:
+            raise IncompatibleState(f"expected version {number} to follow")
+        else:
+            self._learner.follow(published)
+        self.changes += 1
+        self._adopt(published)
+        left = self._pace.old_enough(self._left_behind(number))
+        self._counts.close(left)
+        self._pace.closed(left)
+
+    def _adopt(self, published: PublishedT) -> None:
+        """This is the current version."""
+        self._counts.open(published)
+        self._pace.opened([published.version])
+        self.current = published
+
+    def _left_behind(self, number: int) -> list[int]:
+        """Open versions that are outside the window of this one."""
+        if self.spec.window is None:
+            return []
+        return [one for one in self._counts.versions if one < number - self.spec.window]
 
     def _transfer_rule(self) -> TransferTree:
         if not isinstance(self._learner, TransferTree) or self._learner.partition.tie != "first":
@@ -294,8 +446,10 @@ def bins_spec(server: Server[Any]) -> Spec:
     """The server's spec, where it is one of bins.
 
     Raises:
+        InvalidParameter: no server.
         ProtocolError: it is another.
     """
-    if not isinstance(server.spec, Spec):
+    spec = _checks.an(server, Server, name="server", pass_="server=Server(spec)").spec
+    if not isinstance(spec, Spec):
         raise ProtocolError("only servers of a `Spec` learn from each other")
-    return server.spec
+    return spec

@@ -8,6 +8,7 @@ the caller to hold the directory's lock.
 
 import json
 from pathlib import Path
+from typing import Any
 
 from dpbandits.errors import CorruptState
 from dpbandits.outsourced.pipe import finite_number, json_line
@@ -95,7 +96,7 @@ class AnswerLog:
             self._answers[row] = answer
 
 
-def _names(release_id: str) -> dict[str, str]:
+def _names(release_id: str) -> dict[str, Any]:
     return {"kind": "answers", "subject": release_id, "lineage": f"{release_id}.answers"}
 
 

@@ -62,6 +62,10 @@ class _OneCode(_Categories):
         """(number of codes,) how often each was sent."""
         return self._counts(_codes(payloads))
 
+    def possible(self, aggregate: IntArray, n: int) -> bool:
+        """One code a report."""
+        return bool((aggregate >= 0).all()) and int(aggregate.sum()) == n
+
     def _counts(self, codes: IntArray) -> IntArray:
         return np.bincount(codes, minlength=self._n_codes).astype(np.int64, copy=False)
 
@@ -272,6 +276,10 @@ class OptimalUnary(_Categories):
     def aggregate(self, payloads: Payloads) -> IntArray:
         """(2 n_cells,) how often each bit was 1."""
         return column_sums(unpack_bits(payloads, self._n))
+
+    def possible(self, aggregate: IntArray, n: int) -> bool:
+        """A bit is 1 in at most every report."""
+        return bool(((aggregate >= 0) & (aggregate <= n)).all())
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
         """Two binomials a category."""

@@ -12,6 +12,7 @@ NumPy and the standard library only: devices read it.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,11 +46,15 @@ class Clamp:
         """Every entry moved into its bound: what a device does after its noise."""
         return np.clip(entries, -self.entry, self.entry)
 
-    def holds(self, reports: NDArray[np.signedinteger]) -> BoolArray:
+    def holds(self, reports: NDArray[Any]) -> BoolArray:
         """(n, size) integers of any width -> (n,) whether a report is within both bounds."""
         inside = ((reports <= self.entry) & (reports >= -self.entry)).all(axis=1)
         sizes = np.abs(reports.astype(np.float64)) ** self.order
         return np.asarray(inside & (sizes.sum(axis=1) <= self.norm**self.order))
+
+    def may_add_to(self, sums: IntArray, n: int) -> bool:
+        """Whether n reports within the bounds may have these sums (size,): both bounds are convex."""
+        return bool(self.holds(np.asarray(sums / n)[None])[0])
 
 
 def laplace_clamp(alpha: float, *, size: int, entry: int, norm: int) -> Clamp:

@@ -131,6 +131,10 @@ class _CellLaplace(ReportMechanism):
         """(2 n_cells,) sums of the entries."""
         return np.asarray(self._entries(payloads).sum(axis=0, dtype=np.int64))
 
+    def possible(self, aggregate: IntArray, n: int) -> bool:
+        """Within n times the public bounds."""
+        return self.clamp.may_add_to(aggregate, n)
+
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
         """The sum of n geometric variables is negative binomial; none is clipped."""
         n = int(positive.sum() + negative.sum())

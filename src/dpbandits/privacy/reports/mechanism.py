@@ -150,6 +150,10 @@ class ReportMechanism(ABC):
         """Integer sums of valid payloads; sums of shards add."""
 
     @abstractmethod
+    def possible(self, aggregate: IntArray, n: int) -> bool:
+        """Whether n valid payloads may have these sums: what is necessary, entry by entry."""
+
+    @abstractmethod
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
         """Draw `aggregate` of a crowd at once, equal in law to adding up single reports.
 

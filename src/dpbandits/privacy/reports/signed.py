@@ -134,6 +134,11 @@ class SignedTernary(ReportMechanism):
         nonzero, negative = self._planes(payloads)
         return np.stack([column_sums(nonzero), column_sums(negative)])
 
+    def possible(self, aggregate: IntArray, n: int) -> bool:
+        """No more signs than values, no more values than reports."""
+        nonzero, negative = aggregate
+        return bool(((negative >= 0) & (negative <= nonzero) & (nonzero <= n)).all())
+
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
         """Four binomials a cell."""
         a, b, theta = map(float, self.rates)
