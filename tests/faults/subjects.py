@@ -27,6 +27,7 @@ from dpbandits.privacy import JointDP, SecureNoise
 from dpbandits.privacy.rows import AnswerLaplace
 from dpbandits.state import SQLiteLedger
 from internals.policy import kept_nodes, kept_phases
+from internals.server import snapshots_often
 
 __all__ = ["SUBJECTS", "Act", "Session", "Subject"]
 
@@ -434,20 +435,24 @@ class _DeviceSession:
 
 
 class ServerSubject:
-    """A server that confirms batches and publishes versions."""
+    """A server that confirms batches and publishes versions, with a snapshot every few records."""
 
     name = "DurableServer"
     not_state, unguarded = ("reports",), ()
     batches = 4
 
     def prepare(self, folder: Path) -> None:
-        with DurableServer.open(SPEC, folder / "server") as server:
+        with self.open(folder) as server:
             policy, reports = server.publish(), []
             for x in np.random.default_rng(3).random(3 * self.batches):
                 client = Client(SPEC)
                 client.choose(policy, [x])
                 reports.append(client.report(float(x > 0.5)))
         (folder / "reports").write_bytes(b"".join(reports))
+
+    def open(self, folder: Path) -> DurableServer:
+        snapshots_often(3)
+        return DurableServer.open(SPEC, folder / "server", least_open=0.0)
 
     def batch(self, folder: Path, number: int) -> list[bytes]:
         data = (folder / "reports").read_bytes()
@@ -460,7 +465,7 @@ class ServerSubject:
     def check(self, folder: Path, acts: list[Act]) -> list[str]:
         confirmed = [int(what.split()[1]) for what, _ in acts if what.startswith("batch")]
         found = []
-        with DurableServer.open(SPEC, folder / "server") as server:
+        with self.open(folder) as server:
             again = [server.absorb(self.batch(folder, number)).repeated for number in confirmed]
         found += ["a confirmed report was lost"] * sum(repeated != 3 for repeated in again)
         later = finish(self, folder, acts)
@@ -468,7 +473,7 @@ class ServerSubject:
         for number in range(self.batches):
             plain.publish()
             plain.absorb(self.batch(folder, number))
-        with DurableServer.open(SPEC, folder / "server") as server:
+        with self.open(folder) as server:
             if server.publish().to_json(SPEC) != plain.publish().to_json(SPEC):
                 found.append("the server ended elsewhere than one that was never interrupted")
         return found + contradictions(later)
@@ -477,7 +482,7 @@ class ServerSubject:
 class _ServerSession:
     def __init__(self, subject: ServerSubject, folder: Path, leave: Leave) -> None:
         self.subject, self.folder, self.leave = subject, folder, leave
-        self.server = DurableServer.open(SPEC, folder / "server")
+        self.server = subject.open(folder)
 
     def work(self) -> None:
         for number in range(self.subject.batches):

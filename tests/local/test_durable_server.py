@@ -436,6 +436,10 @@ def test_a_snapshot_ahead_of_its_log_is_refused(tmp_path, snapshots):
         path.write_bytes(data)
     with pytest.raises(CorruptState):
         opened(tmp_path)
+    for path in files:
+        path.unlink()
+    with pytest.raises(CorruptState):
+        opened(tmp_path)
 
 
 def test_a_disk_that_refuses_a_snapshot_refuses_no_report(tmp_path, monkeypatch, snapshots):

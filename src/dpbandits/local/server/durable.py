@@ -369,8 +369,9 @@ class DurableServer(Held, Generic[PublishedT]):
                 "what was published: finish it with that build, or begin another folder"
             )
         log: dict[str, Any] = {"path": path, "kind": _KIND, "subject": self._subject}
-        # Whatever of the two is missing where the other holds records, `create` refuses.
-        both = path.exists() and path.with_name(f"{_LOG}.end").exists()
+        # Whatever of the two is missing where the other holds records, `create` refuses; nothing may be
+        # missing where a snapshot knows of records.
+        both = after is not None or path.exists() and path.with_name(f"{_LOG}.end").exists()
         return Journal(**log, after=after) if both else Journal.create(**log)
 
     def _take(self, record: "Record") -> None:
