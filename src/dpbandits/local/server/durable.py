@@ -371,8 +371,8 @@ class DurableServer(Held, Generic[PublishedT]):
         log: dict[str, Any] = {"path": path, "kind": _KIND, "subject": self._subject}
         # Whatever of the two is missing where the other holds records, `create` refuses; nothing may be
         # missing where a snapshot knows of records.
-        both = after is not None or path.exists() and path.with_name(f"{_LOG}.end").exists()
-        return Journal(**log, after=after) if both else Journal.create(**log)
+        begun = path.exists() and path.with_name(f"{_LOG}.end").exists()
+        return Journal(**log, after=after) if begun or after is not None else Journal.create(**log)
 
     def _take(self, record: "Record") -> None:
         """Take a recorded step, unless it was taken before its append raised."""
