@@ -108,6 +108,7 @@ ELSEWHERE = {
         "FileOutbox",
         "MemoryOutbox",
         "PublishedArms",  # tests/fuzz
+        "ReportKey",  # tests/local/test_forgers.py
         "Server",  # tests/local/test_server_absorbs.py, tests/fuzz
     },
     "outsourced": {

@@ -3,6 +3,7 @@
 import os
 import signal
 import struct
+import tracemalloc
 
 import pytest
 
@@ -573,3 +574,77 @@ def test_a_record_of_an_absurd_length_is_no_record(path):
     path.write_bytes(before + struct.pack("<Qc", 2**63, b"W") + bytes(100))
     assert journal.settle() == []
     assert path.read_bytes() == before
+
+
+# -- beginning at a place, and reading one record at a time --------------------------------------------
+
+
+def places(path, contents):
+    """A log of these contents, and where it stands after each."""
+    journal = Journal.create(path, kind="words", subject="s")
+    return [(journal.append(b"W", content), journal.place)[1] for content in contents]
+
+
+def test_a_journal_opened_after_a_place_gives_what_lies_behind_it(tmp_path):
+    path = tmp_path / "log"
+    first, second, third = places(path, [b"one", b"two", b"three"])
+    for after, left in ((first, [b"two", b"three"]), (second, [b"three"]), (third, [])):
+        journal = Journal(path, kind="words", subject="s", after=after)
+        assert [record.content for record in journal.settle()] == left
+        assert len(journal) == 3
+        assert journal.place == third
+    journal.append(b"W", b"four")
+    assert [one.content for one in Journal(path, kind="words", subject="s").settle()][-1] == b"four"
+
+
+def test_what_lies_before_the_place_is_not_read(tmp_path):
+    path = tmp_path / "log"
+    first, _ = places(path, [b"one", b"two"])
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"one", b"ONE"))
+    assert len(Journal(path, kind="words", subject="s", after=first).settle()) == 1
+    with pytest.raises(CorruptState):
+        Journal(path, kind="words", subject="s").settle()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"digest": bytes(32)},
+        {"records": 3},
+        {"records": 1},
+        {"length": 10_000},
+        {"length": 5},
+    ],
+    ids=str,
+)
+def test_a_place_of_another_log_is_refused(tmp_path, change):
+    path = tmp_path / "log"
+    _, last = places(path, [b"one", b"two"])
+    with pytest.raises(CorruptState):
+        Journal(path, kind="words", subject="s", after=last._replace(**change)).settle()
+
+
+def test_a_log_need_not_fit_into_memory(tmp_path):
+    path, each = tmp_path / "log", 1 << 20
+    places(path, [bytes(each)] * 32)
+    journal = Journal(path, kind="words", subject="s")
+    tracemalloc.start()
+    try:
+        sizes = [len(record.content) for record in journal.stream()]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sizes == [each] * 32
+    assert peak < 8 * each
+
+
+@pytest.mark.parametrize("size", [1 << 62, 2**64 - 1, 1000])
+def test_a_torn_record_that_claims_to_be_long_is_cut_off(tmp_path, size):
+    path = tmp_path / "log"
+    places(path, [b"one"])
+    whole = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(size.to_bytes(8, "little") + b"W" + bytes(200))
+    assert [record.content for record in Journal(path, kind="words", subject="s").settle()] == [b"one"]
+    assert path.read_bytes() == whole

@@ -38,7 +38,7 @@ class NonceSet:
         new = ~self.contains(ordered)
         fresh = np.zeros(len(nonces), dtype=np.bool_)
         fresh[first[new]] = True
-        self._push(ordered[new])
+        self.put(ordered[new])
         return fresh
 
     def contains(self, nonces: Nonces) -> BoolArray:
@@ -55,7 +55,8 @@ class NonceSet:
             self._runs = [np.sort(np.concatenate(self._runs), kind="stable")]
         return self._runs[0] if self._runs else np.zeros(0, dtype=np.uint64)
 
-    def _push(self, run: Nonces) -> None:
+    def put(self, run: Nonces) -> None:
+        """Remember nonces, ascending and distinct, of which none is remembered."""
         if not len(run):
             return
         while self._runs and len(self._runs[-1]) < 2 * len(run):
@@ -89,9 +90,9 @@ class RecentNonces:
         """(n,) which nonces are remembered."""
         return self._young.contains(nonces) | self._old.contains(nonces)
 
-    def add(self, nonces: Nonces) -> None:
-        """Remember distinct nonces that were not seen before."""
-        self._young.add(nonces)
+    def put(self, ordered: Nonces) -> None:
+        """Remember nonces, ascending, of which `contains` knows none."""
+        self._young.put(ordered)
 
     def generations(self) -> tuple[Nonces, Nonces]:
         """The younger and the older, each ascending."""
