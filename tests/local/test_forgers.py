@@ -1,5 +1,6 @@
 """Reports that nobody's device made: what the server drops, and what it cannot be made to do."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 
 from dpbandits.domains import Box
 from dpbandits.errors import IncompatibleState, InvalidParameter
-from dpbandits.local import Client, DurableServer, ReportCounts, ReportKey, Server, Spec, aggregate
+from dpbandits.local import Client, DurableServer, GPSpec, ReportCounts, ReportKey, Server, Spec, aggregate
 from dpbandits.local.server.aggregation import write_reports
-from dpbandits.privacy import LocalDP
+from dpbandits.models.features import MercerFeatures
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.privacy import JointDP, LocalDP, SimulatedNoise
 
 BOX = Box(low=[0], high=[1])
 SPEC = Spec(
@@ -213,6 +216,27 @@ def test_counts_altered_in_memory_are_refused_by_merge():
     with pytest.raises(IncompatibleState, match="no 10 reports"):
         server.merge(counts)
     assert server.totals.accepted == 0
+
+
+# -- what the statement says ---------------------------------------------------------------------------
+
+
+def test_the_statement_says_what_a_forged_report_weighs():
+    spec = replace(SPEC, mechanism="signed", max_leaves=64)
+    one, every = spec.mechanism_for(64).weights
+    said = " ".join(spec.statement().explain().split())
+    assert "nothing says that they do" in said
+    assert f"as far as {math.ceil(10 * one) / 10:g} people" in said
+    assert f"as far as {math.ceil(every)} people, where there are 64 bins" in said
+    features = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=BOX, n_features=4)
+    gp = GPSpec(
+        domain=BOX,
+        features=features,
+        reward_range=(0, 1),
+        privacy=JointDP(epsilon=4.0, delta=1e-6),
+        noise=SimulatedNoise(1),
+    )
+    assert f"as far as {math.ceil(gp.weight)} people" in " ".join(gp.statement().explain().split())
 
 
 # -- wrong types --------------------------------------------------------------------------------------
