@@ -225,9 +225,9 @@ def test_the_statement_says_what_a_forged_report_weighs():
     spec = replace(SPEC, mechanism="signed", max_leaves=64)
     one, every = spec.mechanism_for(64).weights
     said = " ".join(spec.statement().explain().split())
-    assert "nothing says that they do" in said
-    assert f"as far as {math.ceil(10 * one) / 10:g} people" in said
-    assert f"as far as {math.ceil(every)} people, where there are 64 bins" in said
+    assert "unless they carry a key's tags nothing in their bytes proves it" in said
+    assert f"as far as {math.ceil(every)} honest people do on average" in said
+    assert f"{math.ceil(10 * one) / 10:g} in any one bin and arm, where there are 64 bins" in said
     features = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=BOX, n_features=4)
     gp = GPSpec(
         domain=BOX,
@@ -236,7 +236,9 @@ def test_the_statement_says_what_a_forged_report_weighs():
         privacy=JointDP(epsilon=4.0, delta=1e-6),
         noise=SimulatedNoise(1),
     )
-    assert f"as far as {math.ceil(gp.weight)} people" in " ".join(gp.statement().explain().split())
+    assert f"as far as {math.ceil(10 * gp.weight) / 10:g} of the largest contributions" in " ".join(
+        gp.statement().explain().split()
+    )
 
 
 # -- wrong types --------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What one report promises, in the library's own words: of a bin, and of a Gaussian-process device."""
 
+import math
 from typing import Literal
 
 from dpbandits.local.contract.spec import Spec
@@ -29,8 +30,8 @@ _BOUND = "The device's account and outbox are bound to the full digest of this s
 
 _ON_TIME = "The app reports every choice by the spec's deadline, with a reward or without."
 _AUTHENTIC = (
-    "Reports come from devices of the spec: nothing in their bytes proves it, and what is learned from them "
-    "is only as good. Nobody's privacy rests on it."
+    "Reports come from devices of the spec: unless they carry a key's tags nothing in their bytes proves it, "
+    "and what is learned from them is only as good. Nobody's privacy rests on it."
 )
 
 
@@ -40,7 +41,8 @@ def _weight(people: str) -> str:
 
 
 def _people(n: float) -> str:
-    return f"{n:,.0f}" if n >= 100.0 else f"{n:.3g}"
+    """Rounded up, so that the sentence stays true."""
+    return f"{math.ceil(n):,}" if n >= 100.0 else f"{math.ceil(10.0 * n) / 10.0:g}"
 
 
 def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
@@ -62,8 +64,8 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
     in_one, over_all = spec.mechanism_for(spec.max_leaves, epsilon).weights
     notes.append(
         _weight(
-            f"{_people(over_all)} honest people do on average, {_people(in_one)} in any one bin and arm, where there "
-            f"are {spec.max_leaves} bins, the most"
+            f"{_people(over_all)} honest people do on average, {_people(in_one)} in any one bin and arm, "
+            f"where there are {spec.max_leaves} bins, the most"
         )
     )
     if spec.epsilons:
