@@ -5,6 +5,7 @@ the private policy at several epsilons, and a supervised model that saw every la
 membership attack on the non-private and on the private policy.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
@@ -20,7 +21,7 @@ from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
 from dpbandits.lab.evaluation.summary import Share, share_kept
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.models import kernels
-from dpbandits.models.features import ArmFeatures, MercerFeatures
+from dpbandits.models.features import ArmFeatures, LittleVariance, MercerFeatures
 from dpbandits.models.kernels import Kernel
 from dpbandits.policy import Policy
 from dpbandits.privacy.definitions import JointDP
@@ -101,12 +102,15 @@ def context_kernel(schema: Schema, constants: TableConstants) -> Kernel:
 @lru_cache(maxsize=8)
 def table_features(schema: Schema, n_arms: int, constants: TableConstants) -> ArmFeatures:
     """Separate Mercer features of the context for every arm."""
-    base = MercerFeatures(
-        kernel=context_kernel(schema, constants),
-        domain=schema.domain,
-        n_features=constants.features_per_arm,
-        n_landmarks=_LANDMARKS,
-    )
+    with warnings.catch_warnings():
+        # so few are best at these sizes: their number was tuned with the other constants
+        warnings.simplefilter("ignore", LittleVariance)
+        base = MercerFeatures(
+            kernel=context_kernel(schema, constants),
+            domain=schema.domain,
+            n_features=constants.features_per_arm,
+            n_landmarks=_LANDMARKS,
+        )
     return ArmFeatures(base=base, arm_column=schema.dim, n_arms=n_arms)
 
 
