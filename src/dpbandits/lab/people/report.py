@@ -140,16 +140,21 @@ def _shares_over_epsilon(result: TableStudyResult) -> bytes:
     errors = np.nan_to_num([100 * share.standard_error for share in kept])
     axes.errorbar(epsilons, shares, yerr=errors, color=PALETTE["orange"], marker="o", capsize=3)
     for point in zip(epsilons, shares, strict=True):
+        if not np.isfinite(point[1]):  # nothing was learned without privacy either: a share of nothing
+            continue
         axes.annotate(f"{point[1]:.0f}%", point, textcoords="offset points", xytext=(-8, 8), ha="right")
     constant = 100 * result.policies[CONSTANT].share.share
     axes.axhline(100, color=PALETTE["black"], linewidth=1, linestyle=":")
-    axes.axhline(constant, color=PALETTE["amber"], linewidth=1.5, linestyle="--")
-    for text, height in (("best constant arm", constant), ("non-private", 100.0)):
+    marks = {"non-private": 100.0}
+    if np.isfinite(constant):
+        marks["best constant arm"] = constant
+        axes.axhline(constant, color=PALETTE["amber"], linewidth=1.5, linestyle="--")
+    for text, height in marks.items():
         axes.annotate(text, (1, height), xycoords=("axes fraction", "data"), ha="right", va="bottom")
     axes.set_xscale("log")
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
-    axes.set_ylim(min(0.0, float(np.nanmin(shares)) - 5), 112)
+    axes.set_ylim(min([0.0, *(shares[np.isfinite(shares)] - 5)]), 112)
     title = "What is kept of what learning can earn"
     label_axes(axes, title=title, x=f"epsilon (delta = {result.delta:g})", y="% of the non-private uplift")
     return to_png(figure)
