@@ -23,9 +23,11 @@ __all__ = [
     "as_numbers",
     "as_points",
     "assign",
+    "contents",
     "integer",
     "number",
     "one_of",
+    "person",
     "probability",
     "public_array",
     "require_finite",
@@ -163,6 +165,79 @@ def as_points(points: ArrayLike, dim: int, *, name: str) -> FloatArray:
 
 def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
     """`values` as C-contiguous float64 of any shape; integers and floats only."""
+    raw = _array_of(values, name=name)
+    if raw.dtype.kind not in "iuf":
+        raise InvalidData(f"{name} has dtype {raw.dtype.name}, expected integers or floats")
+    return _as_floats(raw)
+
+
+def contents(values: ArrayLike, *, name: str) -> FloatArray:
+    """What people bring, as C-contiguous float64: NaN where an entry is missing, infinity for no number.
+
+    For values that take their own slot and are judged there, whatever they are: infinity lies in no domain
+    and in no reward range. What is refused here depends on how they were sent, and not on what they say.
+
+    Raises:
+        InvalidData: a data frame, a masked array, a ragged list, an array of another dtype than numbers,
+            booleans or objects.
+
+    Example:
+        >>> contents([0.5, None, "x"], name="rewards")
+        array([0.5, nan, inf])
+    """
+    raw = _array_of(values, name=name)
+    if raw.dtype.kind in "iufb":
+        return _as_floats(raw)
+    if isinstance(values, np.ndarray) and raw.dtype.kind != "O":
+        raise InvalidData(f"{name} has dtype {raw.dtype.name}, expected numbers")
+    cells = np.asarray(values, dtype=np.object_)
+    return np.array([_content(cell) for cell in cells.ravel()], dtype=np.float64).reshape(cells.shape)
+
+
+def _content(cell: object) -> float:
+    if isinstance(cell, numbers.Real):
+        try:
+            return float(cell)
+        except OverflowError:
+            return math.inf
+    return math.nan if _is_missing(cell) else math.inf
+
+
+def _is_missing(value: object) -> bool:
+    """Whether it is None, NaN, NaT or pandas.NA."""
+    try:
+        return value is None or bool(value != value)  # NaN is not even itself
+    except TypeError:  # pandas.NA is neither equal nor different
+        return True
+    except (ValueError, ArithmeticError):
+        return False
+
+
+def person(user: object, *, name: str = "user") -> str:
+    """One text for one person: 51624, "51624", np.int64(51624) and b"51624" are the same one.
+
+    Blanks around a text do not count, as they do not in a file.
+
+    Raises:
+        InvalidData: a missing id (None, NaN, NaT, pandas.NA, an empty text), or one that is no str, int or
+            bytes (a float stands for several numbers).
+    """
+    if isinstance(user, np.generic):
+        user = user.item()
+    if isinstance(user, bool) or not isinstance(user, str | int | bytes):
+        came = "a missing value" if _is_missing(user) else f"of type {type(user).__name__}"
+        raise InvalidData(f"{name}: an id is {came}, expected str, int or bytes that are not empty")
+    # equal ids are one person, whatever subclass they come as (members of a StrEnum, say)
+    if isinstance(user, bytes):
+        text = bytes(user).decode("utf-8", errors="surrogateescape")
+    else:
+        text = str.__str__(user) if isinstance(user, str) else f"{int(user):d}"
+    if not text.strip():
+        raise InvalidData(f"{name}: an id is empty, expected str, int or bytes that are not empty")
+    return text.strip()
+
+
+def _array_of(values: ArrayLike, *, name: str) -> NDArray[np.generic]:
     if hasattr(type(values), "columns") or hasattr(type(values), "column_names"):
         raise InvalidData(
             f"{name} is a data frame: pass schema.encode(frame), so that public bounds scale it"
@@ -170,11 +245,12 @@ def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
     if isinstance(values, np.ma.MaskedArray):
         raise InvalidData(f"{name} is a masked array: fill or drop the masked entries first")
     try:
-        raw: NDArray[np.generic] = np.asarray(values)
+        return np.asarray(values)
     except (ValueError, TypeError, OverflowError):
         raise InvalidData(f"{name} ({type(values).__name__}) is ragged or not numeric") from None
-    if raw.dtype.kind not in "iuf":
-        raise InvalidData(f"{name} has dtype {raw.dtype.name}, expected integers or floats")
+
+
+def _as_floats(raw: NDArray[np.generic]) -> FloatArray:
     # Not np.ascontiguousarray: it would turn a scalar into shape (1,).
     with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later
         return np.asarray(raw, dtype=np.float64, order="C")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import GPBandit, GPTuning
+from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PhasedExploreThenCommit
+from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
 from tuning import built
 
@@ -45,11 +46,13 @@ def test_only_what_the_promise_needs_is_assumed(sets, user_ids):
     assert all(assumption.text.strip() for assumption in guarantee.assumptions)
 
 
-def test_a_refused_ask_takes_no_round_as_the_statement_says():
-    """Refusing depends on private data, so the order of users is an assumption, not a fact."""
-    guarantee, _ = statement()
-    (order,) = [one for one in guarantee.assumptions if "A refused ask takes no round" in one.text]
-    assert not order.enforced
+def test_a_bad_decision_set_takes_its_round_as_the_statement_says():
+    """Refusing it depends on private data: if it took no round, it would move everybody who follows."""
+    guarantee, text = statement()
+    (order,) = [one for one in guarantee.assumptions if "Every ask takes one round" in one.text]
+    assert order.enforced
+    assert "same order" not in text
+    assert "that somebody took part is not hidden" in text
     policy = GPBandit(
         kernel=dpb.kernels.SquaredExponential(lengthscale=0.4),
         domain=dpb.Box(low=[0.0], high=[1.0]),
@@ -60,4 +63,34 @@ def test_a_refused_ask_takes_no_round_as_the_statement_says():
     )
     with pytest.raises(dpb.errors.InvalidData):
         policy.ask(np.array([[2.0]]), user="one")
-    assert policy.ask(np.array([[0.5]]), user="two").id.split("-")[1] == "0"
+    assert policy.ask(np.array([[0.5]]), user="two").id.split("-")[1] == "1"
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+def test_all_policies_of_the_room_rest_on_one_list():
+    """Whatever is computed beside, copies, one id a person, what is out of reach: nobody's list lacks one."""
+    cells = {
+        "kernel": dpb.kernels.SquaredExponential(lengthscale=0.4),
+        "actions": CellMeasure.uniform(low=0, high=1, cells=3),
+        "contexts": CellMeasure.uniform(low=0, high=1, cells=3),
+        "reward_range": (0.0, 1.0),
+        "horizon": 4000,
+        "privacy": JointDP(epsilon=4.0, delta=1e-6),
+    }
+    explore, phases = ExploreThenCommit(**cells).guarantee, PhasedExploreThenCommit(**cells).guarantee
+    blocks, _ = statement()
+    shared = [
+        "Nothing else is computed from the same people's data",
+        "carry that person's one id",
+        "Only one copy of a saved state goes on",
+        "every other parameter were chosen without looking",
+        "are out of the attacker's reach",
+        "No user id",
+        "whatever",
+    ]
+    for guarantee in (explore, phases, blocks):
+        for part in shared:
+            assert any(part in one.text for one in guarantee.assumptions), part
+        assert not any(
+            "equally many" in one.text or "same order" in one.text for one in guarantee.assumptions
+        )

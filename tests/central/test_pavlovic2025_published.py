@@ -8,7 +8,7 @@ from scipy.stats import chi2
 
 from dpbandits.central.explore_then_commit.estimator import PopulationEstimator
 from dpbandits.central.published.pavlovic2025 import USCA, ApproximatingSet, CovarianceEstimator
-from dpbandits.errors import BudgetExceeded, ForkedState, InvalidData, InvalidParameter
+from dpbandits.errors import BudgetExceeded, ForkedState, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
@@ -88,8 +88,9 @@ def test_learns_and_answers_once():
     with pytest.raises(BudgetExceeded):
         usca.answer([0.9])
     assert {usca.answer([0.3]) for _ in range(5)} == {first}
-    with pytest.raises(InvalidData):
-        usca.learn([0.1], np.array([1]), [0.5])
+    before = usca.unsafe_scores(2)
+    usca.learn([0.1], np.array([1]), [0.5])  # beyond the horizon
+    assert np.array_equal(usca.unsafe_scores(2), before)
     assert usca.guarantee.status == "simulated"
     assert usca.estimator.approximating.size == 150 * int(np.ceil(150 / usca.information_gain))
 

@@ -156,18 +156,18 @@ def test_charged_once_and_forks_are_refused(tmp_path):
 
 
 def test_users_horizon_and_order_are_enforced():
-    policy = build(user_ids=True, horizon=4, phases=(2,), exploration=(1.0,))
+    policy = build(user_ids=True, horizon=5, phases=(2,), exploration=(1.0,))
     decision = policy.ask([0.5], user="ann")
     with pytest.raises(ContributionExceeded):
         policy.ask([0.5], user="ann")
-    with pytest.raises(InvalidData):
-        policy.ask([1.5], user="bob")
     with pytest.raises(InvalidData):
         policy.tell(decision.id, 1.5)
     policy.tell(decision.id, 0.5)
     with pytest.raises(AlreadyTold):
         policy.tell(decision.id, 0.5)
     late = policy.ask([0.5], user="bob")
+    with pytest.raises(InvalidData):
+        policy.ask([1.5], user="fay")
     policy.ask([0.5], user="cyd")
     assert policy.released == 1
     assert policy.tell(late.id, 0.5).value == "late"

@@ -12,7 +12,6 @@ from dpbandits.central.published_function import PublishedFunction
 from dpbandits.cli.central import app
 from dpbandits.errors import (
     BudgetExceeded,
-    ContributionExceeded,
     CorruptState,
     ForkedState,
     InvalidData,
@@ -52,6 +51,7 @@ def learn_words(
 ):
     arguments = ["learn", tables / "log.csv", "--context", "age,frailty", "--action", action]
     arguments += ["--reward", reward, "--bounds", bounds, "--epsilon", "4", "--out", tables / out]
+    arguments += ["--horizon", "2000"]
     return [*arguments, *(["--user", "person"] if unit else []), *extra]
 
 
@@ -93,17 +93,15 @@ def test_integers_are_arms_and_numbers_are_doses(tables):
 def test_one_row_per_unit_is_stated_as_unchecked(tables):
     done = learn(tables, "--one-row-per-user", unit=False)
     assert done.exit_code == 0
-    assert "rows carry no unit id" in done.output.replace("\n", " ")
+    assert "rows carry no user id" in done.output.replace("\n", " ")
 
 
-def test_repeated_units_are_refused_unless_charged(tables):
+def test_surplus_rows_are_dropped_and_nobody_learns_of_them(tables):
+    said = [learn(tables, "--uniform-contexts", out="before").output]
     text = (tables / "log.csv").read_text().replace("\np1,", "\np0,")
     (tables / "log.csv").write_text(text)
-    done = learn(tables)
-    assert isinstance(done.exception, ContributionExceeded)
-    assert "p0" not in str(done.exception)
-    assert not (tables / "policy").exists()
-    assert learn(tables, "--rows-per-user", "2").exit_code == 0
+    said.append(learn(tables, "--uniform-contexts", out="before2").output)
+    assert said[0] == said[1].replace("before2", "before")
 
 
 @pytest.mark.parametrize(
@@ -113,16 +111,14 @@ def test_repeated_units_are_refused_unless_charged(tables):
         (["--one-row-per-user"], True, InvalidParameter),
         (["--one-row-per-user", "--rows-per-user", "2"], False, InvalidParameter),
         (["--bounds", "18:90,0:1"], True, InvalidParameter),
-        (["--bounds", "18:60,0:1,0:1"], True, InvalidData),
-        (["--bounds", "18:90,0:1,0:0.5"], True, InvalidData),
         (["--bounds", "90:18,0:1,0:1"], True, InvalidParameter),
-        (["--arms", "diet,drug"], True, InvalidData),
-        (["--propensity", "dose"], True, InvalidData),
+        (["--arms", "diet,drug", "--bounds", "18:90,0:1,0:5,0:1"], True, InvalidParameter),
         (["--propensity", "age"], True, InvalidParameter),
         (["--delta", "0"], True, InvalidParameter),
         (["--lengthscale", "0"], True, InvalidParameter),
         (["--bound", "0"], True, InvalidParameter),
         (["--ledger", "x.sqlite"], True, InvalidParameter),
+        (["--horizon", "20000000"], True, InvalidParameter),
     ],
 )
 def test_bad_arguments_and_rows_are_refused(tables, extra, unit, error):
@@ -140,7 +136,7 @@ def test_the_ledger_pays_once_for_all_of_it(tables):
 def test_too_few_rows_are_warned_of_in_one_line(tables, command):
     lines = (tables / "log.csv").read_text().splitlines()[:40]
     (tables / "log.csv").write_text("\n".join(lines) + "\n")
-    done = command("central", *learn_words(tables, "--epsilon", "0.1"))
+    done = command("central", *learn_words(tables, "--epsilon", "0.1", "--horizon", "39"))
     assert done.status == 0
     assert sum(line.startswith("Warning: publish: ") for line in done.err.splitlines()) == 1
 

@@ -29,6 +29,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Receipt
 from dpbandits.privacy import Guarantee, JointDP, SimulatedNoise
+from internals import explore_then_commit as rows_inside
 from internals import policy as internals
 from tuning import built
 
@@ -38,7 +39,7 @@ TARGET = 3
 CANARY_USER = "canary-4711-user"
 CANARY_REWARD = 0.81726354
 CANARY_CONTEXT = 0.59384756
-BAD_CONTEXTS = [np.nan, np.inf, 1.5, -0.1, "0.5", None, [[0.5, 0.5]], 0.5 + 0j, object()]
+BAD_CONTEXTS = [np.nan, np.inf, 1.5, -0.1, "0.5", None, 0.5 + 0j, object()]
 BAD_REWARDS = [np.nan, np.inf, 1.5, -0.1, "0.5", None, 0.5 + 0j]
 
 
@@ -132,12 +133,14 @@ def test_no_canary_is_seen_in_logs_that_usca_learns(caplog, tmp_path):
     policy, refused = usca(), Refused()
     good = ([CANARY_CONTEXT], [2], [CANARY_REWARD])
     policy.learn(*good, users=[CANARY_USER])
-    refused(policy.learn, *good, users=[CANARY_USER])
+    policy.learn(*good, users=[CANARY_USER])
     refused(policy.learn, *good, users=[[CANARY_USER]])
-    refused(policy.learn, [1.0 + CANARY_CONTEXT], [2], [0.5], users=["a"])
-    refused(policy.learn, [0.5], [1.0 + CANARY_CONTEXT], [0.5], users=["a"])
-    refused(policy.learn, [0.5], [2], [1.0 + CANARY_REWARD], users=["a"])
-    refused(policy.learn, *good, propensities=[1.0 + CANARY_REWARD], users=["a"])
+    policy.learn([1.0 + CANARY_CONTEXT], [2], [0.5], users=["a"])
+    policy.learn([0.5], [1.0 + CANARY_CONTEXT], [0.5], users=["b"])
+    policy.learn([0.5], [2], [1.0 + CANARY_REWARD], users=["c"])
+    policy.learn(*good, propensities=[1.0 + CANARY_REWARD], users=["d"])
+    refused(policy.learn, *good, propensities=[1.0 + CANARY_REWARD, 0.5], users=["e"])
+    refused(policy.learn, [CANARY_CONTEXT] * 2, [2], [CANARY_REWARD], users=["e"])
     refused(policy.answer, [1.0 + CANARY_CONTEXT])
     shard = policy.shard()
     shard.learn(*good, users=[CANARY_USER])
@@ -168,30 +171,74 @@ def test_no_canary_is_seen_in_phases(caplog, tmp_path):
     assert_no_canary(text + visible(policy, refused, caplog))
 
 
+SENT_WRONGLY = [[[0.5, 0.5]], [[[0.5, 0.5]]], [[0.5], [0.5, 0.5]]]
+
+
 @pytest.mark.parametrize("bad", BAD_CONTEXTS, ids=lambda bad: repr(bad).partition(" at 0x")[0])
-def test_bad_contexts_are_refused_and_change_nothing(bad):
-    for policy, calls in (
-        (usca(), [lambda p: p.learn([bad], [2], [0.5], users=["u"]), lambda p: p.answer([bad])]),
-        (phased(), [lambda p: p.ask([bad], user="u"), lambda p: p.ask_batch([bad], users=["u"])]),
-    ):
-        before = internals.fingerprint(policy)
-        for call in calls:
-            with pytest.raises(InvalidData):
-                call(policy)
-        assert internals.fingerprint(policy) == before
+def test_a_bad_context_takes_its_place_and_counts_nothing(bad):
+    logged, empty = usca(), usca()
+    logged.learn([bad, 0.5], [2, 2], [0.5, 0.9], users=["u", "v"])
+    empty.learn([0.5], [2], [0.9], users=["v"])
+    np.testing.assert_array_equal(rows_inside.sums(logged), rows_inside.sums(empty))
+    assert logged.unsafe_left_out == {"unreadable": 1, "surplus": 0}
+    logged.learn([0.5], [2], [0.5], users=["u"])
+    assert logged.unsafe_left_out == {"unreadable": 1, "surplus": 1}
+    before = internals.fingerprint(logged)
+    with pytest.raises(InvalidData):
+        logged.answer([bad])
+    assert internals.fingerprint(logged) == before
+    live = phased()
+    with pytest.raises(InvalidData, match="the round is taken"):
+        live.ask([bad], user="u")
+    with pytest.raises(ContributionExceeded):
+        live.ask([0.5], user="u")
+    batch, whole = live.ask_batch([bad, 0.5], users=["v", "w"]), phased()
+    whole.ask([0.5], user="u")
+    assert batch.refused.tolist() == [True, False]
+    assert batch.indices.tolist() == [-1, whole.ask_batch([0.1, 0.5], users=["v", "w"]).indices[1]]
+    assert live.tell_batch(batch.ids, [0.5, 0.5]) == (Receipt.REFUSED, Receipt.COUNTED)
+    assert live.diagnostics()["rounds_asked"] == 3
 
 
-@pytest.mark.parametrize("bad", BAD_REWARDS, ids=lambda bad: repr(bad).partition(" at 0x")[0])
-def test_bad_rewards_are_refused_and_change_nothing(bad):
+@pytest.mark.parametrize("bad", SENT_WRONGLY, ids=repr)
+def test_contexts_that_were_sent_wrongly_are_refused_and_change_nothing(bad):
     logged, live = usca(), phased()
-    decision = live.ask([0.5], user="u")
     before = internals.fingerprint(logged), internals.fingerprint(live)
-    with pytest.raises(InvalidData):
-        logged.learn([0.5], [2], [bad], users=["u"])
-    with pytest.raises(InvalidData):
-        live.tell(decision.id, bad)
+    for call in (
+        lambda: logged.learn(bad, [2], [0.5], users=["u"]),
+        lambda: live.ask(bad, user="u"),
+        lambda: live.ask_batch(bad, users=["u"]),
+    ):
+        with pytest.raises(InvalidData):
+            call()
     assert (internals.fingerprint(logged), internals.fingerprint(live)) == before
-    assert live.tell(decision.id, 0.5) is Receipt.COUNTED
+
+
+@pytest.mark.parametrize("bad", BAD_REWARDS, ids=repr)
+def test_a_bad_reward_counts_nothing_and_keeps_no_other_from_counting(bad):
+    logged, empty, live = usca(), usca(), phased()
+    logged.learn([0.5, 0.5], [2, 2], [bad, 0.9], users=["u", "v"])
+    empty.learn([0.5], [2], [0.9], users=["v"])
+    np.testing.assert_array_equal(rows_inside.sums(logged), rows_inside.sums(empty))
+    first, second = live.ask([0.5], user="u").id, live.ask([0.5], user="v").id
+    missing = bad is None or bad != bad
+    told = live.tell_batch([first, second], [bad, 0.5])
+    assert told == (Receipt.ABANDONED if missing else Receipt.REFUSED, Receipt.COUNTED)
+    assert live.pending == (() if missing else (first,))
+    if not missing:
+        with pytest.raises(InvalidData):
+            live.tell(first, bad)
+        assert live.tell(first, 0.5) is Receipt.COUNTED
+
+
+@pytest.mark.parametrize("bad", [None, -1, 5, 0.33, "x", np.nan], ids=repr)
+def test_an_action_that_is_none_counts_nothing_and_changes_no_other(bad):
+    logged, without = usca(), usca()
+    logged.learn([0.5, 0.5, 0.5], [2, bad, 3], [0.9] * 3, users=["u", "v", "w"])
+    without.learn([0.5, 0.5], [2, 3], [0.9] * 2, users=["u", "w"])
+    if bad == 0.33:  # a point in a public cell counts there, and leaves numbers what they are
+        without.learn([0.5], [0.33], [0.9], users=["v"])
+    np.testing.assert_array_equal(rows_inside.sums(logged), rows_inside.sums(without))
 
 
 def test_calls_out_of_order_change_nothing():
@@ -221,24 +268,30 @@ def test_horizon_and_users_are_kept():
         learned(logged, t)
         step(live, t)
     before = internals.fingerprint(logged), internals.fingerprint(live)
-    with pytest.raises(HorizonExceeded):
-        learned(logged, HORIZON)
+    sums = rows_inside.sums(logged).copy()
+    learned(logged, HORIZON)
+    assert logged.unsafe_left_out == {"unreadable": 0, "surplus": 1}
+    np.testing.assert_array_equal(rows_inside.sums(logged), sums)
     with pytest.raises(HorizonExceeded):
         live.ask([0.5], user="new")
-    assert (internals.fingerprint(logged), internals.fingerprint(live)) == before
+    assert internals.fingerprint(live) == before[1]
     live, logged = phased(), usca()
     step(live, 0)
     learned(logged, 0)
-    before = internals.fingerprint(logged), internals.fingerprint(live)
+    before = internals.fingerprint(live)
     for call in (
         lambda: step(live, 0),
         lambda: live.ask_batch([0.1, 0.2], users=["twice", np.str_("twice")]),
-        lambda: learned(logged, 0),
-        lambda: logged.learn([0.1, 0.2], [1, 2], [0.5, 0.5], users=["twice", np.str_("twice")]),
     ):
         with pytest.raises(ContributionExceeded):
             call()
-    assert (internals.fingerprint(logged), internals.fingerprint(live)) == before
+    assert internals.fingerprint(live) == before
+    learned(logged, 0)
+    logged.learn([0.1, 0.2, 0.3], [1, 2, 3], [0.5, 0.5, 0.5], users=["7", 7, "once"])
+    once = usca()
+    learned(once, 0)
+    once.learn([0.1, 0.3], [1, 3], [0.5, 0.5], users=["7", "once"])
+    np.testing.assert_array_equal(rows_inside.sums(logged), rows_inside.sums(once))
 
 
 @pytest.mark.parametrize("target", [TARGET, PHASES[0] + 2], ids=["in the first phase", "after a release"])
@@ -296,7 +349,7 @@ def test_the_guarantee_is_a_statement_that_survives_json_and_never_changes(make,
     assert policy.guarantee == guarantee
     assert type(policy).load(tmp_path / "state").guarantee == guarantee
     for enforced, policy in ((True, make()), (False, make(user_ids=False))):
-        about = [a.enforced for a in policy.guarantee.assumptions if a.text.startswith("No unit has more")]
+        about = [a.enforced for a in policy.guarantee.assumptions if a.text.startswith("No user")]
         assert about == [enforced]
 
 

@@ -233,16 +233,18 @@ def test_usca_answers_and_release(lint, tmp_path):
     units = [USER, *(f"u{i}" for i in range(9))]
     contexts, actions = np.full(10, FEATURE), usca.explore(0, 10)
     rewards = np.full(10, REWARD)
-    lint.refuse(usca.learn, contexts + OUTSIDE, actions, rewards, users=units)
-    lint.refuse(usca.learn, contexts, actions, rewards + 1.0, users=units)
-    lint.refuse(usca.learn, contexts, actions, [USER] * 10, users=units)
-    lint.refuse(usca.learn, contexts, actions + 50, rewards, users=units)
-    lint.refuse(usca.learn, contexts, actions, rewards, users=[USER] * 10)
-    lint.refuse(usca.learn, contexts, actions, rewards, propensities=contexts + OUTSIDE, users=units)
+    lint.refuse(usca.learn, contexts[:9], actions, rewards, users=units)
+    lint.refuse(usca.learn, contexts, actions, rewards[:, None], users=units)
+    lint.refuse(usca.learn, contexts, actions, rewards, users=[[USER]] * 10)
+    lint.refuse(usca.learn, contexts, actions, rewards, propensities=contexts[:9] + OUTSIDE, users=units)
     lint.refuse(usca.learn, contexts, actions, rewards)
     usca.learn(contexts, actions, rewards, users=units)
     shard = usca.shard()
-    lint.refuse(usca.learn, contexts[:1], actions[:1], rewards[:1], users=[USER])
+    usca.learn(contexts[:1], actions[:1], rewards[:1], users=[USER])
+    usca.learn([OUTSIDE, FEATURE], [0, 50], [REWARD, USER], users=["v", "w"])
+    twin = usca.shard()
+    twin.learn(contexts[:1], actions[:1], rewards[:1], users=[USER])
+    lint.refuse(usca.merge, twin)
     lint.see(usca, shard, usca.unsafe_rules, internals.row_sums(usca))
     lint.refuse(usca.answer, [OUTSIDE])
     answer = usca.answer([FEATURE])
@@ -264,8 +266,8 @@ def test_phased_usca(lint, tmp_path):
         privacy=dpb.JointDP(epsilon=1.0, delta=1e-6),
         tuning=PhasedTuning(phases=[4], exploration=[1.0]),
     )
-    lint.refuse(policy.ask, [OUTSIDE], user=USER)
-    lint.refuse(policy.ask, [np.nan], user=USER)
+    lint.refuse(policy.ask, [OUTSIDE], user=f"{USER}-2")
+    lint.refuse(policy.ask, [np.nan], user=f"{USER}-3")
     lint.refuse(policy.ask, [FEATURE])
     decision = policy.ask([FEATURE], user=USER)
     lint.refuse(policy.tell, decision.id, 1.0 + REWARD)
@@ -361,12 +363,12 @@ def log(tmp_path):
 def test_learn_and_predict_on_the_command_line(lint, log, tmp_path):
     base = ["central", "learn", log, "--context", "age", "--action", "arm", "--reward", "reward"]
     base += ["--user", "person"]
-    base += ["--epsilon", "4", "--arms", "a,b"]
-    shown(lint, *base, "--bounds", "0:0.5,0:1", "--out", tmp_path / "a", refused=True)
-    shown(lint, *base, "--bounds", "0:1,0:0.5", "--out", tmp_path / "a", refused=True)
+    base += ["--epsilon", "4", "--arms", "a,b", "--horizon", "200"]
+    shown(lint, *base, "--bounds", "0:0.5,0:1", "--out", tmp_path / "a")
+    shown(lint, *base, "--bounds", "0:1,0:0.5", "--out", tmp_path / "b")
+    shown(lint, *base, "--bounds", "0:1", "--out", tmp_path / "c", refused=True)
     log.write_text(log.read_text() + f"{USER},{FEATURE},a,{REWARD}\n")
-    shown(lint, *base, "--bounds", "0:1,0:1", "--out", tmp_path / "a", refused=True)
-    log.write_text(log.read_text().rsplit("\n", 2)[0] + "\n")
+    shown(lint, *base, "--bounds", "0:1,0:1", "--out", tmp_path / "d")
     shown(lint, *base, "--bounds", "0:1,0:1", "--out", tmp_path / "policy")
     lint.files(tmp_path / "policy")
     (tmp_path / "new.csv").write_text("age\n0.25\n")

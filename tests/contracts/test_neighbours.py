@@ -1,18 +1,24 @@
 """What one user brings moves that user's own contribution and nothing else."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
 from contracts.cases import BLOCKS, HORIZON, decision_set, every_policy, releasing_in_blocks, reward_of
 from contracts.driving import ask, drive
+from dpbandits.errors import InvalidData
+from dpbandits.models.features import in_fixed_shapes
 from dpbandits.policy import Receipt
+from dpbandits.privacy.prefix_sums import identity
 from internals import policy as internals
 
 TARGET = 3
+BAD_REWARDS = {"nothing told": None, "outside": 7.5}
 
 
 def drive_with(case, change, target):
-    """Run to the horizon; `change` replaces the target's decision set, reward, or leaves the reward out."""
+    """Run to the horizon; `change` replaces what the target brings, or leaves the reward out."""
     policy = case.make()
     seen = internals.spy_on_coins(policy)
     chosen = []
@@ -20,17 +26,25 @@ def drive_with(case, change, target):
         candidates = decision_set(t)
         if t == target and change in ("set", "ties"):
             candidates = decision_set(500) if change == "set" else np.repeat(candidates[:1], 5, axis=0)
+        if t == target and change == "garbage":
+            with pytest.raises(InvalidData):
+                ask(policy, t, np.full((5, 2), np.nan))
+            chosen.append(-1)
+            continue
         decision = ask(policy, t, candidates)
         chosen.append(decision.index)
-        if not (t == target and change == "missing"):
+        if t == target and change in BAD_REWARDS:
+            with contextlib.suppress(InvalidData):
+                policy.tell(decision.id, BAD_REWARDS[change])
+        elif not (t == target and change == "missing"):
             reward = 1.0 if t == target and change == "reward" else reward_of(decision.action, t)
             policy.tell(decision.id, reward)
-    return policy, chosen, seen
+    return policy, chosen, {draw: value for draw, value in seen.items() if draw[1] != target}
 
 
 @every_policy
 @pytest.mark.parametrize("target", [TARGET, BLOCKS[0] + 2], ids=["in the first block", "after a release"])
-@pytest.mark.parametrize("change", ["set", "ties", "reward", "missing"])
+@pytest.mark.parametrize("change", ["set", "ties", "reward", "missing", "garbage", *BAD_REWARDS])
 def test_nobody_elses_public_draw_moves(case, change, target):
     _, chosen, seen = drive_with(case, "nothing", target)
     _, others, changed = drive_with(case, change, target)
@@ -40,11 +54,15 @@ def test_nobody_elses_public_draw_moves(case, change, target):
         assert [chosen[t] for t in before] == [others[t] for t in before]
 
 
-def forced(case, missing=(), late=(), reward=None):
+def forced(case, missing=(), late=(), reward=None, garbage=()):
     """One candidate a round, so that actions cannot depend on releases."""
     policy = case.make()
     waiting = {}
     for t in range(HORIZON):
+        if t in garbage:
+            with pytest.raises(InvalidData):
+                ask(policy, t, np.full((1, 2), np.inf))
+            continue
         decision = ask(policy, t, decision_set(t)[:1])
         if t in late:
             waiting[t] = decision
@@ -63,6 +81,10 @@ def test_a_missing_or_late_reward_moves_its_own_block_only(case):
     assert receipts == [Receipt.LATE]
     np.testing.assert_array_equal(internals.raw_sums(missing), internals.raw_sums(late))
     np.testing.assert_array_equal(internals.drawn(missing), internals.drawn(late))
+    garbage, _ = forced(case, garbage=(TARGET,))
+    np.testing.assert_array_equal(internals.raw_sums(missing), internals.raw_sums(garbage))
+    if case.make().decision_sets == "private":
+        np.testing.assert_array_equal(internals.drawn(missing), internals.drawn(garbage))
     assert not np.array_equal(internals.raw_sums(missing)[0], internals.raw_sums(whole)[0])
     np.testing.assert_array_equal(internals.raw_sums(missing)[1:], internals.raw_sums(whole)[1:])
 
@@ -99,6 +121,48 @@ def test_a_reward_moves_its_own_contribution_and_no_one_elses(case):
         moved = internals.raw_sums(one) - internals.raw_sums(other)
         np.testing.assert_array_equal(moved[0], contribution)
         assert not moved[1:].any()
+
+
+def on_the_edge(features, n):
+    """(n, 2) points of the square with a feature that the next float takes over a step of the lattice."""
+    low, high = np.random.default_rng(0).random((2, n, 2))
+    at = np.arange(n), np.arange(n) % min(6, features.n_features)
+
+    def value(points):
+        return features(points)[at] * 2.0**20
+
+    step, rises = np.floor(0.5 * (value(low) + value(high))), value(low) <= value(high)
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        before = ((value(middle) < step) == rises)[:, None]
+        low, high = np.where(before, middle, low), np.where(before, high, middle)
+    return high
+
+
+@releasing_in_blocks
+def test_what_one_user_becomes_on_the_lattice_depends_on_nobody_else(case):
+    """Each of some reports alone: their integers are those that they have among all."""
+
+    def made():
+        return case.make(blocks=(60,), n_features=20, factor=identity(1))
+
+    points = on_the_edge(made().features, 61)
+
+    def told_by(who):
+        policy = made()
+        ids = policy.ask_batch(points[:60, None], users=[f"user-{t}" for t in range(60)]).ids
+        policy.tell_batch([ids[t] for t in who], np.ones(len(who)))
+        ask(policy, 60, points[60:])
+        return internals.raw_sums(policy)[0]
+
+    some, encode = range(0, 60, 6), internals.mechanism(made()).mechanism.encode
+    alone = [told_by([t]) for t in some]
+    np.testing.assert_array_equal(np.sum(alone, axis=0), told_by(some))
+    others = told_by([t for t in range(60) if t not in some])
+    np.testing.assert_array_equal(np.sum(alone, axis=0) + others, told_by(range(60)))
+    phi = in_fixed_shapes(made().features, points)
+    for t, own in zip(some, alone, strict=True):
+        np.testing.assert_array_equal(own, encode(phi[t : t + 1], np.array([0.5])))
 
 
 @releasing_in_blocks

@@ -17,6 +17,7 @@ from dpbandits.models.features import (
     LittleVariance,
     MercerFeatures,
     from_config,
+    in_fixed_shapes,
     left_out,
 )
 from dpbandits.models.features import mercer as module
@@ -356,3 +357,15 @@ def test_a_map_that_holds_little_of_its_kernel_says_so(n_features, warned):
 def test_natural_mistakes_are_answered_by_what_to_pass(wrong):
     with pytest.raises(InvalidParameter, match=next(iter(wrong))):
         mercer(**wrong)
+
+
+@pytest.mark.parametrize("n_features", [6, 20, 60])
+def test_in_fixed_shapes_a_point_is_the_same_alone_in_any_company_and_in_any_order(n_features):
+    features, rng = mercer(n_features=n_features), np.random.default_rng(1)
+    points = SQUARE.sample(300, rng)
+    whole, order = in_fixed_shapes(features, points), rng.permutation(300)
+    np.testing.assert_allclose(whole, features(points), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(in_fixed_shapes(features, points[order]), whole[order])
+    for part in (slice(0, 1), slice(7, 8), slice(1, 300), slice(40, 99)):
+        np.testing.assert_array_equal(in_fixed_shapes(features, points[part]), whole[part])
+    assert in_fixed_shapes(features, points[:0]).shape == (0, features.n_features)

@@ -142,10 +142,9 @@ MUTATIONS = (
         "one user's reward moves everybody's contribution",
         (
             "central/gp_bandit.py",
-            "sums = self._mechanism.mechanism.encode(features, self.reward_range.to_centred(rewards))",
-            "centred = self.reward_range.to_centred(rewards)\n"
-            "        sums = self._mechanism.mechanism.encode(\n"
-            "            features, centred - (centred.mean() if len(centred) else 0.0)\n"
+            "sums = self._mechanism.mechanism.encode(features[told], centred)",
+            "sums = self._mechanism.mechanism.encode(\n"
+            "            features[told], centred - (centred.mean() if len(centred) else 0.0)\n"
             "        )",
         ),
         tests="tests/contracts/test_neighbours.py",
@@ -254,9 +253,10 @@ MUTATIONS = (
         "a block is the first rewards that came, so a missing one shifts everyone behind it",
         (
             "policy/bookkeeping.py",
-            "rounds = start + np.flatnonzero(self._status[start:stop] == RoundStatus.TOLD)",
+            "rounds, status = np.arange(start, stop), self._status[start:stop]",
             "told = np.flatnonzero(self._status[: self.asked] == RoundStatus.TOLD)\n"
-            "        rounds = told[told >= self._first_open][: stop - start]",
+            "        rounds = told[told >= self._first_open][: stop - start]\n"
+            "        status = self._status[rounds]",
         ),
         tests="tests/contracts/test_neighbours.py tests/policy/test_bookkeeping.py",
     ),
@@ -286,8 +286,8 @@ MUTATIONS = (
         "a user takes part more often than the noise covers",
         (
             "policy/bookkeeping.py",
-            "any(self._taken[user] + rounds > limit for",
-            "any(rounds > limit for",
+            "any(self._users.of(user) + more > limit for",
+            "any(more > limit for",
         ),
         tests="tests/policy/test_bookkeeping.py tests/contracts/test_asking_and_telling.py",
     ),

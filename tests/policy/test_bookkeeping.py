@@ -1,3 +1,5 @@
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from dpbandits.errors import (
     InvalidData,
     UnknownDecision,
 )
-from dpbandits.policy.bookkeeping import RoundBook
+from dpbandits.policy.bookkeeping import RoundBook, RoundStatus
 
 
 def book(**changes):
@@ -20,6 +22,12 @@ def book(**changes):
 def enter(rounds, users, actions=None):
     actions = np.zeros((len(users), 2)) if actions is None else actions
     return rounds.open(rounds.check_open(len(users), users), actions)
+
+
+def settle(rounds, ids, rewards):
+    usable = np.ones(len(ids), dtype=bool)
+    became = rounds.settle(rounds.rounds_of(ids), np.array(rewards), usable, ~usable)
+    return (became == RoundStatus.TOLD).tolist()
 
 
 def test_the_horizon_is_refused_before_anything_changes():
@@ -41,13 +49,46 @@ def test_a_users_rounds_are_bounded_also_inside_one_batch():
     enter(rounds, ["b", "c"])
 
 
-def test_users_of_different_types_are_different_users():
+def test_one_person_has_one_id_however_it_is_written():
     rounds = book(rounds_per_user=1)
-    enter(rounds, ["1", 1, b"1", np.int64(2)])
-    with pytest.raises(ContributionExceeded):
-        rounds.check_open(1, [2])
-    with pytest.raises(InvalidData):
-        rounds.check_open(1, [1.0])
+    enter(rounds, ["1", np.int64(2), b"\xff"])
+    for again in (1, b"1", np.str_("1"), " 1", 2, "2", "\udcff"):
+        with pytest.raises(ContributionExceeded):
+            rounds.check_open(1, [again])
+    for nobody in (None, float("nan"), np.datetime64("NaT"), "", " ", b"", 1.0, True):
+        with pytest.raises(InvalidData):
+            rounds.check_open(1, [nobody])
+    enter(rounds, ["01", -1])
+
+
+def in_layout_1(arrays, users):
+    """What an earlier release saved of these users: digests that also say of which type an id was."""
+    salt = arrays["book_salt"].tobytes()
+
+    def digest(user):
+        text = user if isinstance(user, bytes) else str(user).encode()
+        tagged = type(user).__name__.encode() + b":" + text
+        return hashlib.blake2b(tagged, key=salt, digest_size=16).digest()
+
+    digests = np.frombuffer(b"".join(digest(user) for user in users), dtype=np.uint8).reshape(-1, 16)
+    rest = {name: value for name, value in arrays.items() if name != "book_ids"}
+    return rest | {"book_users": digests, "book_taken": np.ones(len(users), dtype=np.int64)}
+
+
+def test_counts_of_an_earlier_layout_are_brought_together():
+    rounds = book()
+    enter(rounds, ["a", "b", "c", "d"])
+    saved = in_layout_1(rounds.state_arrays(), ["7", 7, 8, b"9"])
+    for _ in range(2):  # as it was saved, and saved again
+        taken_up = book()
+        taken_up.restore(saved)
+        with pytest.raises(ContributionExceeded):
+            taken_up.check_open(1, [7])
+        for user in (8, "9"):
+            taken_up.check_open(1, [user])
+            with pytest.raises(ContributionExceeded):
+                taken_up.check_open(2, [user, str(user)])
+        saved = taken_up.state_arrays()
 
 
 def test_ids_are_required_exactly_when_the_policy_counts_users():
@@ -62,7 +103,7 @@ def test_ids_are_required_exactly_when_the_policy_counts_users():
 def test_a_reward_is_taken_once():
     rounds = book()
     ids = enter(rounds, ["a", "b"])
-    assert rounds.settle(rounds.rounds_of([ids[1]]), np.array([0.5])).tolist() == [True]
+    assert settle(rounds, [ids[1]], [0.5]) == [True]
     for attempt in ([ids[1]], [ids[0], ids[0]]):
         with pytest.raises(AlreadyTold):
             rounds.rounds_of(attempt)
@@ -85,17 +126,28 @@ def test_foreign_ids_are_unknown(bad):
 def test_a_closed_round_loses_its_reward_and_its_action():
     rounds = book()
     ids = enter(rounds, ["a", "b", "c"], np.arange(6.0).reshape(3, 2))
-    rounds.settle(rounds.rounds_of([ids[0], ids[2]]), np.array([0.1, 0.3]))
-    actions, rewards = rounds.told(0, 2)
-    assert actions.tolist() == [[0.0, 1.0]]
-    assert rewards.tolist() == [0.1]
+    settle(rounds, [ids[0], ids[2]], [0.1, 0.3])
+    actions, rewards, told, refused = rounds.block(0, 2)
+    assert actions.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    assert (rewards[0], told.tolist(), refused.tolist()) == (0.1, [True, False], [False, False])
     rounds.close(2)
-    assert rounds.settle(rounds.rounds_of([ids[1]]), np.array([0.2])).tolist() == [False]
-    actions, rewards = rounds.told(2, 3)
+    assert settle(rounds, [ids[1]], [0.2]) == [False]
+    actions, rewards, told, _ = rounds.block(2, 3)
     assert actions.tolist() == [[4.0, 5.0]]
-    assert rewards.tolist() == [0.3]
+    assert (rewards.tolist(), told.tolist()) == ([0.3], [True])
     with pytest.raises(IndexError):
-        rounds.told(0, 2)
+        rounds.block(0, 2)
+
+
+def test_a_refused_round_is_taken_and_never_told():
+    rounds = book()
+    digests = rounds.check_open(2, ["a", "b"])
+    first, second = rounds.open(digests, np.zeros((2, 2)), np.array([True, False]))
+    assert rounds.pending == (second,)
+    assert settle(rounds, [first, second], [0.5, 0.5]) == [False, True]
+    rounds.abandon(first)
+    *_, told, refused = rounds.block(0, 2)
+    assert (told.tolist(), refused.tolist()) == ([False, True], [True, False])
 
 
 def test_a_restored_book_goes_on_and_disowns_ids_it_never_saved():

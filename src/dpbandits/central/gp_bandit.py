@@ -34,7 +34,7 @@ from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.decision_sets import PublicSets
-from dpbandits.models.features import Features, mercer_or_given
+from dpbandits.models.features import Features, in_fixed_shapes, mercer_or_given
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import BasePolicy, best_choice, uniform_choice
@@ -282,15 +282,15 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         """Where raw data meets noise: encode the block, mix it with the earlier ones, add noise."""
         block = len(self._released)
         start, stop = (0, *self.blocks)[block], self.blocks[block]
+        actions, rewards, told, refused = self._book.block(start, stop)
+        features = in_fixed_shapes(self.features, actions)
         if self.decision_sets == "public":
-            actions, rewards = self._book.answered(start, stop, missing=self.reward_range.middle)
-            features = self.features(actions)
-            gram = features.T @ features
+            answered = features[~refused]
+            gram = answered.T @ answered
         else:
-            actions, rewards = self._book.told(start, stop)
-            features = self.features(actions)
             gram = (stop - start) * self._expected_gram(block)
-        sums = self._mechanism.mechanism.encode(features, self.reward_range.to_centred(rewards))
+        centred = self.reward_range.to_centred(rewards[told])
+        sums = self._mechanism.mechanism.encode(features[told], centred)
         raw_sums = np.vstack([self._raw_sums, sums])
         released = np.vstack([self._released, self._mechanism.release(block, raw_sums)])
         grams = np.concatenate([self._grams, gram[None]])

@@ -1,5 +1,6 @@
 """The statements that a trusted server makes, part by part: of blocks, trees, and explore then commit."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,7 +12,14 @@ from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, 
 from dpbandits.privacy.prefix_sums import BlockRelease, TreeRelease
 from dpbandits.privacy.sentences import kept, kept_if, protected_from, shown_to, trusted
 
-__all__ = ["Setting", "block_release_guarantee", "explore_guarantee", "tree_guarantee"]
+__all__ = [
+    "EVERY_ROW",
+    "Setting",
+    "block_release_guarantee",
+    "explore_guarantee",
+    "room_assumptions",
+    "tree_guarantee",
+]
 
 
 class Setting(NamedTuple):
@@ -21,6 +29,69 @@ class Setting(NamedTuple):
     user_ids: bool  # whether the policy counts each user's rounds
     witnessed: bool  # whether a ledger refuses a second copy of a saved state
     charged: bool  # whether a ledger's account pays
+
+
+# -- what every promise of this room rests on -----------------------------------------------------
+
+EVERY_ASK = (
+    "Every ask takes one round and one of its user's, whatever the user brings, and belongs to the {block} "
+    "of its round. What cannot be answered, and a reward that is missing, off the range, abandoned or late, "
+    "contributes nothing and moves nobody else. What takes no round (no rounds left, no user, arrays of "
+    "another shape or type, an unknown decision) is refused without looking at what anybody brings."
+)
+EVERY_ROW = (
+    "Every row takes one of the horizon's places and one of its user's, whatever stands in it. What cannot "
+    "be read counts zero. Surplus rows are dropped and the first ones kept. No noise scale depends on how "
+    "many rows there were, but through noisy counts of contexts, where there are some."
+)
+WHEN_ASKED = "how many asks there were, and when: that somebody took part is not hidden"
+
+
+def room_assumptions(
+    privacy: JointDP,
+    setting: Setting,
+    *,
+    keeps: Iterable[str],
+    trusts: Iterable[str],
+    chosen: str,
+    asks: bool,
+    saved: bool = True,
+) -> tuple[Assumption, ...]:
+    """The one list of what a promise of a trusted server rests on, enforced first.
+
+    Args:
+        keeps, trusts: what this policy alone enforces, and what must be seen to for it.
+        chosen: its parameters, continued by "and every other parameter".
+        asks: whether users ask, or come as rows of a log.
+        saved: whether it keeps a state.
+    """
+    most = counted(privacy.rounds_per_user, "round" if asks else "row")
+    bound = kept_if(
+        setting.user_ids,
+        "",
+        how=f"No user id takes part in more than {most}: one more ask is refused, and takes nothing."
+        if asks
+        else f"No user id has more than {most}: of more, the first ones count.",
+        otherwise=f"No user takes part in more than {most} (asks carry no user id)."
+        if asks
+        else f"No user has more than {most} (rows carry no user id).",
+    )
+    one_id = [f"All of one person's {'rounds' if asks else 'rows'} carry that person's one id."]
+    return sentences.in_order(
+        (
+            *kept(*keeps),
+            *trusted(
+                f"{chosen} and every other parameter were chosen without looking at the private data.",
+                *trusts,
+                *(one_id if setting.user_ids else []),
+                "Nothing else is computed from the same people's data, a fresh start of this policy "
+                "included; or its promise is added to this one (an account of a ledger does so).",
+                sentences.SERVER_OUT_OF_REACH,
+            ),
+            bound,
+            *([sentences.one_copy(witnessed=setting.witnessed)] if saved else []),
+        )
+    )
 
 
 # -- sums that a policy releases as it goes -------------------------------------------------------
@@ -136,53 +207,39 @@ def _sums_guarantee(
 ) -> Guarantee:
     """The guarantee of a policy with one mechanism; `broken_by` names the attack on too little noise."""
     sentences.check_noise_status(setting.status)
-    rounds = counted(privacy.rounds_per_user, "round")
-    reaches = "" if public_decision_sets else "Each decision reaches its own user only. "
-    people = (
-        f"{reaches}All of one person's rounds carry that person's one id." if setting.user_ids else reaches
-    )
-    assumptions = (
-        *kept(
+    assumptions = room_assumptions(
+        privacy,
+        setting,
+        keeps=[
             "Feature vectors have norm at most 1 and rewards lie in the public range: both are bounded and "
-            "turned into integers before they are summed, and the bound is checked on the integers.",
-            "A round belongs to the block of its ask. A reward that is missing, refused, abandoned or late "
-            "contributes nothing, and moves nobody else to another block.",
+            "turned into integers before they are summed, and the bound is checked on the integers. What one "
+            "user's become does not depend on who else is there.",
+            EVERY_ASK.format(block="block"),
             "Noise is drawn once per release and never drawn again. From the first save on it is stored with "
             "its release before anything is computed from them, and a restart goes on from there.",
             "Every random choice made in public comes from coins keyed by (seed, purpose, round); nothing "
-            "that is accepted from one user can shift anybody else's coins.",
-        ),
-        *trusted(
-            "Domain, reward range, horizon, blocks, kernel, features, public decision sets, data given to "
-            "warm_start and every other parameter were chosen without looking at the private data.",
-            "Users come in the same order, whatever one of them brings. A refused ask takes no round, and "
-            "all who follow move up: check decision sets before a user's turn, or repair them and ask again.",
-            *([people.strip()] if people else []),
-            "Nothing else is computed from the same people's data, a fresh start of this policy included; "
-            "or its promise is added to this one (an account of a ledger does so).",
-            sentences.SERVER_OUT_OF_REACH,
-        ),
-        kept_if(
-            setting.user_ids,
-            "",
-            how=f"No user id takes part in more than {rounds}: one more ask is refused.",
-            otherwise=f"No user takes part in more than {rounds} (asks carry no user id).",
-        ),
-        sentences.one_copy(witnessed=setting.witnessed),
+            "that comes from one user can shift anybody else's coins.",
+        ],
+        trusts=[] if public_decision_sets else ["Each decision reaches its own user only."],
+        chosen="Domain, reward range, horizon, blocks, kernel, features, public decision sets, data given to "
+        "warm_start",
+        asks=True,
     )
+    rounds = counted(privacy.rounds_per_user, "round")
     theorem = sentences.reason(THEOREM, record.certificate, which=ON_A_STREAM)
     return Guarantee(
         definition=privacy,
         observers=(
             shown_to("the server", "every decision set and every reward"),
             shown_to("each user", "the user's own decision"),
+            shown_to("everyone", WHEN_ASKED),
             protected_from(
                 "everyone else, users and outsiders",
                 "all other users' decisions, all releases, and everything computed from them",
             ),
         ),
         mechanisms=(record,),
-        assumptions=sentences.in_order(assumptions),
+        assumptions=assumptions,
         theorem=theorem if setting.status == "enforced" else SIMULATED_THEOREM,
         status="broken" if broken_by else setting.status,
         certificate=None if broken_by else record.certificate,
@@ -209,7 +266,9 @@ RELEASE_THEOREM = (
 COMPOSITION = (
     "Answers, the release and the histogram, if any, add up by basic composition, and the server refuses "
     "what would go beyond the promise. Explored actions come from public coins and tell nothing; an answer "
-    "to one user is computed from the others' data through these mechanisms only (billboard lemma)."
+    "to one user is computed from the others' data through these mechanisms only (billboard lemma). A user "
+    "with more or fewer rows may move as many of others over the end of the horizon: of all rows together no "
+    "more enter and leave than when the user's are replaced, and each is bounded alike."
 )
 PHASES = (
     "Each phase releases the sums of its own explored rounds. A user of one round is in one release at most, "
@@ -221,11 +280,6 @@ PROPENSITIES = (
     "Propensities, where rows have them, should be a public function of public strata: a wrong one makes "
     "answers worse. What a row can change is bounded whatever it says."
 )
-PHASED_RULES = [
-    "Every phase is released once and never again, also after a restart from a saved state.",
-    "A round belongs to the phase of its ask; a reward that comes after that phase's release is dropped, and "
-    "a missing one contributes zero and shifts nobody.",
-]
 OWN_CONTEXT = (
     "An action reaches the user whose context it is for; that user's own context is not protected from "
     "whoever sees it."
@@ -287,10 +341,14 @@ def explore_guarantee(
         certificate = PureBeside(pure, release.certificate) if pure > 0.0 else release.certificate
     if phased:
         parts.append(PHASES)
-        sees, notes, rules = "all others' actions, the releases", [], PHASED_RULES
+        sees, notes = "all others' actions, the releases", []
+        rules = [
+            EVERY_ASK.format(block="phase"),
+            "Every phase is released once and never again, also after a restart from a saved state.",
+        ]
     else:
         parts.append(COMPOSITION)
-        sees, notes, rules = "all answers, the released policy", [PROPENSITIES], []
+        sees, notes, rules = "all answers, the released policy", [PROPENSITIES], [EVERY_ROW]
         if answers is not None:
             counting = (
                 "charged to the ledger before it is drawn" if setting.charged else "counted before it leaves"
@@ -300,36 +358,32 @@ def explore_guarantee(
             rules.append(
                 "The release is drawn once and never again, also after a restart from a saved state."
             )
-    assumptions = (
-        *kept(
+    parts_of_logs = "Where a log is learned in parts, all rows of one person are in one part."
+    in_common = room_assumptions(
+        privacy,
+        setting,
+        keeps=[
             "Every reward is clipped to the public cap of its cell and turned into an integer before it is "
             "added up; all sensitivities are computed on these integers.",
             *rules,
-        ),
-        *trusted(
-            "Kernel, actions, reward range, horizon and every other parameter were chosen without looking at "
-            "the private data.",
-            "The number of rows is public: neighbours have equally many, and all of them are accepted.",
+        ],
+        trusts=[
             *([OWN_CONTEXT] if phased or answers is not None else []),
-            sentences.SERVER_OUT_OF_REACH,
-        ),
-        _contexts_assumption(contexts),
-        kept_if(
-            setting.user_ids,
-            f"No unit has more than {counted(privacy.rounds_per_user, 'row')}",
-            how=": more are refused.",
-            otherwise=" (rows carry no unit id).",
-        ),
-        sentences.one_copy(witnessed=setting.witnessed),
+            *([] if phased else [parts_of_logs]),
+        ],
+        chosen="Kernel, actions, reward range, horizon",
+        asks=phased,
     )
+    assumptions = sentences.in_order((*in_common, _contexts_assumption(contexts)))
     return Guarantee(
         definition=privacy,
         observers=(
             shown_to("the server", "every context, action and reward"),
+            *([shown_to("everyone", WHEN_ASKED)] if phased else []),
             protected_from("everyone else, users and outsiders", f"{sees} and everything computed from them"),
         ),
         mechanisms=tuple(records),
-        assumptions=sentences.in_order(assumptions),
+        assumptions=assumptions,
         theorem=" ".join(parts),
         status="simulated" if contexts.status == "simulated" else setting.status,
         certificate=certificate,
@@ -345,7 +399,7 @@ def _contexts_assumption(contexts: ContextLaw) -> Assumption:
         return Assumption(text="The law of contexts does not come from the protected people.", enforced=False)
     return kept_if(
         contexts.counted_units,
-        f"The histogram of contexts counted no unit with more than {contexts.rounds_per_user} row(s)",
-        how=": more are refused.",
-        otherwise=" (it was given no unit ids).",
+        f"The histogram of contexts counts at most {counted(contexts.rounds_per_user, 'row')} of a user",
+        how=": of more, the first ones count.",
+        otherwise=" (it was given no user ids).",
     )

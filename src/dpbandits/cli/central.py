@@ -51,6 +51,13 @@ def learn(
         str, Option(help="Public LOW:HIGH of contexts, of the action unless it has arms, and of the reward.")
     ],
     epsilon: Annotated[float, Option(help="Privacy loss in all, law of contexts included.")],
+    horizon: Annotated[
+        int,
+        Option(
+            min=1,
+            help="Most rows that count, a public number; the noise depends on it, and on no count of rows.",
+        ),
+    ],
     out: Annotated[Path, Option(help="Folder for the public policy.")],
     propensity: Propensity = None,
     user: Annotated[str | None, Option(help="Column with the person a row belongs to.")] = None,
@@ -93,7 +100,7 @@ def learn(
         contexts=names_in(context), action=action, reward=reward, propensity=propensity, user=user
     )
     log = LoggedTable.read(
-        read_table_file(table, columns.kinds),
+        read_table_file(table, columns.kinds, gaps=set(columns.kinds) - {user}),
         columns,
         limits,
         arms=None if arms is None else names_in(arms),
@@ -103,11 +110,12 @@ def learn(
     promise = JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rows_per_user)
     if not delta > 0.0:
         raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
-    log.rehearse(promise, bound=bound)  # whatever is wrong with the rows shows before anything is spent
+    log.rehearse(promise, horizon=horizon, bound=bound)  # before anything is spent
     published = publish_once(
         log,
         out,
         promise,
+        horizon=horizon,
         bound=bound,
         uniform_contexts=uniform_contexts,
         ledger=opened(ledger, account, budget, needs=(epsilon, delta)),

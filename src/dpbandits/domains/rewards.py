@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._checks import as_numbers, require_finite
 from dpbandits._config import Configured
-from dpbandits._typing import FloatArray
+from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["RewardRange"]
@@ -90,6 +90,17 @@ class RewardRange(Configured):
                 "pass clip=True or widen the range before the first ask"
             )
         return np.asarray(np.clip(array, self.low, self.high))
+
+    def within(self, rewards: ArrayLike, *, clip: bool) -> tuple[FloatArray, BoolArray]:
+        """Rewards of any shape inside the range, and whether each counts; the low end where it does not.
+
+        Args:
+            rewards: what was told; NaN where nothing came.
+            clip: a finite reward outside counts as the nearer bound.
+        """
+        array = np.asarray(rewards, dtype=np.float64)
+        counts = np.isfinite(array) if clip else (array >= self.low) & (array <= self.high)
+        return np.clip(np.where(counts, array, self.low), self.low, self.high), np.asarray(counts)
 
     def to_centred(self, rewards: ArrayLike) -> FloatArray:
         """(y - middle)/width, in [-1/2, 1/2] also after rounding; rewards outside are refused."""

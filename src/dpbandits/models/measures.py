@@ -52,17 +52,19 @@ class IntervalAxis(Valued):
         """(k, 1) middles of the cells."""
         return np.asarray(0.5 * (self.edges[:-1] + self.edges[1:]))[:, None]
 
-    def locate(self, values: FloatArray, *, name: str) -> IntArray:
-        """Cells (n,) of values (n, 1); InvalidData off the public range."""
+    def find(self, values: FloatArray) -> IntArray:
+        """Cells (n,) of values (n, 1); -1 off the public range."""
         column = values[:, 0]
-        low, high = self.edges[0], self.edges[-1]
-        if not ((column >= low) & (column <= high)).all():
-            raise InvalidData(
-                f"{name} leave the public range [{low:g}, {high:g}], or are missing: clip them to it, or "
-                "declare a wider range that you know without the data"
-            )
-        cells = np.searchsorted(self.edges, column, side="right") - 1
-        return np.minimum(cells, len(self.edges) - 2).astype(np.int64)
+        cells = np.minimum(np.searchsorted(self.edges, column, side="right") - 1, len(self.edges) - 2)
+        inside = (column >= self.edges[0]) & (column <= self.edges[-1])  # False for NaN
+        return np.where(inside, cells, -1).astype(np.int64)
+
+    def outside(self, name: str) -> InvalidData:
+        """The error of values that are in no cell."""
+        return InvalidData(
+            f"{name} leave the public range [{self.edges[0]:g}, {self.edges[-1]:g}], or are missing: clip "
+            "them to it, or declare a wider range that you know without the data"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,16 +85,18 @@ class FiniteAxis(Valued):
         """Columns of a point."""
         return int(self.points.shape[1])
 
-    def locate(self, values: FloatArray, *, name: str) -> IntArray:
-        """Cells (n,) of values (n, d); InvalidData where a value is none of the points."""
+    def find(self, values: FloatArray) -> IntArray:
+        """Cells (n,) of values (n, d); -1 where a value is none of the points."""
         cells = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), _CHUNK):
             rows = values[start : start + _CHUNK]
             same = (rows[:, None, :] == self.points[None]).all(axis=2)
-            if not same.any(axis=1).all():
-                raise InvalidData(f"{name} hold something else than the {len(self.points)} public points")
-            cells[start : start + len(rows)] = same.argmax(axis=1)
+            cells[start : start + len(rows)] = np.where(same.any(axis=1), same.argmax(axis=1), -1)
         return cells
+
+    def outside(self, name: str) -> InvalidData:
+        """The error of values that are in no cell."""
+        return InvalidData(f"{name} hold something else than the {len(self.points)} public points")
 
 
 Axis = IntervalAxis | FiniteAxis
@@ -207,20 +211,30 @@ class CellMeasure(Valued):
         Raises:
             InvalidData: not numbers, another shape, or off the public range. No value is named.
         """
-        if hasattr(type(values), "columns"):
-            raise InvalidData(
-                f"{name} is a data frame: pass its columns in the order of the axes, as an array"
-            )
-        rows = as_numbers(values, name=name)
-        if rows.ndim == 1 and self.dim == 1:
-            rows = rows[:, None]
+        rows = self.rows(as_numbers(values, name=name), name=name)
+        for axis, cells in zip(self.axes, self._along_axes(rows), strict=True):
+            if (cells < 0).any():
+                raise axis.outside(name)
+        return self.find(rows)
+
+    def rows(self, values: FloatArray, *, name: str = "values") -> FloatArray:
+        """(n, d) values, of which (n,) may come where there is one column; InvalidData for another shape."""
+        rows = values[:, None] if values.ndim == 1 and self.dim == 1 else values
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise InvalidData(f"{name}: expected shape (n, {self.dim}), got {rows.shape}")
-        cells = np.zeros(len(rows), dtype=np.int64)
+        return rows
+
+    def find(self, rows: FloatArray) -> IntArray:
+        """Cells (n,) of rows (n, d); -1 where a value is missing or off the public range."""
+        cells, inside = np.zeros(len(rows), dtype=np.int64), np.ones(len(rows), dtype=np.bool_)
+        for axis, own in zip(self.axes, self._along_axes(rows), strict=True):
+            cells = cells * len(axis.points) + own
+            inside &= own >= 0
+        return np.where(inside, cells, -1)
+
+    def _along_axes(self, rows: FloatArray) -> list[IntArray]:
         columns = np.split(rows, np.cumsum([axis.dim for axis in self.axes])[:-1], axis=1)
-        for axis, own in zip(self.axes, columns, strict=True):
-            cells = cells * len(axis.points) + axis.locate(own, name=name)
-        return cells
+        return [axis.find(own) for axis, own in zip(self.axes, columns, strict=True)]
 
     def cells_at(self, uniforms: FloatArray) -> IntArray:
         """Cells (n,) drawn from the law by uniform numbers (n,) in (0, 1)."""

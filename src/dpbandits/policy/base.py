@@ -7,7 +7,8 @@ subclass says how to choose (`_choose`), how to learn (`_learn`) or to release (
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -21,7 +22,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models import features, kernels
-from dpbandits.policy.bookkeeping import RoundBook
+from dpbandits.policy.bookkeeping import RoundBook, RoundStatus
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
 from dpbandits.privacy import definitions
@@ -33,7 +34,15 @@ from dpbandits.state.holder import Held, Holder, in_turn, saved_state
 from dpbandits.state.ledger import Ledger
 from dpbandits.state.migration import Migrations
 
-__all__ = ["BasePolicy", "KeptPolicy", "RoundPolicy"]
+__all__ = ["BasePolicy", "KeptPolicy", "RoundPolicy", "round_taken"]
+
+
+_RECEIPTS: dict[int, Receipt] = {
+    RoundStatus.TOLD: Receipt.COUNTED,
+    RoundStatus.LATE: Receipt.LATE,
+    RoundStatus.ABANDONED: Receipt.ABANDONED,
+}
+"""What a round that was told may have become; else the reward was refused, or the round was."""
 
 
 class KeptPolicy(Configured, Held, ABC):
@@ -245,6 +254,23 @@ class RoundPolicy(KeptPolicy):
         self._prepare()
         return digests
 
+    def _opened(
+        self,
+        digests: Sequence[bytes],
+        indices: IntArray,
+        actions: FloatArray,
+        propensities: FloatArray | None,
+        refused: BoolArray,
+        *,
+        kept: FloatArray | None = None,
+    ) -> DecisionBatch:
+        """Enter B rounds and give their decisions; the book keeps `kept` (B, dim), by default the actions."""
+        ids = self._book.open(digests, actions if kept is None else kept, refused)
+        if refused.any():
+            indices, actions = np.where(refused, -1, indices), np.where(refused[:, None], np.nan, actions)
+            propensities = None if propensities is None else np.where(refused, np.nan, propensities)
+        return DecisionBatch(ids, indices, actions, propensities, refused)
+
     def _prepare(self) -> None:
         """Release what is due; every release is durable before anything is made of it."""
         while True:
@@ -262,22 +288,45 @@ class RoundPolicy(KeptPolicy):
         self._settled = out  # last: a fit that failed is tried again, not passed over
 
     def tell(self, decision_id: str, reward: float) -> Receipt:
-        """Give a decision its reward."""
-        return self.tell_batch([decision_id], [reward])[0]
+        """Give a decision its reward; None or NaN say that it will not come.
+
+        Raises:
+            InvalidData: the reward is off the range, unless it is clipped, or no number; the decision stays
+                pending.
+            UnknownDecision, AlreadyTold: the id is not this policy's, or was told before.
+        """
+        receipt = self.tell_batch([decision_id], [reward])[0]
+        if receipt is Receipt.REFUSED:
+            low, high = self.reward_range.low, self.reward_range.high
+            raise InvalidData(
+                f"the reward is no number in reward_range ({low:g}, {high:g}), or the decision was refused: "
+                "tell it again, pass clip=True, or widen the range before the first ask"
+            )
+        return receipt
 
     @in_turn
     def tell_batch(self, decision_ids: Sequence[str], rewards: ArrayLike) -> tuple[Receipt, ...]:
-        """Rewards (B,) of several decisions; all are checked before any is taken."""
+        """Rewards (B,) of several decisions: each by itself, and its receipt says what became of it.
+
+        None and NaN say that a reward will not come. One off the range, unless it is clipped, or that is no
+        number is refused: its decision stays pending, and may be told again.
+
+        Raises:
+            UnknownDecision, AlreadyTold, InvalidData: an id is not this policy's, was told before or stands
+                there twice, or there is not one reward an id; nothing was taken.
+        """
         rounds = self._book.rounds_of(decision_ids)
-        values = self.reward_range.validate(rewards, clip=self.clip)
-        if values.shape != rounds.shape:
+        told = _checks.contents(rewards, name="rewards")
+        if told.shape != rounds.shape:
             raise InvalidData(
-                f"rewards: expected shape {rounds.shape}, one per decision id, got {values.shape}"
+                f"rewards: expected shape {rounds.shape}, one per decision id, got {told.shape}"
             )
-        counted = self._book.settle(rounds, values)
+        values, usable = self.reward_range.within(told, clip=self.clip)
+        became = self._book.settle(rounds, values, usable, np.isnan(told))
+        counted = became == RoundStatus.TOLD
         if counted.any():
             self._learn(rounds[counted], self._book.actions(rounds[counted]), values[counted])
-        return tuple(Receipt.COUNTED if flag else Receipt.LATE for flag in counted)
+        return tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in became.tolist())
 
     @in_turn
     def abandon(self, decision_id: str) -> None:
@@ -319,6 +368,15 @@ class RoundPolicy(KeptPolicy):
         self._fit()
 
 
+@contextmanager
+def round_taken() -> Iterator[None]:
+    """What is refused inside has taken its round, and says so to its caller."""
+    try:
+        yield
+    except InvalidData as error:
+        raise InvalidData(f"{error}; the round is taken, and counts nothing") from None
+
+
 class BasePolicy(RoundPolicy):
     """A policy that chooses among candidate rows.
 
@@ -338,6 +396,7 @@ class BasePolicy(RoundPolicy):
     def __init__(self, *, domain: domains.Domain, **shared: Any) -> None:
         instead = "domain=Box(low=[0], high=[1]) or another domain"
         self.domain = _checks.an(domain, domains.Domain, name="domain", pass_=instead)
+        self._anywhere = domain.sample(1, np.random.default_rng(0))[0]  # a public point
         super().__init__(dim=domain.dim, **shared)
 
     @abstractmethod
@@ -351,9 +410,19 @@ class BasePolicy(RoundPolicy):
         """Indices (B,) and propensities (B,) or None for decision sets (B, n, d) of rounds start.."""
 
     def ask(self, candidates: FloatArray, *, user: object | None = None) -> Decision:
-        """Choose one row of `candidates` (n, d) for `user`."""
+        """Choose one row of `candidates` (n, d) for `user`.
+
+        Raises:
+            InvalidData: candidates of another shape or type, or no user; nothing was taken. Or a candidate
+                is missing or outside the domain, or there is none: the round is taken, and counts nothing.
+            HorizonExceeded, ContributionExceeded: no rounds are left; nothing was taken.
+        """
         rows = self._rows_of(candidates, "n")
-        return self._decide(rows[None], None if user is None else [user], None)[0]
+        batch = self._decide(rows[None], None if user is None else [user], None)
+        if batch.refused[0]:
+            with round_taken():
+                self.domain.validate(rows)
+        return batch[0]
 
     def ask_batch(
         self,
@@ -368,34 +437,53 @@ class BasePolicy(RoundPolicy):
             candidates: (B, n, d).
             users: B user ids; required unless the policy was built with user_ids=False.
             available: (B, n) True where a row may be chosen; default all.
+
+        Returns:
+            B decisions. A set with a missing candidate, one outside the domain, or none available is refused
+            (`DecisionBatch.refused`): it takes its round, counts nothing, and changes nobody else's answer.
+
+        Raises:
+            InvalidData: arrays of another shape or type, or not one user a set; nothing was taken.
+            HorizonExceeded, ContributionExceeded: no rounds are left for all of them; nothing was taken.
         """
         rows = self._rows_of(candidates, "B, n")
         if available is not None:
             available, shape = np.asarray(available), rows.shape[:2]
             if available.dtype != np.bool_ or available.shape != shape:
                 raise InvalidData(f"available: expected booleans of shape {shape}, got {available.shape}")
-            if not available.any(axis=1).all():
-                raise InvalidData("available: a decision set has no available row")
         return self._decide(rows, users, available)
 
     def _rows_of(self, candidates: FloatArray, axes: str) -> FloatArray:
-        """Candidates (..., d) inside the domain, none of their `axes` empty."""
-        rows, dim = self.domain.validate(candidates), self.domain.dim
-        if rows.ndim != axes.count(",") + 2 or 0 in rows.shape:
-            raise InvalidData(
-                f"candidates: expected a non-empty array of shape ({axes}, {dim}), got {rows.shape}"
-            )
-        return rows
+        """Candidates (..., d), whatever they say, as an array with these `axes`."""
+        rows, dim = _checks.contents(candidates, name="candidates"), self.domain.dim
+        if rows.ndim != axes.count(",") + 2 or rows.shape[-1] != dim or len(rows) == 0 < rows.ndim - 2:
+            raise InvalidData(f"candidates: expected an array of shape ({axes}, {dim}), got {rows.shape}")
+        return rows if rows.shape[-2] else np.full((*rows.shape[:-2], 1, dim), np.nan)  # none: one is missing
 
     @in_turn
     def _decide(
         self, rows: FloatArray, users: Sequence[object] | None, available: BoolArray | None
     ) -> DecisionBatch:
-        """Decisions for validated decision sets (B, n, d)."""
+        """Decisions for decision sets (B, n, d). The bad ones are answered on a public point, for nobody."""
         digests = self._admit(len(rows), users)
-        indices, propensities = self._choose(rows, available, self._book.asked)
+        refused = self._unusable(rows, available)
+        if refused.any():
+            rows = np.where(refused[:, None, None], self._anywhere, rows)
+            available = None if available is None else available | refused[:, None]
+        indices, propensities = np.zeros(len(rows), dtype=np.int64), None
+        if not refused.all():
+            indices, propensities = self._choose(rows, available, self._book.asked)
         actions = rows[np.arange(len(rows)), indices]
-        return DecisionBatch(self._book.open(digests, actions), indices, actions, propensities)
+        return self._opened(digests, indices, actions, propensities, refused)
+
+    def _unusable(self, rows: FloatArray, available: BoolArray | None) -> BoolArray:
+        """(B,) which decision sets cannot be answered."""
+        refused = np.zeros(len(rows), dtype=np.bool_) if available is None else ~available.any(axis=1)
+        try:
+            self.domain.validate(rows)
+        except InvalidData:
+            refused |= ~self.domain.contains(rows).all(axis=1)
+        return np.asarray(refused)
 
     def recommend(self, candidates: FloatArray) -> int:
         """Row of `candidates` (n, d) with the best predicted reward."""

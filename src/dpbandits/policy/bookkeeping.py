@@ -1,20 +1,24 @@
 """Who was asked what, and what is still owed: the one implementation of ask/tell bookkeeping.
 
 A round is the index of its ask. Every rule that a guarantee leans on is kept here: the horizon,
-`rounds_per_user`, and that a round's reward is taken once, before its block closes, or never.
-Checks come before any change. User ids are kept only as digests under a secret salt.
+`rounds_per_user`, and that a round's reward is taken once, before its block closes, or never. What is refused
+here (no rounds left, no user, an unknown decision) is refused without looking at anything private; whatever
+else comes takes its round, and contributes nothing where it cannot be used.
+User ids are kept only as digests under a secret salt.
 """
 
 import bisect
+import contextlib
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import (
@@ -22,15 +26,19 @@ from dpbandits.errors import (
     ContributionExceeded,
     CorruptState,
     HorizonExceeded,
+    IncompatibleState,
     InvalidData,
     UnknownDecision,
 )
 
-__all__ = ["RoundBook", "RoundStatus", "user_digest"]
+__all__ = ["RoundBook", "RoundStatus", "UserCounts"]
 
 _FIRST_CAPACITY = 1024
 _DIGEST_BYTES = 16
 _LONGEST_ID = 48
+
+_ONE_ID_A_PERSON = 2
+"""Layout of digests in which 7, "7" and b"7" are one person."""
 
 
 class RoundStatus(IntEnum):
@@ -43,26 +51,126 @@ class RoundStatus(IntEnum):
     """Its block closed before a reward came."""
     LATE = 5
     """Its reward came after its block had closed, and was dropped."""
+    REFUSED = 6
+    """What its user brought could not be answered: it contributes nothing."""
 
 
-def user_digest(user: object, salt: bytes) -> bytes:
-    """What is kept of a user's id: the same for equal ids, whatever type or subclass they come as.
+class UserCounts:
+    """How many rounds, or rows, every user has had: counts by digest, and no ids.
 
-    Raises:
-        InvalidData: an id that is no str, int or bytes (a float stands for several numbers).
+    Args:
+        salt: secret key of the digests; drawn here when absent.
     """
-    if isinstance(user, np.generic):
-        user = user.item()
-    if isinstance(user, bool) or not isinstance(user, str | int | bytes):
-        raise InvalidData(f"user: expected str, int or bytes, got {type(user).__name__}")
-    # Equal ids are one user, whatever subclass they come as (members of a StrEnum, say).
-    if isinstance(user, str):
-        tagged = b"str:" + str.encode(user, errors="surrogatepass")
-    elif isinstance(user, int):
-        tagged = b"int:" + b"%d" % int(user)
-    else:
-        tagged = b"bytes:" + bytes(user)
-    return hashlib.blake2b(tagged, key=salt, digest_size=_DIGEST_BYTES).digest()
+
+    def __init__(self, salt: bytes | None = None) -> None:
+        self.salt = secrets.token_bytes(_DIGEST_BYTES) if salt is None else salt
+        self._taken: Counter[bytes] = Counter()
+        self._typed = False  # whether counts of an earlier layout, by type of the id, may be among them
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def of(self, digest: bytes) -> int:
+        """Rounds that a user has had."""
+        return self._taken[digest]
+
+    def digests(self, users: Iterable[object]) -> list[bytes]:
+        """What is kept of ids: the same for one person, however the id is written; see `_checks.person`.
+
+        Raises:
+            InvalidData: a missing id, or one of another type.
+        """
+        found = []
+        for user in users:
+            text = _checks.person(user)
+            digest = self._digest("str", text.encode(errors="surrogatepass"))
+            if self._typed:
+                self._bring_together(digest, text)
+            found.append(digest)
+        return found
+
+    def _digest(self, kind: str, text: bytes) -> bytes:
+        return hashlib.blake2b(kind.encode() + b":" + text, key=self.salt, digest_size=_DIGEST_BYTES).digest()
+
+    def _bring_together(self, digest: bytes, text: str) -> None:
+        """Layout 1 counted 7, "7" and b"7" apart: all that this person had there becomes one count."""
+        for kind in ("int", "bytes"):
+            with contextlib.suppress(UnicodeEncodeError):
+                earlier = self._taken.pop(self._digest(kind, text.encode(errors="surrogateescape")), 0)
+                if earlier:
+                    self._taken[digest] += earlier
+
+    def within(self, digests: Sequence[bytes], most: int) -> BoolArray:
+        """(n,) True for the first rows of every user, as long as none has more than `most` in all."""
+        numbers: dict[bytes, int] = {}
+        codes = np.array([numbers.setdefault(one, len(numbers)) for one in digests], dtype=np.int64)
+        order = np.argsort(codes, kind="stable")
+        earlier = np.empty(len(codes), dtype=np.int64)  # rows of the same user that stand before
+        earlier[order] = np.arange(len(codes)) - np.searchsorted(codes[order], codes[order])
+        had = np.array([self._taken[one] for one in numbers], dtype=np.int64)
+        return np.asarray(had[codes] + earlier < most)
+
+    def add(self, digests: Iterable[bytes]) -> None:
+        """One more round for each."""
+        self._taken.update(digests)
+
+    def merged(self, other: "UserCounts") -> Counter[bytes]:
+        """Counts of both together; nothing is changed.
+
+        Raises:
+            IncompatibleState: one of them has counts of an earlier layout, in which one person may have two.
+        """
+        if (self._typed or other._typed) and self._taken and other._taken:
+            raise IncompatibleState(
+                "one of the shards was saved by an earlier release, which counted 7 and '7' as two persons: "
+                "learn its rows anew"
+            )
+        return self._taken + other._taken
+
+    def replace(self, taken: Counter[bytes], other: "UserCounts") -> None:
+        """Take over what `merged` gave."""
+        self._taken, self._typed = taken, self._typed or other._typed
+
+    def arrays(self, *, salt: str, users: str, taken: str, layout: str) -> dict[str, np.ndarray[Any, Any]]:
+        """What `restore` needs, under these names: secret."""
+        digests = b"".join(self._taken)
+        return {
+            salt: np.frombuffer(self.salt, dtype=np.uint8).copy(),
+            users: np.frombuffer(digests, dtype=np.uint8).reshape(-1, _DIGEST_BYTES).copy(),
+            taken: np.fromiter(self._taken.values(), dtype=np.int64, count=len(self._taken)),
+            layout: np.array(1 if self._typed else _ONE_ID_A_PERSON),
+        }
+
+    @classmethod
+    def restored(
+        cls,
+        arrays: Mapping[str, np.ndarray[Any, Any]],
+        *,
+        salt: str,
+        users: str,
+        taken: str,
+        layout: str,
+    ) -> "UserCounts":
+        """Counts that `arrays` wrote; those of an earlier layout are brought together as their users come.
+
+        Raises:
+            ValueError: they contradict each other.
+        """
+        found = cls(np.array(arrays[salt], dtype=np.uint8).tobytes())
+        digests = np.array(arrays[users], dtype=np.uint8)
+        counts = np.array(arrays[taken], dtype=np.int64)
+        rows = digests.ndim == 2 and digests.shape == (len(counts), _DIGEST_BYTES)
+        if not rows or counts.ndim != 1 or (counts < 0).any() or len(found.salt) != _DIGEST_BYTES:
+            raise ValueError("digests and counts do not fit together")
+        found._taken = Counter(dict(zip(map(bytes, digests), counts.tolist(), strict=True)))
+        found._typed = int(arrays.get(layout, np.array(1))) != _ONE_ID_A_PERSON
+        return found
+
+
+_OPEN = (RoundStatus.PENDING, RoundStatus.MISSED, RoundStatus.REFUSED)
+"""Rounds that a reward may still be told for, counted or not."""
+
+_BOOK_NAMES = {"salt": "book_salt", "users": "book_users", "taken": "book_taken", "layout": "book_ids"}
 
 
 class RoundBook:
@@ -93,8 +201,7 @@ class RoundBook:
         self.lineage = lineage
         self._epoch_starts = [0]
         self._epoch_nonces = [secrets.token_hex(4)]
-        self._salt = secrets.token_bytes(_DIGEST_BYTES) if salt is None else salt
-        self._taken: Counter[bytes] = Counter()
+        self._users = UserCounts(salt)
         self.asked = 0  # rounds answered so far: public, as it counts asks and not tells
         self._first_open = 0  # rounds before it are closed and their actions forgotten
         self._status = np.zeros(0, dtype=np.uint8)
@@ -138,24 +245,28 @@ class RoundBook:
             )
         if len(users) != count:
             raise InvalidData(f"{len(users)} users for {count} decision sets: expected one user each")
-        digests, limit = [user_digest(user, self._salt) for user in users], self.rounds_per_user
+        digests, limit = self._users.digests(users), self.rounds_per_user
         fresh = Counter(digests)
-        if limit is not None and any(self._taken[user] + rounds > limit for user, rounds in fresh.items()):
+        if limit is not None and any(self._users.of(user) + more > limit for user, more in fresh.items()):
             raise ContributionExceeded(
                 f"a user asked for more than rounds_per_user = {limit} round(s); nothing was answered: leave "
                 "this user out, or build with a larger bound"
             )
         return digests
 
-    def open(self, digests: Sequence[bytes], actions: FloatArray) -> tuple[str, ...]:
-        """Enter answered rounds; actions (B, d). Call `check_open` first."""
+    def open(
+        self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
+    ) -> tuple[str, ...]:
+        """Enter rounds; actions (B, d), finite also where `refused` (B,). Call `check_open` first."""
         count = len(actions)
         self._reserve(self.asked + count)
         start = self.asked
         self._status[start : start + count] = RoundStatus.PENDING
+        if refused is not None:
+            self._status[start : start + count][refused] = RoundStatus.REFUSED
         offset = start - self._first_open
         self._actions[offset : offset + count] = actions
-        self._taken.update(digests)
+        self._users.add(digests)
         self.asked += count
         return tuple(self._decision_id(index) for index in range(start, start + count))
 
@@ -175,8 +286,7 @@ class RoundBook:
         rounds = np.array([self._round_of(decision_id) for decision_id in ids], dtype=np.int64)
         if len(np.unique(rounds)) != len(rounds):
             raise AlreadyTold("a decision id stands twice in one batch: tell each decision once")
-        status = self._status[rounds]
-        if np.any((status != RoundStatus.PENDING) & (status != RoundStatus.MISSED)):
+        if not np.isin(self._status[rounds], _OPEN).all():
             raise AlreadyTold("this decision was told or abandoned before: tell each decision once")
         return rounds
 
@@ -188,32 +298,44 @@ class RoundBook:
                     return int(digits)
         raise UnknownDecision("this decision id was not issued by this policy: pass Decision.id as it came")
 
-    def settle(self, rounds: IntArray, rewards: FloatArray) -> BoolArray:
-        """Take rewards of rounds from `rounds_of`; False where the block had closed (reward dropped)."""
-        counted = self._status[rounds] == RoundStatus.PENDING
-        self._status[rounds] = np.where(counted, RoundStatus.TOLD, RoundStatus.LATE).astype(np.uint8)
-        taken = rounds[counted] - self._first_open
-        self._rewards[taken] = rewards[counted]
-        return np.asarray(counted)
+    def settle(
+        self, rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray
+    ) -> IntArray:
+        """Rewards of rounds from `rounds_of`, each by itself.
+
+        Args:
+            rounds: (k,).
+            rewards: (k,) inside the range where `usable`.
+            usable, missing: (k,) where a reward can be counted, and where none will ever come; what is
+                neither leaves its round as it was.
+
+        Returns:
+            (k,) the rounds' `RoundStatus` now.
+        """
+        status = self._status[rounds]
+        told = usable & (status == RoundStatus.PENDING)
+        late = usable & (status == RoundStatus.MISSED)
+        given_up = missing & (status != RoundStatus.REFUSED)
+        became = [RoundStatus.TOLD, RoundStatus.LATE, RoundStatus.ABANDONED]
+        self._status[rounds] = np.select([told, late, given_up], became, status)
+        self._rewards[rounds[told] - self._first_open] = rewards[told]
+        return np.asarray(self._status[rounds], dtype=np.int64)
 
     def abandon(self, decision_id: str) -> None:
         """Give up on a decision: it will never have a reward."""
-        self._status[self.rounds_of([decision_id])] = RoundStatus.ABANDONED
+        nothing = np.zeros(1, dtype=np.bool_)
+        self.settle(self.rounds_of([decision_id]), np.zeros(1), nothing, ~nothing)
 
-    def told(self, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
-        """Actions (k, d) and rewards (k,) told for rounds start..stop-1, in order of rounds."""
+    def block(self, start: int, stop: int) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
+        """Rounds start..stop-1: actions (n, d), rewards (n,), and which were told and which refused (n,).
+
+        Every round has its row, so that nobody's place in an array depends on who else reported.
+        """
         if start < self._first_open:
             raise IndexError("these rounds were closed and forgotten")
-        rounds = start + np.flatnonzero(self._status[start:stop] == RoundStatus.TOLD)
-        return self.actions(rounds), self._rewards[rounds - self._first_open]
-
-    def answered(self, start: int, stop: int, *, missing: float) -> tuple[FloatArray, FloatArray]:
-        """Actions (k, d) of all rounds start..stop-1 and their rewards, `missing` where none was told."""
-        if start < self._first_open:
-            raise IndexError("these rounds were closed and forgotten")
-        rounds = np.arange(start, stop)
-        told = self._status[start:stop] == RoundStatus.TOLD
-        return self.actions(rounds), np.where(told, self._rewards[rounds - self._first_open], missing)
+        rounds, status = np.arange(start, stop), self._status[start:stop]
+        told, refused = status == RoundStatus.TOLD, status == RoundStatus.REFUSED
+        return self.actions(rounds), self._rewards[rounds - self._first_open], told, refused
 
     def actions(self, rounds: IntArray) -> FloatArray:
         """Chosen actions (k, d) of rounds that are not yet closed."""
@@ -235,17 +357,14 @@ class RoundBook:
     def state_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Everything that cannot be rebuilt from the configuration: secret."""
         open_rounds = self.asked - self._first_open
-        digests = b"".join(self._taken)
         return {
             "book_clock": np.array([self.asked, self._first_open], dtype=np.int64),
-            "book_salt": np.frombuffer(self._salt, dtype=np.uint8),
             "book_epoch_starts": np.array(self._epoch_starts, dtype=np.int64),
             "book_epoch_nonces": np.array([int(nonce, 16) for nonce in self._epoch_nonces], dtype=np.int64),
             "book_status": self._status[: self.asked],
             "book_actions": self._actions[:open_rounds],
             "book_rewards": self._rewards[:open_rounds],
-            "book_users": np.frombuffer(digests, dtype=np.uint8).reshape(-1, _DIGEST_BYTES),
-            "book_taken": np.fromiter(self._taken.values(), dtype=np.int64, count=len(self._taken)),
+            **self._users.arrays(**_BOOK_NAMES),
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
@@ -255,9 +374,7 @@ class RoundBook:
             status = np.array(arrays["book_status"], dtype=np.uint8)
             actions = np.array(arrays["book_actions"], dtype=np.float64)
             rewards = np.array(arrays["book_rewards"], dtype=np.float64)
-            users = np.array(arrays["book_users"], dtype=np.uint8)
-            taken = np.array(arrays["book_taken"], dtype=np.int64)
-            salt = np.array(arrays["book_salt"], dtype=np.uint8).tobytes()
+            users = UserCounts.restored(arrays, **_BOOK_NAMES)
             starts = [int(start) for start in arrays["book_epoch_starts"]]
             nonces = [f"{int(nonce):08x}" for nonce in arrays["book_epoch_nonces"]]
         consistent = (
@@ -265,10 +382,6 @@ class RoundBook:
             and status.shape == (asked,)
             and actions.shape == (asked - first_open, self._actions.shape[1])
             and rewards.shape == (asked - first_open,)
-            and taken.shape == users.shape[:1]
-            and users.shape[1:] == (_DIGEST_BYTES,)
-            and bool((taken >= 0).all())
-            and len(salt) == _DIGEST_BYTES
             and len(starts) == len(nonces) > 0
             and starts[0] == 0
             and starts == sorted(starts)
@@ -278,10 +391,9 @@ class RoundBook:
         if not consistent:
             raise CorruptState("the saved rounds contradict each other")
         self.asked, self._first_open = asked, first_open
-        self._status, self._actions, self._rewards, self._salt = status, actions, rewards, salt
+        self._status, self._actions, self._rewards, self._users = status, actions, rewards, users
         self._epoch_starts = [*starts, asked]
         self._epoch_nonces = [*nonces, secrets.token_hex(4)]
-        self._taken = Counter({users[i].tobytes(): int(taken[i]) for i in range(len(taken))})
 
 
 def _grown(array: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any]:

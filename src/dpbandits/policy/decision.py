@@ -5,12 +5,12 @@ the id and nothing else.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 
 __all__ = ["Decision", "DecisionBatch", "Receipt"]
 
@@ -21,6 +21,11 @@ class Receipt(Enum):
     COUNTED = "counted"
     LATE = "late"
     """Its block had been released; the reward was dropped, as the guarantee requires."""
+    ABANDONED = "abandoned"
+    """A missing value (None, NaN) was told: the decision never has a reward, and contributes nothing."""
+    REFUSED = "refused"
+    """It contributes nothing as it stands: the reward is off the range or no number, and may be told again;
+    or the decision itself was refused, and has no reward."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,7 +34,7 @@ class Decision:
 
     Attributes:
         id: names the decision in `tell` and `abandon`.
-        index: position of the chosen row among the candidates.
+        index: position of the chosen row among the candidates; -1 where a batch refused them.
         action: (d,) the chosen row.
         propensity: probability of this choice given everything public, where it is known; else None.
     """
@@ -52,12 +57,19 @@ class DecisionBatch:
         indices: (B,) chosen rows.
         actions: (B, d) the chosen rows themselves.
         propensities: (B,) or None, as in `Decision.propensity`.
+        refused: (B,) True where a decision set could not be answered: its index is -1, its action and
+            propensity are NaN, and a reward told for it counts nothing. It took its round all the same.
     """
 
     ids: tuple[str, ...]
     indices: IntArray
     actions: FloatArray
     propensities: FloatArray | None = None
+    refused: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+
+    def __post_init__(self) -> None:
+        if self.refused.shape != (len(self.ids),):  # by default none is
+            object.__setattr__(self, "refused", np.zeros(len(self.ids), dtype=np.bool_))
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -37,7 +37,8 @@ def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str
     Args:
         path: its ending says which.
         kinds: column -> float, str, bool or int, what its cells are.
-        gaps: columns that may have missing values: NaN in a column of float, None in others.
+        gaps: columns that may have missing values, for which what cannot be read counts as well: NaN in a
+            column of float, None in others.
 
     Raises:
         InvalidParameter: another ending.
@@ -129,11 +130,17 @@ def _column(
     """Cells, None where missing, as an array."""
     if name not in gaps and any(cell is None for cell in cells):
         raise missing_values(name)
+
+    def value(cell: Any) -> object:
+        try:
+            return None if cell is None else read(cell)
+        except (ValueError, KeyError, TypeError, OverflowError):
+            if name in gaps:
+                return None
+            raise InvalidData(f"column {name!r} has cells that are no {kind.__name__}") from None
+
     parsed = np.empty(len(cells), dtype=np.object_)
-    try:
-        parsed[:] = [None if cell is None else read(cell) for cell in cells]
-    except (ValueError, KeyError, TypeError, OverflowError):
-        raise InvalidData(f"column {name!r} has cells that are no {kind.__name__}") from None
+    parsed[:] = [value(cell) for cell in cells]
     return parsed.astype(np.float64) if kind is float else parsed  # None becomes NaN
 
 

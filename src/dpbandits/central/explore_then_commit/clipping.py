@@ -69,9 +69,8 @@ def unsafe_clipping_bias(
 ) -> ClippingBias:
     """What clipping takes from a log of raw rows; see `ExploreThenCommit.learn` for the arguments."""
     rules, caps = policy.unsafe_rules, _caps(policy, use)
-    action_cells = rules.action_cells(actions)
-    cells = action_cells * rules.contexts.size + rules.contexts.locate(contexts, name="contexts")
-    values = rules.centred(rewards, rules.weights(action_cells, propensities))
+    cells, values, readable = rules.coded(contexts, actions, rewards, propensities)
+    cells, values = cells[readable], values[readable]
     cut = np.clip(values, -caps[cells], caps[cells]) - values
     return ClippingBias(
         float((cut != 0.0).mean()), rules.bound * float(cut.mean()), rules.bound * float(np.abs(cut).mean())

@@ -6,8 +6,6 @@ A wrong law costs accuracy, and not a little; it never costs privacy.
 """
 
 import math
-import secrets
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -18,9 +16,9 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.errors import ContributionExceeded, InvalidData, InvalidParameter
+from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy.bookkeeping import user_digest
+from dpbandits.policy.bookkeeping import UserCounts
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
 from dpbandits.privacy.samplers import lattice_laplace
 
@@ -48,7 +46,7 @@ class ContextLaw(Configured):
         epsilon: pure loss spent on it; 0 unless a private histogram.
         status: of the noise, where some was used.
         rounds_per_user: rows of one user that a private histogram's noise covers.
-        counted_units: whether it counted them, and refused users with more.
+        counted_units: whether it counted them, and left out a user's surplus rows.
     """
 
     config_parsers: ClassVar[Mapping[str, Any]] = {"measure": CellMeasure.from_config}
@@ -127,24 +125,22 @@ class ContextLaw(Configured):
             users: (n,) whose rows these are; without them k is an unchecked assumption.
             noise: default `SecureNoise()`.
 
+        A context that is missing or off the public cells counts nowhere; of a user's rows the first k count.
+
         Raises:
-            InvalidData: contexts off the public range.
-            ContributionExceeded: a user has more than k rows; nothing was counted.
+            InvalidData: contexts of another shape or type, or not one user a row.
         """
         loss = _checks.scale(epsilon, name="epsilon")
         rounds = _checks.integer(rounds_per_user, name="rounds_per_user")
         source = SecureNoise() if noise is None else noise
-        located = cells.locate(contexts, name="contexts")
+        found = cells.find(cells.rows(_checks.contents(contexts, name="contexts"), name="contexts"))
+        counted = found >= 0
         if users is not None:
-            if len(users) != len(located):
+            if len(users) != len(found):
                 raise InvalidData("users: expected one id a row")
-            salt = secrets.token_bytes(16)
-            if max(Counter(user_digest(user, salt) for user in users).values(), default=0) > rounds:
-                raise ContributionExceeded(
-                    f"a user has more than {rounds} row(s): keep {rounds} by a public rule, or raise "
-                    "rounds_per_user; nothing was counted"
-                )
-        counts = np.bincount(located, minlength=cells.size).astype(np.int64)
+            people = UserCounts()
+            counted &= people.within(people.digests(users), rounds)
+        counts = np.bincount(found[counted], minlength=cells.size).astype(np.int64)
         rate = min(math.nextafter(loss / (2.0 * rounds), 0.0), LARGEST_RATE)
         drawn = lattice_laplace(rate, cells.size, words_of(source, stream=_HISTOGRAM_STREAM))
         noisy = np.maximum(counts + drawn, 0).astype(np.float64) + 0.5

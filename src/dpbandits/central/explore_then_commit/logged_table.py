@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import math
 import os
 import secrets
 import warnings
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbandits._checks import contents
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
@@ -127,18 +129,20 @@ class LoggedTable:
             lengthscale: of the kernel, as a share of each range.
             clip: move contexts and rewards outside to their bounds.
 
+        What cannot be read (missing, off its bounds, no arm) is no error: its row counts zero. Whether the
+        action has arms is said by the number of bounds alone.
+
         Raises:
             InvalidParameter: bounds or arms that do not fit.
-            InvalidData: an action that is none of the arms.
         """
         cells = np.asarray(table[columns.action])
-        names = _arm_names(cells, arms)
-        expected = len(columns.contexts) + 1 + (names is None)
-        if len(bounds) != expected:
+        contexts = len(columns.contexts)
+        if len(bounds) != contexts + 1 and (arms is not None or len(bounds) != contexts + 2):
             raise InvalidParameter(
-                f"{len(bounds)} bounds, expected {expected}: one for each context, "
-                + ("the action and the reward" if names is None else "and the reward (the action has arms)")
+                f"{len(bounds)} bounds, expected {contexts + 1} where the action has arms: one a context "
+                f"and the reward; or {contexts + 2} where it is a number, its own before the reward's"
             )
+        names = _arm_names(cells, arms) if len(bounds) == contexts + 1 else None
         ranges = bounds[: len(columns.contexts)]
         named = zip(columns.contexts, ranges, strict=True)
         if names is None:
@@ -160,34 +164,39 @@ class LoggedTable:
             arms_were_read=names is not None and arms is None,
             rows={
                 "contexts": np.column_stack(
-                    [_within(table[name], limits, clip=clip) for name, limits in named]
+                    [_within(table[name], limits, clip=clip, name=name) for name, limits in named]
                 ),
                 "actions": _numbers(cells) if names is None else _arm_numbers(cells, names),
-                "rewards": _within(table[columns.reward], bounds[-1], clip=clip),
-                "propensities": None if propensity is None else np.asarray(table[propensity], dtype=float),
-                "users": None if user is None else [str(cell) for cell in np.asarray(table[user])],
+                "rewards": _within(table[columns.reward], bounds[-1], clip=clip, name=columns.reward),
+                "propensities": None if propensity is None else contents(table[propensity], name=propensity),
+                "users": None if user is None else np.asarray(table[user]).tolist(),
             },
         )
 
-    def rehearse(self, privacy: JointDP, *, bound: float | None = None) -> None:
-        """Learn without spending: whatever is wrong with the rows shows now.
+    def rehearse(self, privacy: JointDP, *, horizon: int, bound: float | None = None) -> dict[str, int]:
+        """Learn without spending: whatever is wrong with the arguments and the ids shows now.
+
+        Returns:
+            `Shard.unsafe_left_out`: how many rows will count nothing. Raw data, as the table is.
 
         Raises:
-            InvalidData, ContributionExceeded: as `ExploreThenCommit.learn`.
+            InvalidParameter, InvalidData: as `ExploreThenCommit` and its `learn`.
 
         Warns:
             NothingToLearn: before any data.
         """
-        self._policy(privacy, self.context_cells, bound).learn(**self.rows)
+        rehearsal = self._policy(privacy, self.context_cells, bound, horizon)
+        rehearsal.learn(**self.rows)
+        return rehearsal.unsafe_left_out
 
-    def fingerprint(self, key: bytes, privacy: JointDP, **told: object) -> str:
+    def fingerprint(self, key: bytes, privacy: JointDP, *, horizon: int, **told: object) -> str:
         """Of all rows, of what they count as and of what `publish` is told, under a secret key.
 
         It is secret itself where the key is known: whoever has both can try out tables.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
-            config = self._policy(privacy, self.context_cells, None).to_config()
+            config = self._policy(privacy, self.context_cells, None, horizon).to_config()
         public = {"config": config, "columns": asdict(self.columns), "arms": self.arms, "told": told}
         digest = hmac.new(key, json.dumps(public, sort_keys=True).encode(), hashlib.sha256)
         for name, values in sorted(self.rows.items()):
@@ -200,6 +209,7 @@ class LoggedTable:
         self,
         privacy: JointDP,
         *,
+        horizon: int,
         bound: float | None = None,
         uniform_contexts: bool = False,
     ) -> "PublishedTable":
@@ -207,6 +217,8 @@ class LoggedTable:
 
         Args:
             privacy: in all, law of contexts included; delta above 0.
+            horizon: most rows that count, a public number chosen without looking at the table: what is
+                calibrated depends on it, and on no count of rows. Of a longer table the first rows count.
             bound: largest weighted distance of a reward from the range's middle that is kept.
             uniform_contexts: spend nothing on the law of contexts, and call it uniform.
         """
@@ -221,7 +233,7 @@ class LoggedTable:
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
-            policy = self._policy(privacy, law, bound)
+            policy = self._policy(privacy, law, bound, horizon)
         policy.learn(**self.rows)
         function = policy.publish()
         if self.arms_were_read:
@@ -230,14 +242,14 @@ class LoggedTable:
         return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, self.arms)
 
     def _policy(
-        self, privacy: JointDP, contexts: ContextLaw | CellMeasure, bound: float | None
+        self, privacy: JointDP, contexts: ContextLaw | CellMeasure, bound: float | None, horizon: int
     ) -> ExploreThenCommit:
         return ExploreThenCommit(
             kernel=self.kernel,
             contexts=contexts,
             actions=self.action_cells,
             reward_range=self.reward_range,
-            horizon=len(self.rows["rewards"]),
+            horizon=horizon,
             privacy=privacy,
             user_ids=self.columns.user is not None,
             tuning=ExploreTuning(bound=bound),
@@ -283,7 +295,10 @@ class PublishedTable:
         """
         cells = np.asarray(table[self.action])
         if self.arms is not None:
-            return _arm_numbers(cells, self.arms)
+            coded = _arm_numbers(cells, self.arms)
+            if (coded < 0).any():
+                raise InvalidData(f"the action column holds something else than the {len(self.arms)} arms")
+            return coded
         return self.function.actions.locate(_numbers(cells), name="actions")
 
     def to_files(self) -> dict[str, bytes]:
@@ -363,44 +378,42 @@ def _texts(values: object) -> list[str]:
     return values
 
 
-def _arm_names(cells: NDArray[Any], declared: Sequence[str] | None) -> list[str] | None:
-    """Names of arms, or None where actions are numbers with a range."""
+def _arm_names(cells: NDArray[Any], declared: Sequence[str] | None) -> list[str]:
+    """Names of arms: those declared, or all that the table has."""
     if declared is not None:
         names = list(declared)
         if len(set(names)) != len(names) or not all(names):
             raise InvalidParameter("arms: expected distinct names, as a,b,c")
         return names
-    texts = sorted({str(cell) for cell in cells})
+    texts = sorted({str(cell) for cell in cells if cell is not None})
     with contextlib.suppress(ValueError):
         return [str(value) for value in sorted({int(text) for text in texts})]
-    try:
-        [float(text) for text in texts]
-    except ValueError:
-        return texts
-    return None
+    return texts
 
 
 def _arm_numbers(cells: NDArray[Any], arms: Sequence[str]) -> IntArray:
+    """(n,) numbers of arms; -1 where a cell is none of them."""
     codes = {label: code for code, label in enumerate(arms)}
     for text in {str(cell) for cell in cells} - set(codes):
         with contextlib.suppress(ValueError):
             codes[text] = codes.get(str(int(text)), -1)  # 01 is 1
-    coded = np.array([codes.get(str(cell), -1) for cell in cells], dtype=np.int64)
-    if (coded < 0).any():
-        raise InvalidData(f"the action column holds something else than the {len(arms)} arms")
-    return coded
+    return np.array([-1 if cell is None else codes.get(str(cell), -1) for cell in cells], dtype=np.int64)
 
 
 def _numbers(cells: NDArray[Any]) -> FloatArray:
-    try:
-        return cells.astype(np.float64)
-    except ValueError:
-        raise InvalidData("the action column: a number was expected in every row") from None
+    """(n,) numbers of cells that may be text; NaN where one is no number."""
+
+    def number(cell: object) -> float:
+        with contextlib.suppress(ValueError, TypeError):
+            return float(cell)  # type: ignore[arg-type]
+        return math.nan
+
+    return np.array([number(cell) for cell in cells], dtype=np.float64)
 
 
-def _within(values: ArrayLike, limits: Bounds, *, clip: bool) -> FloatArray:
-    numbers = np.asarray(values, dtype=float)
-    return np.asarray(np.clip(numbers, *limits)) if clip else numbers
+def _within(values: ArrayLike, limits: Bounds, *, clip: bool, name: str) -> FloatArray:
+    numbers = contents(values, name=f"column {name!r}")
+    return np.where(np.isfinite(numbers), np.clip(numbers, *limits) if clip else numbers, np.nan)
 
 
 def _kernel(bounds: Sequence[Bounds], ranges: Sequence[Bounds], *, arms: bool, lengthscale: float) -> Kernel:

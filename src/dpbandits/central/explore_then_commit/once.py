@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from dpbandits._reading import json_object, reading
 from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable, is_taken
@@ -48,6 +49,7 @@ def publish_once(
     directory: str | PathLike[str],
     privacy: JointDP,
     *,
+    horizon: int,
     bound: float | None = None,
     uniform_contexts: bool = False,
     ledger: Ledger | None = None,
@@ -58,7 +60,7 @@ def publish_once(
     Args:
         log: the table.
         directory: OUT; missing, empty, or written by the same run.
-        privacy, bound, uniform_contexts: as `LoggedTable.publish` takes them.
+        privacy, horizon, bound, uniform_contexts: as `LoggedTable.publish` takes them.
         ledger, account: charged the whole promise at once, before anything is drawn.
 
     Raises:
@@ -78,7 +80,12 @@ def publish_once(
     private.mkdir(mode=0o700, exist_ok=True)
     refuse_if_others_write(private, what="the folder of the run")
     with locked(private / "lock", wait=False):
-        told = {"bound": bound, "uniform_contexts": uniform_contexts, "account": account}
+        told: dict[str, Any] = {
+            "horizon": horizon,
+            "bound": bound,
+            "uniform_contexts": uniform_contexts,
+            "account": account,
+        }
         run = _Run.read(private)
         if run is None:
             run = _Run(secrets.token_hex(16), secrets.token_hex(32))
@@ -103,7 +110,7 @@ def publish_once(
                     shutil.rmtree(private, ignore_errors=True)  # nothing was charged: another run may begin
                     raise
             shutil.rmtree(staged, ignore_errors=True)
-            published = log.publish(privacy, bound=bound, uniform_contexts=uniform_contexts)
+            published = log.publish(privacy, horizon=horizon, bound=bound, uniform_contexts=uniform_contexts)
             if ledger is not None:
                 published = _witnessed(published)
             write_folder(staged, published.to_files())

@@ -43,6 +43,7 @@ from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Decision, DecisionBatch, RoundPolicy
+from dpbandits.policy.base import round_taken
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
@@ -217,17 +218,33 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
 
     @in_turn
     def ask(self, context: ArrayLike, *, user: object | None = None) -> Decision:
-        """Choose an action for one context (d,)."""
-        return self.ask_batch(one_row(context), users=None if user is None else [user])[0]
+        """Choose an action for one context (d,).
+
+        Raises:
+            InvalidData: another shape, or no user; nothing was taken. Or the context is missing or off the
+                public range: the round is taken, and counts nothing.
+            HorizonExceeded, ContributionExceeded: no rounds are left; nothing was taken.
+        """
+        row = one_row(context)
+        batch = self.ask_batch(row, users=None if user is None else [user])
+        if batch.refused[0]:
+            with round_taken():
+                self.contexts.measure.locate(row, name="context")
+        return batch[0]
 
     @in_turn
     def ask_batch(self, contexts: ArrayLike, *, users: Sequence[object] | None = None) -> DecisionBatch:
         """Choose actions for contexts (B, d), all by what is released now.
 
         `propensities` are those of the public law where the action was drawn from it (rounds that explore,
-        and all before the first release), and 1 where it is the best by the releases.
+        and all before the first release), and 1 where it is the best by the releases. A context that is
+        missing or off the public range is refused (`DecisionBatch.refused`): it takes its round, and counts
+        nothing.
         """
-        cells = self.contexts.measure.locate(contexts, name="contexts")
+        measure = self.contexts.measure
+        cells = measure.find(measure.rows(_checks.contents(contexts, name="contexts"), name="contexts"))
+        refused = cells < 0
+        cells = np.maximum(cells, 0)
         digests = self._admit(len(cells), users)
         start = self._book.asked
         explores = self._explores(start, start + len(cells))
@@ -235,11 +252,12 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         drawn = self.actions.cells_at(coins)
         chosen, propensities = drawn, self.actions.weights[drawn]
         if self._published is not None:
-            chosen = np.where(explores, drawn, self._published.choose(self.contexts.measure.points[cells]))
+            chosen = np.where(explores, drawn, self._published.choose(measure.points[cells]))
             propensities = np.where(explores, propensities, 1.0)
         rows = np.column_stack([chosen, cells, explores]).astype(np.float64)
-        ids = self._book.open(digests, rows)
-        return DecisionBatch(ids, chosen.astype(np.int64), self.actions.points[chosen], propensities)
+        return self._opened(
+            digests, chosen.astype(np.int64), self.actions.points[chosen], propensities, refused, kept=rows
+        )
 
     @property
     def published(self) -> PublishedFunction | None:
@@ -267,8 +285,8 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         """Where raw data meets noise: the phase's explored and told rounds, summed in integers, released."""
         phase = len(self._released)
         start, stop = (0, *self.phases)[phase], self.phases[phase]
-        rows, rewards = self._book.told(start, stop)
-        explored = rows[:, 2] > 0.0
+        rows, rewards, told, _ = self._book.block(start, stop)
+        explored = told & (rows[:, 2] > 0.0)
         cells: IntArray = (rows[:, 0] * self.contexts.measure.size + rows[:, 1]).astype(np.int64)
         mechanism = self._releases[phase]
         sums = RewardSums(integer_caps(mechanism.plan.caps)[None]).with_rows(

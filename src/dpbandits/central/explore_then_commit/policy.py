@@ -102,7 +102,8 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         contexts: the law of contexts; see `ContextLaw`. A measure counts as public knowledge.
         actions: public actions and the law they are explored with.
         reward_range: public (low, high).
-        horizon: number of rows, T. Fewer rows bias predictions towards the reference.
+        horizon: most rows that count, T, a public number. Fewer rows bias predictions towards the reference,
+            and those beyond are dropped.
         privacy: the total promise; `rounds_per_user` rows are one user's.
         publish_epsilon: share of epsilon kept for `publish()`, which uses all of delta. By default all that
             is left of epsilon where delta > 0, else none.
@@ -280,8 +281,17 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         propensities: ArrayLike | None = None,
         users: Sequence[object] | None = None,
     ) -> None:
-        """Add rows; see `Shard.learn`. May be called any number of times."""
+        """Add rows; see `Shard.learn`. May be called any number of times.
+
+        Every row takes a place of the horizon and one of its user's. What cannot be read counts zero, surplus
+        rows are dropped, and no row keeps another from counting.
+        """
         self._shard.learn(contexts, actions, rewards, propensities=propensities, users=users)
+
+    @property
+    def unsafe_left_out(self) -> dict[str, int]:
+        """How many rows counted zero, as they could not be read, or were dropped as surplus. Raw data."""
+        return self._shard.unsafe_left_out
 
     def shard(self) -> Shard:
         """An empty shard: learn elsewhere, then `merge`."""

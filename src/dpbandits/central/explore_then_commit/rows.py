@@ -4,9 +4,9 @@ A shard holds raw statistics and no mechanism. Shards of one `ExploreThenCommit`
 integers, so that any split of the rows gives the same sums, bit for bit.
 """
 
+import itertools
 import math
 import secrets
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
-from dpbandits._checks import as_numbers
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._checks import contents
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.explore_then_commit.sums import MOST_CELLS, RewardSums
 from dpbandits.domains import RewardRange
 from dpbandits.errors import (
@@ -29,13 +29,13 @@ from dpbandits.errors import (
     InvalidParameter,
 )
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy.bookkeeping import user_digest
+from dpbandits.policy.bookkeeping import UserCounts
 from dpbandits.state import State, read_state, write_state
 
 __all__ = ["RowRules", "Shard", "check_cells", "one_row", "reference_of"]
 
 _KIND = "central.USCA.shard"
-_DIGEST_BYTES = 16
+_USER_NAMES = {"salt": "salt", "users": "unit_digests", "taken": "unit_rows", "layout": "unit_ids"}
 _PART_BYTES = 8
 
 
@@ -57,12 +57,12 @@ def reference_of(reference: float | None, span: RewardRange) -> tuple[float, flo
 
 
 def one_row(context: ArrayLike) -> FloatArray:
-    """(1, d) one context (d,), or a number; its columns are checked where it is located.
+    """(1, d) one context (d,), or a number, whatever it says; its columns are checked where it is located.
 
     Raises:
         InvalidData: several contexts.
     """
-    rows = np.atleast_2d(as_numbers(context, name="context"))
+    rows = np.atleast_2d(contents(context, name="context"))
     if rows.ndim != 2 or len(rows) != 1:
         raise InvalidData(f"context: expected one, of shape (d,), got shape {rows.shape}")
     return rows
@@ -95,42 +95,60 @@ class RowRules:
     user_ids: bool
     caps: IntArray
 
-    def action_cells(self, actions: ArrayLike) -> IntArray:
-        """Cells (n,) of actions: integers are cell numbers, anything else points (n, d)."""
-        as_numbers(actions, name="actions")  # refuses masks, objects, text
-        given = np.asarray(actions)
-        if given.dtype.kind in "iu" and given.ndim == 1:
-            if ((given < 0) | (given >= self.actions.size)).any():
-                raise InvalidData(f"actions are no numbers of the {self.actions.size} public actions")
-            return given.astype(np.int64)
-        return self.actions.locate(given, name="actions")
+    def coded(
+        self,
+        contexts: ArrayLike,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        propensities: ArrayLike | None,
+    ) -> tuple[IntArray, FloatArray, BoolArray]:
+        """Cells (n,), weighted rewards (n,) from the reference in units of the bound, and which can be read.
 
-    def centred(self, rewards: ArrayLike, weights: FloatArray | None) -> FloatArray:
-        """(n,) rewards from the reference in units of the bound, times weights; clipped later.
+        A row that cannot be read (a context or action off the public cells, a propensity outside (0, 1], a
+        reward off the range, anything missing) has the value zero, whatever else stands in it.
 
-        Never NaN: a weight may be as large as float64 goes, and nothing times it is nothing.
+        Raises:
+            InvalidData: not one context, action, reward and propensity a row, or arrays of another type.
         """
-        values = self.reward_range.validate(rewards, clip=self.clip)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled: FloatArray = (values - self.reference) / self.bound
-            if weights is None:
-                return scaled
-            return np.where((scaled == 0.0) | (weights == 0.0), 0.0, scaled * weights)
-
-    def weights(self, cells: IntArray, propensities: ArrayLike | None) -> FloatArray | None:
-        """(n,) law of actions over propensities, or None where actions came from the law itself."""
-        if propensities is None:
-            return None
-        chances = as_numbers(propensities, name="propensities")
-        if chances.shape != cells.shape:
-            raise InvalidData(f"propensities: expected shape {cells.shape}, got {chances.shape}")
-        if not ((chances > 0.0) & (chances <= 1.0)).all():
+        found = contents(contexts, name="contexts")
+        context_cells = self.contexts.find(self.contexts.rows(found, name="contexts"))
+        action_cells, told = self._action_cells(actions), contents(rewards, name="rewards")
+        chances = np.ones(len(told)) if propensities is None else contents(propensities, name="propensities")
+        if not context_cells.shape == action_cells.shape == told.shape == chances.shape:
             raise InvalidData(
-                "propensities lie outside (0, 1] or are missing: every row's action had a known chance above "
-                "zero; rows whose action could not happen do not belong into the log"
+                f"{len(context_cells)} contexts, {len(action_cells)} actions, rewards of shape {told.shape}, "
+                f"propensities of shape {chances.shape}: expected one of each a row"
             )
-        with np.errstate(over="ignore"):
-            return np.asarray(self.actions.weights[cells] / chances)
+        values, readable = self.reward_range.within(told, clip=self.clip)
+        readable &= (context_cells >= 0) & (action_cells >= 0) & (chances > 0.0) & (chances <= 1.0)
+        cells = np.where(readable, action_cells * self.contexts.size + context_cells, 0)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            scaled: FloatArray = (values - self.reference) / self.bound
+            if propensities is not None:
+                weights = self.actions.weights[np.maximum(action_cells, 0)] / chances
+                # never NaN: a weight may be as large as float64 goes, and nothing times it is nothing
+                scaled = np.where((scaled == 0.0) | (weights == 0.0), 0.0, scaled * weights)
+        return cells, np.where(readable, scaled, 0.0), np.asarray(readable)
+
+    def _action_cells(self, actions: ArrayLike) -> IntArray:
+        """Cells (n,) of actions: integers are cell numbers, anything else points (n, d); -1 for none of them.
+
+        An array's type says what all of it is. In a list every entry speaks for itself.
+        """
+        given = contents(actions, name="actions")
+        if given.ndim != 1:
+            return self.actions.find(self.actions.rows(given, name="actions"))
+        if isinstance(actions, np.ndarray) and actions.dtype.kind != "O":
+            numbers = np.full(len(given), actions.dtype.kind in "iu")
+        else:
+            numbers = np.array([isinstance(one, int | np.integer) for one in actions], dtype=np.bool_)  # type: ignore[union-attr]
+        known = numbers & (given >= 0) & (given < self.actions.size)
+        cells = np.where(known, given, -1.0).astype(np.int64)
+        if numbers.all():
+            return cells
+        if not numbers.any() or self.actions.dim == 1:
+            cells = np.where(numbers, cells, self.actions.find(self.actions.rows(given, name="actions")))
+        return cells
 
 
 class Shard:
@@ -145,8 +163,8 @@ class Shard:
     def __init__(self, rules: RowRules, *, lineage: str, salt: bytes | None = None) -> None:
         self.rules, self.lineage = rules, lineage
         self.cells = RewardSums(rules.caps)
-        self._salt = secrets.token_bytes(_DIGEST_BYTES) if salt is None else salt
-        self._users: Counter[bytes] = Counter()
+        self._users = UserCounts(salt)
+        self._left_out = np.zeros(2, dtype=np.int64)  # rows that could not be read, and surplus rows
         self._parts = {secrets.token_bytes(_PART_BYTES)}  # this shard, and all that were merged into it
 
     def __repr__(self) -> str:
@@ -154,7 +172,7 @@ class Shard:
 
     def fresh(self) -> "Shard":
         """An empty shard for another machine or another part of the log: one for each."""
-        return Shard(self.rules, lineage=self.lineage, salt=self._salt)
+        return Shard(self.rules, lineage=self.lineage, salt=self._users.salt)
 
     def learn(
         self,
@@ -165,7 +183,13 @@ class Shard:
         propensities: ArrayLike | None = None,
         users: Sequence[object] | None = None,
     ) -> None:
-        """Add rows: contexts (n, d), actions (n,) or (n, d), rewards (n,); all checked before any counts.
+        """Add rows: contexts (n, d), actions (n,) or (n, d), rewards (n,).
+
+        Every row takes one of the horizon's places and one of its user's, whatever stands in it. A row that
+        cannot be read (see `RowRules.coded`) counts zero. Surplus rows, a user's beyond `rounds_per_user` and
+        all beyond the horizon, are dropped: the first in the order given are kept. A user who brings up to
+        k rows moves at most k rows in or out in all, which is no more than replacing k: the noise covers it.
+        `unsafe_left_out` says how many were left out.
 
         Args:
             contexts: inside the public range.
@@ -176,28 +200,31 @@ class Shard:
             users: (n,) ids of the persons the rows belong to.
 
         Raises:
-            InvalidData: rows off the public ranges, propensities outside (0, 1], users missing.
-            HorizonExceeded: more rows than the noise is calibrated to.
-            ContributionExceeded: a user has more rows than are covered.
+            InvalidData: arrays of other shapes or types, or not one user a row; nothing was learned.
         """
-        rules = self.rules
-        action_cells = rules.action_cells(actions)
-        context_cells = rules.contexts.locate(contexts, name="contexts")
-        if action_cells.shape != context_cells.shape or np.shape(rewards) != action_cells.shape:
-            raise InvalidData(
-                f"{len(context_cells)} contexts, {len(action_cells)} actions and rewards of shape "
-                f"{np.shape(rewards)}: expected one of each a row"
-            )
-        values = rules.centred(rewards, rules.weights(action_cells, propensities))
-        self._check_horizon(len(values))
-        fresh = self._check_users(users, len(values))
-        grown = self.cells.with_rows(action_cells * rules.contexts.size + context_cells, values)
+        cells, values, readable = self.rules.coded(contexts, actions, rewards, propensities)
+        digests = self._digests(users, len(cells))
+        kept = np.ones(len(cells), dtype=np.bool_)
+        if self.rules.user_ids:
+            kept = self._users.within(digests, self.rules.rounds_per_user)
+        kept &= np.cumsum(kept) <= self.rules.horizon - self.cells.rounds
+        grown = self.cells.with_rows(cells[kept], values[kept])
+        left_out = self._left_out + np.array([(kept & ~readable).sum(), (~kept).sum()], dtype=np.int64)
         # users first: whatever interrupts this may lose rows, and never lets a user have more of them
-        self._users.update(fresh)
-        self.cells = grown
+        self._users.add(itertools.compress(digests, kept.tolist()))
+        self.cells, self._left_out = grown, left_out
+
+    @property
+    def unsafe_left_out(self) -> dict[str, int]:
+        """How many rows counted zero, as they could not be read, or were dropped as surplus. Raw data."""
+        unreadable, surplus = self._left_out.tolist()
+        return {"unreadable": unreadable, "surplus": surplus}
 
     def merge(self, other: "Shard") -> None:
         """Take over another shard of the same `ExploreThenCommit`.
+
+        Sums cannot give a row back: keep all rows of one person in one shard, and surplus rows are dropped
+        there. A shard that would bring somebody more rows than are covered is refused as a whole.
 
         Raises:
             IncompatibleState: a shard of something else.
@@ -213,12 +240,21 @@ class Shard:
                 "this shard, or a part or copy of it, was merged before, and its rows would count twice: "
                 "give every part of the log a fresh() shard of its own, and merge it once, when it is done"
             )
-        self._check_horizon(other.cells.rounds)
-        self._check_counts(other._users)
+        if self.cells.rounds + other.cells.rounds > self.rules.horizon:
+            raise HorizonExceeded(
+                f"together the shards have more rows than the horizon {self.rules.horizon} of the estimator: "
+                "build it with a longer one"
+            )
+        together = self._users.merged(other._users)
+        if max(together.values(), default=0) > self.rules.rounds_per_user:
+            raise ContributionExceeded(
+                f"together a user has more than {self.rules.rounds_per_user} row(s), which is what the noise "
+                "covers; nothing was merged: keep all rows of one person in one shard"
+            )
         grown = self.cells.merged(other.cells)
         self._parts |= other._parts
-        self._users.update(other._users)
-        self.cells = grown
+        self._users.replace(together, other._users)
+        self.cells, self._left_out = grown, self._left_out + other._left_out
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the raw sums, mode 0600: keep the file as the data is kept."""
@@ -241,57 +277,38 @@ class Shard:
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """What `restore` needs."""
-        digests, parts = b"".join(self._users), b"".join(sorted(self._parts))
+        parts = b"".join(sorted(self._parts))
         return {
             "caps": self.rules.caps.copy(),
             "sums": self.cells.sums.copy(),
             "rounds": np.array(self.cells.rounds),
-            "unit_digests": np.frombuffer(digests, dtype=np.uint8).reshape(-1, _DIGEST_BYTES).copy(),
             "parts": np.frombuffer(parts, dtype=np.uint8).reshape(-1, _PART_BYTES).copy(),
-            "unit_rows": np.array(list(self._users.values()), dtype=np.int64),
-            "salt": np.frombuffer(self._salt, dtype=np.uint8).copy(),
+            "left_out": self._left_out.copy(),
+            **self._users.arrays(**_USER_NAMES),
         }
 
     def restore(self, arrays: Any) -> None:
         """Take up saved arrays."""
         try:
             self.cells = RewardSums(self.rules.caps, arrays["sums"].copy(), int(arrays["rounds"]))
-            digests, counts = arrays["unit_digests"], arrays["unit_rows"]
-            pairs = zip(digests, counts, strict=True)
-            self._users = Counter({row.tobytes(): int(count) for row, count in pairs})
-            self._parts = {row.tobytes() for row in arrays["parts"]}
-            self._salt = arrays["salt"].tobytes()
-            lengths = {len(self._salt), *map(len, self._users), *(2 * len(part) for part in self._parts)}
+            users = UserCounts.restored(arrays, **_USER_NAMES)
+            parts = {row.tobytes() for row in arrays["parts"]}
+            left_out = np.array(arrays.get("left_out", np.zeros(2)), dtype=np.int64)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptState("the saved sums are incomplete") from error
-        if lengths != {_DIGEST_BYTES} or not np.array_equal(arrays["caps"], self.rules.caps):
+        whole = set(map(len, parts)) <= {_PART_BYTES} and left_out.shape == (2,)
+        if not whole or not np.array_equal(arrays["caps"], self.rules.caps):
             raise CorruptState("the saved sums contradict the saved configuration")
+        self._users, self._parts, self._left_out = users, parts, left_out
 
-    def _check_horizon(self, more: int) -> None:
-        if self.cells.rounds + more > self.rules.horizon:
-            raise HorizonExceeded(
-                f"more rows than the horizon {self.rules.horizon} that the estimator was set up for: build "
-                "it with a longer horizon"
-            )
-
-    def _check_users(self, users: Sequence[object] | None, count: int) -> Counter[bytes]:
+    def _digests(self, users: Sequence[object] | None, count: int) -> list[bytes]:
         if not self.rules.user_ids:
             if users is not None:
                 raise InvalidData("users were given to a policy built with user_ids=False: leave them out")
-            return Counter()
+            return []
         if users is None or len(users) != count:
             raise InvalidData(
                 "every row needs its user: pass users=, one id a row, or build with user_ids=False, which "
                 "makes the bound on rows per user an unchecked assumption"
             )
-        fresh = Counter(user_digest(user, self._salt) for user in users)
-        self._check_counts(fresh)
-        return fresh
-
-    def _check_counts(self, fresh: Counter[bytes]) -> None:
-        limit = self.rules.rounds_per_user
-        if any(self._users[digest] + rows > limit for digest, rows in fresh.items()):
-            raise ContributionExceeded(
-                f"a user has more than {limit} row(s), which is what the noise covers; nothing was learned: "
-                f"keep {limit} row(s) a user by a public rule, or raise rounds_per_user"
-            )
+        return self._users.digests(users)

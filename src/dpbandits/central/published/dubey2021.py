@@ -205,10 +205,10 @@ class Dubey2021(BasePolicy):
         """
         epoch, start, before = (int(value) for value in self._clock)
         t = before + 1
-        actions, rewards = self._book.told(start + before, start + t)
+        actions, rewards, told, _ = self._book.block(start + before, start + t)
         # The mechanism bounds |z| by 1/2 and y/2 keeps that: sums of y phi are twice the released vector.
         halves = 0.5 * (rewards - self.reward_range.low) / self.reward_range.width
-        own = self._mechanism.encode(self.features(actions), halves)
+        own = self._mechanism.encode(self.features(actions)[told], halves[told])
         level, _ = self._epoch_release.tree.node(t)
         opened, nodes = self._open.copy(), self._nodes.copy()
         opened[level] = opened[:level].sum(axis=0) + own

@@ -34,6 +34,7 @@ from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.arguments import check_kinds
 from dpbandits.central.explore_then_commit.rows import one_row
 from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, exact_products, integer_weights
+from dpbandits.central.statement import EVERY_ROW, Setting, room_assumptions
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
@@ -45,7 +46,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
 from dpbandits.privacy.selection import exponential, exponential_law
-from dpbandits.privacy.sentences import kept, protected_from, shown_to, trusted
+from dpbandits.privacy.sentences import protected_from, shown_to
 from dpbandits.state.holder import Held, Holder, in_turn
 
 __all__ = ["USCA", "ApproximatingSet", "CovarianceEstimator"]
@@ -221,14 +222,18 @@ class USCA(Held):
                     unit="in reward units",
                 ),
             ),
-            assumptions=(
-                *kept("Rewards are bounded, and this object gives one answer, to one thread and process."),
-                *trusted(
-                    "No user has more than one round, and no other object answers from the same data: "
-                    "for comparison, it keeps no ids, no state and no ledger."
-                ),
-                *kept("Z, kernel and ridge do not depend on private data."),
-                *kept("Scores are exact sums of integers, and no float decides which action is drawn."),
+            assumptions=room_assumptions(
+                self.privacy,
+                Setting(self._noise.status, user_ids=False, witnessed=False, charged=False),
+                keeps=[
+                    "Rewards are bounded, and this object gives one answer, to one thread and process.",
+                    "Scores are exact sums of integers, and no float decides which action is drawn.",
+                    EVERY_ROW,
+                ],
+                trusts=[],
+                chosen="Z, kernel, ridge, actions, reward range, horizon",
+                asks=False,
+                saved=False,
             ),
             theorem="Pavlovic2025, Theorem 4.1: the exponential mechanism at 2 B sup sigma-bar^2.",
             status=self._noise.status,
@@ -243,21 +248,29 @@ class USCA(Held):
 
     @in_turn
     def learn(self, contexts: ArrayLike, actions: IntArray, rewards: ArrayLike) -> None:
-        """Add rounds: contexts (n, d), actions (n,) cell numbers, rewards (n,)."""
-        cells = self.contexts.locate(contexts, name="contexts")
-        values = self.reward_range.validate(rewards, clip=False)
-        chosen = np.asarray(actions)
-        if not cells.shape == values.shape == chosen.shape:
+        """Add rounds: contexts (n, d), actions (n,) cell numbers, rewards (n,).
+
+        A round that cannot be read (a context or action that is none of the public ones, a reward off the
+        range, anything missing) counts zero. Rounds beyond the horizon are dropped.
+
+        Raises:
+            InvalidData: not one of each a round, or arrays of another type; nothing was learned.
+        """
+        found = _checks.contents(contexts, name="contexts")
+        cells = self.contexts.find(self.contexts.rows(found, name="contexts"))
+        chosen = _checks.contents(actions, name="actions")
+        told = _checks.contents(rewards, name="rewards")
+        if not cells.shape == told.shape == chosen.shape:
             raise InvalidData("contexts, actions and rewards differ in length")
-        if chosen.dtype.kind not in "iu" or ((chosen < 0) | (chosen >= self.actions.size)).any():
-            raise InvalidData(f"actions are no numbers of the {self.actions.size} public actions")
-        if self._rounds + len(cells) > self.horizon:
-            raise InvalidData(f"more rounds than the horizon {self.horizon}")
-        located = chosen.astype(np.int64) * self.contexts.size + cells
-        units = np.rint(2.0 * self.reward_range.to_centred(values) / REWARD_UNIT)
+        values, readable = self.reward_range.within(told, clip=False)
+        readable &= (cells >= 0) & np.isin(chosen, np.arange(self.actions.size))
+        readable = readable[: self.horizon - self._rounds]
+        kept = np.flatnonzero(readable)
+        located = chosen[kept].astype(np.int64) * self.contexts.size + cells[kept]
+        units = np.rint(2.0 * self.reward_range.to_centred(values[kept]) / REWARD_UNIT)
         grown = self._sums.copy()
         np.add.at(grown, located, units.astype(np.int64))
-        self._sums, self._rounds = grown, self._rounds + len(cells)
+        self._sums, self._rounds = grown, self._rounds + len(readable)
 
     def unsafe_scores(self, context: int) -> FloatArray:
         """(A,) raw scores at a context cell, in reward units: for studies."""

@@ -5,7 +5,14 @@
   `BoxFeatures`; `eigen`: `EigenFeatures` under a public law on cells.
 """
 
-from dpbandits.models.features.base import Features, LittleVariance, Supports, from_config, left_out
+from dpbandits.models.features.base import (
+    Features,
+    LittleVariance,
+    Supports,
+    from_config,
+    in_fixed_shapes,
+    left_out,
+)
 from dpbandits.models.features.mercer import ArmFeatures, MercerFeatures, mercer_or_given
 
 __all__ = [
@@ -15,6 +22,7 @@ __all__ = [
     "MercerFeatures",
     "Supports",
     "from_config",
+    "in_fixed_shapes",
     "left_out",
     "mercer_or_given",
 ]

@@ -29,12 +29,17 @@ __all__ = [
     "checked_rows_of_weights",
     "checked_weights",
     "from_config",
+    "in_fixed_shapes",
     "left_out",
     "warn_if_little_is_held",
 ]
 
 Supports = tuple[tuple[int, int], ...]
 """Half-open index ranges that split the features; every feature vector is nonzero inside one."""
+
+ROWS_AT_ONCE = 256
+"""Points whose features are computed at once where every user's must come out the same whoever else is there:
+a multiple of what matrix kernels take at a time."""
 
 NORM_BOUND = 1.0 - 2.0**-40
 """Longest feature vector let through: below one by more than any summation order can round."""
@@ -162,6 +167,22 @@ def left_out(features: Features, X: FloatArray, phi: FloatArray) -> FloatArray:
     p scale^2 that no weight describes.
     """
     return np.asarray(np.maximum(features.variance(X) - np.einsum("...j,...j->...", phi, phi), 0.0))
+
+
+def in_fixed_shapes(features: Features, points: FloatArray) -> FloatArray:
+    """Feature vectors (n, m) of points (n, d), each the same whatever the others are, and however many.
+
+    Matrix products round by their shape. Here they all have one: `ROWS_AT_ONCE` points at a time, the last
+    ones filled up. What a user's point becomes on the lattice of a release must not depend on anybody else:
+    give every user the same place, whoever reports. (A place alone moves nothing but the last bits of maps of
+    several hundred features.)
+    """
+    phi = np.empty((len(points), features.n_features))
+    for start in range(0, len(points), ROWS_AT_ONCE):
+        rows = points[start : start + ROWS_AT_ONCE]
+        filled = np.concatenate([rows, np.broadcast_to(rows[:1], (ROWS_AT_ONCE - len(rows), rows.shape[1]))])
+        phi[start : start + len(rows)] = features(filled)[: len(rows)]
+    return phi
 
 
 def checked_points(X: ArrayLike, dim: int) -> tuple[FloatArray, tuple[int, ...]]:

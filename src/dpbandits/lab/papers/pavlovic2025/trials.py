@@ -76,12 +76,10 @@ def without_noise(usca: ExploreThenCommit, trial: LoggedTrial) -> FloatArray:
     """(A, C) what the same estimator says without caps and noise. Not private."""
     rules, features = usca.unsafe_rules, usca.features
     held = RewardSums(integer_caps(np.ones((1, features.n_cells))))
-    actions = rules.action_cells(trial.actions)
-    cells = actions * rules.contexts.size + rules.contexts.locate(trial.contexts)
-    weights = rules.weights(actions, trial.propensities)
+    cells, values, _ = rules.coded(trial.contexts, trial.actions, trial.rewards, trial.propensities)
     # weighted rewards exceed the bound: scaled down for the integer sums, and up again
-    scale = 1.0 if weights is None else float(np.max(weights))
-    held = held.with_rows(cells, rules.centred(trial.rewards, weights) / scale)
+    scale = max(1.0, float(np.abs(values).max()))
+    held = held.with_rows(cells, values / scale)
     projections = features.psi.T @ (held.sums[0] * scale * 2.0**-20)
     prior = CoefficientPosterior.prior(features.eigenvalues)
     posterior = prior.given(projections, rounds=len(trial), noise_variance=np.zeros(features.n_features))

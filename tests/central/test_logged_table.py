@@ -1,0 +1,113 @@
+"""What is said about a published log depends on public arguments, and never on how many of its rows count."""
+
+import numpy as np
+import pytest
+
+from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.privacy import JointDP
+
+ROWS = 400
+PROMISE = JointDP(epsilon=2.0, delta=1e-6)
+BOUNDS = [(18.0, 90.0), (0.0, 1.0)]
+ARMS = ["drug", "watch"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+
+
+def table(rows=ROWS, **columns):
+    rng = np.random.default_rng(3)
+    whole = {
+        "age": rng.uniform(18, 90, ROWS),
+        "arm": np.array(["drug", "watch"], dtype=object)[rng.integers(2, size=ROWS)],
+        "reward": rng.random(ROWS),
+        "chance": np.full(ROWS, 0.5),
+        "person": np.array([f"p{i}" for i in range(ROWS)], dtype=object),
+    }
+    return {name: np.array(column)[:rows] for name, column in (whole | columns).items()}
+
+
+def read(held, bounds=BOUNDS, arms=ARMS, **options):
+    columns = LogColumns(contexts=["age"], action="arm", reward="reward", propensity="chance", user="person")
+    return LoggedTable.read(held, columns, bounds, arms=arms, **options)
+
+
+def with_first(column, value):
+    changed = table()[column].astype(object)
+    changed[0] = value
+    return table(**{column: changed})
+
+
+def published(held, **options):
+    return read(held, **options).publish(PROMISE, horizon=ROWS, uniform_contexts=True).function
+
+
+GARBAGE = [
+    ("reward", None),
+    ("reward", np.nan),
+    ("reward", 7.0),
+    ("reward", "good"),
+    ("age", 17.0),
+    ("age", None),
+    ("arm", "other"),
+    ("arm", None),
+    ("chance", 0.0),
+    ("chance", np.nan),
+    ("person", "p7"),
+]
+
+
+@pytest.mark.parametrize(("column", "value"), GARBAGE, ids=str)
+def test_one_persons_garbage_changes_nothing_that_is_said(column, value):
+    """A missing reward was refused with the advice to drop the row, and the scale then said that it was."""
+    held = with_first(column, value)
+    assert published(held).guarantee == published(table()).guarantee
+    counted = read(held).rehearse(PROMISE, horizon=ROWS)
+    assert sum(counted.values()) == 1
+    assert counted == {"unreadable": 0, "surplus": 1} if column == "person" else counted["unreadable"] == 1
+
+
+@pytest.mark.parametrize("rows", [1, ROWS - 1, ROWS])
+def test_no_scale_depends_on_how_many_rows_there_are(rows):
+    assert published(table(rows)).guarantee == published(table()).guarantee
+
+
+def test_more_rows_than_the_horizon_are_dropped_by_the_order_of_the_table():
+    held = table()
+    assert read(held).rehearse(PROMISE, horizon=ROWS - 100) == {"unreadable": 0, "surplus": 100}
+    assert read(table(ROWS - 100)).rehearse(PROMISE, horizon=ROWS - 100) == {"unreadable": 0, "surplus": 0}
+
+
+def test_whether_the_action_has_arms_is_said_by_the_bounds_and_by_no_cell():
+    doses = [*BOUNDS[:1], (0.0, 5.0), BOUNDS[1]]
+    numbers = table()["reward"].astype(object) * 5
+    clean = read(table(arm=numbers), doses, arms=None)
+    numbers[0] = "much"
+    spoilt = read(table(arm=numbers), doses, arms=None)
+    assert (clean.arms, spoilt.arms) == (None, None)
+    assert spoilt.rehearse(PROMISE, horizon=ROWS) == {"unreadable": 1, "surplus": 0}
+    with pytest.raises(InvalidParameter):
+        read(table(), doses)
+
+
+def test_what_is_missing_or_no_number_is_not_clipped_into_the_range():
+    for value in (None, np.nan, np.inf, "good"):
+        log = read(with_first("reward", value), clip=True)
+        assert log.rehearse(PROMISE, horizon=ROWS)["unreadable"] == 1
+    assert read(with_first("reward", 7.0), clip=True).rehearse(PROMISE, horizon=ROWS)["unreadable"] == 0
+
+
+@pytest.mark.parametrize("nobody", [None, "", float("nan"), 7.0])
+def test_a_row_without_an_id_is_refused(nobody):
+    with pytest.raises(InvalidData, match="id"):
+        read(with_first("person", nobody)).rehearse(PROMISE, horizon=ROWS)
+
+
+def test_ids_are_one_person_in_every_type_of_column():
+    held = table()
+    texts = np.array([str(i % 200) for i in range(ROWS)], dtype=object)
+    numbers = np.arange(ROWS) % 200
+    mixed = np.array([i % 200 if i < 200 else str(i % 200).encode() for i in range(ROWS)], dtype=object)
+    for ids in (texts, numbers, mixed):
+        counted = read(held | {"person": ids}).rehearse(PROMISE, horizon=ROWS)
+        assert counted == {"unreadable": 0, "surplus": 200}
