@@ -292,6 +292,98 @@ MUTATIONS = (
         tests="tests/policy/test_bookkeeping.py tests/contracts/test_asking_and_telling.py",
     ),
     _bug(
+        "a bad set takes no round",
+        "what one user brings decides whether all who follow move up",
+        (
+            "policy/base.py",
+            "        digests = self._admit(len(rows), users)\n"
+            "        refused = self._unusable(rows, available)\n",
+            "        refused = self._unusable(rows, available)\n"
+            "        if refused.all():\n"
+            "            self.domain.validate(rows)\n"
+            "        digests = self._admit(len(rows), users)\n",
+        ),
+        tests="tests/contracts/test_asking_and_telling.py tests/contracts/test_neighbours.py",
+    ),
+    _bug(
+        "a bad reward keeps others out",
+        "one reward off the range, and nobody's in the batch counts",
+        (
+            "policy/base.py",
+            "values, usable = self.reward_range.within(told, clip=self.clip)",
+            "values, usable = self.reward_range.within(told, clip=self.clip)\n"
+            "        usable = usable & usable.all()",
+        ),
+        tests="tests/contracts/test_asking_and_telling.py",
+    ),
+    _bug(
+        "a refused round is counted",
+        "the public point that stood in for a bad decision set enters the sums",
+        (
+            "policy/bookkeeping.py",
+            "told = usable & (status == RoundStatus.PENDING)",
+            "told = usable & np.isin(status, (RoundStatus.PENDING, RoundStatus.REFUSED))",
+        ),
+        tests="tests/contracts/test_asking_and_telling.py tests/policy/test_bookkeeping.py",
+    ),
+    _bug(
+        "ids by their type",
+        "51624 and '51624' are two persons, with twice the rounds",
+        (
+            "policy/bookkeeping.py",
+            'digest = self._digest("str", text.encode(errors="surrogatepass"))',
+            'digest = self._digest(type(user).__name__, text.encode(errors="surrogatepass"))',
+        ),
+        tests="tests/policy/test_bookkeeping.py tests/contracts/test_asking_and_telling.py",
+    ),
+    _bug(
+        "earlier counts forgotten",
+        "who took part before a restart, by a number for an id, takes part again",
+        ("policy/bookkeeping.py", "found._typed = int(", "found._typed = 0 * int("),
+        tests="tests/policy/test_bookkeeping.py",
+    ),
+    _bug(
+        "surplus rows kept",
+        "a user's rows beyond those that the noise covers are learned from",
+        (
+            "central/explore_then_commit/rows.py",
+            "kept = self._users.within(digests, self.rules.rounds_per_user)",
+            "kept = self._users.within(digests, self.rules.horizon)",
+        ),
+        tests="tests/central/test_usca.py tests/contracts/test_contexts_instead_of_candidates.py",
+    ),
+    _bug(
+        "unreadable rows leave their place",
+        "whether a row could be read decides whose row is the last that counts",
+        (
+            "central/explore_then_commit/rows.py",
+            "kept = np.ones(len(cells), dtype=np.bool_)",
+            "kept = readable.copy()",
+        ),
+        tests="tests/central/test_usca.py tests/central/test_logged_table.py",
+    ),
+    _bug(
+        "scale by the rows that came",
+        "the printed scale says how many rows of a log were dropped",
+        (
+            "central/explore_then_commit/logged_table.py",
+            "            horizon=horizon,\n            privacy=privacy,",
+            '            horizon=int(np.isfinite(self.rows["rewards"]).sum()),\n            privacy=privacy,',
+        ),
+        tests="tests/central/test_logged_table.py",
+    ),
+    _bug(
+        "encoding by who reported",
+        "features are computed in a product whose shape, and rounding, says how many reported",
+        (
+            "central/gp_bandit.py",
+            "features = in_fixed_shapes(self.features, actions)",
+            "features = np.zeros((len(actions), self.features.n_features))\n"
+            "        features[told] = self.features(actions[told])",
+        ),
+        tests="tests/contracts/test_neighbours.py",
+    ),
+    _bug(
         "seed stream shifted by ties",
         "a tie in one user's decision set moves the public draws of all later ones",
         (
