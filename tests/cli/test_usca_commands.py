@@ -96,12 +96,18 @@ def test_one_row_per_unit_is_stated_as_unchecked(tables):
     assert "rows carry no user id" in done.output.replace("\n", " ")
 
 
-def test_surplus_rows_are_dropped_and_nobody_learns_of_them(tables):
-    said = [learn(tables, "--uniform-contexts", out="before").output]
-    text = (tables / "log.csv").read_text().replace("\np1,", "\np0,")
-    (tables / "log.csv").write_text(text)
-    said.append(learn(tables, "--uniform-contexts", out="before2").output)
-    assert said[0] == said[1].replace("before2", "before")
+@pytest.mark.parametrize("spoilt", ["p0", "p1,", "p1,none", "p1,NA"], ids=repr)
+def test_a_row_that_cannot_be_used_changes_nothing_that_is_published_about_the_noise(tables, spoilt):
+    """A surplus row, and rows whose age is missing or no number."""
+    guarantees = []
+    for out in ("before", "after"):
+        assert learn(tables, "--uniform-contexts", "--arms", "diet,drug,watch", out=out).exit_code == 0
+        guarantees.append(PublishedFunction.load(tables / out).guarantee)
+        lines = (tables / "log.csv").read_text().splitlines()
+        rest = lines[2].split(",")[1 + spoilt.count(",") :]
+        lines[2] = ",".join([spoilt, *rest])
+        (tables / "log.csv").write_text("\n".join(lines) + "\n")
+    assert guarantees[0] == guarantees[1]
 
 
 @pytest.mark.parametrize(

@@ -359,6 +359,7 @@ def test_natural_mistakes_are_answered_by_what_to_pass(wrong):
         mercer(**wrong)
 
 
+@pytest.mark.filterwarnings("ignore::dpbandits.models.features.LittleVariance")
 @pytest.mark.parametrize("n_features", [6, 20, 60])
 def test_in_fixed_shapes_a_point_is_the_same_alone_in_any_company_and_in_any_order(n_features):
     features, rng = mercer(n_features=n_features), np.random.default_rng(1)
