@@ -148,7 +148,7 @@ def test_run_prints_json_and_nothing_else(tmp_path):
 
 def test_run_counts_the_rows_of_a_person_and_promises_for_all_of_them(tmp_path):
     """Before, every row was another person, whoever's it was."""
-    rows = "".join(f"p{i // 3},{i % 100},{'yes' if i % 2 else 'no'}\n" for i in range(900))
+    rows = "".join(f"p{i // 3},{i % 100},{'yes' if i % 100 > 50 else 'no'}\n" for i in range(900))
     (tmp_path / "visits.csv").write_text(f"person,age,bought\n{rows}")
     described = """
 path = "visits.csv"

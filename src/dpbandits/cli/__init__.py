@@ -10,7 +10,7 @@
 - `lab study PAPER ITEM`: a paper's figures and tables, its own numbers beside ours.
 
 Nothing is overwritten silently: results are replaced with `--force`, releases, secrets and states never.
-Whatever goes wrong is one line on standard error and no traceback: exit status 1 says refused, 2 that words are
+Whatever goes wrong is one line on standard error, no traceback: exit status 1 says refused, 2 that words are
 wrong, 70 a defect, 130 Ctrl-C. The line about a defect holds none of its text, which could hold data;
 `DPBANDITS_TRACEBACK=1` shows all of it to a developer. In tables empty cells, NA, NaN and null are missing.
 
