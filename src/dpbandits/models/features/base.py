@@ -37,7 +37,7 @@ __all__ = [
 Supports = tuple[tuple[int, int], ...]
 """Half-open index ranges that split the features; every feature vector is nonzero inside one."""
 
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 512
 """Points whose features are computed at once where every user's must come out the same whoever else is there:
 a multiple of what matrix kernels take at a time."""
 
@@ -180,8 +180,10 @@ def in_fixed_shapes(features: Features, points: FloatArray) -> FloatArray:
     phi = np.empty((len(points), features.n_features))
     for start in range(0, len(points), ROWS_AT_ONCE):
         rows = points[start : start + ROWS_AT_ONCE]
-        filled = np.concatenate([rows, np.broadcast_to(rows[:1], (ROWS_AT_ONCE - len(rows), rows.shape[1]))])
-        phi[start : start + len(rows)] = features(filled)[: len(rows)]
+        count = len(rows)
+        if count < ROWS_AT_ONCE:
+            rows = np.concatenate([rows, np.broadcast_to(rows[:1], (ROWS_AT_ONCE - count, rows.shape[1]))])
+        phi[start : start + count] = features(rows)[:count]
     return phi
 
 
