@@ -295,9 +295,7 @@ CASES: dict[str, Case] = {
         {"world": world("ma"), "gamma": 1.0, "kappa": 0.5, "behaviour": "even", "shifted": False},
     ),
     "ReportCounts": Case(ReportCounts, {"spec": TARGET, "published": []}),
-    "TransferTree": Case(
-        TransferTree, {"partition": DyadicPartition(dim=2), "n_arms": 3, "max_leaves": 64, "skip": True}
-    ),
+    "TransferTree": Case(TransferTree, {"partition": DyadicPartition(dim=2), "n_arms": 3, "max_leaves": 64}),
     "SmoothTreeConstants": Case(SmoothTreeConstants, {}),
     "TreeConstants": Case(TreeConstants, {"prior_sd": 0.3}),
     "EliminationConstants": Case(EliminationConstants, {"z": 1.0}),
