@@ -428,7 +428,7 @@ def test_the_names_of_constants_are_those_of_the_learners():
 def test_the_statement_says_what_a_forger_weighs_and_what_an_action_shows():
     spec = spec_of(max_leaves=16, mechanism="signed")
     text = " ".join(spec.statement().explain().split())
-    assert "moves the server's sums as far as 39.3 honest people do on average, 2.45 in any one bin" in text
+    assert "moves the server's sums as far as 39.3 honest people do on average, 2.5 in any one bin" in text
     assert "whoever sees the action that is taken learns that the context lies in one of the bins" in text
     assert "nothing in their bytes proves it" in text
     assert "Refusals depend on the spec, on what was published and on the device's budget alone" in text
