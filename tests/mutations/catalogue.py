@@ -339,7 +339,7 @@ MUTATIONS = (
     _bug(
         "earlier counts forgotten",
         "who took part before a restart, by a number for an id, takes part again",
-        ("policy/bookkeeping.py", "found._typed = int(", "found._typed = 0 * int("),
+        ("policy/bookkeeping.py", "found._typed = int(", "found._typed = False and int("),
         tests="tests/policy/test_bookkeeping.py",
     ),
     _bug(
