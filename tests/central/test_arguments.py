@@ -64,7 +64,6 @@ def test_a_natural_mistake_is_answered_by_what_to_pass(policy):
 BEYOND = {
     "lengthscale": lambda x: SquaredExponential(lengthscale=x),
     "one lengthscale of two": lambda x: Matern(nu=1.5, lengthscale=(0.3, x)),
-    "variance": lambda x: x * KERNEL,
     "prior variance": lambda x: GPTuning(prior_variance=x),
     "public ridge": lambda x: ExploreThenCommit(**ON_CELLS, tuning=ExploreTuning(publish_ridge=x)),
     "bound": lambda x: ExploreThenCommit(**ON_CELLS, tuning=ExploreTuning(bound=x)),
@@ -99,6 +98,13 @@ def test_a_number_beyond_every_unit_is_refused_before_anything_is_computed(name)
         if name in BEYOND or number > 1.0:
             with pytest.raises(InvalidParameter):
                 (BEYOND | ABOVE)[name](number)
+
+
+@pytest.mark.parametrize("variance", [1e300, 1e205, 0.0, -1.0, float("nan")])
+def test_a_kernel_may_have_the_variance_of_large_answers_and_no_other(variance):
+    assert (1e200 * KERNEL).max_variance == 1e200
+    with pytest.raises(InvalidParameter):
+        variance * KERNEL
 
 
 @pytest.mark.parametrize("prior_variance", [1e-6, 1.0, 1e6])
