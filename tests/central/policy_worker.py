@@ -38,7 +38,7 @@ def live(directory):
     ledger.open_account("people", epsilon=1.0, delta=1e-6)
     path = directory / "policy.state"
     if path.exists():
-        policy = GPBandit.load(path, ledger=ledger, account="people")
+        policy = GPBandit.load(path, ledger=ledger)
     else:
         policy = build(ledger)
         policy.save(path)

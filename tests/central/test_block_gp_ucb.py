@@ -74,11 +74,15 @@ def test_noise_can_replace_the_configured_one():
 def test_a_state_saved_alone_can_be_given_a_ledger(tmp_path):
     policy = built(GPBandit, ARGUMENTS)
     policy.save(tmp_path / "policy.state")
-    ledger = dpb.MemoryLedger()
+    ledger, promised = dpb.MemoryLedger(), policy.privacy
+    ledger.open_account("people", epsilon=promised.epsilon, delta=promised.delta)
     with pytest.raises(dpb.errors.IncompatibleState):
-        GPBandit.load(tmp_path / "policy.state", ledger=ledger)
-    adopted = GPBandit.load(tmp_path / "policy.state", ledger=ledger, adopt=True)
+        GPBandit.load(tmp_path / "policy.state", ledger=ledger, account="people")
+    with pytest.raises(dpb.errors.InvalidParameter, match="one that pays"):
+        GPBandit.load(tmp_path / "policy.state", ledger=ledger, adopt=True)
+    adopted = GPBandit.load(tmp_path / "policy.state", ledger=ledger, account="people", adopt=True)
     assert repr(adopted) == repr(policy)
+    assert ledger.balance("people").remaining_epsilon == 0  # it is paid before anybody asks
 
 
 def test_the_same_data_under_less_noise_is_known_better():

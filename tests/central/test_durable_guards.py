@@ -3,18 +3,23 @@
 import copy
 import os
 import pickle
+import shutil
 import threading
+from decimal import Decimal
 
 import numpy as np
 import pytest
 
+from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
 from dpbandits.errors import BudgetExceeded, ForkedState, ProtocolError
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
+from dpbandits.policy.accounts import cost_of, open_account
+from dpbandits.privacy.certificates import PureDP, from_config
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise
-from dpbandits.state import MemoryLedger
+from dpbandits.state import MemoryLedger, read_state
 
 
 def usca(ledger=None):
@@ -59,6 +64,8 @@ def test_of_two_copies_one_answers(tmp_path, ledger):
     """An answer is not part of the state, so the two states after it would be equal by themselves."""
     usca(ledger=ledger).save(tmp_path / "state")
     first, second = (ExploreThenCommit.load(tmp_path / "state", ledger=ledger) for _ in range(2))
+    if ledger is not None:  # who was loaded last goes on; without a witness, who answers first
+        first, second = second, first
     first.answer([0.5])
     for _ in range(2):
         with pytest.raises(ForkedState):
@@ -67,6 +74,56 @@ def test_of_two_copies_one_answers(tmp_path, ledger):
         second.save(tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
     first.answer([0.5])
+
+
+def test_a_copy_beside_the_original_is_refused_before_it_learns_or_answers(tmp_path):
+    ledger = MemoryLedger()
+    original = usca(ledger=ledger)
+    original.save(tmp_path / "state")
+    shutil.copy(tmp_path / "state", tmp_path / "copy")
+    ExploreThenCommit.load(tmp_path / "copy", ledger=ledger)
+    rows = np.full(3, 0.5), np.zeros(3, dtype=int), np.full(3, 0.5)
+    for call in (lambda: original.answer([0.5]), lambda: original.learn(*rows)):
+        with pytest.raises(ForkedState):
+            call()
+    assert original.remaining_answers == original.calibration.budget.answers
+    assert ledger.balance("people").spent_epsilon == 0
+    with pytest.raises(ForkedState):
+        ExploreThenCommit.load(tmp_path / "state", ledger=ledger)
+
+
+def test_every_use_of_noise_is_in_the_log_and_the_parts_are_charged_by_their_certificates(tmp_path):
+    cells = CellMeasure.uniform(low=0, high=1, cells=4)
+    law = ContextLaw.from_private_histogram(np.full(50, 0.3), cells=cells, epsilon=0.5)
+    ledger, total = MemoryLedger(), JointDP(epsilon=3.0, delta=1e-6)
+    open_account(ledger, "people", privacy=JointDP(epsilon=6.0, delta=1e-6), currency="zcdp")
+    ledger.charge("people", charge_id="histogram", cost=cost_of(PureDP(0.5)))
+    policy = ExploreThenCommit(
+        kernel=SquaredExponential(lengthscale=0.4), actions=cells, contexts=law, reward_range=(0.0, 1.0),
+        horizon=4000, privacy=total, publish_epsilon=1.5, answer_epsilon=0.25, user_ids=False,
+        ledger=ledger, account="people",
+    )  # fmt: skip
+    policy.answer([0.5])
+    policy.answer([0.2])
+    policy.publish()
+    policy.save(tmp_path / "state")
+    promise = read_state(tmp_path / "state").public["promise"]
+    lineage = read_state(tmp_path / "state").lineage
+    assert [
+        (e["purpose"], e["count"], e["charge"], e["status"], e["certificate"]["kind"])
+        for e in promise["releases"]
+    ] == [
+        ("histogram", 1, None, "enforced", "PureDP"),
+        ("answer", 2, f"{lineage}:answer:#", "enforced", "PureDP"),
+        ("release", 1, f"{lineage}:release", "enforced", "NearGaussianDP"),
+    ]
+    release = cost_of(from_config(promise["releases"][2]["certificate"]))
+    expected = Decimal("0.125") + 2 * Decimal("0.03125") + release.rho
+    assert ledger.balance("people").spent_loss == expected
+    again = ExploreThenCommit.load(tmp_path / "state", ledger=ledger)
+    assert again.guarantee == policy.guarantee
+    again.publish()
+    assert ledger.balance("people").spent_loss == expected
 
 
 def test_threads_share_one_budget():

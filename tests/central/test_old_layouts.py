@@ -1,21 +1,26 @@
 """States and configurations as release 0.1.0.dev0 wrote them before parameters moved into `tuning`.
 
-The files in `old_states` were written by that code, and what it did next is what is expected here.
+The files in `old_states` were written by that code. They hold releases and no log of them, and at that time
+a state could be loaded with another promise or another noise: they are refused. A state that had released
+nothing is read.
 """
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dpbandits.central import ExploreThenCommit, GPBandit, PhasedExploreThenCommit
-from dpbandits.state import read_state
+from dpbandits.errors import IncompatibleState
+from dpbandits.state import read_state, write_state
 
 OLD = Path(__file__).with_name("old_states")
-GP_DECIDED = [0, 1, 2, 3, 0, 3, 1, 1, 1, 0, 2, 0, 2, 1, 1]
-PHASES_DECIDED = [1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
-PUBLISHED = [[0.429969, 0.43414, 0.437486], [0.408653, 0.422365, 0.439305], [0.388513, 0.405106, 0.426409]]
+OLD_STATES = [
+    (GPBandit, "gp_bandit"),
+    (ExploreThenCommit, "explore_then_commit"),
+    (PhasedExploreThenCommit, "phased"),
+]
 
 
 @pytest.fixture
@@ -24,43 +29,48 @@ def kept(tmp_path):
     return lambda name: shutil.copy(OLD / f"{name}.state", tmp_path / name)
 
 
-def test_a_bandit_decides_and_releases_on(kept):
-    policy = GPBandit.load(kept("gp_bandit"))
-    assert (policy.tuning.thompson_scale, policy.blocks, policy.features.n_features) == (0.5, (5, 12), 2)
-    decided = [policy.ask(np.linspace(0, 1, 4)[:, None], user=100 + t).index for t in range(15)]
-    assert decided == GP_DECIDED
-    assert len(policy.released) == 2
-
-
-def test_a_learner_publishes_what_it_would_have(kept):
-    policy = ExploreThenCommit.load(kept("explore_then_commit"))
-    assert (policy.publish_epsilon, policy.answer_epsilon, policy.remaining_answers) == (4.0, 0.5, 3)
-    assert (policy.tuning.publish_ridge, policy.tuning.reference, policy.user_ids) == (30.0, 0.4, True)
-    np.testing.assert_allclose(policy.publish().mean, PUBLISHED, atol=1e-6)
-
-
-def test_phases_go_on(kept):
-    policy = PhasedExploreThenCommit.load(kept("phased"))
-    assert (policy.phases, policy.exploration) == ((6, 14), (1.0, 0.3))
-    assert [policy.ask([t / 15], user=100 + t).index for t in range(15)] == PHASES_DECIDED
-    assert policy.released == 2
-
-
-@pytest.mark.parametrize(
-    ("policy_class", "name"),
-    [
-        (GPBandit, "gp_bandit"),
-        (ExploreThenCommit, "explore_then_commit"),
-        (PhasedExploreThenCommit, "phased"),
-    ],
-)
-def test_a_configuration_is_read_and_the_next_save_is_of_the_present_layout(policy_class, name, kept):
+@pytest.mark.parametrize(("policy_class", "name"), OLD_STATES)
+def test_releases_that_no_log_knows_are_refused(policy_class, name, kept):
     path = kept(name)
-    old = read_state(path)
+    before = path.read_bytes()
+    with pytest.raises(
+        IncompatibleState, match=r"an early build of dpbandits 0\.1\.0\.dev0 wrote this state"
+    ):
+        policy_class.load(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(("policy_class", "name"), OLD_STATES)
+def test_a_state_that_released_nothing_is_read_and_written_in_the_present_layout(
+    policy_class, name, tmp_path
+):
+    old = read_state(OLD / f"{name}.state")
     assert "tuning" not in old.public["config"]
+    assert "promise" not in old.public
+    path = tmp_path / name
+    begun = policy_class.from_config(old.public["config"])
+    begun.save(path)
+    saved = read_state(path)
+    write_state(path, replace(saved, version=old.version, public=old.public))
     policy = policy_class.load(path)
-    assert policy_class.from_config(old.public["config"]).to_config() == policy.to_config()
+    assert policy.to_config() == begun.to_config()
     policy.save(path)
     new = read_state(path)
-    assert (new.version, new.position) == (old.version + 1, old.position + 1)
+    assert (new.version, new.position) == (old.version + 2, saved.position + 1)
     assert new.public["config"] == policy.to_config()
+    assert new.public["promise"] == {
+        "account": None,
+        "witnessed": False,
+        "live": False,
+        "releases": [],
+    }
+
+
+def test_parameters_of_old_configurations_are_where_they_belong():
+    bandit, learner, phased = (
+        kind.from_config(read_state(OLD / f"{n}.state").public["config"]) for kind, n in OLD_STATES
+    )
+    assert (bandit.tuning.thompson_scale, bandit.blocks, bandit.features.n_features) == (0.5, (5, 12), 2)
+    assert (learner.publish_epsilon, learner.answer_epsilon, learner.remaining_answers) == (4.0, 0.5, 4)
+    assert (learner.tuning.publish_ridge, learner.tuning.reference, learner.user_ids) == (30.0, 0.4, True)
+    assert (phased.phases, phased.exploration) == ((6, 14), (1.0, 0.3))

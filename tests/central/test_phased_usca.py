@@ -152,7 +152,7 @@ def test_charged_once_and_forks_are_refused(tmp_path):
     drive(policy, 200, 400)
     assert float(ledger.balance("survey").spent_epsilon) == 2.0
     with pytest.raises(ForkedState):
-        drive(PhasedExploreThenCommit.load(tmp_path / "copy", ledger=ledger, account="survey"), 200, 400)
+        drive(PhasedExploreThenCommit.load(tmp_path / "copy", ledger=ledger), 200, 400)
 
 
 def test_users_horizon_and_order_are_enforced():

@@ -60,7 +60,7 @@ def test_nothing_is_released_twice_and_the_budget_is_spent_once(tmp_path):
     assert len(set(digests.values())) == len(digests)
 
     ledger = dpb.SQLiteLedger(tmp_path / "ledger.db")
-    policy = GPBandit.load(tmp_path / "policy.state", ledger=ledger, account="people")
+    policy = GPBandit.load(tmp_path / "policy.state", ledger=ledger)
     assert len(policy.released) >= len(digests)
     assert ledger.balance("people").remaining_epsilon == 0
     assert ledger.balance("people").remaining_delta == 0

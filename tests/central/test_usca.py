@@ -154,7 +154,7 @@ def test_only_one_copy_goes_on(tmp_path):
     (tmp_path / "copy").write_bytes((tmp_path / "state").read_bytes())
     usca.answer([0.5])
     with pytest.raises(ForkedState):
-        ExploreThenCommit.load(tmp_path / "copy", ledger=ledger, account="survey").answer([0.5])
+        ExploreThenCommit.load(tmp_path / "copy", ledger=ledger).answer([0.5])
 
 
 def test_units_are_counted_over_calls_and_shards():
@@ -435,7 +435,7 @@ def test_an_answer_that_could_not_be_saved_does_not_leave_and_is_spent(tmp_path,
             usca.answer([0.5])
     assert usca.answer([0.5]).number == 2
     assert float(ledger.balance("survey").spent_epsilon) == 1.0
-    assert ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="survey").remaining_answers == 2
+    assert ExploreThenCommit.load(tmp_path / "state", ledger=ledger).remaining_answers == 2
 
 
 def test_a_published_function_is_unsure_of_what_its_features_leave_out():

@@ -268,7 +268,7 @@ def test_an_account_with_exactly_the_promise_pays_for_all_of_it(tmp_path):
     usca = build(contexts=law, privacy=promise, ledger=ledger, account="town", **options)
     usca.save(tmp_path / "state")
     usca.publish()
-    ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town").publish()
+    ExploreThenCommit.load(tmp_path / "state", ledger=ledger).publish()
 
 
 # -- copies, places and machines ---------------------------------------------------------------------------
@@ -477,16 +477,16 @@ def test_whoever_dies_while_committing_has_spent_what_left_and_releases_once(
             fatal.setattr(store, step, dying)
             with pytest.raises(Died):
                 usca.answer([0.5]) if spend == "answer" else usca.publish()
-        dead, usca = usca, ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town")
+        dead, usca = usca, ExploreThenCommit.load(tmp_path / "state", ledger=ledger)
         if published_tables(usca) is not None:  # witnessed: this one and no other
             assert np.array_equal(published_tables(usca), published_tables(dead))
         spent = float(ledger.balance("town").spent_epsilon)
         number = usca.answer([0.5]).number
         assert float(ledger.balance("town").spent_epsilon) >= max(spent, 0.5 * number)
-        usca = ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town")
+        usca = ExploreThenCommit.load(tmp_path / "state", ledger=ledger)
         assert usca.remaining_answers == 4 - number
     first = usca.publish()
-    again = ExploreThenCommit.load(tmp_path / "state", ledger=ledger, account="town").publish()
+    again = ExploreThenCommit.load(tmp_path / "state", ledger=ledger).publish()
     assert again.mean.tobytes() == first.mean.tobytes()
     assert float(ledger.balance("town").spent_epsilon) <= 3.0
 

@@ -1,7 +1,9 @@
 import copy
 import os
 import pickle
+import shutil
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +15,12 @@ from dpbandits.errors import (
     CorruptState,
     ForkedState,
     IncompatibleState,
+    InvalidParameter,
     ProtocolError,
     UnknownDecision,
 )
-from dpbandits.state import MemoryLedger, StateStore
+from dpbandits.privacy import JointDP, SecureNoise
+from dpbandits.state import MemoryLedger, StateStore, read_state, write_state
 from internals import policy as internals
 
 
@@ -96,14 +100,144 @@ def test_of_two_copies_one_goes_on(case, tmp_path):
     first = case.make(ledger=ledger, account="people")
     drive(first, 0, 5)
     first.save(tmp_path / "policy.state")
-    second = type(first).load(tmp_path / "policy.state", ledger=ledger)
-    drive(first, 5, 12)
-    before = second.predict(decision_set(0))[0]
+    decision = ask(first, 5)
+    shutil.copy(tmp_path / "policy.state", tmp_path / "copy.state")
+    before = internals.fingerprint(first)
+    second = type(first).load(tmp_path / "copy.state", ledger=ledger)
+    for call in (
+        lambda: ask(first, 6),
+        lambda: first.tell(decision.id, 0.5),
+        lambda: first.abandon(decision.id),
+        lambda: first.save(tmp_path / "elsewhere.state"),
+    ):
+        with pytest.raises(ForkedState):
+            call()
+    assert internals.fingerprint(first) == before
     with pytest.raises(ForkedState):
-        drive(second, 5, 12)
-    np.testing.assert_array_equal(second.predict(decision_set(0))[0], before)
-    with pytest.raises(ForkedState):
-        ask(second, 40)
+        type(first).load(tmp_path / "policy.state", ledger=ledger)
+    drive(second, 5, 12)
+
+
+@private
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"privacy": JointDP(epsilon=50.0, delta=1e-6)},
+        {"user_ids": False},
+        {"noise": SecureNoise()},
+        {"horizon": 4096},
+        {"clip": True},
+        {"reward_range": (0.0, 0.1)},
+        {"config": {}},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_nothing_of_the_promise_is_said_at_load(case, tmp_path, other):
+    policy = case.make()
+    drive(policy, 0, 10)
+    policy.save(tmp_path / "policy.state")
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        type(policy).load(tmp_path / "policy.state", **other)
+    again = type(policy).load(tmp_path / "policy.state")
+    assert again.to_config() == policy.to_config()
+    assert again.guarantee == policy.guarantee
+
+
+@private
+def test_a_witnessed_state_needs_its_ledger_and_its_account_is_its_own(case, tmp_path):
+    ledger = MemoryLedger()
+    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    ledger.open_account("others", epsilon=100.0, delta=1e-5)
+    policy = case.make(ledger=ledger, account="people")
+    drive(policy, 0, 10)
+    policy.save(tmp_path / "policy.state")
+    with pytest.raises(IncompatibleState, match="ledger witnesses"):
+        type(policy).load(tmp_path / "policy.state")
+    with pytest.raises(IncompatibleState, match="another ledger"):
+        type(policy).load(tmp_path / "policy.state", ledger=MemoryLedger(), adopt=True)
+    for account in ("others", "people"):
+        with pytest.raises(InvalidParameter, match="part of this policy's state"):
+            type(policy).load(tmp_path / "policy.state", ledger=ledger, account=account)
+    drive(type(policy).load(tmp_path / "policy.state", ledger=ledger), 10, 20)
+    assert ledger.balance("people").remaining_epsilon == 0
+    assert ledger.balance("others").spent_epsilon == 0
+
+
+@private
+def test_what_was_released_unseen_stays_unseen_and_what_was_simulated_stays_simulated(case, tmp_path):
+    """A statement about the past is not bettered by what comes later."""
+    policy = case.make()
+    drive(policy, 0, 10)
+    policy.save(tmp_path / "policy.state")
+    ledger = MemoryLedger()
+    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    adopted = type(policy).load(tmp_path / "policy.state", ledger=ledger, account="people", adopt=True)
+    assert adopted.guarantee == policy.guarantee  # its first release had no witness
+    adopted.noise = SecureNoise()
+    assert adopted.guarantee.status == "simulated"
+
+
+@private
+def test_a_simulated_release_is_never_called_enforced(case, tmp_path):
+    """A state whose configuration was given another source, as could be done at load."""
+    policy = case.make()
+    drive(policy, 0, 10)
+    policy.save(tmp_path / "policy.state")
+    state, secure = read_state(tmp_path / "policy.state"), SecureNoise()
+    config = {**state.public["config"], "noise": secure.to_config()}
+    write_state(tmp_path / "policy.state", replace(state, public={**state.public, "config": config}))
+    again = type(policy).load(tmp_path / "policy.state")
+    assert (again.noise, again.guarantee.status) == (secure, "simulated")
+
+
+@private
+def test_every_release_is_in_the_log_with_its_terms(case, tmp_path):
+    ledger = MemoryLedger()
+    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    policy = case.make(ledger=ledger, account="people")
+    policy.save(tmp_path / "policy.state")
+    drive(policy, 0, 22)
+    policy.save(tmp_path / "policy.state")
+    promise = read_state(tmp_path / "policy.state").public["promise"]
+    assert (promise["account"], promise["witnessed"]) == ("people", True)
+    (entry,) = promise["releases"]
+    record = internals.mechanism_record(policy)
+    assert (entry["first"], entry["count"]) == (0, 21 if case.name == "dubey2021" else 2)
+    for name in ("law", "scale", "sensitivity"):
+        assert entry[name] == getattr(record, name)
+    assert entry["certificate"] == record.certificate.to_config()
+    assert (entry["source"], entry["status"]) == ("SimulatedNoise", "simulated")
+    assert (entry["charge"], entry["witnessed"]) == (internals.lineage(policy), True)
+
+
+@private
+@pytest.mark.parametrize(
+    ("field", "worse"),
+    [
+        ("scale", lambda scale: 0.99 * scale),
+        ("sensitivity", lambda sensitivity: 1.01 * sensitivity),
+        ("law", lambda law: "uniform"),
+        ("unit", lambda unit: "in units twice as large"),
+        ("certificate", lambda certificate: {"kind": "GaussianDP", "mu": 30.0}),
+        ("certificate", lambda certificate: None),
+        ("status", lambda status: "enforced"),
+        ("purpose", lambda purpose: "something else"),
+        ("count", lambda count: count - 1),
+        ("count", lambda count: 1000),
+        ("scale", lambda scale: "much"),
+    ],
+)
+def test_a_release_on_weaker_terms_than_the_configuration_promises_is_refused(case, tmp_path, field, worse):
+    policy = case.make()
+    drive(policy, 0, 10)
+    policy.save(tmp_path / "policy.state")
+    state = read_state(tmp_path / "policy.state")
+    promise = state.public["promise"]
+    (entry,) = promise["releases"]
+    weaker = {**promise, "releases": [{**entry, field: worse(entry[field])}]}
+    write_state(tmp_path / "policy.state", replace(state, public={**state.public, "promise": weaker}))
+    with pytest.raises(CorruptState):
+        type(policy).load(tmp_path / "policy.state")
 
 
 @private
@@ -114,7 +248,7 @@ def test_the_budget_is_charged_once_and_before_the_first_answer(case, tmp_path):
     assert ledger.balance("people").remaining_epsilon == 5
     drive(policy, 0, 10)
     policy.save(tmp_path / "policy.state")
-    restored = type(policy).load(tmp_path / "policy.state", ledger=ledger, account="people")
+    restored = type(policy).load(tmp_path / "policy.state", ledger=ledger)
     drive(restored, 10, 12)
     assert ledger.balance("people").remaining_epsilon == 1
     overdrawn = case.make(ledger=ledger, account="people")
@@ -134,7 +268,7 @@ def test_a_state_saved_before_the_first_ask_is_paid_for(case, tmp_path):
     with pytest.raises(BudgetExceeded):
         policy.save(tmp_path / "unpaid.state")
     assert not (tmp_path / "unpaid.state").exists()
-    drive(type(policy).load(tmp_path / "policy.state", ledger=ledger, account="people"), 0, 3)
+    drive(type(policy).load(tmp_path / "policy.state", ledger=ledger), 0, 3)
 
 
 @releasing_in_blocks

@@ -177,7 +177,7 @@ class PolicySubject:
         )  # fmt: skip
 
     def load(self, folder: Path, ledger: SQLiteLedger) -> Any:
-        return GPBandit.load(folder / "state", ledger=ledger, account="people")
+        return GPBandit.load(folder / "state", ledger=ledger)
 
     def releases(self, policy: Any) -> dict[str, object]:
         return {f"release {number}": release for number, release in enumerate(policy.released)}
@@ -260,7 +260,7 @@ class TreeSubject(PolicySubject):
         )  # fmt: skip
 
     def load(self, folder: Path, ledger: SQLiteLedger) -> Any:
-        return Dubey2021.load(folder / "state", ledger=ledger, account="people")
+        return Dubey2021.load(folder / "state", ledger=ledger)
 
     def releases(self, policy: Any) -> dict[str, object]:
         """Nodes of the present prefix; a node is named by the round that completed it."""
@@ -294,7 +294,7 @@ class PhasedSubject(PolicySubject):
         )  # fmt: skip
 
     def load(self, folder: Path, ledger: SQLiteLedger) -> Any:
-        return PhasedExploreThenCommit.load(folder / "state", ledger=ledger, account="people")
+        return PhasedExploreThenCommit.load(folder / "state", ledger=ledger)
 
     def releases(self, policy: Any) -> dict[str, object]:
         return {f"release {number}": row for number, row in enumerate(kept_phases(policy))}
@@ -331,7 +331,7 @@ class USCASubject:
 
     def check(self, folder: Path, acts: list[Act]) -> list[str]:
         ledger = SQLiteLedger(folder / "ledger.db")
-        usca = ExploreThenCommit.load(folder / "state", ledger=ledger, account="people")
+        usca = ExploreThenCommit.load(folder / "state", ledger=ledger)
         given = [int(what.split()[1]) for what, _ in acts if what.startswith("answer")]
         used = self.answers - usca.remaining_answers
         found = [] if used >= len(given) else [f"{len(given)} answers left, {used} are counted"]
@@ -351,9 +351,7 @@ class USCASubject:
 class _USCASession:
     def __init__(self, subject: USCASubject, folder: Path, leave: Leave) -> None:
         self.leave = leave
-        self.usca = ExploreThenCommit.load(
-            folder / "state", ledger=SQLiteLedger(folder / "ledger.db"), account="people"
-        )
+        self.usca = ExploreThenCommit.load(folder / "state", ledger=SQLiteLedger(folder / "ledger.db"))
 
     def work(self) -> None:
         while self.usca.remaining_answers > 2:

@@ -225,11 +225,7 @@ def _policy_state() -> Target:
         fields, forged = found
         path.write_bytes(forged)
         kind = kinds.get(fields["kind"], GPBandit)
-        policy = (
-            kind.load(path, noise=noise.SimulatedNoise(0))
-            if kind in (GPBandit, Dubey2021)
-            else kind.load(path)
-        )
+        policy = kind.load(path)
         policy.predict(policy.domain.sample(2, np.random.default_rng(0)))
         return repr(policy)
 

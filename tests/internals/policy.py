@@ -12,12 +12,15 @@ __all__ = [
     "explores",
     "failing_fit",
     "fingerprint",
+    "interrupt_after_note",
     "kept_nodes",
     "kept_phases",
     "lineage",
     "mechanism",
+    "mechanism_record",
     "phase_mechanisms",
     "posterior",
+    "raw_rounds",
     "raw_sums",
     "row_sums",
     "spy_on_coins",
@@ -47,9 +50,28 @@ def fingerprint(policy):
     return digest.hexdigest()
 
 
+def interrupt_after_note(monkeypatch, policy):
+    """Whoever is asked or tells is interrupted when that is on disk, and before the book has it."""
+    note = policy._book.before
+
+    def interrupted(kind, content):
+        note(kind, content)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(policy._book, "before", interrupted)
+
+
 def lineage(policy):
     """The random name of this life, to be taken out of texts that are compared."""
     return policy._holder.lineage
+
+
+def raw_rounds(policy):
+    """What became of every round, who asked how often, and the rewards, without ids of processes."""
+    arrays = policy._book.state_arrays()
+    taken = sorted(zip(arrays["book_users"].tolist(), arrays["book_taken"].tolist(), strict=True))
+    kept = ("book_clock", "book_status", "book_actions", "book_rewards")
+    return [arrays[name].tolist() for name in kept], taken
 
 
 def raw_sums(policy):
@@ -65,6 +87,11 @@ def drawn(policy):
 def mechanism(policy):
     """What adds the noise of a policy that releases in blocks."""
     return policy._mechanism
+
+
+def mechanism_record(policy):
+    """What a policy with one use of noise says of it, before its statement words it."""
+    return policy._uses()[0].record
 
 
 def phase_mechanisms(policy):

@@ -422,13 +422,13 @@ MUTATIONS = (
         "explore-then-commit draws and keeps an answer before the ledger agrees",
         (
             "central/explore_then_commit/policy.py",
-            '        self._holder.charge(f"answer:{number}", epsilon=budget.answer_epsilon)\n',
+            '        self._spend("answer", number - 1, f"answer:{number}")\n',
             "",
         ),
         (
             "central/explore_then_commit/policy.py",
             "        return Answer(index, self.actions.points[index], number)\n",
-            '        self._holder.charge(f"answer:{number}", epsilon=budget.answer_epsilon)\n'
+            '        self._spend("answer", number - 1, f"answer:{number}")\n'
             "        return Answer(index, self.actions.points[index], number)\n",
         ),
         tests="tests/central/test_usca.py",
@@ -462,6 +462,68 @@ MUTATIONS = (
             "if last is None or new == last or new.position >= last.position:",
         ),
         tests="tests/state/test_ledger.py",
+    ),
+    _bug(
+        "witness forgotten at load",
+        "a state that a ledger witnessed is taken up without it, beside the one that goes on",
+        ("state/holder.py", "        if witnessed and ledger is None:\n", "        if False:\n"),
+        tests="tests/contracts/test_saving.py",
+    ),
+    _bug(
+        "taken up and not taken over",
+        "a copy and the original both answer until one of them releases",
+        (
+            "policy/base.py",
+            "        policy._charge()\n        policy._holder.take_over()\n        return policy\n",
+            "        policy._charge()\n        return policy\n",
+        ),
+        tests="tests/contracts/test_saving.py",
+    ),
+    _bug(
+        "release not logged",
+        "a state does not know on which terms its blocks were released",
+        ("central/gp_bandit.py", "        self._enter_release(self._uses()[0], block)\n", ""),
+        tests="tests/contracts/test_saving.py",
+    ),
+    _bug(
+        "log not held against the configuration",
+        "a release with a hundredth less noise than is promised is taken up",
+        (
+            "privacy/release_terms.py",
+            'or not float(entry["scale"]) >= record.scale * (1.0 - _ROUNDING)',
+            'or not float(entry["scale"]) > 0.0',
+        ),
+        tests="tests/contracts/test_saving.py",
+    ),
+    _bug(
+        "simulated past forgotten",
+        "a release whose noise can be repeated is called enforced",
+        (
+            "central/statement.py",
+            'status="simulated" if any(one["status"] == "simulated" for one in past) else noise.status,',
+            "status=noise.status,",
+        ),
+        tests="tests/contracts/test_saving.py",
+    ),
+    _bug(
+        "answered before it is on disk",
+        "a decision that has left is asked again after a crash, and its user counted anew",
+        (
+            "policy/bookkeeping.py",
+            "self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, actions, refused))",
+            "pass",
+        ),
+        tests="tests/central/test_live_folder.py",
+    ),
+    _bug(
+        "tell counted twice",
+        "a reward that the state has already is learned from again when its folder is opened",
+        (
+            "policy/bookkeeping.py",
+            "fresh = np.isin(self._status[rounds], _OPEN)",
+            "fresh = np.ones(len(rounds), dtype=np.bool_)",
+        ),
+        tests="tests/central/test_live_folder.py",
     ),
     _bug(
         "two copies under one number",

@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import shutil
 import threading
 
 import numpy as np
@@ -10,14 +11,17 @@ import pytest
 
 from dpbandits.errors import (
     BudgetExceeded,
+    CorruptState,
     ForkedState,
     IncompatibleState,
     InvalidParameter,
     ProtocolError,
 )
-from dpbandits.state import MemoryLedger, State
+from dpbandits.state import Cost, MemoryLedger, State
 from dpbandits.state.holder import Held, Holder, in_turn, saved_state
+from dpbandits.state.release_log import ReleaseLog
 
+ONE = Cost(epsilon=1.0)
 STORE_COMMIT = "dpbandits.state.holder.StateStore.commit"
 
 
@@ -30,8 +34,10 @@ class Counter(Held):
         self._holder = Holder(self._state, what="counter", nested=nested, **runtime)
 
     def _state(self, lineage, position):
-        arrays = {"count": np.array(self.count)}
-        return State(kind="Counter", version=1, lineage=lineage, position=position, arrays=arrays)
+        arrays, public = {"count": np.array(self.count)}, {"promise": self._holder.promise}
+        return State(
+            kind="Counter", version=1, lineage=lineage, position=position, public=public, arrays=arrays
+        )
 
     @in_turn
     def step(self, then=None):
@@ -58,6 +64,7 @@ class Counter(Held):
         saved = saved_state(path, kind="Counter", version=1, ledger=ledger, adopt=adopt)
         counter = cls(count=int(saved.state.arrays["count"]))
         counter._holder.take_up(saved, account=account)
+        counter._holder.take_over()
         return counter
 
     @property
@@ -167,20 +174,20 @@ def test_a_purpose_is_charged_once_in_one_life_and_in_the_next(tmp_path):
     ledger = paid_ledger()
     counter = Counter(ledger=ledger, account="town")
     for purpose in ("first", "first", "second", None, None):
-        counter.holder.charge(purpose, epsilon=1.0)
+        counter.holder.charge(purpose, cost=ONE)
     assert float(ledger.balance("town").spent_epsilon) == 3.0
     counter.save(tmp_path / "state")
-    again = Counter.load(tmp_path / "state", ledger=ledger, account="town")
+    again = Counter.load(tmp_path / "state", ledger=ledger)
     for purpose in ("first", "second", None):
-        again.holder.charge(purpose, epsilon=1.0)
+        again.holder.charge(purpose, cost=ONE)
     assert float(ledger.balance("town").spent_epsilon) == 3.0
     with pytest.raises(BudgetExceeded):
-        again.holder.charge("third", epsilon=1.0)
+        again.holder.charge("third", cost=ONE)
 
 
 def test_without_an_account_nothing_is_charged():
     counter = Counter()
-    counter.holder.charge("first", epsilon=100.0)
+    counter.holder.charge("first", cost=Cost(epsilon=100.0))
     assert not counter.holder.charged
     assert not counter.holder.witnessed
     assert counter.holder.ledger is None
@@ -249,11 +256,9 @@ def test_a_save_elsewhere_moves_it(tmp_path):
 # -- one lineage ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ledger", [None, paid_ledger()], ids=["alone", "witnessed"])
-def test_of_two_that_took_one_state_up_one_goes_on(tmp_path, ledger):
-    account = None if ledger is None else "town"
-    Counter(ledger=ledger, account=account).save(tmp_path / "state")
-    first, second = (Counter.load(tmp_path / "state", ledger=ledger) for _ in range(2))
+def test_of_two_that_took_one_state_up_alone_the_first_to_commit_goes_on(tmp_path):
+    Counter().save(tmp_path / "state")
+    first, second = (Counter.load(tmp_path / "state") for _ in range(2))
     assert first.step() == 1
     for _ in range(2):
         with pytest.raises(ForkedState):
@@ -264,29 +269,129 @@ def test_of_two_that_took_one_state_up_one_goes_on(tmp_path, ledger):
     assert first.step() == 2
 
 
-def test_a_witness_refuses_a_copy_that_lies_elsewhere(tmp_path):
+@pytest.mark.parametrize("where", ["state", "copy"])
+def test_of_two_that_are_witnessed_the_one_that_was_loaded_last_goes_on(tmp_path, where):
+    ledger = paid_ledger()
+    original = Counter(ledger=ledger, account="town")
+    original.save(tmp_path / "state")
+    shutil.copy(tmp_path / "state", tmp_path / "copy")
+    taken_up = Counter.load(tmp_path / where, ledger=ledger)
+    for refused in (original.step, lambda: original.save(tmp_path / "elsewhere")):
+        with pytest.raises(ForkedState, match="another copy"):
+            refused()
+    assert (original.count, taken_up.step()) == (0, 1)  # it was refused before it did anything
+    assert not (tmp_path / "elsewhere").exists()
+    if where == "copy":
+        with pytest.raises(ForkedState):
+            Counter.load(tmp_path / "state", ledger=ledger)
+
+
+def test_whoever_dies_while_taking_up_leaves_a_state_that_can_be_taken_up(tmp_path, monkeypatch):
+    """Every place where taking up touches disk or ledger, interrupted in turn."""
+    steps = ["write_durably", "replace_durably", "StateStore._witness"]
+    for step in steps:
+        ledger, path = paid_ledger(), tmp_path / step
+        Counter(ledger=ledger, account="town").save(path)
+        with monkeypatch.context() as dying:
+            dying.setattr(f"dpbandits.state.store.{step}", full_disk)
+            with pytest.raises(OSError, match="no space"):
+                Counter.load(path, ledger=ledger)
+        assert Counter.load(path, ledger=ledger).step() == 1
+
+
+def test_an_own_commit_that_failed_is_not_taken_for_another_copys(tmp_path, monkeypatch):
     ledger = paid_ledger()
     counter = Counter(ledger=ledger, account="town")
     counter.save(tmp_path / "state")
-    (tmp_path / "copy").write_bytes((tmp_path / "state").read_bytes())
-    counter.step()
-    with pytest.raises(ForkedState):
-        Counter.load(tmp_path / "copy", ledger=ledger).step()
-    assert Counter.load(tmp_path / "copy").step() == 1  # nobody witnesses: the statement says so
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbandits.state.store.replace_durably", full_disk)
+        with pytest.raises(OSError, match="no space"):
+            counter.step()
+    assert counter.step() == 2
+
+
+def test_a_witnessed_state_needs_its_ledger(tmp_path):
+    ledger, other = paid_ledger(), paid_ledger()
+    Counter(ledger=ledger, account="town").save(tmp_path / "state")
+    before = (tmp_path / "state").read_bytes()
+    for arguments in ({}, {"ledger": other}, {"ledger": other, "adopt": True}):
+        with pytest.raises(IncompatibleState, match="ledger"):
+            Counter.load(tmp_path / "state", **arguments)
+    assert other.last(Counter.load(tmp_path / "state", ledger=ledger).holder.lineage) is None
+    assert before != (tmp_path / "state").read_bytes()  # whoever was let in has taken over
+
+
+def test_the_account_is_part_of_the_state(tmp_path):
+    ledger = paid_ledger()
+    ledger.open_account("village", epsilon=1.0)
+    Counter(ledger=ledger, account="town").save(tmp_path / "state")
+    for account in ("village", "town"):
+        with pytest.raises(InvalidParameter, match="part of this counter's state"):
+            Counter.load(tmp_path / "state", ledger=ledger, account=account)
+    again = Counter.load(tmp_path / "state", ledger=ledger)
+    again.holder.charge(cost=ONE)
+    assert float(ledger.balance("town").spent_epsilon) == 1.0
+    assert float(ledger.balance("village").spent_epsilon) == 0.0
 
 
 def test_a_state_saved_alone_is_adopted_by_a_ledger_on_request(tmp_path):
     counter, ledger = Counter(), paid_ledger()
     counter.save(tmp_path / "state")
     with pytest.raises(IncompatibleState):
-        Counter.load(tmp_path / "state", ledger=ledger)
+        Counter.load(tmp_path / "state", ledger=ledger, account="town")
+    with pytest.raises(InvalidParameter, match="one that pays"):
+        Counter.load(tmp_path / "state", ledger=ledger, adopt=True)
     adopted = Counter.load(tmp_path / "state", ledger=ledger, account="town", adopt=True)
     assert adopted.holder.witnessed
     assert adopted.holder.charged
     assert adopted.step() == 1
+    with pytest.raises(IncompatibleState, match="ledger"):
+        Counter.load(tmp_path / "state")
 
 
 def test_taking_up_names_an_account_of_a_ledger(tmp_path):
     Counter().save(tmp_path / "state")
     with pytest.raises(InvalidParameter, match="account"):
         Counter.load(tmp_path / "state", account="town")
+
+
+# -- the log of releases -------------------------------------------------------------------------------
+
+TERMS = {"law": "Laplace", "scale": 2.0}
+
+
+def test_a_release_is_entered_once_and_in_order_and_the_log_survives(tmp_path):
+    ledger = paid_ledger()
+    counter = Counter(ledger=ledger, account="town")
+    for number in (0, 0, 1):
+        counter.holder.record("sum", number, TERMS, charge="sum:#")
+    counter.holder.record("mean", 0, TERMS, charge=None)
+    with pytest.raises(ProtocolError, match="in order"):
+        counter.holder.record("sum", 3, TERMS, charge="sum:#")
+    with pytest.raises(ProtocolError, match="other terms"):
+        counter.holder.record("sum", 1, TERMS | {"scale": 1.0}, charge="sum:#")
+    counter.save(tmp_path / "state")
+    log = list(Counter.load(tmp_path / "state", ledger=ledger).holder.log)
+    charge = f"{counter.holder.lineage}:sum:#"
+    assert log == [
+        {"purpose": "sum", "first": 0, "count": 2, **TERMS, "charge": charge, "witnessed": True},
+        {"purpose": "mean", "first": 0, "count": 1, **TERMS, "charge": None, "witnessed": True},
+    ]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {},
+        [1],
+        [{"purpose": "sum", "first": 1, "count": 1}],
+        [{"purpose": "sum", "first": 0, "count": 0}],
+        [{"purpose": "sum", "first": 0, "count": True}],
+        [{"purpose": 1, "first": 0, "count": 1}],
+        [{"purpose": "sum", "first": 0, "count": 2}, {"purpose": "sum", "first": 1, "count": 1}],
+    ],
+    ids=str,
+)
+def test_a_log_that_leaves_out_or_repeats_is_corrupt(entries):
+    with pytest.raises(CorruptState):
+        ReleaseLog.from_json(entries)

@@ -648,3 +648,45 @@ def test_a_torn_record_that_claims_to_be_long_is_cut_off(tmp_path, size):
         file.write(size.to_bytes(8, "little") + b"W" + bytes(200))
     assert [record.content for record in Journal(path, kind="words", subject="s").settle()] == [b"one"]
     assert path.read_bytes() == whole
+
+
+# -- lazy journals -------------------------------------------------------------------------------------
+
+
+def lazy(path, *words):
+    journal = Journal.create(path, **NAME, lazy=True)
+    for word in words:
+        journal.append(b"W", word)
+    return journal
+
+
+def test_a_lazy_journal_loses_nothing_in_a_crash_and_settles_as_it_goes(path):
+    journal = lazy(path, b"one", b"two")
+    assert journal.settle() == []
+    journal.append(b"W", b"three")
+    assert words(path) == [b"one", b"two", b"three"]  # whoever opens it after a crash
+    journal = lazy(path.with_name("other.log"), b"one")
+    journal.close()
+    assert words(path.with_name("other.log")) == [b"one"]
+
+
+def test_a_lazy_journal_drops_what_was_never_whole_and_refuses_what_was(path):
+    lazy(path, b"one", b"two", b"three")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    assert opened(path, lazy=True).settle() == [(b"W", b"one"), (b"W", b"two")]
+    path.unlink()
+    path.with_name(path.name + ".end").unlink()
+    lazy(path, b"one", b"two", b"three")
+    whole = path.read_bytes()
+    at = whole.index(b"two")
+    path.write_bytes(whole[:at] + b"x" + whole[at + 1 :])
+    with pytest.raises(CorruptState):
+        opened(path, lazy=True).settle()
+
+
+def test_a_cut_behind_a_closed_lazy_journal_is_noticed(path):
+    lazy(path, b"one", b"two").close()
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(CorruptState):
+        opened(path, lazy=True).settle()

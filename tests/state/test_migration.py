@@ -50,22 +50,22 @@ def test_a_policy_loads_what_an_older_release_saved(tmp_path, monkeypatch):
     config = dict(saved.public["config"])
     config["rounds"] = config.pop("horizon")  # how an older layout might have called it
     path.unlink()
-    write_state(path, replace(saved, public={"config": config}))
+    write_state(path, replace(saved, public={**saved.public, "config": config}))
 
     def step(state: State) -> State:
         fields = dict(state.public["config"])
         fields["horizon"] = fields.pop("rounds")
-        return replace(state, version=2, public={"config": fields})
+        return replace(state, version=3, public={**state.public, "config": fields})
 
     with monkeypatch.context() as patch:
-        patch.setattr(Uniform, "state_version", 2)
+        patch.setattr(Uniform, "state_version", 3)
         with pytest.raises(IncompatibleState, match="older"):
             Uniform.load(path)
-        patch.setattr(Uniform, "state_migrations", {1: step})
+        patch.setattr(Uniform, "state_migrations", {2: step})
         again = Uniform.load(path)
         assert again.horizon == 9
         again.save(path)
-        assert read_state(path).version == 2
+        assert read_state(path).version == 3
         assert read_state(path).position == saved.position + 1
 
 

@@ -86,5 +86,5 @@ def test_a_save_elsewhere_under_another_key_that_fails_leaves_the_object_where_i
         with pytest.raises(OSError, match="Input/output"):
             policy.save(there, key=OTHER)
     mean = policy.publish().mean
-    again = ExploreThenCommit.load(here, ledger=ledger, account="people", key=KEY)
+    again = ExploreThenCommit.load(here, ledger=ledger, key=KEY)
     np.testing.assert_array_equal(again.publish().mean, mean)

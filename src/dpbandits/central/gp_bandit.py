@@ -43,6 +43,7 @@ from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.prefix_sums import BlockRelease, Factor, factor_for
+from dpbandits.privacy.release_terms import Release
 from dpbandits.state.ledger import Ledger
 
 __all__ = ["GPBandit", "GPTuning"]
@@ -249,7 +250,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         return block_release_guarantee(
             self.privacy,
             self._mechanism,
-            setting=Setting(self.noise.status, self.user_ids, self._holder.witnessed, self._holder.charged),
+            setting=Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids),
             public_decision_sets=self.decision_sets == "public",
         )
 
@@ -291,10 +292,15 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             gram = (stop - start) * self._expected_gram(block)
         centred = self.reward_range.to_centred(rewards[told])
         sums = self._mechanism.mechanism.encode(features[told], centred)
+        self._enter_release(self._uses()[0], block)
         raw_sums = np.vstack([self._raw_sums, sums])
         released = np.vstack([self._released, self._mechanism.release(block, raw_sums)])
         grams = np.concatenate([self._grams, gram[None]])
         self._raw_sums, self._grams, self._released = raw_sums, grams, released
+
+    def _uses(self) -> tuple[Release, ...]:
+        record, drawn = self._mechanism.record(), len(self._released)
+        return (Release(purpose="block", record=record, noise=self.noise, drawn=drawn, charge=""),)
 
     def _expected_gram(self, block: int) -> FloatArray:
         """(m, m) mean of phi phi^T when people bring the public sets and the present posterior answers."""

@@ -5,12 +5,12 @@ states that earlier releases wrote are brought to the present layout.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from dpbandits._config import Configured
 from dpbandits.policy import KeptPolicy
-from dpbandits.state import State
+from dpbandits.state.migration import next_layout
 
 __all__ = ["TunedPolicy"]
 
@@ -38,7 +38,8 @@ class TunedPolicy(KeptPolicy):
         super().__init_subclass__(**arguments)
         if tuning is not None:  # else a subclass of such a policy, which is laid out as its parent
             cls._tuning, cls._renamed = tuning, renamed or {}
-            cls.state_version, cls.state_migrations = flat + 1, {flat: cls._with_tuning}
+            # `arguments` reads a configuration in either layout; then came the log of releases
+            cls.state_version, cls.state_migrations = flat + 2, {flat: next_layout, flat + 1: next_layout}
             cls.config_parsers = {**cls.config_parsers, "tuning": tuning.from_config}
 
     @classmethod
@@ -50,8 +51,3 @@ class TunedPolicy(KeptPolicy):
             tuning = {name: named.pop(name) for name in inside}
             config = {**named, "tuning": tuning}
         return super().arguments(config)
-
-    @classmethod
-    def _with_tuning(cls, state: State) -> State:
-        """The next version keeps the configuration, which `arguments` reads in either layout."""
-        return replace(state, version=state.version + 1)

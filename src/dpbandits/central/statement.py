@@ -1,6 +1,6 @@
 """The statements that a trusted server makes, part by part: of blocks, trees, and explore then commit."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,14 +9,17 @@ from dpbandits.privacy import sentences
 from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside, PureDP, ZeroConcentratedDP
 from dpbandits.privacy.definitions import JointDP, counted
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Status
+from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.prefix_sums import BlockRelease, TreeRelease
 from dpbandits.privacy.sentences import kept, kept_if, protected_from, shown_to, trusted
+from dpbandits.state.holder import Holder
 
 __all__ = [
     "EVERY_ROW",
     "Setting",
     "block_release_guarantee",
     "explore_guarantee",
+    "explore_records",
     "room_assumptions",
     "tree_guarantee",
 ]
@@ -29,6 +32,19 @@ class Setting(NamedTuple):
     user_ids: bool  # whether the policy counts each user's rounds
     witnessed: bool  # whether a ledger refuses a second copy of a saved state
     charged: bool  # whether a ledger's account pays
+
+    @classmethod
+    def of(cls, holder: Holder, *, noise: NoiseSource, user_ids: bool) -> "Setting":
+        """How a policy runs, and ran: what its log of releases says of the past counts as well."""
+        past = tuple(holder.log)
+        return cls(
+            status="simulated" if any(one["status"] == "simulated" for one in past) else noise.status,
+            user_ids=user_ids,
+            witnessed=holder.witnessed and all(one["witnessed"] for one in past),
+            # a histogram is drawn, and charged, before there is a policy
+            charged=holder.charged
+            and all(one["charge"] is not None for one in past if one["purpose"] != "histogram"),
+        )
 
 
 # -- what every promise of this room rests on -----------------------------------------------------
@@ -286,13 +302,49 @@ OWN_CONTEXT = (
 )
 
 
+def explore_records(
+    contexts: ContextLaw, *, answers: tuple[int, float] | None, release: MechanismRecord | None
+) -> dict[str, MechanismRecord]:
+    """Every use of noise of an `ExploreThenCommit`: "histogram", "answer", "release", where there is one.
+
+    Args:
+        contexts: the law of contexts, which may have spent epsilon.
+        answers: (how many at most, epsilon of each).
+        release: the record of the release, where one is planned.
+    """
+    records = {}
+    if contexts.epsilon > 0.0:
+        records["histogram"] = MechanismRecord(
+            name="counts of contexts per cell",
+            law="discrete Laplace",
+            scale=2.0 * contexts.rounds_per_user / contexts.epsilon,
+            sensitivity=2.0 * contexts.rounds_per_user,
+            certificate=PureDP(contexts.epsilon),
+            releases=1,
+            unit="in counts, summed over cells",
+        )
+    if answers is not None:
+        count, epsilon = answers
+        records["answer"] = MechanismRecord(
+            name=f"answers, the best action at a context, epsilon {epsilon:g} each",
+            law="permute-and-flip: exponential",
+            scale=1.0 / epsilon,
+            sensitivity=float(count),
+            certificate=PureDP(count * epsilon),
+            releases=count,
+            unit="in ranges of an answer's scores, each computed exactly",
+        )
+    if release is not None and release.certificate is not None:
+        records["release"] = release
+    return records
+
+
 def explore_guarantee(
     privacy: JointDP,
     *,
     contexts: ContextLaw,
     setting: Setting,
-    answers: tuple[int, float] | None,
-    release: MechanismRecord | None,
+    records: Mapping[str, MechanismRecord],
     publish_epsilon: float,
     phased: bool = False,
 ) -> Guarantee:
@@ -301,41 +353,14 @@ def explore_guarantee(
     Args:
         privacy: the total promise.
         contexts: the law of contexts, which may have spent epsilon.
-        answers: (how many at most, epsilon of each).
-        release: the record of the release, where one is planned.
-        publish_epsilon: its share of the promise.
+        records: every use of noise, from `explore_records`; or "phases", which stands for all of them.
+        publish_epsilon: share of the promise that the release, or the phases, have.
         phased: whether there is a release a phase, and decisions instead of answers.
     """
-    records = []
-    if contexts.epsilon > 0.0:
-        records.append(
-            MechanismRecord(
-                name="counts of contexts per cell",
-                law="discrete Laplace",
-                scale=2.0 * contexts.rounds_per_user / contexts.epsilon,
-                sensitivity=2.0 * contexts.rounds_per_user,
-                certificate=PureDP(contexts.epsilon),
-                releases=1,
-                unit="in counts, summed over cells",
-            )
-        )
-    if answers is not None:
-        count, epsilon = answers
-        records.append(
-            MechanismRecord(
-                name=f"answers, the best action at a context, epsilon {epsilon:g} each",
-                law="permute-and-flip: exponential",
-                scale=1.0 / epsilon,
-                sensitivity=float(count),
-                certificate=PureDP(count * epsilon),
-                releases=count,
-                unit="in ranges of an answer's scores, each computed exactly",
-            )
-        )
+    answers, release = records.get("answer"), records.get("phases" if phased else "release")
     certificate: Certificate = PureDP(privacy.epsilon)
     parts = [ANSWER_THEOREM] if answers is not None else []
     if release is not None and release.certificate is not None:
-        records.append(release)
         parts.append(sentences.reason(RELEASE_THEOREM, release.certificate))
         pure = privacy.epsilon - publish_epsilon
         certificate = PureBeside(pure, release.certificate) if pure > 0.0 else release.certificate
@@ -382,7 +407,7 @@ def explore_guarantee(
             *([shown_to("everyone", WHEN_ASKED)] if phased else []),
             protected_from("everyone else, users and outsiders", f"{sees} and everything computed from them"),
         ),
-        mechanisms=tuple(records),
+        mechanisms=tuple(records.values()),
         assumptions=assumptions,
         theorem=" ".join(parts),
         status="simulated" if contexts.status == "simulated" else setting.status,

@@ -2,7 +2,7 @@
 
 - `Policy`: the protocol that all policies answer to.
 - `KeptPolicy`: what is configured, saved and taken up again; `RoundPolicy`: and is asked and told (book,
-  ledger charge, durable releases); `BasePolicy`: and chooses among candidate rows.
+  ledger charge, durable releases, a folder to live in); `BasePolicy`: and chooses among candidate rows.
 - `Decision`, `DecisionBatch`, `Receipt`: what asks and tells return.
 - `PublicCoins`: public randomness keyed by (seed, purpose, round).
 - `best_choice`, `uniform_choice`: scores and coins to chosen rows.

@@ -41,6 +41,7 @@ Example:
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import reduce
 
@@ -57,10 +58,10 @@ from dpbandits.privacy.certificates import (
     ZeroConcentratedDP,
 )
 from dpbandits.privacy.definitions import Definition, JointDP, LocalDP, RowDP
-from dpbandits.privacy.guarantee import Status
+from dpbandits.privacy.guarantee import Guarantee, Status
 from dpbandits.state.ledger import Amount, Cost, Currency, Ledger, Terms, add, exact
 
-__all__ = ["cost_of", "epsilon_for", "gaussian_mu_of_pure", "open_account", "terms_of"]
+__all__ = ["cost_of", "cost_of_guarantee", "epsilon_for", "gaussian_mu_of_pure", "open_account", "terms_of"]
 
 _UP = Context(prec=14, rounding=ROUND_CEILING)
 """Charges: so few digits that another processor's last one hardly ever makes a retry another charge."""
@@ -222,6 +223,31 @@ def cost_of(
         neighbours=neighbours,
         simulated=status == "simulated",
     )
+
+
+def cost_of_guarantee(guarantee: Guarantee) -> Cost:
+    """What the whole of a guarantee costs; where it protects less than its definition says, it says so.
+
+    Raises:
+        InvalidParameter: nothing is proven.
+
+    Example:
+        >>> import dpbandits as dpb
+        >>> policy = dpb.central.GPBandit(
+        ...     kernel=dpb.kernels.Matern(nu=2.5, lengthscale=0.4), domain=dpb.Box(low=[0], high=[1]),
+        ...     reward_range=(0, 1), horizon=1000, privacy=JointDP(epsilon=1, delta=1e-6))
+        >>> costs = [cost_of_guarantee(policy.guarantee)] * 20  # twenty such policies for the same people
+        >>> for currency in ("bare", "zcdp", "gaussian"):
+        ...     print(currency, round(epsilon_for(costs, delta=2e-5, currency=currency), 2))
+        bare 20.0
+        zcdp 4.88
+        gaussian 4.5
+    """
+    definition = guarantee.definition
+    cost = cost_of(guarantee.certificate, privacy=definition, status=guarantee.status)
+    if (guarantee.unit, guarantee.neighbours) != (definition.unit, definition.neighbours):
+        cost = replace(cost, unit=guarantee.unit, neighbours=guarantee.neighbours)
+    return cost
 
 
 def epsilon_for(costs: Iterable[Cost], *, delta: float, currency: Currency = "zcdp") -> float:

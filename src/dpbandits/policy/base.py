@@ -20,8 +20,9 @@ from dpbandits._config import Configured
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
-from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models import features, kernels
+from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
@@ -29,10 +30,12 @@ from dpbandits.privacy import definitions
 from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
+from dpbandits.privacy.release_terms import Release, check_releases, terms_of_release
 from dpbandits.state import State, StateKey
 from dpbandits.state.holder import Held, Holder, in_turn, saved_state
 from dpbandits.state.ledger import Ledger
-from dpbandits.state.migration import Migrations
+from dpbandits.state.live import LiveFolder
+from dpbandits.state.migration import Migrations, next_layout
 
 __all__ = ["BasePolicy", "KeptPolicy", "RoundPolicy", "round_taken"]
 
@@ -66,8 +69,8 @@ class KeptPolicy(Configured, Held, ABC):
     }
     noise: NoiseSource | None = None
     """What a guarantee rests on; a simulated one's position is part of the state."""
-    state_version: ClassVar[int] = 1
-    state_migrations: ClassVar[Migrations] = {}
+    state_version: ClassVar[int] = 2
+    state_migrations: ClassVar[Migrations] = {1: next_layout}
     """Steps from older layouts of this policy's state; see `dpbandits.state.migration`."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -106,7 +109,7 @@ class KeptPolicy(Configured, Held, ABC):
             version=self.state_version,
             lineage=lineage,
             position=position,
-            public={"config": self.to_config()},
+            public={"config": self.to_config(), "promise": self._holder.promise},
             arrays={name: array.copy() for name, array in arrays.items()},
         )
 
@@ -121,6 +124,15 @@ class KeptPolicy(Configured, Held, ABC):
         with reading(f"a configuration of {cls.kind}"):
             return cls(**(cls.arguments(config) | runtime))
 
+    def _uses(self) -> tuple[Release, ...]:
+        """Everything that noise is or was used for; what promises nothing uses none."""
+        return ()
+
+    def _enter_release(self, use: Release, number: int) -> None:
+        """Enter a release into the log, before its noise is drawn; see `Holder.record`."""
+        terms = terms_of_release(use.record, use.noise)
+        self._holder.record(use.purpose, number, terms, charge=use.charge)
+
     @classmethod
     def load(
         cls,
@@ -130,23 +142,46 @@ class KeptPolicy(Configured, Held, ABC):
         account: str | None = None,
         adopt: bool = False,
         key: StateKey | None = None,
-        **runtime: Any,
     ) -> Self:
-        """Take up a saved policy where it stood.
+        """Take up a saved policy where it stood, on the terms that it was saved with.
+
+        With a ledger the policy that is returned is the one that goes on: every other copy, running or not,
+        is refused from now on.
 
         Args:
             path: where it was saved.
-            ledger: the witness, which must have seen this lineage before.
-            account: pays, where the state was saved before it was paid for.
+            ledger: the witness. A state that one has witnessed is refused without it; the account that pays
+                is part of the state.
+            account: pays for a state that was saved without a ledger; refused for any other.
             adopt: let the ledger take on a state that was saved without one; that no other copy has gone
                 on is then yours to know.
             key: that it was saved with.
-            **runtime: as in `from_config`.
 
         Raises:
             ForkedState: the ledger has seen this lineage go further than this copy.
-            CorruptState, IncompatibleState: the file is torn, or another object's or version's.
+            IncompatibleState: the ledger that witnesses the state is missing; another object's or version's;
+                or of a layout without a log of releases, and it has released something.
+            CorruptState: the file is torn, or its releases are not what its configuration promises.
+            InvalidParameter: an account for a state that has one, or none for one that needs it.
+            BudgetExceeded: an account that was given cannot pay.
         """
+        policy = cls._taken_up(path, ledger=ledger, account=account, adopt=adopt, key=key)
+        policy._charge()
+        policy._holder.take_over()
+        return policy
+
+    @classmethod
+    def _taken_up(
+        cls,
+        path: str | PathLike[str],
+        *,
+        ledger: Ledger | None,
+        account: str | None,
+        adopt: bool,
+        key: StateKey | None,
+        opening: bool = False,
+    ) -> Self:
+        """What was saved, on the terms that it was saved with; nothing is charged or witnessed yet."""
         saved = saved_state(
             path,
             kind=cls.kind,
@@ -157,15 +192,30 @@ class KeptPolicy(Configured, Held, ABC):
             adopt=adopt,
         )
         try:
-            policy = cls.from_config(saved.state.public["config"], **runtime)
+            policy = cls.from_config(saved.state.public["config"])
         except (KeyError, InvalidParameter) as error:
             raise CorruptState("the saved configuration cannot be read") from error
-        policy._holder.take_up(saved, account=account)
+        policy._holder.take_up(saved, account=account, opening=opening)
         with reading("what a policy saved", CorruptState):
             if isinstance(policy.noise, SimulatedNoise):
                 policy.noise = policy.noise.at(int(saved.state.arrays["noise_position"]))
             policy._restore(saved.state.arrays)
+        policy._check_log(known="promise" in saved.state.public)
         return policy
+
+    def _check_log(self, *, known: bool) -> None:
+        """Refuse releases that the log does not know, or knows on weaker terms than are promised."""
+        uses = self._uses()
+        if known:
+            check_releases(self._holder.log, uses, privacy=getattr(self, "privacy", None))
+        elif any(use.drawn for use in uses):
+            raise IncompatibleState(
+                "an early build of dpbandits 0.1.0.dev0 wrote this state and kept no log of releases, so "
+                "nothing is known of the noise in what it has released: go on with that build, or begin anew"
+            )
+
+    def _charge(self) -> None:
+        """Spend what is due before anything leaves; by default each use pays by itself."""
 
 
 class RoundPolicy(KeptPolicy):
@@ -322,11 +372,16 @@ class RoundPolicy(KeptPolicy):
                 f"rewards: expected shape {rounds.shape}, one per decision id, got {told.shape}"
             )
         values, usable = self.reward_range.within(told, clip=self.clip)
-        became = self._book.settle(rounds, values, usable, np.isnan(told))
+        became = self._take(rounds, values, usable, np.isnan(told))
+        return tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in became.tolist())
+
+    def _take(self, rounds: IntArray, values: FloatArray, usable: BoolArray, missing: BoolArray) -> IntArray:
+        """Settle rounds and learn from those that count; their `RoundStatus`."""
+        became = self._book.settle(rounds, values, usable, missing)
         counted = became == RoundStatus.TOLD
         if counted.any():
             self._learn(rounds[counted], self._book.actions(rounds[counted]), values[counted])
-        return tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in became.tolist())
+        return became
 
     @in_turn
     def abandon(self, decision_id: str) -> None:
@@ -346,15 +401,104 @@ class RoundPolicy(KeptPolicy):
 
     def _charge(self) -> None:
         """Spend the whole guarantee once, before the first answer and before the first save."""
-        if not self._charged and self._holder.charged:
+        if not self._charged and self._holder.charged and not self._holder.paid:
             promised = self.guarantee
-            self._holder.charge(self._charged_as, epsilon=promised.epsilon, delta=promised.delta)
+            self._holder.charge(self._charged_as, cost=cost_of_guarantee(promised))
         self._charged = True
 
     @in_turn
     def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:  # noqa: D102
         self._charge()  # whoever loads the state need not know the account
         super().save(path, key=key)
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | PathLike[str],
+        *,
+        new: Self | None = None,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+        adopt: bool = False,
+        key: StateKey | None = None,
+    ) -> Self:
+        """The policy that lives in a folder: every ask and tell is on disk before it is answered.
+
+        After a crash, opening the folder again gives the policy as it had answered: the same rounds asked,
+        the same decision ids, every tell counted once. A batch is one record. Close the policy, or use it in
+        a `with` block, to let another process have the folder; copy and move the whole of it.
+
+        Args:
+            folder: made where it does not exist; raw data, to be kept as the data is.
+            new: the policy to begin with where the folder holds none; else it must have the configuration of
+                the one that does, and is left alone.
+            ledger, account, adopt: as in `load`; by default the ledger of `new`.
+            key: seals the folder.
+
+        Raises:
+            FileNotFoundError: the folder holds no policy, and there is no `new`.
+            StateError: another process, or another object of this one, has it open.
+            IncompatibleState: `new` is another policy than the one in the folder; and as `load`.
+            ForkedState, CorruptState, InvalidParameter, BudgetExceeded: as `load`.
+        """
+        ledger = new._holder.ledger if ledger is None and new is not None else ledger
+        live = LiveFolder(folder, key=key)
+        try:
+            try:
+                policy = cls._taken_up(
+                    live.state, ledger=ledger, account=account, adopt=adopt, key=key, opening=True
+                )
+            except FileNotFoundError:
+                if new is None:
+                    raise FileNotFoundError("the folder holds no policy: pass one as new=") from None
+                live.refuse_leftovers()
+                new._live_in(live, key)
+                return new
+            if new is not None and new.to_config() != policy.to_config():
+                raise IncompatibleState("the folder holds a policy of another configuration than `new` has")
+            for record in live.earlier(policy._holder.lineage, policy._holder.position):
+                policy._replay(record.kind, record.content)
+            policy._book.begin_epoch()
+            policy._charge()
+            policy._holder.bind(live, policy._replay)
+            policy._holder.take_over()
+            policy._book.before = policy._holder.note
+        except BaseException:
+            live.close()
+            raise
+        return policy
+
+    @in_turn
+    def _live_in(self, live: LiveFolder, key: StateKey | None) -> None:
+        """Begin to live in an empty folder."""
+        self._charge()
+        self._holder.bind(live, self._replay)
+        try:
+            self._holder.save(live.state, key=key)
+        except BaseException:
+            self._holder.bind(None)
+            raise
+        self._book.before = self._holder.note
+
+    def _replay(self, kind: bytes, content: bytes) -> None:
+        """Make a change again that was noted, unless it was made."""
+        before, self._book.before = self._book.before, None
+        try:
+            told = self._book.replayed(kind, content)
+            if told is not None and len(told.rounds):
+                self._take(*told)
+        finally:
+            self._book.before = before
+
+    def close(self) -> None:
+        """Leave the folder that it lives in to another process; nothing more is answered."""
+        self._holder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         return {**self._book.state_arrays(), **self._own_arrays()}
@@ -490,6 +634,7 @@ class BasePolicy(RoundPolicy):
         mean, _ = self.predict(candidates)
         return int(np.argmax(mean))
 
+    @in_turn
     def warm_start(self, points: FloatArray, rewards: FloatArray) -> None:
         """Learn from public data, points (n, d) and rewards (n,), before the first ask."""
         if self._book.asked:
@@ -499,6 +644,8 @@ class BasePolicy(RoundPolicy):
         if rows.ndim != 2 or values.shape != (len(rows),):
             raise InvalidData("warm_start: expected points (n, d) and rewards (n,) of the same length")
         self._learn_public(rows, values)
+        if self._holder.live:
+            self._holder.commit()
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         raise ProtocolError(f"{type(self).__name__} has nothing to learn from data: leave warm_start out")

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -30,6 +30,7 @@ from dpbandits.errors import (
     InvalidData,
     UnknownDecision,
 )
+from dpbandits.policy import round_log
 
 __all__ = ["RoundBook", "RoundStatus", "UserCounts"]
 
@@ -185,6 +186,10 @@ class RoundBook:
             the state up again adds a nonce of its own to the ids it issues, so that an id whose round was
             lost in a crash is never mistaken for the round that took its place.
         salt: secret key of the user digests; drawn here when absent.
+
+    Attributes:
+        before: told (kind, content) of every change before it is made, as `policy.round_log` packs it;
+            whatever it raises leaves the book as it was.
     """
 
     def __init__(
@@ -199,6 +204,7 @@ class RoundBook:
     ) -> None:
         self.horizon, self.rounds_per_user, self.user_ids = horizon, rounds_per_user, user_ids
         self.lineage = lineage
+        self.before: Callable[[bytes, bytes], None] | None = None
         self._epoch_starts = [0]
         self._epoch_nonces = [secrets.token_hex(4)]
         self._users = UserCounts(salt)
@@ -258,6 +264,8 @@ class RoundBook:
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
     ) -> tuple[str, ...]:
         """Enter rounds; actions (B, d), finite also where `refused` (B,). Call `check_open` first."""
+        if self.before is not None:
+            self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, actions, refused))
         count = len(actions)
         self._reserve(self.asked + count)
         start = self.asked
@@ -312,6 +320,8 @@ class RoundBook:
         Returns:
             (k,) the rounds' `RoundStatus` now.
         """
+        if self.before is not None:
+            self.before(round_log.TELL, round_log.pack_tell(rounds, rewards, usable, missing))
         status = self._status[rounds]
         told = usable & (status == RoundStatus.PENDING)
         late = usable & (status == RoundStatus.MISSED)
@@ -325,6 +335,43 @@ class RoundBook:
         """Give up on a decision: it will never have a reward."""
         nothing = np.zeros(1, dtype=np.bool_)
         self.settle(self.rounds_of([decision_id]), np.zeros(1), nothing, ~nothing)
+
+    # -- playing back a log -----------------------------------------------------------------------
+
+    def replayed(self, kind: bytes, content: bytes) -> round_log.Told | None:
+        """Make a change again that `before` was told of, unless it is made; returns what is to be told yet.
+
+        Raises:
+            CorruptState: not what `before` is told, or it does not follow what is in the book.
+        """
+        with reading("a record of the log of rounds", CorruptState):
+            if kind == round_log.ASK:
+                self._reopen(round_log.unpack_ask(content, digest_bytes=_DIGEST_BYTES))
+                return None
+            if kind != round_log.TELL:
+                raise ValueError
+            told = round_log.unpack_tell(content)
+            rounds = told.rounds
+            if ((rounds < 0) | (rounds >= self.asked)).any() or len(np.unique(rounds)) != len(rounds):
+                raise CorruptState("the log of rounds does not follow the state")
+            fresh = np.isin(self._status[rounds], _OPEN)
+            return round_log.Told(rounds[fresh], told.rewards[fresh], told.usable[fresh], told.missing[fresh])
+
+    def _reopen(self, asked: round_log.Asked) -> None:
+        count = len(asked.actions)
+        if asked.start + count <= self.asked:
+            return
+        fits = asked.start == self.asked and asked.actions.shape[1] == self._actions.shape[1]
+        named = len(asked.digests) == (count if self.user_ids else 0)
+        if not fits or not named or (self.horizon is not None and asked.start + count > self.horizon):
+            raise CorruptState("the log of rounds does not follow the state")
+        self.open(asked.digests, asked.actions, asked.refused)
+
+    def begin_epoch(self) -> None:
+        """Rounds from here on get ids of this process; those that were played back keep theirs."""
+        self._epoch_starts[-1] = self.asked
+
+    # -- rounds as they are released --------------------------------------------------------------
 
     def block(self, start: int, stop: int) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
         """Rounds start..stop-1: actions (n, d), rewards (n,), and which were told and which refused (n,).

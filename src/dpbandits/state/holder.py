@@ -5,7 +5,15 @@ Policies, explore-then-commit and its phases, a device's client, the local serve
 
 - for a **turn** before whatever learns, draws, answers or saves: one thread at a time, never in a fork;
 - to **charge** the ledger's account before anything is drawn, under an id that a retry repeats;
-- to **commit** the whole state before anything computed from it leaves, and to keep the saved copy current.
+- to **record** every release in a log that only grows (`ReleaseLog`), before its noise is drawn;
+- to **commit** the whole state before anything computed from it leaves, and to keep the saved copy current;
+- where it lives in a folder (`bind`), to **note** what happens between commits before it is answered.
+
+What was promised is part of the state: `promise` says which account pays, whether a ledger witnesses, and
+what was released on which terms; it is saved with the rest, and `take_up` goes by it.
+
+Where a ledger witnesses, whoever takes a state up becomes its one holder (`take_over`): a new position is
+witnessed at once, and every other copy, running or not, is refused at its next turn.
 
 A class that owns one inherits from `Held`, which refuses copies, and marks its methods with `in_turn`.
 """
@@ -14,17 +22,29 @@ import os
 import secrets
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import update_wrapper
 from os import PathLike
-from typing import ClassVar, Concatenate, NamedTuple, NoReturn, ParamSpec, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Concatenate, NamedTuple, NoReturn, ParamSpec, TypeVar
 
-from dpbandits.errors import ForkedState, InvalidParameter, ProtocolError, StateError
+from dpbandits._reading import reading
+from dpbandits.errors import (
+    CorruptState,
+    ForkedState,
+    IncompatibleState,
+    InvalidParameter,
+    ProtocolError,
+    StateError,
+)
 from dpbandits.state.container import State
-from dpbandits.state.ledger import Amount, Ledger
+from dpbandits.state.format import read_state
+from dpbandits.state.ledger import Cost, Ledger
+from dpbandits.state.live import LiveFolder
 from dpbandits.state.migration import Migrations, migrated
+from dpbandits.state.release_log import ReleaseLog
 from dpbandits.state.sealing import StateKey
 from dpbandits.state.store import StateStore
 
@@ -57,9 +77,17 @@ def saved_state(
     Raises:
         FileNotFoundError: nothing was ever saved there.
         ForkedState: the ledger has seen this lineage go further than this copy.
-        CorruptState, IncompatibleState: the file is torn, or another object's or version's.
+        CorruptState, IncompatibleState: the file is torn, or another object's or version's; or another ledger
+            than this one witnessed it.
     """
     store = StateStore(path, ledger=ledger, key=key)
+    if ledger is not None and adopt:
+        there = read_state(path, key) if Path(path).exists() else None
+        if there is not None and _witnessed(there) and ledger.last(there.lineage) is None:
+            raise IncompatibleState(
+                "another ledger than this one has witnessed the state: pass that one; only a state that none "
+                "has witnessed is adopted"
+            )
     state = migrated(store.load(adopt=adopt), kind=kind, version=version, steps=steps)
     return Saved(state, store, ledger)
 
@@ -73,6 +101,11 @@ class Holder:
         ledger, account: where every spending is charged, and the witness of saved copies; both or neither.
         lineage: of an object that has one already; a fresh one by default.
         nested: why a turn inside a turn is refused; None where it is allowed.
+
+    Attributes:
+        log: what was released; see `ReleaseLog`.
+        paid: whether the state that was taken up names the account that pays.
+        lineage, position: of the state; see `State`.
     """
 
     def __init__(
@@ -94,23 +127,129 @@ class Holder:
         self._store: StateStore | None = None
         self._uncommitted: tuple[StateStore, State] | None = None
         self._forked = False
+        self.log = ReleaseLog()
+        self.paid = False
+        self._live: LiveFolder | None = None
+        self._replay: Callable[[bytes, bytes], None] | None = None
+        self._noted: tuple[int, bytes, bytes] | None = None
+        self._closed = False
         self.lineage = uuid.uuid4().hex if lineage is None else lineage
         self.position = 0
         self._lock = threading.RLock()
         self._thread: int | None = None
         self._process = os.getpid()
 
-    def take_up(self, saved: Saved, *, account: str | None = None) -> None:
+    @property
+    def promise(self) -> dict[str, Any]:
+        """What of a promise is not configuration, for the public part of a state: JSON."""
+        return {
+            "account": self._account,
+            "witnessed": self.witnessed,
+            "live": self._live is not None,
+            "releases": self.log.to_json(),
+        }
+
+    def take_up(self, saved: Saved, *, account: str | None = None, opening: bool = False) -> None:
         """Go on where a saved state stands, keep it current there, and let its ledger witness.
+
+        The account that pays is the state's own. A state that says nothing of an account takes the one that
+        is given.
 
         Args:
             saved: from `saved_state`.
             account: pays for what is yet to be charged; None where nothing is.
+            opening: whether the folder is opened that the state lives in, with what was noted beside it.
+
+        Raises:
+            InvalidParameter: an account without a ledger, or for a state that has one.
+            IncompatibleState: a ledger has witnessed the state and none came; or the state lives in a folder,
+                which has to be opened.
+            CorruptState: what the state says of its releases cannot be read.
         """
         if account is not None and saved.ledger is None:
             raise InvalidParameter("account: names an account of `ledger`; pass both")
+        promise = saved.state.public.get("promise")
+        if promise is not None:
+            account = self._take_up_promise(promise, ledger=saved.ledger, account=account, opening=opening)
         self.lineage, self.position = saved.state.lineage, saved.state.position
         self._store, self._ledger, self._account = saved.store, saved.ledger, account
+
+    def _take_up_promise(
+        self, promise: Any, *, ledger: Ledger | None, account: str | None, opening: bool
+    ) -> str | None:
+        """Take over the log of releases; returns the account that pays."""
+        with reading("what a state says of its releases", CorruptState):
+            own, witnessed, live = promise["account"], promise["witnessed"], promise["live"]
+            flags = isinstance(witnessed, bool) and isinstance(live, bool)
+            if not isinstance(own, str | None) or not flags:
+                raise CorruptState("the account of a state cannot be read")
+            releases = ReleaseLog.from_json(promise["releases"])
+        if live and not opening:
+            raise IncompatibleState(
+                f"this {self._what} lives in its folder, which holds more than this file: open the folder"
+            )
+        if witnessed and ledger is None:
+            raise IncompatibleState(
+                f"a ledger witnesses this {self._what}, so that no second copy of it goes on: pass it"
+            )
+        if own is not None and account is not None:
+            raise InvalidParameter(
+                f"account: the account that pays is part of this {self._what}'s state; leave it out"
+            )
+        if ledger is not None and own is None and account is None:
+            raise InvalidParameter(
+                f"this {self._what} was saved without an account, and its ledger needs one that pays: pass "
+                "account="
+            )
+        self.log, self.paid = releases, own is not None
+        return own or account
+
+    def take_over(self) -> None:
+        """Become the one holder of a state that was taken up, where a ledger witnesses: commit it anew.
+
+        A crash in between leaves the state at this position or at the one before, and either can be taken up.
+        """
+        if self._ledger is not None or self._live is not None:
+            self.commit()
+
+    # -- living in a folder ----------------------------------------------------------------------------
+
+    def bind(self, live: LiveFolder | None, replay: Callable[[bytes, bytes], None] | None = None) -> None:
+        """Live in a folder from now on, whose state the next commit writes; None: in none.
+
+        Args:
+            live: the folder, held.
+            replay: makes a change again that was noted, unless it was made.
+        """
+        self._live, self._replay = live, replay
+
+    @property
+    def live(self) -> bool:
+        """Whether what happens is noted in a folder before it is answered."""
+        return self._live is not None
+
+    def note(self, kind: bytes, content: bytes) -> None:
+        """Make durable what is about to happen; if it is interrupted, the next turn makes it happen."""
+        if self._live is not None:
+            self._noted = self._live.records, kind, content
+            self._live.append(kind, content)
+
+    def close(self) -> None:
+        """Leave the folder to another process; nothing more is answered."""
+        if self._live is not None:
+            self._closed = True
+            self._live.close()
+
+    def _recover(self) -> None:
+        """Make what was noted last, if it counts and whatever interrupted it; what is made stays as it is."""
+        if self._noted is None or self._live is None or self._replay is None:
+            return
+        before, kind, content = self._noted
+        if self._live.records == before:  # appending it raised
+            self._live.settle()
+        if self._live.records > before:
+            self._replay(kind, content)
+        self._noted = None
 
     def __repr__(self) -> str:
         return f"Holder(lineage={self.lineage[:8]!r})"
@@ -125,7 +264,9 @@ class Holder:
         The process is asked first: in a forked child a thread that is not there may hold the lock.
 
         Raises:
-            ForkedState: this process was forked from the one that holds the object.
+            ForkedState: this process was forked from the one that holds the object; or another copy of the
+                object was loaded since, and its ledger says so.
+            StateError: the ledger could not be asked.
             ProtocolError: this thread is having its turn already, and nested turns are refused.
         """
         if os.getpid() != self._process:
@@ -136,11 +277,30 @@ class Holder:
         if self._nested is not None and self._thread == threading.get_ident():
             raise ProtocolError(self._nested)
         with self._lock:
+            if self._thread is None:
+                if self._closed:
+                    raise ProtocolError(f"this {self._what} was closed: open its folder again")
+                self._check_overtaken()
+                self._recover()
             before, self._thread = self._thread, threading.get_ident()
             try:
                 yield
             finally:
                 self._thread = before
+
+    def _check_overtaken(self) -> None:
+        """Refuse to go on where another copy was taken up; the next commit settles an own one that failed."""
+        if self._ledger is None or self._store is None or self._uncommitted is not None:
+            return
+        last = self._ledger.last(self.lineage)
+        if self._forked or (last is not None and last.position > self.position):
+            self._forked = True
+            raise self._overtaken()
+
+    def _overtaken(self) -> ForkedState:
+        return ForkedState(
+            f"another copy of this {self._what} has gone on: load the state where that copy keeps it"
+        )
 
     @property
     def ledger(self) -> Ledger | None:
@@ -157,11 +317,30 @@ class Holder:
         """Whether a ledger's account pays."""
         return self._account is not None
 
-    def charge(self, purpose: str | None = None, *, epsilon: Amount, delta: Amount = 0.0) -> None:
+    def charge_id(self, purpose: str | None = None) -> str | None:
+        """The id of a charge in this life, the same at every retry; None where no account pays."""
+        if self._account is None:
+            return None
+        return self.lineage if purpose is None else f"{self.lineage}:{purpose}"
+
+    def charge(self, purpose: str | None = None, *, cost: Cost) -> None:
         """Spend from the account; the same purpose is charged once, also after a crash."""
-        if self._ledger is not None and self._account is not None:
-            charge_id = self.lineage if purpose is None else f"{self.lineage}:{purpose}"
-            self._ledger.charge(self._account, charge_id=charge_id, epsilon=epsilon, delta=delta)
+        charge_id = self.charge_id(purpose)
+        if self._ledger is not None and self._account is not None and charge_id is not None:
+            self._ledger.charge(self._account, charge_id=charge_id, cost=cost)
+
+    def record(self, purpose: str, number: int, terms: Mapping[str, Any], *, charge: str | None) -> None:
+        """Enter a release into the log before its noise is drawn; to enter it again does nothing.
+
+        Args:
+            purpose: what is released, such as "block".
+            number: of the release among those of its purpose, from 0.
+            terms: JSON, the same for all that are released alike; see `ReleaseLog`.
+            charge: the purpose that `charge` was called with, "#" standing for number + 1; "" for None. None
+                where nothing is charged here.
+        """
+        paid = None if charge is None else self.charge_id(charge or None)
+        self.log.enter(purpose, number, {**terms, "charge": paid, "witnessed": self.witnessed})
 
     def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
         """Write the state to `path`, and keep it current there at every commit from now on.
@@ -169,6 +348,10 @@ class Holder:
         After a failure the object is kept where it was kept before. If that is nowhere, nothing more leaves
         until a save succeeds: the state that could not be written may have been witnessed.
         """
+        if self._live is not None and Path(path).resolve() != self._live.state:
+            raise ProtocolError(
+                f"this {self._what} lives in its folder and is saved there: close it and move the folder"
+            )
         before = self._store
         self._store = StateStore(path, ledger=self._ledger, key=key)
         try:
@@ -191,9 +374,7 @@ class Holder:
         if self._store is None or self._describe is None:
             return
         if self._forked:
-            raise ForkedState(
-                f"another copy of this {self._what} has gone on: load the state where that copy keeps it"
-            )
+            raise self._overtaken()
         if self._uncommitted is not None:
             store, state = self._uncommitted
             self._write(self._store if self._store.seals_like(store) else store, state)
@@ -212,6 +393,13 @@ class Holder:
             raise
         self.position = state.position
         self._uncommitted = None
+        if self._live is not None:
+            self._live.begin(self.lineage, self.position)
+
+
+def _witnessed(state: State) -> bool:
+    promise = state.public.get("promise")
+    return isinstance(promise, dict) and promise.get("witnessed") is True
 
 
 class Held:

@@ -27,6 +27,10 @@ Without a ledger, an old copy of both files cannot be told from the newest one.
 Whoever keeps elsewhere what the records up to a place say opens the journal `after` that place: what lies
 before it is not read again. Records are read one at a time, so that no log need fit into memory.
 
+A *lazy* journal replaces the end file when it is settled or closed, and not at every append, which then costs
+one write-through: what happened since is the row "E + k". A crash loses nothing by it. What goes unnoticed
+until then is a log whose last records were cut off; a damaged record with others behind it is `CorruptState`.
+
 A journal does not lock: whoever appends holds a lock file over `settle` and `append`. An append that no
 `settle` went before, while something lies behind the last record, is refused: it could lie over a record
 that counts.
@@ -88,6 +92,7 @@ class Journal:
         ledger: witness of the records, under `lineage`; a log that was made with a ledger opens with it.
         lineage: its name at the ledger; by default the subject's.
         after: what lies before is known: `settle` and `stream` begin here.
+        lazy: see the module; only without a ledger.
 
     Raises:
         IncompatibleState: the log is another subject's, another format's, was made with a ledger and none
@@ -112,8 +117,9 @@ class Journal:
         ledger: Ledger | None = None,
         lineage: str | None = None,
         after: Place | None = None,
+        lazy: bool = False,
     ) -> None:
-        self._path, self._kind = path, kind
+        self._path, self._kind, self._lazy = path, kind, lazy and ledger is None
         self._header = _header(kind, subject, witnessed=ledger is not None)
         self._ledger = ledger
         self._lineage = subject if lineage is None else lineage
@@ -127,7 +133,14 @@ class Journal:
 
     @classmethod
     def create(
-        cls, path: Path, *, kind: str, subject: str, ledger: Ledger | None = None, lineage: str | None = None
+        cls,
+        path: Path,
+        *,
+        kind: str,
+        subject: str,
+        ledger: Ledger | None = None,
+        lineage: str | None = None,
+        lazy: bool = False,
     ) -> "Journal":
         """Begin a log; repeatable as long as it holds no record.
 
@@ -160,7 +173,7 @@ class Journal:
             _write_end(end, first)
         if ledger is not None:
             ledger.advance(subject if lineage is None else lineage, position=0, digest=first.digest.hex())
-        return cls(path, kind=kind, subject=subject, ledger=ledger, lineage=lineage)
+        return cls(path, kind=kind, subject=subject, ledger=ledger, lineage=lineage, lazy=lazy)
 
     def __len__(self) -> int:
         return self._mark.records
@@ -195,6 +208,8 @@ class Journal:
             IncompatibleState: the ledger has never seen this log.
         """
         end = _read_end(_end_path(self._path), self._kind)
+        if self._lazy and end.records < self._mark.records:
+            end = self._mark
         if end.records < self._mark.records or (end.records == self._mark.records and end != self._mark):
             raise self._shorter()
         first = before = mark = self._mark
@@ -203,7 +218,8 @@ class Journal:
                 before, mark = mark, after
                 if mark.records == end.records and mark != end:
                     raise _damaged(self._kind)
-        if mark.records < end.records:
+            followed = self._lazy and _goes_on(file, mark.length, size)
+        if mark.records < end.records or followed:
             raise _damaged(self._kind)
         if mark != end:
             # Whoever wrote it may have died before it was on disk, and the ledger must not be ahead of that.
@@ -234,8 +250,14 @@ class Journal:
                 self._ledger.advance(self._lineage, position=after.records, digest=digest.hex())
             except ForkedState:
                 raise self._forked() from None
-        _write_end(_end_path(self._path), after)
+        if not self._lazy:
+            _write_end(_end_path(self._path), after)
         self._mark = after
+
+    def close(self) -> None:
+        """Replace the end file of a lazy journal, so that it says how far the log reaches."""
+        if self._lazy:
+            _write_end(_end_path(self._path), self._mark)
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -367,6 +389,16 @@ def _places(file: BinaryIO, size: int, at: Place) -> Iterator[Place]:
             return
         at = Place(at.records + 1, stop, digest.digest())
         yield at
+
+
+def _goes_on(file: BinaryIO, at: int, size: int) -> bool:
+    """Whether there is more than an append that was interrupted: something lies behind its record."""
+    file.seek(at)
+    head = file.read(_FRAME.size)
+    if len(head) < _FRAME.size:
+        return False
+    length, _ = _FRAME.unpack(head)
+    return bool(at + _FRAME.size + length + _DIGEST_BYTES < size)
 
 
 def _end_path(path: Path) -> Path:

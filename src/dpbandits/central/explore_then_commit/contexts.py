@@ -19,7 +19,7 @@ from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.bookkeeping import UserCounts
-from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, words_of
 from dpbandits.privacy.samplers import lattice_laplace
 
 __all__ = ["ContextLaw"]
@@ -66,6 +66,11 @@ class ContextLaw(Configured):
         if self.status not in ("enforced", "simulated"):
             raise InvalidParameter("status: expected enforced or simulated")
         _checks.integer(self.rounds_per_user, name="rounds_per_user")
+
+    @property
+    def noise(self) -> NoiseSource:
+        """A source of the kind that a private histogram was drawn from."""
+        return SecureNoise() if self.status == "enforced" else SimulatedNoise(0)
 
     @classmethod
     def of(cls, value: "ContextLaw | CellMeasure") -> "ContextLaw":
@@ -115,7 +120,8 @@ class ContextLaw(Configured):
         Replacing what one user brings in k rounds moves counts by at most 2 k in all: noise of rate
         epsilon/(2 k) is epsilon-DP. Negative counts become zero, and every cell keeps a little mass. An
         `ExploreThenCommit` counts epsilon in its total, and refuses a histogram of fewer rows a user than it
-        promises to cover; a ledger is charged for it by the caller, as there is none here.
+        promises to cover. There is no ledger here: charge it first, by `dpbandits.policy.accounts.cost_of`
+        of `PureDP(epsilon)`, to the account that the policy will be charged to.
 
         Args:
             contexts: (n, d) rows.

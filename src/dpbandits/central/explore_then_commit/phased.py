@@ -47,6 +47,7 @@ from dpbandits.policy.base import round_taken
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
+from dpbandits.privacy.release_terms import Release
 from dpbandits.state.holder import in_turn
 from dpbandits.state.ledger import Ledger
 
@@ -192,9 +193,8 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         found = explore_guarantee(
             self.privacy,
             contexts=self.contexts,
-            setting=Setting(self.noise.status, self.user_ids, self._holder.witnessed, self._holder.charged),
-            answers=None,
-            release=largest.record(releases=len(self.phases)),
+            setting=Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids),
+            records={"phases": largest.record(releases=len(self.phases))},
             publish_epsilon=self.privacy.epsilon,
             phased=True,
         )
@@ -292,11 +292,24 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         sums = RewardSums(integer_caps(mechanism.plan.caps)[None]).with_rows(
             cells[explored], (rewards[explored] - self._reference) / self._bound
         )
+        self._enter_release(self._uses()[phase], 0)
         noisy = mechanism.release(sums.sums[0])
         posterior, released = mechanism.update(self._posterior, noisy), np.vstack([self._released, noisy])
         # In this order: whatever interrupts it, a phase that is in the posterior is never drawn again.
         self._released = released
         self._posterior = posterior
+
+    def _uses(self) -> tuple[Release, ...]:
+        return tuple(
+            Release(
+                purpose=f"phase:{phase}",
+                record=release.record(),
+                noise=self.noise,
+                drawn=int(phase < len(self._released)),
+                charge=self._charged_as,
+            )
+            for phase, release in enumerate(self._releases)
+        )
 
     def _fit(self) -> None:
         if len(self._released):

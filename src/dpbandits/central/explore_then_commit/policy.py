@@ -18,7 +18,6 @@ noise in two places, `answer` and `FunctionRelease.release`.
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,16 +34,19 @@ from dpbandits.central.explore_then_commit.rows import RowRules, Shard, check_ce
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.published_function import PublishedFunction
-from dpbandits.central.statement import Setting, explore_guarantee
+from dpbandits.central.statement import Setting, explore_guarantee, explore_records
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import PublicCoins
+from dpbandits.policy.accounts import cost_of
+from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
+from dpbandits.privacy.release_terms import Release
 from dpbandits.privacy.selection import permute_and_flip
 from dpbandits.state.holder import Holder, in_turn
 from dpbandits.state.ledger import Ledger
@@ -223,6 +225,8 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         self._shard = Shard(self.unsafe_rules, lineage=self._holder.lineage)
         self._answered = 0
         self._released: tuple[FloatArray, FloatArray] | None = None  # mean and sd, (A, C) in reward units
+        if self.contexts.epsilon > 0.0:
+            self._enter_release(self._uses()[0], 0)
 
     def __repr__(self) -> str:
         return f"ExploreThenCommit(lineage={self._holder.lineage[:8]!r}, answered={self._answered})"
@@ -232,14 +236,12 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
     @property
     def guarantee(self) -> Guarantee:
         """The total promise; the same before, during and after."""
-        budget, release = self.calibration.budget, self.calibration.release
         return explore_guarantee(
             self.privacy,
             contexts=self.contexts,
-            setting=Setting(self.noise.status, self.user_ids, self._holder.witnessed, self._holder.charged),
-            answers=(budget.answers, budget.answer_epsilon) if budget.answers else None,
-            release=None if release is None else release.record(),
-            publish_epsilon=budget.publish_epsilon,
+            setting=Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids),
+            records=self._records(),
+            publish_epsilon=self.calibration.budget.publish_epsilon,
         )
 
     def expected_error(self) -> dict[str, ExpectedError]:
@@ -320,7 +322,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             )
         cell = int(self.contexts.measure.locate(one_row(context), name="context")[0])
         number = self._answered + 1
-        self._holder.charge(f"answer:{number}", epsilon=budget.answer_epsilon)
+        self._spend("answer", number - 1, f"answer:{number}")
         scores, span = self.calibration.scores(plan, cell, self._shard.cells.sums[0])
         words = words_of(self.noise, stream=_ANSWER_STREAM + number)
         index = permute_and_flip(
@@ -337,11 +339,11 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         Raises:
             BudgetExceeded: no share of the promise was kept for it.
         """
-        mechanism, budget = self.calibration.release, self.calibration.budget
+        mechanism = self.calibration.release
         if mechanism is None:
             raise BudgetExceeded("no share was kept for publishing: build with delta > 0 and publish_epsilon")
         if self._released is None:
-            self._holder.charge("release", epsilon=budget.publish_epsilon, delta=self.privacy.delta)
+            self._spend("release", 0, "release")
             noisy = mechanism.release(self._shard.cells.sums[-1])
             posterior = mechanism.update(CoefficientPosterior.prior(self.features.eigenvalues), noisy)
             self._released = mechanism.tables(
@@ -354,6 +356,41 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         )
 
     # -- configuration and state ----------------------------------------------------------------------
+
+    def _records(self) -> dict[str, MechanismRecord]:
+        """Every use of noise that the promise covers, by its name in the log of releases."""
+        budget, release = self.calibration.budget, self.calibration.release
+        return explore_records(
+            self.contexts,
+            answers=(budget.answers, budget.answer_epsilon) if budget.answers else None,
+            release=None if release is None else release.record(),
+        )
+
+    def _uses(self) -> tuple[Release, ...]:
+        charges = {"answer": "answer:#", "release": "release"}  # whoever drew the histogram charged it
+        drawn = {"histogram": 1, "answer": self._answered, "release": int(self._released is not None)}
+        return tuple(
+            Release(
+                purpose=purpose,
+                record=record,
+                noise=self.noise if purpose in charges else self.contexts.noise,
+                drawn=drawn[purpose],
+                charge=charges.get(purpose),
+            )
+            for purpose, record in self._records().items()
+        )
+
+    def _spend(self, purpose: str, number: int, charge: str) -> None:
+        """Pay for one use of noise by its certificate, and enter it into the log."""
+        budget = self.calibration.budget
+        use = next(one for one in self._uses() if one.purpose == purpose)
+        if self._holder.charged:
+            certificate, epsilon, delta = use.record.certificate, budget.publish_epsilon, self.privacy.delta
+            if purpose == "answer":  # the record is of all of them
+                certificate, epsilon, delta = PureDP(budget.answer_epsilon), budget.answer_epsilon, 0.0
+            part = replace(self.privacy, epsilon=epsilon, delta=delta)
+            self._holder.charge(charge, cost=cost_of(certificate, privacy=part, status=self.noise.status))
+        self._enter_release(use, number)
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         none = np.zeros((0, 0))
@@ -380,8 +417,8 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         self._released = released if released[0].size else None
 
     @classmethod
-    def load(cls, path: str | PathLike[str], **options: Any) -> Self:
-        """Take up a saved state where it stood: same caps, same answers counted, same release."""
+    def from_config(cls, config: Mapping[str, Any], **runtime: Any) -> Self:
+        """Build what `to_config` described; that there is nothing to learn was said when it was built."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NothingToLearn)  # said when it was built
-            return super().load(path, **options)
+            warnings.simplefilter("ignore", NothingToLearn)
+            return super().from_config(config, **runtime)

@@ -42,9 +42,10 @@ from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT, BinaryTree, TreeRelease
+from dpbandits.privacy.release_terms import Release
 from dpbandits.state import State
 from dpbandits.state.ledger import Ledger
-from dpbandits.state.migration import Migrations
+from dpbandits.state.migration import Migrations, next_layout
 
 __all__ = ["Dubey2021"]
 
@@ -88,8 +89,8 @@ class Dubey2021(BasePolicy):
     """
 
     kind = "central.published.Dubey2021"
-    state_version = 2
-    state_migrations: ClassVar[Migrations] = {1: _with_its_own_scale}
+    state_version = 3
+    state_migrations: ClassVar[Migrations] = {1: _with_its_own_scale, 2: next_layout}
     noise: NoiseSource
 
     def __init__(
@@ -178,12 +179,25 @@ class Dubey2021(BasePolicy):
             self.privacy,
             # Printed formulas fall shortest of the right scale in the smallest tree: the first epoch's.
             self._epoch_release if self.paper_constants is None else self._release_of(0),
-            setting=Setting(self.noise.status, self.user_ids, self._holder.witnessed, self._holder.charged),
+            setting=Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids),
             paper_constants=self.paper_constants,
             doubling=self.doubling,
         )
 
     # -- releasing: where raw data meets noise ------------------------------------------------------
+
+    def _use_of(self, epoch: int, release: TreeRelease, drawn: int) -> Release:
+        return Release(
+            purpose=f"epoch:{epoch}", record=release.record(), noise=self.noise, drawn=drawn, charge=""
+        )
+
+    def _uses(self) -> tuple[Release, ...]:
+        epoch = int(self._clock[0])
+        finished = [(e, self._release_of(e)) for e in range(epoch)]
+        return (
+            *(self._use_of(e, release, release.tree.n_blocks) for e, release in finished),
+            self._use_of(epoch, self._epoch_release, int(self._clock[2])),
+        )
 
     @property
     def _rounds_out(self) -> int:
@@ -210,6 +224,7 @@ class Dubey2021(BasePolicy):
         halves = 0.5 * (rewards - self.reward_range.low) / self.reward_range.width
         own = self._mechanism.encode(self.features(actions)[told], halves[told])
         level, _ = self._epoch_release.tree.node(t)
+        self._enter_release(self._use_of(epoch, self._epoch_release, before), before)
         opened, nodes = self._open.copy(), self._nodes.copy()
         opened[level] = opened[:level].sum(axis=0) + own
         nodes[level] = self._epoch_release.release(opened[level])

@@ -243,7 +243,8 @@ class Client(Held, Generic[PublishedT]):
         """Where the user's data meets noise: nonce and report, after the ledger was charged."""
         # A ledger that failed may have written the charge: its id is used until something is drawn under it.
         nonce = self._paid = self._paid or os.urandom(NONCE_BYTES)
-        self._holder.charge(nonce.hex(), epsilon=self.privacy.epsilon, delta=self.privacy.delta)
+        cost = Cost(epsilon=self.privacy.epsilon, delta=self.privacy.delta)
+        self._holder.charge(nonce.hex(), cost=cost)
         value, clipped = read_reward(self.spec.reward_range, reward)
         self._counts["missing rewards"] += value is None
         self._counts["clipped rewards"] += clipped

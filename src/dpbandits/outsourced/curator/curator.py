@@ -36,12 +36,13 @@ from dpbandits.outsourced.curator.objective import Command, Objective, evaluated
 from dpbandits.outsourced.publish import PublishedRows, check_target
 from dpbandits.outsourced.scaling import Drawn, PublicScaling, TableRows
 from dpbandits.outsourced.statement import rows_guarantee
+from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.privacy.definitions import RowDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.noise import from_config as noise_from_config
 from dpbandits.privacy.rows import AnswerLaplace, RowMechanism, choose_row_mechanism
-from dpbandits.state import State
+from dpbandits.state import Cost, State
 from dpbandits.state.holder import Held, Holder, Saved, in_turn
 from dpbandits.tables import Schema
 
@@ -364,8 +365,11 @@ class Curator(Held):
 
     def _pay(self) -> None:
         """Positions and answers, under the release's id: paid once, however often it is begun."""
-        epsilon, delta = (Decimal(amount) for amount in self._public["charge"])
-        self._holder.charge(epsilon=epsilon, delta=delta)
+        if self._public["answers"]["type"] == "public":
+            self._holder.charge(cost=cost_of_guarantee(self.guarantee))
+        else:  # the guarantee is of the positions alone
+            epsilon, delta = (Decimal(amount) for amount in self._public["charge"])
+            self._holder.charge(cost=Cost(epsilon=epsilon, delta=delta))
 
     def _draw(self) -> None:
         """Where raw rows meet noise; then durable; then gone from memory."""

@@ -1,0 +1,88 @@
+"""Records of a log of rounds: what was asked and told since the state was written.
+
+| kind | content, little-endian |
+|---|---|
+| `A` | first round, rounds, columns of an action, whether there are digests; digests, refused, actions |
+| `T` | number of tells; rounds, rewards, and of each whether it can be counted, whether none will ever come |
+
+They are raw data, as the book of rounds is. Nothing in them is executed; lengths must add up.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+
+__all__ = ["ASK", "TELL", "Asked", "Told", "pack_ask", "pack_tell", "unpack_ask", "unpack_tell"]
+
+ASK, TELL = b"A", b"T"
+
+_ASK = struct.Struct("<QQI?")
+_TELL = struct.Struct("<Q")
+_ROUND, _NUMBER, _FLAG = np.dtype("<i8"), np.dtype("<f8"), np.dtype("u1")
+_TOLD_BYTES = _ROUND.itemsize + _NUMBER.itemsize + 2 * _FLAG.itemsize
+
+
+class Asked(NamedTuple):
+    """Rounds that were asked together: actions (B, d), refused (B,)."""
+
+    start: int
+    digests: list[bytes]
+    refused: BoolArray
+    actions: FloatArray
+
+
+class Told(NamedTuple):
+    """Rounds (k,) that were told together; see `RoundBook.settle`."""
+
+    rounds: IntArray
+    rewards: FloatArray
+    usable: BoolArray
+    missing: BoolArray
+
+
+def pack_ask(
+    start: int, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
+) -> bytes:
+    """Rounds start.. with their users' digests (none, or one a round) and actions (B, d)."""
+    count, dim = actions.shape
+    flags = np.zeros(count, dtype=np.bool_) if refused is None else refused
+    head = _ASK.pack(start, count, dim, bool(digests))
+    return head + b"".join(digests) + flags.astype(_FLAG).tobytes() + actions.astype(_NUMBER).tobytes()
+
+
+def unpack_ask(content: bytes, *, digest_bytes: int) -> Asked:
+    """What `pack_ask` wrote; ValueError or struct.error for anything else."""
+    start, count, dim, named = _ASK.unpack_from(content)
+    used = count * digest_bytes if named else 0
+    rest = memoryview(content)[_ASK.size :]
+    if len(rest) != used + count * (_FLAG.itemsize + dim * _NUMBER.itemsize):
+        raise ValueError
+    digests = [bytes(rest[at : at + digest_bytes]) for at in range(0, used, digest_bytes)]
+    refused = np.frombuffer(rest[used : used + count], dtype=_FLAG).astype(np.bool_)
+    actions = np.frombuffer(rest[used + count :], dtype=_NUMBER).reshape(count, dim).astype(np.float64)
+    return Asked(start, digests, refused, actions)
+
+
+def pack_tell(rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray) -> bytes:
+    """Rewards (k,) of rounds (k,); those that cannot be counted are not kept."""
+    kept = np.where(usable, rewards, 0.0)
+    parts = (rounds.astype(_ROUND), kept.astype(_NUMBER), usable.astype(_FLAG), missing.astype(_FLAG))
+    return _TELL.pack(len(rounds)) + b"".join(part.tobytes() for part in parts)
+
+
+def unpack_tell(content: bytes) -> Told:
+    """What `pack_tell` wrote; ValueError or struct.error for anything else."""
+    (count,) = _TELL.unpack_from(content)
+    rest = memoryview(content)[_TELL.size :]
+    if len(rest) != _TOLD_BYTES * count:
+        raise ValueError
+    rounds = np.frombuffer(rest[: 8 * count], dtype=_ROUND).astype(np.int64)
+    rewards = np.frombuffer(rest[8 * count : 16 * count], dtype=_NUMBER).astype(np.float64)
+    flags = np.frombuffer(rest[16 * count :], dtype=_FLAG).astype(np.bool_)
+    if not np.isfinite(rewards).all():
+        raise ValueError
+    return Told(rounds, rewards, flags[:count], flags[count:])

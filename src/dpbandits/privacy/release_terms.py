@@ -1,0 +1,128 @@
+"""What a log of releases says of each: the terms of its noise, and whether they are what was promised.
+
+`state.release_log` keeps the entries and knows no mechanism; here they are made from the `MechanismRecord`
+that a policy's statement shows, and held against it when a state is taken up again.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpbandits._reading import reading
+from dpbandits.errors import CorruptState
+from dpbandits.privacy import certificates
+from dpbandits.privacy.certificates import Certificate
+from dpbandits.privacy.definitions import Definition
+from dpbandits.privacy.guarantee import MechanismRecord
+from dpbandits.privacy.noise import NoiseSource
+
+__all__ = ["Release", "check_releases", "terms_of_release"]
+
+_ROUNDING = 1e-6
+"""Relative difference that another processor may make to a calibrated scale or certificate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One purpose that noise is used for, and how often it was.
+
+    Args:
+        purpose: its name in the log.
+        record: as the configuration calibrates it; `releases` bounds how many there can be.
+        noise: where it comes from.
+        drawn: how many a state holds.
+        charge: see `Holder.record`.
+    """
+
+    purpose: str
+    record: MechanismRecord
+    noise: NoiseSource
+    drawn: int
+    charge: str | None = None
+
+
+def terms_of_release(record: MechanismRecord, noise: NoiseSource) -> dict[str, Any]:
+    """The terms of a release, as JSON for the log.
+
+    Example:
+        >>> from dpbandits.privacy import PureDP, SecureNoise
+        >>> record = MechanismRecord(name="counts", law="discrete Laplace", scale=2.0, sensitivity=2.0,
+        ...     certificate=PureDP(1.0), releases=1)
+        >>> terms = terms_of_release(record, SecureNoise())
+        >>> terms["certificate"], terms["source"], terms["status"]
+        ({'kind': 'PureDP', 'epsilon': 1.0}, 'SecureNoise', 'enforced')
+    """
+    certificate = record.certificate
+    return {
+        "law": record.law,
+        "scale": float(record.scale),
+        "sensitivity": float(record.sensitivity),
+        "unit": record.unit,
+        "certificate": None if certificate is None else certificate.to_config(),
+        "releases": record.releases,
+        "source": noise.to_config()["kind"],
+        "status": noise.status,
+    }
+
+
+def check_releases(
+    log: Iterable[Mapping[str, Any]], expected: Iterable[Release], *, privacy: Definition | None
+) -> None:
+    """Hold a log against what the configuration calibrates.
+
+    Args:
+        log: entries of a `ReleaseLog`.
+        expected: everything that the object releases.
+        privacy: the promise, at whose delta certificates are compared.
+
+    Raises:
+        CorruptState: a release that is in the state and not in the log, an entry that the configuration
+            does not know, or one on weaker terms than it asks for: another scale, sensitivity or law, a
+            certificate that proves less. A release of simulated noise makes the whole guarantee simulated,
+            and is no error.
+    """
+    known = {one.purpose: one for one in expected}
+    entered = dict.fromkeys(known, 0)
+    for entry in log:
+        with reading("an entry of the log of releases", CorruptState):
+            one = known.get(entry["purpose"])
+            if one is None:
+                raise CorruptState("the log has releases that the saved configuration does not make")
+            entered[one.purpose] += int(entry["count"])
+            _check_terms(entry, one, privacy)
+    for purpose, one in known.items():
+        if not one.drawn <= entered[purpose] <= one.record.releases:
+            raise CorruptState(
+                f"the state holds {one.drawn} release(s) of {purpose}, its log {entered[purpose]} and its "
+                f"configuration {one.record.releases} at most: what was released is not known"
+            )
+
+
+def _check_terms(entry: Mapping[str, Any], one: Release, privacy: Definition | None) -> None:
+    record, status = one.record, entry["status"]
+    if status == "simulated" and one.noise.status == "enforced":
+        return  # the statement says that nobody is protected
+    proven = None if entry["certificate"] is None else certificates.from_config(entry["certificate"])
+    weaker = (
+        entry["law"] != record.law
+        or entry["unit"] != record.unit
+        or not float(entry["scale"]) >= record.scale * (1.0 - _ROUNDING)
+        or not float(entry["sensitivity"]) <= record.sensitivity * (1.0 + _ROUNDING)
+        or int(entry["releases"]) > record.releases
+        or status != one.noise.status
+        or not _as_strong(proven, record.certificate, privacy)
+    )
+    if weaker:
+        raise CorruptState(
+            f"a release of {one.purpose} was made on weaker terms than the saved configuration promises: "
+            "file and configuration do not belong together"
+        )
+
+
+def _as_strong(proven: Certificate | None, needed: Certificate | None, privacy: Definition | None) -> bool:
+    if needed is None or privacy is None or proven == needed:
+        return True
+    if proven is None:
+        return False
+    delta = privacy.delta
+    return proven.epsilon_at(delta) <= needed.epsilon_at(delta) * (1.0 + _ROUNDING)

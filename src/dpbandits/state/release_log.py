@@ -1,0 +1,100 @@
+"""`ReleaseLog`: what an object has released, and on which terms; it is saved with the state and only grows.
+
+An entry is plain JSON. It stands for consecutive releases of one purpose on the same terms (a binary tree has
+one a round), and is entered before the noise is drawn: after a crash the log may count one release more than
+there is, never one less.
+
+| field | what |
+|---|---|
+| purpose | what is released |
+| first, count | numbers of the releases among those of their purpose: first, ..., first + count - 1 |
+| law, scale, sensitivity, unit, certificate, releases | of the noise, as its mechanism says |
+| source, status | where the noise came from; whether it can be repeated |
+| charge | id of the charge, "#" in it standing for number + 1; null where this object charged nothing |
+| witnessed | whether a ledger refused a second copy of the state |
+
+The log holds nothing that is computed from people's data.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dpbandits.errors import CorruptState, ProtocolError
+
+__all__ = ["ReleaseLog"]
+
+_NUMBERING = ("first", "count")
+
+
+class ReleaseLog:
+    """An append-only list of releases; see the module.
+
+    Example:
+        >>> log, terms = ReleaseLog(), {"law": "discrete Gaussian", "scale": 4.0}
+        >>> for number in (0, 1, 1):  # the second was begun, interrupted and begun again
+        ...     log.enter("block", number, terms)
+        >>> log.to_json()
+        [{'purpose': 'block', 'first': 0, 'count': 2, 'law': 'discrete Gaussian', 'scale': 4.0}]
+        >>> log.count("block")
+        2
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[dict[str, Any]] = []
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter([dict(entry) for entry in self._entries])
+
+    def __repr__(self) -> str:
+        return f"ReleaseLog(entries={len(self._entries)})"
+
+    def count(self, purpose: str) -> int:
+        """How many releases of this purpose were begun."""
+        return max((e["first"] + e["count"] for e in self._entries if e["purpose"] == purpose), default=0)
+
+    def enter(self, purpose: str, number: int, terms: Mapping[str, Any]) -> None:
+        """Enter release `number` of a purpose; again on the same terms: nothing changes.
+
+        Raises:
+            ProtocolError: a number was left out, or entered before on other terms.
+        """
+        for entry in self._entries:
+            if entry["purpose"] == purpose and 0 <= number - entry["first"] < entry["count"]:
+                if _terms(entry) != {"purpose": purpose, **terms}:
+                    raise ProtocolError("this release was begun on other terms: it is drawn once")
+                return
+        if number != self.count(purpose):
+            raise ProtocolError("releases of one purpose are entered in order, each once")
+        last = self._entries[-1] if self._entries else None
+        if last is not None and _terms(last) == {"purpose": purpose, **terms}:
+            self._entries[-1] = {**last, "count": last["count"] + 1}
+        else:
+            self._entries.append({"purpose": purpose, "first": number, "count": 1, **terms})
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The entries, as `from_json` reads them."""
+        return [dict(entry) for entry in self._entries]
+
+    @classmethod
+    def from_json(cls, entries: Any) -> "ReleaseLog":
+        """Rebuild a log.
+
+        Raises:
+            CorruptState: no such list, or numbers that are left out or stand twice.
+        """
+        log = cls()
+        if not isinstance(entries, list):
+            raise CorruptState("the log of releases is no list")
+        for entry in entries:
+            fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
+            first, count, purpose = (fields.get(name) for name in (*_NUMBERING, "purpose"))
+            if type(first) is not int or type(count) is not int or not isinstance(purpose, str):
+                raise CorruptState("an entry of the log of releases cannot be read")
+            if count < 1 or first != log.count(purpose):
+                raise CorruptState("the log of releases leaves numbers out, or has one twice")
+            log._entries.append(dict(fields))
+        return log
+
+
+def _terms(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name not in _NUMBERING}

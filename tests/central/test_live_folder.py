@@ -1,0 +1,332 @@
+"""A policy that lives in a folder: what it has acknowledged survives kill -9, faults and interruptions."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from central import live_worker
+from contracts.cases import CASES, HORIZON, decision_set, every_policy, private, reward_of
+from contracts.driving import ask, drive
+from dpbandits.central import PhasedExploreThenCommit, PhasedTuning
+from dpbandits.errors import (
+    AlreadyTold,
+    CorruptState,
+    ForkedState,
+    IncompatibleState,
+    ProtocolError,
+    StateError,
+)
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy import JointDP, SimulatedNoise
+from dpbandits.state import MemoryLedger, StateKey, journal, read_state
+from internals import policy as internals
+
+WORKER = Path(live_worker.__file__)
+KILLS = 10
+
+
+def acknowledged(directory):
+    path = directory / "acknowledged"
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def check_survival(directory):
+    """Everything acknowledged is in the folder; returns how much that is."""
+    said = acknowledged(directory)
+    names = {what: [name for one, name in said if one == what] for what in ("asked", "told", "abandoned")}
+    with live_worker.opened(directory) as policy:
+        assert policy.diagnostics()["rounds_asked"] >= len(names["asked"])
+        assert len(set(names["asked"])) == len(names["asked"])
+        settled = {*names["told"], *names["abandoned"]}
+        assert settled.isdisjoint(policy.pending)
+        for name in settled:
+            with pytest.raises(AlreadyTold):
+                policy.tell(name, 0.5)
+        rounds = [int(name.split("-")[1]) for name in names["asked"]]
+        assert rounds == sorted(rounds)
+        assert len(set(rounds)) == len(rounds)
+        for name in set(names["asked"]) - settled:  # some were told before that could be written down
+            with suppress(AlreadyTold):
+                policy.tell(name, 0.5)
+    return len(names["asked"]), len(names["told"])
+
+
+def test_what_was_acknowledged_survives_kills(tmp_path):
+    moments = np.random.default_rng(31)
+    with subprocess.Popen(
+        [sys.executable, str(WORKER), str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    ) as keeper:
+        for _ in range(KILLS):
+            before = len(acknowledged(tmp_path))
+            keeper.stdin.write("live\n")
+            keeper.stdin.flush()
+            child = json.loads(keeper.stdout.readline())
+            give_up = time.monotonic() + 20.0
+            while len(acknowledged(tmp_path)) < before + 12 and time.monotonic() < give_up:
+                time.sleep(0.002)
+            time.sleep(moments.uniform(0.0, 0.03))
+            os.kill(child, signal.SIGKILL)
+            ended = json.loads(keeper.stdout.readline())
+            assert ended == -signal.SIGKILL, (tmp_path / "errors").read_text()
+        keeper.stdin.close()
+    asked, told = check_survival(tmp_path)
+    assert asked >= 5 * KILLS
+    assert told >= KILLS
+
+
+def phased(**changes):
+    cells = CellMeasure.uniform(low=0, high=1, cells=4)
+    return PhasedExploreThenCommit(
+        kernel=SquaredExponential(lengthscale=0.4), actions=cells, contexts=cells, reward_range=(0.0, 1.0),
+        horizon=40, privacy=JointDP(epsilon=4.0, delta=1e-6), noise=SimulatedNoise(1),
+        tuning=PhasedTuning(phases=(4, 8, 20), exploration=(1.0, 0.5, 0.5)), **changes,
+    )  # fmt: skip
+
+
+@every_policy
+@pytest.mark.parametrize("stop", [1, 8, 21])
+def test_a_reopened_run_is_the_uninterrupted_run(case, stop, tmp_path):
+    whole = case.make()
+    expected = drive(whole, 0, HORIZON)
+    with type(whole).open(tmp_path / "p", new=case.make()) as policy:
+        chosen = drive(policy, 0, stop)
+        last = ask(policy, stop)
+        chosen.append(last.index)
+        pending = policy.pending
+    with type(whole).open(tmp_path / "p", new=case.make()) as policy:
+        assert policy.diagnostics()["rounds_asked"] == stop + 1
+        assert policy.pending == pending == (last.id,)
+        policy.tell(last.id, reward_of(last.action, stop))
+        chosen += drive(policy, stop + 1, HORIZON)
+    assert chosen == expected
+    points = decision_set(77)
+    with type(whole).open(tmp_path / "p") as policy:
+        np.testing.assert_array_equal(policy.predict(points)[0], whole.predict(points)[0])
+
+
+def test_phases_live_in_a_folder(tmp_path):
+    whole = phased()
+    expected = [tell_half(whole, t) for t in range(30)]
+    found = []
+    for start in range(0, 30, 3):
+        with PhasedExploreThenCommit.open(tmp_path / "p", new=phased()) as policy:
+            found += [tell_half(policy, t) for t in range(start, start + 3)]
+    assert found == expected
+
+
+def tell_half(policy, index):
+    decision = policy.ask([index / 40], user=f"u{index}")
+    policy.tell(decision.id, 0.5)
+    return decision.index
+
+
+@private
+@pytest.mark.parametrize("sealed", [False, True])
+def test_asks_tells_and_abandons_are_there_without_a_release(case, tmp_path, sealed):
+    key = StateKey(bytes(range(64))) if sealed else None
+    policy = case.make()
+    opened = type(policy).open(tmp_path / "p", new=policy, key=key)
+    decisions = [ask(opened, t) for t in range(4)]
+    opened.tell(decisions[0].id, 0.25)
+    opened.abandon(decisions[2].id)
+    before, pending = internals.fingerprint(opened), opened.pending
+    assert decisions[3].id in pending
+    opened.close()
+    if sealed:
+        with pytest.raises(IncompatibleState, match="sealed"):
+            type(policy).open(tmp_path / "p")
+        raw = decisions[3].action.tobytes()
+        assert not any(raw in path.read_bytes() for path in (tmp_path / "p").iterdir())
+    with type(policy).open(tmp_path / "p", key=key) as again:
+        assert again.pending == pending
+        assert internals.raw_rounds(again) == internals.raw_rounds(opened)
+        for told in (0, 2):
+            with pytest.raises(AlreadyTold):
+                again.tell(decisions[told].id, 0.5)
+    assert internals.fingerprint(opened) == before
+
+
+@private
+def test_a_folder_has_one_user_and_a_closed_policy_none(case, tmp_path):
+    policy = case.make()
+    opened = type(policy).open(tmp_path / "p", new=policy)
+    with pytest.raises(StateError, match="uses this folder"):
+        type(policy).open(tmp_path / "p")
+    with pytest.raises(ProtocolError, match="lives in its folder"):
+        opened.save(tmp_path / "elsewhere")
+    decision = ask(opened, 0)
+    opened.close()
+    for call in (lambda: ask(opened, 1), lambda: opened.tell(decision.id, 0.5)):
+        with pytest.raises(ProtocolError, match="closed"):
+            call()
+    with pytest.raises(IncompatibleState, match="open the folder"):
+        type(policy).load(tmp_path / "p" / "policy.state")
+    with pytest.raises(IncompatibleState, match="another configuration"):
+        type(policy).open(tmp_path / "p", new=case.make(seed=12))
+    with pytest.raises(FileNotFoundError, match="new="):
+        type(policy).open(tmp_path / "q")
+    assert (tmp_path / "p").stat().st_mode & 0o077 == 0
+
+
+@private
+def test_a_copied_folder_takes_over_and_the_original_is_refused(case, tmp_path):
+    ledger = MemoryLedger()
+    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    original = type(case.make()).open(tmp_path / "p", new=case.make(ledger=ledger, account="people"))
+    decision = ask(original, 0)
+    shutil.copytree(tmp_path / "p", tmp_path / "copy")
+    with pytest.raises(IncompatibleState, match="ledger"):
+        type(original).open(tmp_path / "copy")
+    with type(original).open(tmp_path / "copy", ledger=ledger) as copy:
+        assert copy.pending == (decision.id,)
+        for call in (lambda: ask(original, 1), lambda: original.tell(decision.id, 0.5)):
+            with pytest.raises(ForkedState):
+                call()
+        ask(copy, 1)
+    original.close()
+    with pytest.raises(ForkedState):
+        type(original).open(tmp_path / "p", ledger=ledger)
+
+
+@private
+def test_a_state_saved_by_value_can_be_opened(case, tmp_path):
+    policy = case.make()
+    kept = ask(policy, 0)
+    (tmp_path / "p").mkdir()
+    policy.save(tmp_path / "p" / "policy.state")
+    with type(policy).open(tmp_path / "p") as opened:
+        assert opened.pending == (kept.id,)
+
+
+@pytest.mark.parametrize("damage", ["remove log", "remove end", "cut", "remove state", "old state"])
+def test_a_damaged_folder_is_refused(tmp_path, damage):
+    case = CASES[1]
+    policy = type(case.make()).open(tmp_path / "p", new=case.make())
+    old = (tmp_path / "p" / "policy.state").read_bytes()
+    drive(policy, 0, 9 if damage == "old state" else 5)
+    policy.close()
+    (log,) = (tmp_path / "p").glob("rounds-*.log")
+    if damage == "remove log":
+        log.unlink()
+    elif damage == "remove end":
+        log.with_name(log.name + ".end").unlink()
+    elif damage == "cut":
+        log.write_bytes(log.read_bytes()[:-70])
+    elif damage == "remove state":
+        (tmp_path / "p" / "policy.state").unlink()
+    else:
+        (tmp_path / "p" / "policy.state").write_bytes(old)
+    with pytest.raises(CorruptState):
+        type(policy).open(tmp_path / "p", new=case.make())
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt], ids=["disk", "interrupt"])
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
+def test_an_append_that_fails_counts_wholly_or_not_at_all(tmp_path, monkeypatch, error, late):
+    """The one disk operation of an append fails, before or after it did its work."""
+    case = CASES[1]
+    policy = type(case.make()).open(tmp_path / "p", new=case.make())
+    first = ask(policy, 0)
+    real = journal.write_through
+
+    def failing(*arguments, **options):
+        if late:
+            real(*arguments, **options)
+        raise error("injected")
+
+    for call in (lambda: ask(policy, 1), lambda: policy.tell(first.id, 0.75)):
+        with monkeypatch.context() as broken:
+            broken.setattr(journal, "write_through", failing)
+            with pytest.raises(error):
+                call()
+    second = ask(policy, 2)  # whatever failed is settled here
+    if first.id not in policy.pending:
+        with pytest.raises(AlreadyTold):
+            policy.tell(first.id, 0.75)
+    asked, rounds = policy.diagnostics()["rounds_asked"], internals.raw_rounds(policy)
+    assert asked in (2, 3)
+    policy.close()
+    with type(policy).open(tmp_path / "p") as again:
+        assert internals.raw_rounds(again) == rounds
+        assert second.id in again.pending
+
+
+def test_a_batch_costs_one_write_through(tmp_path, monkeypatch):
+    case = CASES[1]
+    with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
+        synced, real = [], os.fsync
+        monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), real(descriptor)))
+        sets = np.stack([decision_set(t) for t in range(6)])
+        batch = policy.ask_batch(sets, users=[f"u{t}" for t in range(6)])
+        assert len(synced) == 1
+        policy.tell_batch(batch.ids, np.full(6, 0.5))
+        assert len(synced) == 2
+
+
+def test_an_interruption_between_log_and_book_is_made_good(tmp_path, monkeypatch):
+    case = CASES[1]
+    policy = type(case.make()).open(tmp_path / "p", new=case.make())
+    internals.interrupt_after_note(monkeypatch, policy)
+    with pytest.raises(KeyboardInterrupt):
+        ask(policy, 0)
+    monkeypatch.undo()
+    second = ask(policy, 1)
+    assert second.id.split("-")[1] == "1"
+    rounds = internals.raw_rounds(policy)
+    policy.close()
+    with type(policy).open(tmp_path / "p") as again:
+        assert internals.raw_rounds(again) == rounds
+
+
+def test_what_came_after_a_commit_that_failed_is_kept(tmp_path, monkeypatch):
+    case = CASES[1]
+    policy = type(case.make()).open(tmp_path / "p", new=case.make())
+    decisions = [ask(policy, t) for t in range(8)]
+    for decision in decisions[:7]:
+        policy.tell(decision.id, 0.5)
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbandits.state.store.replace_durably", _full_disk)
+        with pytest.raises(OSError, match="no space"):
+            ask(policy, 8)
+        policy.tell(decisions[7].id, 0.5)  # late: its block was drawn
+    policy.close()
+    with type(policy).open(tmp_path / "p") as again:
+        assert len(again.released) == 1
+        with pytest.raises(AlreadyTold):
+            again.tell(decisions[7].id, 0.5)
+
+
+def test_public_data_given_to_a_folder_is_kept(tmp_path):
+    case = CASES[1]
+    rows = decision_set(5, n=20)
+    with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
+        policy.warm_start(rows, rows[:, 0])
+        mean = policy.predict(rows)[0]
+    with type(case.make()).open(tmp_path / "p") as again:
+        np.testing.assert_array_equal(again.predict(rows)[0], mean)
+
+
+def test_old_logs_are_removed_at_each_release(tmp_path):
+    case = CASES[1]
+    with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
+        drive(policy, 0, 45)
+        position = read_state(tmp_path / "p" / "policy.state").position
+        assert [path.name for path in (tmp_path / "p").glob("rounds-*.log")] == [f"rounds-{position}.log"]
+
+
+def _full_disk(*_):
+    raise OSError("no space left on device")
