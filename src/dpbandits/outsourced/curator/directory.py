@@ -16,7 +16,6 @@ import os
 import stat
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +103,10 @@ class SecretDirectory:
         return locked(Path(self.path) / "answers.lock")
 
     def note(self, reason: str) -> None:
-        """Write down why there was no answer, with the time, for the curator's eyes only."""
+        """Write down why there was no answer, for the curator's eyes only."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with os.fdopen(os.open(self.failures, flags, 0o600), "a", encoding="utf-8") as lines:
-            lines.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {reason}\n")
+            lines.write(f"{reason}\n")
 
     def begin(self, lineage: str, public: dict[str, Any], secret: dict[str, Any]) -> None:
         """Commit a plan: position 0, an id before anything is paid or drawn."""
