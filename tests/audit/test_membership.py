@@ -57,6 +57,42 @@ def test_luck_alone_is_half():
     assert abs(attack.success - 0.5) < 0.125  # five standard deviations
 
 
+class Counted:
+    """A world that counts how often it is asked."""
+
+    horizon, reward_range = WORLD.horizon, WORLD.reward_range
+
+    def __init__(self):
+        self.asked = []
+
+    def decision_sets(self, start, stop):
+        self.asked.append("sets")
+        return WORLD.decision_sets(start, stop)
+
+    def rewards(self, start, stop, indices):
+        self.asked.append("rewards")
+        return WORLD.rewards(start, stop, indices)
+
+
+def test_the_people_are_made_once_for_all_trials():
+    world = Counted()
+    assert attack_reward(private(1.0), world, rounds=10, trials=40) == attack_reward(
+        private(1.0), WORLD, rounds=10, trials=40
+    )
+    assert sorted(world.asked) == ["rewards", "sets", "sets"]
+
+
+def test_policies_that_answer_otherwise_are_paid_otherwise():
+    world = Counted()
+    attack_reward(
+        lambda trial: Uniform(domain=WORLD.domain, reward_range=WORLD.reward_range, seed=trial),
+        world,
+        rounds=10,
+        trials=5,
+    )
+    assert world.asked.count("rewards") == 10
+
+
 @pytest.mark.parametrize(
     "arguments", [{"rounds": 0}, {"rounds": 40}, {"rounds": 10, "target": 10}, {"rounds": 10, "trials": 1}]
 )

@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import dpbandits as dpb
@@ -215,6 +216,27 @@ def test_commands_stand_as_the_rooms_stand(room, commands):
         assert invoke(name, "--help").exit_code != 0
 
 
+def test_the_list_says_of_every_command_what_its_own_help_says():
+    group = get_command(app)
+    for name, listed in group.commands.items():
+        real = group.resolve_command(None, [name])[1]
+        assert listed.get_short_help_str(1000) == real.get_short_help_str(1000), name
+
+
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("calibrat",)])
+def test_the_list_of_commands_loads_none_of_them(words):
+    script = "import sys\nfrom dpbandits.cli import main\ntry: main()\nexcept SystemExit: print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, check=True
+    )  # fmt: skip
+    loaded = set(done.stdout.split())
+    assert {name for name in loaded if name.startswith("dpbandits.cli.")} == {
+        "dpbandits.cli.main",
+        "dpbandits.cli.console",
+    }
+    assert not loaded & {"numpy", "scipy", "sqlite3"}
+
+
 def test_a_wrong_command_is_answered_with_the_nearest():
     done = invoke("outsource")
     assert done.exit_code == 2
@@ -228,5 +250,5 @@ def test_only_the_file_of_the_command_is_loaded():
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "dpbandits.cli.promise" in done.stdout
-    for room in ("central", "local", "outsourced", "lab"):
-        assert f"dpbandits.{room}" not in done.stdout
+    for other in ("dpbandits.central", "dpbandits.local", "dpbandits.outsourced", "dpbandits.lab", "sqlite3"):
+        assert other not in done.stdout

@@ -120,6 +120,13 @@ class TestOptimisedFactor:
             moved = best.matrix + 0.01 * np.tril(rng.standard_normal((14, 14)))
             assert loss(Factor(moved / np.linalg.norm(moved, axis=0)), SCHEDULE, 1024) > value * (1 - 1e-9)
 
+    def test_a_schedule_is_optimised_once(self):
+        once = optimised_factor(SCHEDULE, 1024)
+        assert optimised_factor(np.array(SCHEDULE), 1024) is once
+        assert optimised_factor(SCHEDULE, 1025) != once
+        with pytest.raises(ValueError, match="read-only"):
+            once.matrix[0, 0] = 0.0
+
     def test_works_when_nothing_follows_the_last_block(self):
         assert optimised_factor([5, 10], 10).n_blocks == 2
 

@@ -24,8 +24,6 @@ from dpbandits.central.explore_then_commit.once import private_folder, publish_o
 from dpbandits.cli.console import error_console
 from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, opened, range_in
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation import BANNER
-from dpbandits.lab.evaluation.policy_value import policy_value
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.tables.files import read_table_file
 
@@ -168,6 +166,9 @@ def evaluate(
     clip: Clip = False,
 ) -> None:
     """Value of the policy, of every constant action and of random choice, with 95% intervals."""
+    from dpbandits.lab.evaluation import BANNER
+    from dpbandits.lab.evaluation.policy_value import policy_value
+
     held = PublishedTable.load(policy)
     columns = LogColumns(
         contexts=held.contexts, action=held.action, reward=held.reward, propensity=propensity

@@ -3,30 +3,20 @@
 import csv
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
 from dpbandits.cli.console import console, new_file, new_folder, numbers_table, print_json, progress
 from dpbandits.cli.options import AsJson, Force
-from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation.crowds import SimulationResult
-from dpbandits.lab.evaluation.summary import Estimate
-from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
-from dpbandits.lab.worlds.contextual import PeopleWorld, World, ma2025, world
-from dpbandits.lab.worlds.transfer import BEHAVIOURS, SourceWorld
-from dpbandits.local.contract.spec import Spec
-from dpbandits.local.server.aggregation import (
-    aggregate,
-    read_contract,
-    read_counts,
-    sums_digest,
-    write_counts,
-)
-from dpbandits.local.server.counting import ReportCounts
-from dpbandits.privacy.definitions import LocalDP
+
+if TYPE_CHECKING:
+    from dpbandits.lab.evaluation.crowds import SimulationResult
+    from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource
+    from dpbandits.lab.worlds.contextual import PeopleWorld, World
+    from dpbandits.local.contract.spec import Spec
 
 __all__ = ["app"]
 
@@ -84,6 +74,13 @@ def simulate_command(
     as_json: AsJson = False,
 ) -> None:
     """Average regret of a locally private bandit on a simulated crowd, with sources or without."""
+    from dpbandits.domains import Box
+    from dpbandits.lab.evaluation.summary import Estimate
+    from dpbandits.lab.evaluation.transfer_crowds import simulate_transfer
+    from dpbandits.lab.worlds.contextual import ma2025, world
+    from dpbandits.local.contract.spec import Spec
+    from dpbandits.privacy.definitions import LocalDP
+
     if out is not None:
         new_folder(out, "--out", holding=_FILES, force=force)
     one = ma2025(n_arms=arms or 3, dim=dim or 2) if world_name == "ma" else world(world_name)
@@ -164,6 +161,15 @@ def aggregate_command(
     as_json: AsJson = False,
 ) -> None:
     """Add up the reports of files; the sums are the same on a cluster and in one process."""
+    from dpbandits.local.server.aggregation import (
+        aggregate,
+        read_contract,
+        read_counts,
+        sums_digest,
+        write_counts,
+    )
+    from dpbandits.local.server.counting import ReportCounts
+
     if out is not None:
         new_file(out, "--out")
     lines = [line for line in _text(published).splitlines() if line.strip()]
@@ -191,8 +197,12 @@ def _text(path: Path) -> str:
         raise InvalidParameter(f"{path} is not UTF-8 text, expected JSON") from None
 
 
-def _source(text: str, one: World | PeopleWorld) -> SimulatedSource:
+def _source(text: str, one: "World | PeopleWorld") -> "SimulatedSource":
     """`n,epsilon,gamma,kappa[,behaviour]`."""
+    from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource
+    from dpbandits.lab.worlds.contextual import PeopleWorld
+    from dpbandits.lab.worlds.transfer import BEHAVIOURS, SourceWorld
+
     parts = [part.strip() for part in text.split(",")]
     try:
         n_users, epsilon, gamma, kappa = int(parts[0]), *(float(part) for part in parts[1:4])
@@ -209,7 +219,7 @@ def _source(text: str, one: World | PeopleWorld) -> SimulatedSource:
     return SimulatedSource(people=people, n_users=n_users, epsilon=epsilon)
 
 
-def _write(out: Path, spec: Spec, results: list[SimulationResult], *, title: str) -> list[Path]:
+def _write(out: Path, spec: "Spec", results: "list[SimulationResult]", *, title: str) -> list[Path]:
     from dpbandits.lab.papers.ma2025.pictures import bins_picture, mean_regret, regret_picture
     from dpbandits.lab.plot import to_png
 

@@ -12,34 +12,40 @@ from dpbandits.cli.console import guarded
 __all__ = ["app", "main"]
 
 _COMMANDS = {
-    "run": "run:run",
-    "calibrate": "promise:calibrate",
-    "guarantee": "promise:guarantee",
-    "audit": "audit:audit",
-    "central": "central:app",
-    "local": "local:app",
-    "outsourced": "outsourced:app",
-    "lab": "lab:app",
+    "run": (
+        "run:run",
+        "Decide privately about a table of people; show what it costs, attack it, and write a report.",
+    ),
+    "calibrate": ("promise:calibrate", "How much noise a promise needs."),
+    "guarantee": (
+        "promise:guarantee",
+        "Print the statement of a configured policy, from its public parameters alone.",
+    ),
+    "audit": (
+        "audit:audit",
+        "Prove privacy loss from below, through the public calls and with the real noise.",
+    ),
+    "central": ("central:app", "One trusted server: learn from a log once, and publish."),
+    "local": ("local:app", "Local privacy: people decide on their own device."),
+    "outsourced": ("outsourced:app", "A table's owner releases it once, and a stranger optimises."),
+    "lab": ("lab:app", "Experiments, where nobody is protected."),
 }
-"""Command -> file:name of its function, or of a room's group of commands; loaded on first use."""
+"""Command -> file:name of its function, or of a room's group of commands, and its line in the list.
+
+The file is loaded when the command is asked for; the list needs none.
+"""
 
 
 class _Commands(TyperGroup):
-    """Loads one command's file, not all: `dpbandits --version` answers at once."""
+    """Knows all commands by their lines, and loads the file of the one that is asked for."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        # a wrong name loads all: they are what the nearest is looked for among
-        for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
-            if name not in self.commands:
-                self.commands[name] = _loaded(name)
-        return self.commands.get(cmd_name)
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else _loaded(name), rest
 
 
 def _loaded(name: str) -> Any:
-    file, _, attribute = _COMMANDS[name].partition(":")
+    file, _, attribute = _COMMANDS[name][0].partition(":")
     found = getattr(import_module(f"dpbandits.cli.{file}"), attribute)
     holder = typer.Typer(add_completion=False)
     holder.callback()(_nothing)
@@ -79,6 +85,10 @@ def _root(
     ] = False,
 ) -> None:
     """Options before the command."""
+
+
+for _name, (_, _line) in _COMMANDS.items():
+    app.command(_name, help=_line)(_nothing)
 
 
 def main() -> None:

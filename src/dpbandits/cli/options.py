@@ -1,12 +1,14 @@
 """Options that several commands take, declared once, and what their texts mean."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from dpbandits.errors import BudgetExceeded, InvalidParameter
-from dpbandits.state import SQLiteLedger
+
+if TYPE_CHECKING:
+    from dpbandits.state import SQLiteLedger
 
 __all__ = [
     "Account",
@@ -38,7 +40,7 @@ def opened(
     budget: str | None = None,
     *,
     needs: tuple[float, float] = (0.0, 0.0),
-) -> SQLiteLedger | None:
+) -> "SQLiteLedger | None":
     """The ledger that was named, with the account opened where a budget came.
 
     Args:
@@ -54,6 +56,8 @@ def opened(
         if account is not None or budget is not None:
             raise InvalidParameter("--account and --budget are of a ledger: name its file with --ledger")
         return None
+    from dpbandits.state import SQLiteLedger
+
     if budget is None:
         return SQLiteLedger(ledger)
     if account is None:

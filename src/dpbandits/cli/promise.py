@@ -13,8 +13,6 @@ from dpbandits._reading import json_object, reading
 from dpbandits.cli.console import console, numbers_table, print_json
 from dpbandits.cli.options import AsJson
 from dpbandits.errors import InvalidParameter
-from dpbandits.policy import BasePolicy
-from dpbandits.privacy.calibration import calibrate_gaussian
 
 __all__ = ["calibrate", "guarantee"]
 
@@ -44,6 +42,8 @@ def gaussian(
     belongs to discrete Gaussian noise (zero-concentrated differential privacy, tight conversion): it is what
     the enforced guarantees of this library rest on unless they say otherwise.
     """
+    from dpbandits.privacy.calibration import calibrate_gaussian
+
     values = calibrate_gaussian(epsilon, delta, sensitivity, releases)
     if not all(math.isfinite(value) for value in values.values()):
         raise InvalidParameter(f"sensitivity {sensitivity:g}: so large that no noise would be enough")
@@ -66,6 +66,8 @@ def guarantee(
     as_json: AsJson = False,
 ) -> None:
     """Print the statement of a configured policy, from its public parameters alone."""
+    from dpbandits.policy import BasePolicy
+
     for room in _ROOMS_OF_POLICIES:
         import_module(room)
     parameters = _read_config(config)

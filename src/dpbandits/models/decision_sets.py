@@ -5,8 +5,6 @@ They are public draws answered by released policies, so they cost no privacy; wh
 they cost utility only.
 """
 
-from typing import Self
-
 import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
@@ -67,10 +65,15 @@ class PublicSets:
         return np.asarray(chosen.T @ chosen / len(chosen))
 
     @classmethod
-    def of(cls, features: Features, domain: Domain, sets: FloatArray | None, *, seed: Seed) -> Self:
+    def of(cls, features: Features, domain: Domain, sets: FloatArray | None, *, seed: Seed) -> "PublicSets":
         """Declared sets (S, n, d), or `PUBLIC_SETS` uniform ones of `PUBLIC_CANDIDATES` where None."""
-        if sets is None:
-            sets = uniform_decision_sets(
-                domain, n_sets=PUBLIC_SETS, n_candidates=PUBLIC_CANDIDATES, seed=seed
-            )
-        return cls(features, sets)
+        if sets is not None:
+            return cls(features, sets)
+        global _drawn  # noqa: PLW0603  # the last ones: a study builds thousands of policies alike
+        if _drawn is None or _drawn[0] is not features or _drawn[1] is not domain or _drawn[2] != seed:
+            size = {"n_sets": PUBLIC_SETS, "n_candidates": PUBLIC_CANDIDATES}
+            _drawn = features, domain, seed, cls(features, uniform_decision_sets(domain, **size, seed=seed))
+        return _drawn[3]
+
+
+_drawn: tuple[Features, Domain, Seed, PublicSets] | None = None

@@ -69,9 +69,7 @@ def attack_reward(
         raise InvalidParameter("attack: expected 0 <= target < rounds < horizon and at least 2 trials")
     secrets = PublicCoins(seed).uniform("attack/target", 0, 2 * trials, 1)[:, 0] < 0.5
     rewards = np.where(secrets, environment.reward_range.high, environment.reward_range.low)
-    views = np.array(
-        [_view(make_policy(k), environment, rounds, target, reward) for k, reward in enumerate(rewards)]
-    )
+    views = _views(make_policy, environment, rounds, target, rewards)
     known, guessed = secrets[:trials], secrets[trials:]
     high, low = views[:trials][known], views[:trials][~known]
     if len(high) == 0 or len(low) == 0:
@@ -82,14 +80,31 @@ def attack_reward(
     return Guesses(trials=trials, correct=int((guesses == guessed).sum()), bound=bound)
 
 
-def _view(policy: Policy, environment: Attackable, rounds: int, target: int, reward: float) -> float:
-    """What the attacker sees: the prediction for the target's action after one more person has come."""
-    named = bool(getattr(policy, "user_ids", False))
-    candidates = environment.decision_sets(0, rounds)
-    decisions = policy.ask_batch(candidates, users=list(range(rounds)) if named else None)
-    rewards: FloatArray = np.array(environment.rewards(0, rounds, decisions.indices))
-    rewards[target] = reward
-    policy.tell_batch(decisions.ids, rewards)
-    policy.ask(environment.decision_sets(rounds, rounds + 1)[0], user=rounds if named else None)
-    mean, _ = policy.predict(decisions.actions[target][None])
-    return float(mean[0])
+def _views(
+    make_policy: Callable[[int], Policy],
+    environment: Attackable,
+    rounds: int,
+    target: int,
+    secret: FloatArray,
+) -> FloatArray:
+    """What the attacker sees in each trial: the prediction for the target's action after one more person.
+
+    The same people come in every trial: what they are offered is made once, and what they pay wherever they
+    are answered as in the trial before, as policies with one public seed answer them.
+    """
+    offered, one_more = environment.decision_sets(0, rounds), environment.decision_sets(rounds, rounds + 1)[0]
+    chosen: IntArray | None = None
+    paid: FloatArray = np.empty(0)
+    views = np.empty(len(secret))
+    for trial, reward in enumerate(secret):
+        policy = make_policy(trial)
+        named = bool(getattr(policy, "user_ids", False))
+        decisions = policy.ask_batch(offered, users=list(range(rounds)) if named else None)
+        if chosen is None or not np.array_equal(chosen, decisions.indices):
+            chosen, paid = decisions.indices, np.array(environment.rewards(0, rounds, decisions.indices))
+        rewards = paid.copy()
+        rewards[target] = reward
+        policy.tell_batch(decisions.ids, rewards)
+        policy.ask(one_more, user=rounds if named else None)
+        views[trial] = policy.predict(decisions.actions[target][None])[0][0]
+    return views

@@ -49,7 +49,7 @@ name are not read.
 import tomllib
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -222,7 +222,7 @@ class TableBandit:
             rounds_per_user=rounds_per_user,
         )
 
-    @property
+    @cached_property
     def domain(self) -> Product:
         """Contexts and arm codes side by side."""
         return Product(self.schema.domain, self.arms)

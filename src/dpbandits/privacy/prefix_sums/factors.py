@@ -11,6 +11,7 @@ The factor of `square_root_toeplitz` is the Toeplitz square root of the matrix o
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -148,9 +149,15 @@ def optimised_factor(boundaries: Sequence[int], horizon: int) -> Factor:
     ends = np.asarray(boundaries, dtype=np.float64)
     if ends.ndim != 1 or len(ends) == 0 or ends[0] <= 0 or np.any(np.diff(ends) <= 0) or horizon < ends[-1]:
         raise InvalidParameter("optimised_factor: expected increasing boundaries, none above the horizon")
+    return _optimised(tuple(ends.tolist()), float(horizon))
+
+
+@lru_cache(maxsize=64)  # a study builds thousands of policies with the same schedule
+def _optimised(boundaries: tuple[float, ...], horizon: float) -> Factor:
+    ends = np.array(boundaries)
     n_rounds = np.diff(ends, prepend=0.0)
     # Rounds after the last boundary may be none: the last release then still counts for something.
-    answered = np.maximum(np.diff(ends, append=float(horizon)), 1.0)
+    answered = np.maximum(np.diff(ends, append=horizon), 1.0)
     matrix = _unit_columns(square_root_toeplitz(len(ends)).matrix)
     for _ in range(OPTIMISER_STEPS):
         mixed = matrix @ n_rounds
