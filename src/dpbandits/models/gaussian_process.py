@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.blas import dger
+from scipy.linalg.lapack import dtrtrs
 
 from dpbandits._checks import integer, number, scale
 from dpbandits._typing import FloatArray
@@ -62,9 +63,9 @@ class ExactGP:
         self.noise_sd = scale(noise_sd, name="noise_sd")
         self.n_observations = 0
         self._factor = np.zeros(
-            (integer(capacity, name="capacity"), capacity)
-        )  # lower triangle of K + noise^2 I
-        self._whitened = np.zeros(capacity)  # factor^-1 targets
+            (0, 0)
+        )  # lower triangle of K + noise^2 I; no spare rows: a solve copies nothing
+        self._whitened = np.zeros(integer(capacity, name="capacity"))  # factor^-1 targets
         self._inputs = np.zeros((capacity, 0))
 
     def add(self, x: ArrayLike, y: float) -> None:
@@ -80,16 +81,18 @@ class ExactGP:
             return
         self._reserve(t + b, points.shape[1])
         new = slice(t, t + b)
-        own = self.kernel(points)
+        own = self.kernel(points) if b > 1 else self.kernel.diagonal(points)[:, None].copy()
         own[np.diag_indices(b)] += self.noise_sd**2
+        factor = np.zeros((t + b, t + b))
         if t:
-            cross = self._solve(self.kernel(self._inputs[:t], points))
+            cross = _solved(self._factor, self.kernel(self._inputs[:t], points))
             own -= cross.T @ cross
-            self._factor[new, :t] = cross.T
+            factor[:t, :t] = self._factor
+            factor[new, :t] = cross.T
             values = values - cross.T @ self._whitened[:t]
-        lower = _bounded_cholesky(own, self.noise_sd**2)
-        self._factor[new, new] = lower
-        self._whitened[new] = solve_triangular(lower, values, lower=True, check_finite=False)
+        factor[new, new] = _bounded_cholesky(own, self.noise_sd**2)
+        self._whitened[new] = _solved(np.ascontiguousarray(factor[new, new]), values)
+        self._factor = factor
         self._inputs[new] = points
         self.n_observations = t + b
 
@@ -102,7 +105,7 @@ class ExactGP:
         step = max(1, PREDICTION_ELEMENTS // max(1, t))
         for start in range(0, len(points) if t else 0, step):
             at = slice(start, start + step)
-            whitened = self._solve(self.kernel(self._inputs[:t], points[at]))
+            whitened = _solved(self._factor, self.kernel(self._inputs[:t], points[at]))
             mean[at] = self._whitened[:t] @ whitened
             variance[at] -= np.einsum("ij,ij->j", whitened, whitened)
         return mean, np.sqrt(np.maximum(variance, 0.0))
@@ -111,14 +114,14 @@ class ExactGP:
     def log_marginal_likelihood(self) -> float:
         """Log density of all observations under the prior."""
         t = self.n_observations
-        return _log_density(self._whitened[:t], np.diagonal(self._factor)[:t])
+        return _log_density(self._whitened[:t], np.diagonal(self._factor))
 
     def to_arrays(self) -> dict[str, FloatArray]:
         """Everything learned, as arrays to be stored."""
         t = self.n_observations
         return {
             "inputs": self._inputs[:t].copy(),
-            "factor": self._factor[:t, :t].copy(),
+            "factor": self._factor.copy(),
             "whitened": self._whitened[:t].copy(),
         }
 
@@ -137,19 +140,15 @@ class ExactGP:
             )
         self.n_observations = 0
         self._reserve(t, inputs.shape[1])
-        self._inputs[:t], self._factor[:t, :t], self._whitened[:t] = inputs, factor, whitened
+        self._inputs[:t], self._factor, self._whitened[:t] = inputs, np.array(factor, order="C"), whitened
         self.n_observations = t
-
-    def _solve(self, right: FloatArray) -> FloatArray:
-        t = self.n_observations
-        return np.asarray(solve_triangular(self._factor[:t, :t], right, lower=True, check_finite=False))
 
     def _reserve(self, needed: int, dim: int) -> None:
         t, room = self.n_observations, len(self._whitened)
         while room < needed:
             room *= 2
         if more := room - len(self._whitened):
-            self._factor, self._whitened = np.pad(self._factor, (0, more)), np.pad(self._whitened, (0, more))
+            self._whitened = np.pad(self._whitened, (0, more))
         if self._inputs.shape != (room, dim):
             inputs = np.zeros((room, dim))
             inputs[:t] = self._inputs[:t] if t else 0.0
@@ -355,6 +354,12 @@ class FeatureGP:
         self._mean = mean.copy()
         self._factor = np.array(factor, order="F")
         self.n_observations, self.log_marginal_likelihood = int(totals[0]), float(totals[1])
+
+
+def _solved(lower: FloatArray, right: FloatArray) -> FloatArray:
+    """L^-1 b by LAPACK itself, to which a C-ordered L is an upper triangle, transposed: nothing is copied."""
+    solved: FloatArray = dtrtrs(lower.T, right, lower=0, trans=1)[0]
+    return solved
 
 
 def _bounded_cholesky(matrix: FloatArray, least: float) -> FloatArray:

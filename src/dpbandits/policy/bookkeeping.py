@@ -294,7 +294,8 @@ class RoundBook:
         rounds = np.array([self._round_of(decision_id) for decision_id in ids], dtype=np.int64)
         if len(np.unique(rounds)) != len(rounds):
             raise AlreadyTold("a decision id stands twice in one batch: tell each decision once")
-        if not np.isin(self._status[rounds], _OPEN).all():
+        status = self._status[rounds]
+        if not np.logical_or.reduce([status == kind for kind in _OPEN]).all():
             raise AlreadyTold("this decision was told or abandoned before: tell each decision once")
         return rounds
 
@@ -326,10 +327,12 @@ class RoundBook:
         told = usable & (status == RoundStatus.PENDING)
         late = usable & (status == RoundStatus.MISSED)
         given_up = missing & (status != RoundStatus.REFUSED)
-        became = [RoundStatus.TOLD, RoundStatus.LATE, RoundStatus.ABANDONED]
-        self._status[rounds] = np.select([told, late, given_up], became, status)
+        status[given_up] = RoundStatus.ABANDONED
+        status[late] = RoundStatus.LATE
+        status[told] = RoundStatus.TOLD
+        self._status[rounds] = status
         self._rewards[rounds[told] - self._first_open] = rewards[told]
-        return np.asarray(self._status[rounds], dtype=np.int64)
+        return status.astype(np.int64)
 
     def abandon(self, decision_id: str) -> None:
         """Give up on a decision: it will never have a reward."""
