@@ -6,6 +6,8 @@ VENV ?= .venv
 PYTHON ?=
 # Processes that `make run` and `make docs` may use; their own default when not given.
 JOBS ?=
+# Processes that the tests run in: one a core; 0 for this one alone, as a debugger needs.
+WORKERS ?= auto
 # Passed on to `dpbandits run`, and to pytest by the test targets.
 ARGS ?=
 
@@ -15,6 +17,8 @@ RUN_EXTRAS := report,datasets
 # Matrices here are small: threads inside one product cost more than they save, and JOBS share the cores.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+
+PARALLEL := --numprocesses $(WORKERS) --dist worksteal
 
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
@@ -26,16 +30,16 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@echo '  Variables: ARGS="..." JOBS=n PYTHON=/path/to/python VENV=folder'
+	@echo '  Variables: ARGS="..." JOBS=n WORKERS=n PYTHON=/path/to/python VENV=folder'
 
 run: $(VENV)/.run ## Run the studies and write the report (ARGS go to `dpbandits run`)
 	$(VENV)/bin/dpbandits run --force $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
 
 test: $(VENV)/.dev ## Run the tests and doctests, with coverage
-	$(PY) -m pytest --cov --cov-report=term $(ARGS)
+	$(PY) -m pytest $(PARALLEL) --cov --cov-report=term $(ARGS)
 
 test-slow: $(VENV)/.dev ## Run the long tests too
-	$(PY) -m pytest -m "slow or not slow" --timeout 1800 $(ARGS)
+	$(PY) -m pytest $(PARALLEL) -m "slow or not slow" --timeout 1800 $(ARGS)
 
 mutations: $(VENV)/.dev ## Seed privacy bugs into a copy of the package: every one must be caught
 	$(PY) tests/mutations/run.py --out docs/_results/mutations.json $(ARGS)
