@@ -88,6 +88,7 @@ ELSEWHERE = {
         "DecisionBatch",
         "KeptPolicy",
         "Policy",
+        "PolicyOptions",
         "Receipt",
         "RoundPolicy",
     },  # tests/policy, tests/contracts

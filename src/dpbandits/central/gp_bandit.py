@@ -19,13 +19,13 @@ reward. Raw data meets noise in one place, `GPBandit._release`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
 from dpbandits import _checks, domains
 from dpbandits._config import Configured
-from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
@@ -37,14 +37,13 @@ from dpbandits.models.decision_sets import PublicSets
 from dpbandits.models.features import Features, in_fixed_shapes, mercer_or_given
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
-from dpbandits.policy import BasePolicy, best_choice, uniform_choice
+from dpbandits.policy import BasePolicy, PolicyOptions, best_choice, uniform_choice
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SecureNoise
+from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.prefix_sums import BlockRelease, Factor, factor_for
 from dpbandits.privacy.release_terms import Release
-from dpbandits.state.ledger import Ledger
 
 __all__ = ["GPBandit", "GPTuning"]
 
@@ -138,9 +137,8 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         features: another feature map with norm at most 1, instead of `kernel`.
         decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may
             know what every user was offered; only rewards are protected and the Gram is exact).
-        user_ids, clip, seed, ledger, account: see `RoundPolicy`.
-        noise: default `SecureNoise()`; `SimulatedNoise(seed)` for studies protects nobody.
         tuning: see `GPTuning`.
+        **options: `user_ids`, `clip`, `seed`, `noise`, `ledger`, `account`; see `PolicyOptions`.
 
     Raises:
         InvalidParameter: arguments that do not fit together.
@@ -162,6 +160,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     kind = "central.BlockGPUCB"
     noise: NoiseSource
+    privacy: JointDP
     config_omits = BasePolicy.config_omits | {"kernel"}  # the features say it
 
     def __init__(
@@ -174,35 +173,20 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         kernel: Kernel | None = None,
         features: Features | None = None,
         decision_sets: Literal["private", "public"] = "private",
-        user_ids: bool = True,
-        clip: bool = False,
-        seed: Seed = 0,
-        noise: NoiseSource | None = None,
-        ledger: Ledger | None = None,
-        account: str | None = None,
         tuning: GPTuning | None = None,
+        **options: Unpack[PolicyOptions],
     ) -> None:
         check_kinds(
             domain=domain,
             privacy=privacy,
             kernel=kernel,
             features=features,
-            noise=noise,
+            noise=options.get("noise"),
             tuning=(tuning, GPTuning),
             optional=("features", "kernel", "noise"),
         )
         rounds = LONGEST_HORIZON if horizon is None else horizon
-        super().__init__(
-            domain=domain,
-            reward_range=reward_range,
-            horizon=rounds,
-            rounds_per_user=privacy.rounds_per_user,
-            user_ids=user_ids,
-            clip=clip,
-            seed=seed,
-            ledger=ledger,
-            account=account,
-        )
+        super().__init__(domain=domain, reward_range=reward_range, horizon=rounds, privacy=privacy, **options)
         _checks.one_of(decision_sets, ("private", "public"), name="decision_sets")
         if rounds > LONGEST_HORIZON:
             raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
@@ -210,7 +194,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
         tuning = GPTuning() if tuning is None else tuning
         self.open_ended = horizon is None
-        self.privacy, self.decision_sets = privacy, decision_sets
+        self.decision_sets = decision_sets
         self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=tuning.n_features)
         self.blocks, factor = tuning.schedule(horizon)
         sets = tuning.public_decision_sets
@@ -219,7 +203,6 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             if sets.ndim != 3:
                 raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
         self.tuning = replace(tuning, blocks=self.blocks, factor=factor, public_decision_sets=sets)
-        self.noise = noise = SecureNoise() if noise is None else noise
         self._mechanism = BlockRelease(
             factor=factor,
             mechanism=GramVectorMechanism(
@@ -228,7 +211,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
                 rounds_per_user=privacy.rounds_per_user,
                 vector_only=decision_sets == "public",
             ),
-            noise=noise,
+            noise=self.noise,
             epsilon=privacy.epsilon,
             delta=privacy.delta,
             max_rounds=rounds,

@@ -8,7 +8,7 @@
 - `best_choice`, `uniform_choice`: scores and coins to chosen rows.
 """
 
-from dpbandits.policy.base import BasePolicy, KeptPolicy, RoundPolicy
+from dpbandits.policy.base import BasePolicy, KeptPolicy, PolicyOptions, RoundPolicy
 from dpbandits.policy.choices import best_choice, uniform_choice
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
@@ -20,6 +20,7 @@ __all__ = [
     "DecisionBatch",
     "KeptPolicy",
     "Policy",
+    "PolicyOptions",
     "PublicCoins",
     "Receipt",
     "RoundPolicy",

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,8 +28,9 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
 from dpbandits.privacy import definitions
 from dpbandits.privacy import noise as noise_sources
+from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.release_terms import Release, check_releases, terms_of_release
 from dpbandits.state import State, StateKey
 from dpbandits.state.holder import Held, Holder, in_turn, saved_state
@@ -37,7 +38,7 @@ from dpbandits.state.ledger import Ledger
 from dpbandits.state.live import LiveFolder
 from dpbandits.state.migration import Migrations, next_layout
 
-__all__ = ["BasePolicy", "KeptPolicy", "RoundPolicy", "round_taken"]
+__all__ = ["BasePolicy", "KeptPolicy", "PolicyOptions", "RoundPolicy", "round_taken"]
 
 
 _RECEIPTS: dict[int, Receipt] = {
@@ -48,11 +49,38 @@ _RECEIPTS: dict[int, Receipt] = {
 """What a round that was told may have become; else the reward was refused, or the round was."""
 
 
+class PolicyOptions(TypedDict, total=False):
+    """What every policy takes beside what is its own, and most people leave as it is.
+
+    Attributes:
+        user_ids: whether asks and rows name their user (default); without ids the bound on rounds per user is
+            an unchecked assumption of the guarantee.
+        clip: clip rewards into `reward_range` instead of refusing those outside (default).
+        seed: public randomness; default 0.
+        noise: default `SecureNoise()`; `SimulatedNoise(seed)` for studies protects nobody.
+        ledger, account: where the guarantee is charged before anything is drawn, and the witness that only
+            one copy of a saved state goes on; both or neither.
+    """
+
+    user_ids: bool
+    clip: bool
+    seed: Seed
+    noise: NoiseSource | None
+    ledger: Ledger | None
+    account: str | None
+
+
 class KeptPolicy(Configured, Held, ABC):
     """What promises, is configured, saved and taken up again.
 
     Calls from several threads take turns: two of them must not release one block, or count one user,
     twice. For the same reason a policy cannot be copied or pickled, and a forked child cannot ask.
+
+    Args:
+        reward_range: public (low, high) of rewards.
+        horizon: most rounds or rows that count, or None where no noise depends on it.
+        privacy: the promise; None where nothing is promised, and there is no noise.
+        user_ids, clip, seed, noise, ledger, account: see `PolicyOptions`.
     """
 
     kind: ClassVar[str]
@@ -67,7 +95,7 @@ class KeptPolicy(Configured, Held, ABC):
         "privacy": definitions.from_config,
         "reward_range": RewardRange.from_config,
     }
-    noise: NoiseSource | None = None
+    noise: NoiseSource | None
     """What a guarantee rests on; a simulated one's position is part of the state."""
     state_version: ClassVar[int] = 2
     state_migrations: ClassVar[Migrations] = {1: next_layout}
@@ -76,6 +104,26 @@ class KeptPolicy(Configured, Held, ABC):
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         cls.config_type = getattr(cls, "kind", "")
+
+    def __init__(
+        self,
+        *,
+        reward_range: RewardRange | tuple[float, float],
+        horizon: int | None,
+        privacy: JointDP | None,
+        user_ids: bool = True,
+        clip: bool = False,
+        seed: Seed = 0,
+        noise: NoiseSource | None = None,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+    ) -> None:
+        self.reward_range = RewardRange.of(reward_range)
+        self.horizon = None if horizon is None else _checks.integer(horizon, name="horizon")
+        self.user_ids, self.clip, self.seed = user_ids, clip, seed
+        self.privacy = privacy
+        self.noise = SecureNoise() if noise is None and privacy is not None else noise
+        self._holder = Holder(self._state, ledger=ledger, account=account)
 
     @property
     @abstractmethod
@@ -207,7 +255,7 @@ class KeptPolicy(Configured, Held, ABC):
         """Refuse releases that the log does not know, or knows on weaker terms than are promised."""
         uses = self._uses()
         if known:
-            check_releases(self._holder.log, uses, privacy=getattr(self, "privacy", None))
+            check_releases(self._holder.log, uses, privacy=self.privacy)
         elif any(use.drawn for use in uses):
             raise IncompatibleState(
                 "an early build of dpbandits 0.1.0.dev0 wrote this state and kept no log of releases, so "
@@ -223,15 +271,7 @@ class RoundPolicy(KeptPolicy):
 
     Args:
         dim: columns of what the book keeps of a choice.
-        reward_range: public (low, high) of rewards.
-        horizon: most rounds that may be asked, or None where no noise depends on it.
-        rounds_per_user: rounds one user may take part in, or None for no bound.
-        user_ids: whether asks name their user; without ids the bound on rounds per user is an
-            unchecked assumption of the guarantee.
-        clip: clip rewards into `reward_range` instead of refusing those outside.
-        seed: public randomness.
-        ledger, account: where the guarantee is charged before the first answer, and the witness that
-            only one copy of a saved state goes on; both or neither.
+        reward_range, horizon, privacy, **options: see `KeptPolicy`.
     """
 
     _charged_as: ClassVar[str | None] = None
@@ -243,25 +283,18 @@ class RoundPolicy(KeptPolicy):
         dim: int,
         reward_range: RewardRange | tuple[float, float],
         horizon: int | None,
-        rounds_per_user: int | None,
-        user_ids: bool,
-        clip: bool,
-        seed: Seed,
-        ledger: Ledger | None = None,
-        account: str | None = None,
+        privacy: JointDP | None,
+        **options: Unpack[PolicyOptions],
     ) -> None:
-        self.reward_range = RewardRange.of(reward_range)
-        self.horizon = None if horizon is None else _checks.integer(horizon, name="horizon")
-        self.user_ids, self.clip, self.seed = user_ids, clip, seed
-        self._coins = PublicCoins(seed)
-        self._holder = Holder(self._state, ledger=ledger, account=account)
+        super().__init__(reward_range=reward_range, horizon=horizon, privacy=privacy, **options)
+        self._coins = PublicCoins(self.seed)
         self._charged = False
         self._settled = 0  # rounds whose releases are durable, and fitted
         self._book = RoundBook(
             dim=dim,
             horizon=self.horizon,
-            rounds_per_user=rounds_per_user,
-            user_ids=user_ids,
+            rounds_per_user=None if privacy is None else privacy.rounds_per_user,
+            user_ids=self.user_ids,
             lineage=self._holder.lineage,
         )
 
@@ -526,7 +559,7 @@ class BasePolicy(RoundPolicy):
 
     Args:
         domain: public set that every candidate row must lie in.
-        reward_range, horizon, rounds_per_user, user_ids, clip, seed, ledger, account: see `RoundPolicy`.
+        reward_range, horizon, privacy, **options: see `KeptPolicy`.
     """
 
     registry: ClassVar[dict[str, type["BasePolicy"]]] = {}

@@ -18,14 +18,14 @@ Not in Pavlovic2025, which explores for all T rounds and answers afterwards: thi
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._config import Configured
-from dpbandits._typing import BoolArray, IntArray, Seed
+from dpbandits._typing import BoolArray, IntArray
 from dpbandits.central.arguments import check_kinds
 from dpbandits.central.explore_then_commit.calibration import noise_multiplier, phased_releases
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
@@ -42,14 +42,13 @@ from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy import Decision, DecisionBatch, RoundPolicy
+from dpbandits.policy import Decision, DecisionBatch, PolicyOptions, RoundPolicy
 from dpbandits.policy.base import round_taken
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SecureNoise
+from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.release_terms import Release
 from dpbandits.state.holder import in_turn
-from dpbandits.state.ledger import Ledger
 
 __all__ = ["PhasedExploreThenCommit", "PhasedTuning"]
 
@@ -78,12 +77,11 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
     """Kernel bandit on public actions and contexts that releases once a phase.
 
     Args:
-        kernel, contexts, actions, reward_range, clip, seed, noise: see `ExploreThenCommit`.
+        kernel, contexts, actions, reward_range: see `ExploreThenCommit`.
         horizon: rounds in all.
         privacy: epsilon, delta above 0, `rounds_per_user`.
-        user_ids: whether asks name their user.
-        ledger, account: charged once, before the first answer.
         tuning: see `PhasedTuning`.
+        **options: see `PolicyOptions`; the account is charged once, before the first answer.
 
     Raises:
         InvalidParameter: arguments that do not fit together.
@@ -102,6 +100,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
 
     kind = "central.PhasedUSCA"
     noise: NoiseSource
+    privacy: JointDP
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
         "contexts": ContextLaw.from_config,
@@ -118,19 +117,14 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         reward_range: RewardRange | tuple[float, float],
         horizon: int,
         privacy: JointDP,
-        user_ids: bool = True,
-        clip: bool = False,
-        seed: Seed = 0,
-        noise: NoiseSource | None = None,
-        ledger: Ledger | None = None,
-        account: str | None = None,
         tuning: PhasedTuning | None = None,
+        **options: Unpack[PolicyOptions],
     ) -> None:
         check_kinds(
             kernel=kernel,
             actions=actions,
             privacy=privacy,
-            noise=noise,
+            noise=options.get("noise"),
             tuning=(tuning, PhasedTuning),
         )
         rounds = _checks.integer(horizon, name="horizon")
@@ -146,16 +140,11 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
             dim=3,  # action cell, context cell, whether the round explored
             reward_range=reward_range,
             horizon=rounds,
-            rounds_per_user=privacy.rounds_per_user,
-            user_ids=user_ids,
-            clip=clip,
-            seed=seed,
-            ledger=ledger,
-            account=account,
+            privacy=privacy,
+            **options,
         )
-        self.kernel, self.actions, self.privacy = kernel, actions, privacy
+        self.kernel, self.actions = kernel, actions
         warn_if_delta_large(privacy.delta, -(-rounds // privacy.rounds_per_user))
-        self.noise = SecureNoise() if noise is None else noise
         tuning = PhasedTuning() if tuning is None else tuning
         self._reference, self._bound = reference_of(tuning.reference, self.reward_range)
         self.features = EigenFeatures(

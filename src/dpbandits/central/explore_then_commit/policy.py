@@ -18,14 +18,14 @@ noise in two places, `answer` and `FunctionRelease.release`.
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._config import Configured
-from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds
 from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn, calibrate
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
@@ -40,16 +40,15 @@ from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy import PublicCoins
+from dpbandits.policy import PolicyOptions, PublicCoins
 from dpbandits.policy.accounts import cost_of
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
-from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
+from dpbandits.privacy.noise import NoiseSource, words_of
 from dpbandits.privacy.release_terms import Release
 from dpbandits.privacy.selection import permute_and_flip
-from dpbandits.state.holder import Holder, in_turn
-from dpbandits.state.ledger import Ledger
+from dpbandits.state.holder import in_turn
 
 __all__ = ["Answer", "ExploreThenCommit", "ExploreTuning", "NothingToLearn"]
 
@@ -110,12 +109,9 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         publish_epsilon: share of epsilon kept for `publish()`, which uses all of delta. By default all that
             is left of epsilon where delta > 0, else none.
         answer_epsilon: of each answer; by default all that publishing leaves, for one answer.
-        user_ids: whether rows name their user.
-        clip: clip rewards into the range instead of refusing those outside.
-        seed: public randomness of exploration.
-        noise: default `SecureNoise()`.
-        ledger, account: each answer and the release are charged there before they are drawn.
         tuning: see `ExploreTuning`.
+        **options: see `PolicyOptions`; each answer and the release are charged before they are drawn, `seed`
+            is of exploration, and rewards off the range count zero unless they are clipped.
 
     Attributes:
         calibration: all that is fixed before data.
@@ -146,6 +142,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
 
     kind = "central.USCA"
     noise: NoiseSource
+    privacy: JointDP
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **TunedPolicy.config_parsers,
         "contexts": ContextLaw.from_config,
@@ -163,19 +160,14 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         privacy: JointDP,
         publish_epsilon: float | None = None,
         answer_epsilon: float | None = None,
-        user_ids: bool = True,
-        clip: bool = False,
-        seed: Seed = 0,
-        noise: NoiseSource | None = None,
-        ledger: Ledger | None = None,
-        account: str | None = None,
         tuning: ExploreTuning | None = None,
+        **options: Unpack[PolicyOptions],
     ) -> None:
         check_kinds(
             kernel=kernel,
             actions=actions,
             privacy=privacy,
-            noise=noise,
+            noise=options.get("noise"),
             tuning=(tuning, ExploreTuning),
         )
         rows = _checks.integer(horizon, name="horizon")
@@ -183,10 +175,8 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             raise InvalidParameter(f"horizon: integer sums are exact up to {MOST_ROUNDS} rows, got {rows}")
         self.contexts = ContextLaw.of(contexts)
         check_cells(actions, self.contexts.measure)
-        self.kernel, self.actions, self.privacy, self.horizon = kernel, actions, privacy, rows
-        self.user_ids, self.clip, self.seed = user_ids, clip, seed
-        self.reward_range = RewardRange.of(reward_range)
-        self.noise = SecureNoise() if noise is None else noise
+        super().__init__(reward_range=reward_range, horizon=rows, privacy=privacy, **options)
+        self.kernel, self.actions = kernel, actions
         tuning = ExploreTuning() if tuning is None else tuning
         centre, widest = reference_of(tuning.reference, self.reward_range)
         bound = widest if tuning.bound is None else _checks.scale(tuning.bound, name="bound")
@@ -215,13 +205,12 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             reward_range=self.reward_range,
             reference=centre,
             bound=bound,
-            clip=clip,
+            clip=self.clip,
             horizon=rows,
             rounds_per_user=self.calibration.rounds_per_user,
-            user_ids=user_ids,
+            user_ids=self.user_ids,
             caps=self.calibration.caps,
         )
-        self._holder = Holder(self._state, ledger=ledger, account=account)
         self._shard = Shard(self.unsafe_rules, lineage=self._holder.lineage)
         self._answered = 0
         self._released: tuple[FloatArray, FloatArray] | None = None  # mean and sd, (A, C) in reward units

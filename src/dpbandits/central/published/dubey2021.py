@@ -23,28 +23,27 @@ Privacy: (epsilon, delta)-joint DP; the unit is one user's decision sets and rew
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from dpbandits import _checks, domains
-from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds
 from dpbandits.central.published.printed import Formula, printed_scale
 from dpbandits.central.statement import Setting, tree_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features import Features, left_out
-from dpbandits.policy import BasePolicy, best_choice
+from dpbandits.policy import BasePolicy, PolicyOptions, best_choice
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource, SecureNoise
+from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT, BinaryTree, TreeRelease
 from dpbandits.privacy.release_terms import Release
 from dpbandits.state import State
-from dpbandits.state.ledger import Ledger
 from dpbandits.state.migration import Migrations, next_layout
 
 __all__ = ["Dubey2021"]
@@ -78,8 +77,7 @@ class Dubey2021(BasePolicy):
         failure_probability: alpha of the confidence bounds.
         paper_constants: a printed noise formula instead of the right one.
         acknowledge_broken: must be True where `paper_constants` adds too little noise.
-        user_ids, clip, seed, ledger, account: see `RoundPolicy`.
-        noise: default `SecureNoise()`.
+        **options: `user_ids`, `clip`, `seed`, `noise`, `ledger`, `account`; see `PolicyOptions`.
 
     Raises:
         InvalidParameter: arguments that do not fit together, or a broken formula that is not acknowledged.
@@ -92,6 +90,7 @@ class Dubey2021(BasePolicy):
     state_version = 3
     state_migrations: ClassVar[Migrations] = {1: _with_its_own_scale, 2: next_layout}
     noise: NoiseSource
+    privacy: JointDP
 
     def __init__(
         self,
@@ -105,24 +104,15 @@ class Dubey2021(BasePolicy):
         failure_probability: float = 0.1,
         paper_constants: Formula | None = None,
         acknowledge_broken: bool = False,
-        user_ids: bool = True,
-        clip: bool = False,
-        seed: Seed = 0,
-        noise: NoiseSource | None = None,
-        ledger: Ledger | None = None,
-        account: str | None = None,
+        **options: Unpack[PolicyOptions],
     ) -> None:
-        check_kinds(domain=domain, privacy=privacy, features=features, noise=noise)
+        check_kinds(domain=domain, privacy=privacy, features=features, noise=options.get("noise"))
         super().__init__(
             domain=domain,
             reward_range=reward_range,
             horizon=FIRST_EPOCH * ((1 << MOST_EPOCHS) - 1) if horizon is None else horizon,
-            rounds_per_user=privacy.rounds_per_user,
-            user_ids=user_ids,
-            clip=clip,
-            seed=seed,
-            ledger=ledger,
-            account=account,
+            privacy=privacy,
+            **options,
         )
         _checks.scale(norm_bound, name="norm_bound")
         if not 1e-100 <= _checks.number(failure_probability, name="failure_probability") < 1.0:
@@ -131,14 +121,13 @@ class Dubey2021(BasePolicy):
             if _checks.integer(horizon, name="horizon") > 1 << 22:
                 raise InvalidParameter("horizon: int64 sums hold at most 2^22 rounds")
             warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
-        self.privacy, self.features, self.norm_bound = privacy, features, norm_bound
+        self.features, self.norm_bound = features, norm_bound
         self.failure_probability = failure_probability
         self.paper_constants, self.acknowledge_broken = paper_constants, acknowledge_broken
         self.doubling = horizon is None
         self._mechanism = GramVectorMechanism(
             n_features=features.n_features, ratio=2.0, rounds_per_user=privacy.rounds_per_user
         )
-        self.noise = SecureNoise() if noise is None else noise
         self._epoch_release = self._release_of(0)
         if self.guarantee.status == "broken" and not acknowledge_broken:
             raise InvalidParameter(

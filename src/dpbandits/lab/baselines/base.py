@@ -34,4 +34,4 @@ class Yardstick(BasePolicy):
 
     def __init__(self, **shared: Unpack[Shared]) -> None:
         given: dict[str, Any] = {"horizon": None, "user_ids": False, "clip": False, "seed": 0, **shared}
-        super().__init__(**given, rounds_per_user=None)
+        super().__init__(**given, privacy=None)
