@@ -82,13 +82,6 @@ __version__ = "0.1.0.dev0"
 
 __getattr__, __dir__ = lazy(
     __name__,
-    objects={
-        "dpbandits.domains": ["Arms", "Box", "Finite", "Product", "RewardRange"],
-        "dpbandits.privacy": ["JointDP", "LocalDP", "RowDP", "SecureNoise", "SimulatedNoise"],
-        "dpbandits.state": ["MemoryLedger", "SQLiteLedger"],
-        "dpbandits.tables": ["Categories", "Range", "Schema"],
-    },
-    modules={"features": "dpbandits.models.features", "kernels": "dpbandits.models.kernels"},
     moved={
         "BlockGPUCB": "central.GPBandit",
         "USCA": "central.ExploreThenCommit, or as printed central.published.USCA",

@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,35 +13,29 @@ __all__ = ["lazy"]
 
 
 def lazy(
-    package: str,
-    *,
-    objects: Mapping[str, Iterable[str]] | None = None,
-    modules: Mapping[str, str] | None = None,
-    moved: Mapping[str, str] | None = None,
+    package: str, *, moved: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package.
 
+    Names come from where the package's `if TYPE_CHECKING:` imports them from, so that they are listed once;
+    and every public module in it is found by its name.
+
     Args:
-        package: its `__name__`; every public module in it is found by its name.
-        objects: module -> names that it defines and the package offers.
-        modules: public name -> the module elsewhere that it stands for.
+        package: its `__name__`.
         moved: a name of earlier versions -> where it is now, for the error. What another public package in
             this one offers under the name is found without.
     """
-    home = {name: module for module, names in (objects or {}).items() for name in names}
-    named = modules or {}
 
     def listed() -> Iterable[str]:
         return cast("Iterable[str]", vars(sys.modules[package])["__all__"])
 
     def load(name: str) -> object:
         value: object
-        if name in named:
-            value = import_module(named[name])
-        elif name in home:
-            value = getattr(import_module(home[name]), name)
-        elif _is_module(package, name):
-            value = import_module(f"{package}.{name}")
+        home = _homes(package).get(name, package)
+        if home != package and hasattr(import_module(home), name):
+            value = getattr(import_module(home), name)
+        elif _is_module(home, name):
+            value = import_module(f"{home}.{name}")
         else:
             place = "" if name.startswith("_") else (moved or {}).get(name) or _offered(package, name)
             hint = f": did you mean {place}?" if place else ""
@@ -54,6 +49,19 @@ def lazy(
     return load, names
 
 
+def _statements(source: Path) -> list[ast.stmt]:
+    return ast.parse(source.read_bytes()).body
+
+
+@cache
+def _homes(package: str) -> dict[str, str]:
+    """Name -> module, of everything that the package imports for type checkers; nothing is imported."""
+    [folder] = sys.modules[package].__path__
+    blocks = (node.body for node in _statements(Path(folder, "__init__.py")) if isinstance(node, ast.If))
+    imports = (node for body in blocks for node in body if isinstance(node, ast.ImportFrom))
+    return {alias.name: f"{node.module}" for node in imports for alias in node.names}
+
+
 def _is_module(package: str, name: str) -> bool:
     public = name.isidentifier() and not name.startswith("_")
     return public and find_spec(f"{package}.{name}") is not None
@@ -65,7 +73,7 @@ def _offered(package: str, name: str) -> str:
     for room in sorted(Path(folder).glob("[a-z]*/__init__.py")):
         lists = (
             node.value
-            for node in ast.parse(room.read_bytes()).body
+            for node in _statements(room)
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
         )
         if any(name in ast.literal_eval(names) for names in lists if isinstance(names, ast.List)):

@@ -15,4 +15,4 @@ if TYPE_CHECKING:
 
 __all__ = ["baselines", "evaluation", "papers", "people", "plot", "study", "worlds"]
 
-__getattr__, __dir__ = lazy(__name__, modules={name: f"{__name__}.{name}" for name in __all__})
+__getattr__, __dir__ = lazy(__name__)

@@ -28,15 +28,4 @@ __all__ = [
     "learner_for",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    objects={
-        "dpbandits.local.learners.elimination": ["EliminationConstants", "EliminationRule"],
-        "dpbandits.local.learners.explore": ["ExploreConstants", "ExploreRule"],
-        "dpbandits.local.learners.smooth": ["SmoothTreeConstants", "SmoothTreeRule"],
-        "dpbandits.local.learners.table": ["LEARNERS", "learner_for"],
-        "dpbandits.local.learners.transfer": ["TransferTree"],
-        "dpbandits.local.learners.tree": ["TreeConstants", "TreeRule"],
-        "dpbandits.local.learners.weights": ["WeightLearner"],
-    },
-)
+__getattr__, __dir__ = lazy(__name__)
