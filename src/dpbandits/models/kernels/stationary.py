@@ -32,11 +32,17 @@ from dpbandits.models.kernels.base import KERNELS, Kernel, RowEvaluator
 __all__ = ["Indicator", "Matern", "SquaredExponential", "from_config"]
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Stationary(Kernel):
-    """What the kernels of a scaled distance share: unit variance, and parameters checked once."""
+    """What the kernels of a scaled distance share: unit variance, and parameters checked once.
+
+    Args:
+        lengthscale: one positive number, or one per column (automatic relevance determination).
+        columns: indices of the columns the kernel looks at; None for all.
+    """
 
     lengthscale: float | tuple[float, ...]
-    columns: tuple[int, ...] | None
+    columns: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", None if self.columns is None else _as_columns(self.columns))
@@ -93,9 +99,6 @@ class SquaredExponential(_Stationary):
     [[1.0, 0.6065], [0.6065, 1.0]]
     """
 
-    lengthscale: float | tuple[float, ...]
-    columns: tuple[int, ...] | None = None
-
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         half_squares = self._squared_distances(Y, math.sqrt(0.5))
 
@@ -127,8 +130,6 @@ class Matern(_Stationary):
     """
 
     nu: float
-    lengthscale: float | tuple[float, ...]
-    columns: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if _checks.number(self.nu, name="nu") not in (0.5, 1.5, 2.5):

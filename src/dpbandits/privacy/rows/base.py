@@ -2,10 +2,12 @@
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._config import plain
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData
@@ -29,20 +31,28 @@ LARGEST_COORDINATE = 2.0**50
 """Rows farther out than this many steps are refused: float64 no longer rounds them to the lattice exactly."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class RowMechanism(ABC):
     """One row in, one noisy row out, independently for every row.
+
+    Args:
+        definition: the promise.
+        dim: coordinates of a row.
 
     Attributes:
         name: the mechanism's name in a release.
         described: attributes that a release tells beside the name and `dim`.
-        definition: the promise.
-        dim: coordinates of a row.
     """
 
     name: ClassVar[str]
     described: ClassVar[tuple[str, ...]]
     definition: RowDP
     dim: int
+
+    def __post_init__(self) -> None:
+        instead = "definition=RowDP(epsilon=1, delta=1e-6, distance=1)"
+        _checks.an(self.definition, RowDP, name="definition", pass_=instead)
+        _checks.integer(self.dim, name="dim")
 
     @property
     def released_dim(self) -> int:
@@ -86,6 +96,7 @@ class RowMechanism(ABC):
         return self.certificate_at(distance).epsilon_at(self.definition.delta)
 
 
+@dataclass(frozen=True, kw_only=True)
 class LatticeMechanism(RowMechanism):
     """Integer noise on a public lattice. In `privatize` a row in public coordinates meets its noise."""
 

@@ -16,7 +16,6 @@ from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.certificates import Certificate, PureDP
-from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource, words_of
 from dpbandits.privacy.rows.base import RowMechanism, as_rows
 from dpbandits.privacy.rows.noise_laws import CellLaw, NoiseLaw
@@ -37,8 +36,7 @@ class CellResponse(RowMechanism):
     positions in the public cube. The released row is the centre of the reported cell.
 
     Args:
-        definition: the promise; it is kept at every distance.
-        dim: coordinates of a row.
+        definition, dim: see `RowMechanism`; the promise is kept at every distance.
         half_width: the public cube is [-half_width, half_width]^dim.
         cells_per_dimension: cells along each side; None picks the smallest error.
     """
@@ -46,19 +44,12 @@ class CellResponse(RowMechanism):
     name = "randomised_response"
     described = ("half_width", "cells_per_dimension")
 
-    definition: RowDP
-    dim: int
     half_width: float
     cells_per_dimension: int | None = None
 
     def __post_init__(self) -> None:
-        _checks.an(
-            self.definition,
-            RowDP,
-            name="definition",
-            pass_="definition=RowDP(epsilon=1, delta=1e-6, distance=1)",
-        )
-        if _checks.integer(self.dim, name="dim") > _MOST_DIMENSIONS:
+        super().__post_init__()
+        if self.dim > _MOST_DIMENSIONS:
             raise InvalidParameter(f"two cells a side in {_MOST_DIMENSIONS} dimensions are all that is drawn")
         if self.definition.epsilon < SMALLEST_EPSILON:
             raise InvalidParameter(

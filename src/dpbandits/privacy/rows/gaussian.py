@@ -21,7 +21,6 @@ from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy.certificates import Certificate
-from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.rows.base import LatticeMechanism
 from dpbandits.privacy.rows.noise_laws import GaussianLaw, NoiseLaw
@@ -34,8 +33,7 @@ class GaussianRows(LatticeMechanism):
     """Discrete Gaussian noise on every coordinate, after an optional public orthonormal projection.
 
     Args:
-        definition: the promise; its delta must be positive.
-        dim: coordinates of a row.
+        definition, dim: see `RowMechanism`; delta must be positive.
         noise: decides scale and certificate.
         projection: (r, dim) with orthonormal rows, chosen without the data; rows are released as
             projection @ row.
@@ -47,19 +45,11 @@ class GaussianRows(LatticeMechanism):
     name = "gaussian"
     described = ("step", "sigma", "projection")
 
-    definition: RowDP
-    dim: int
     noise: NoiseSource
     projection: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self) -> None:
-        _checks.an(
-            self.definition,
-            RowDP,
-            name="definition",
-            pass_="definition=RowDP(epsilon=1, delta=1e-6, distance=1)",
-        )
-        _checks.integer(self.dim, name="dim")
+        super().__post_init__()
         if self.definition.delta <= 0.0:
             raise InvalidParameter("Gaussian noise needs delta above 0: set it, or use L2Laplace")
         if self.projection is not None:

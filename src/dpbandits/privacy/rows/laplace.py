@@ -20,7 +20,6 @@ from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.certificates import Certificate, PureDP
-from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource, words_of
 from dpbandits.privacy.rows.base import LARGEST_COORDINATE, LatticeMechanism, from_lattice, lattice_step
 from dpbandits.privacy.rows.noise_laws import L2LaplaceLaw, NoiseLaw
@@ -37,8 +36,7 @@ class L2Laplace(LatticeMechanism):
     """Noise with density proportional to exp(-epsilon |e|/distance), exactly on a lattice.
 
     Args:
-        definition: the promise; its delta must be 0.
-        dim: coordinates of a row.
+        definition, dim: see `RowMechanism`; delta must be 0.
 
     Example:
         >>> mechanism = L2Laplace(definition=RowDP(epsilon=1.0, distance=1.0), dim=2)
@@ -51,17 +49,8 @@ class L2Laplace(LatticeMechanism):
     name = "l2_laplace"
     described = ("step", "rate")
 
-    definition: RowDP
-    dim: int
-
     def __post_init__(self) -> None:
-        _checks.an(
-            self.definition,
-            RowDP,
-            name="definition",
-            pass_="definition=RowDP(epsilon=1, delta=1e-6, distance=1)",
-        )
-        _checks.integer(self.dim, name="dim")
+        super().__post_init__()
         if self.dim > 24:
             raise InvalidParameter(
                 f"exact L2-Laplace noise in {self.dim} dimensions would reject nearly every draw: "
