@@ -65,10 +65,12 @@ filters of these currencies hold for their concurrent composition (Haney et al. 
 
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal, Inexact, InvalidOperation, Overflow
-from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
@@ -370,9 +372,30 @@ class Balance:
         return f"rho {_short(loss)}"
 
 
-@runtime_checkable
-class Ledger(Protocol):
-    """What policies, clients and stores ask of a ledger. Every method is atomic."""
+class Entries(Protocol):
+    """The rows of a ledger, as one event sees them and adds to them."""
+
+    def account(self, name: str) -> Balance | None: ...
+    def charge(self, account: str, charge_id: str) -> Charge | None: ...
+    def lineage(self, lineage: str) -> Witness | None: ...
+    def put_account(self, name: str, balance: Balance) -> None: ...
+    def put_charge(self, account: str, charge_id: str, charge: Charge) -> None: ...
+    def put_lineage(self, lineage: str, witness: Witness) -> None: ...
+
+
+class Ledger(ABC):
+    """What policies, clients and stores ask of a ledger. Every method is atomic.
+
+    A ledger of one's own says how an `_event` sees and changes the rows; the rules are here.
+    """
+
+    @abstractmethod
+    def _event(self) -> AbstractContextManager[Entries]:
+        """The rows, to change: all that is put happens, durably and alone, or nothing of it."""
+
+    def _reading(self) -> AbstractContextManager[Entries]:
+        """The rows, to look at."""
+        return self._event()
 
     def open_account(
         self, name: str, *, epsilon: Amount | None = None, delta: Amount = 0.0, terms: Terms | None = None
@@ -387,6 +410,13 @@ class Ledger(Protocol):
         Raises:
             InvalidParameter: the limits are no budget, or the account exists with other terms.
         """
+        opened = _new_account(name, epsilon, delta, terms)
+        with self._event() as entries:
+            existing = entries.account(name)
+            if existing is not None:
+                _check_same_terms(name, existing.terms, opened.terms)
+                return
+            entries.put_account(name, opened)
 
     def charge(
         self,
@@ -411,9 +441,23 @@ class Ledger(Protocol):
             InvalidParameter: no such account, no budget, the id was charged other amounts, or the account
                 cannot add this cost up.
         """
+        asked = _new_cost(charge_id, epsilon, delta, cost)
+        with self._event() as entries:
+            balance = _found(entries.account(account), account)
+            charge = asked.charged_to(balance.terms, account=account)
+            earlier = entries.charge(account, charge_id)
+            if earlier is not None:
+                _check_same_charge(earlier, charge)
+                return balance
+            balance = balance.charged(charge, account=account)
+            entries.put_charge(account, charge_id, charge)
+            entries.put_account(account, balance)
+            return balance
 
     def balance(self, account: str) -> Balance:
         """Limits and spending of an account."""
+        with self._reading() as entries:
+            return _found(entries.account(account), account)
 
     def advance(self, lineage: str, *, position: int, digest: str) -> None:
         """Witness that `lineage` is now at `position` with state `digest`, compare-and-set.
@@ -425,12 +469,23 @@ class Ledger(Protocol):
             ForkedState: another copy of the state is at this position or beyond, or positions
                 between were skipped.
         """
+        witness = new_witness(lineage, position, digest)
+        with self._event() as entries:
+            last = entries.lineage(lineage)
+            check_advance(last, witness)
+            if last != witness:
+                entries.put_lineage(lineage, witness)
 
     def last(self, lineage: str) -> Witness | None:
         """The last witness of a lineage, or None when the ledger has never seen it."""
+        with self._reading() as entries:
+            return entries.lineage(lineage)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
 
 
-class MemoryLedger:
+class MemoryLedger(Ledger):
     """A ledger that lives as long as the process: for tests, notebooks and simulations.
 
     Example:
@@ -444,60 +499,38 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._accounts: dict[str, Balance] = {}
-        self._charges: dict[tuple[str, str], Charge] = {}
-        self._witnesses: dict[str, Witness] = {}
+        self._entries = _InMemory({}, {}, {})
 
-    def open_account(
-        self, name: str, *, epsilon: Amount | None = None, delta: Amount = 0.0, terms: Terms | None = None
-    ) -> None:
-        """See `Ledger.open_account`."""
-        opened = new_account(name, epsilon, delta, terms)
+    @contextmanager
+    def _event(self) -> Iterator[Entries]:
         with self._lock:
-            check_same_terms(name, self._accounts.setdefault(name, opened).terms, opened.terms)
+            yield self._entries
 
-    def charge(
-        self,
-        account: str,
-        *,
-        charge_id: str,
-        epsilon: Amount | None = None,
-        delta: Amount = 0.0,
-        cost: Cost | None = None,
-    ) -> Balance:
-        """See `Ledger.charge`."""
-        asked = new_cost(charge_id, epsilon, delta, cost)
-        with self._lock:
-            balance = found(self._accounts.get(account), account)
-            charge = asked.charged_to(balance.terms, account=account)
-            earlier = self._charges.get((account, charge_id))
-            if earlier is not None:
-                check_same_charge(earlier, charge)
-                return balance
-            balance = balance.charged(charge, account=account)
-            self._accounts[account] = balance
-            self._charges[account, charge_id] = charge
-            return balance
 
-    def balance(self, account: str) -> Balance:
-        """See `Ledger.balance`."""
-        with self._lock:
-            return found(self._accounts.get(account), account)
+class _InMemory(NamedTuple):
+    """Rows in dictionaries."""
 
-    def advance(self, lineage: str, *, position: int, digest: str) -> None:
-        """See `Ledger.advance`."""
-        witness = new_witness(lineage, position, digest)
-        with self._lock:
-            check_advance(self._witnesses.get(lineage), witness)
-            self._witnesses[lineage] = witness
+    accounts: dict[str, Balance]
+    charges: dict[tuple[str, str], Charge]
+    witnesses: dict[str, Witness]
 
-    def last(self, lineage: str) -> Witness | None:
-        """See `Ledger.last`."""
-        with self._lock:
-            return self._witnesses.get(lineage)
+    def account(self, name: str) -> Balance | None:
+        return self.accounts.get(name)
 
-    def __repr__(self) -> str:
-        return "MemoryLedger()"
+    def charge(self, account: str, charge_id: str) -> Charge | None:
+        return self.charges.get((account, charge_id))
+
+    def lineage(self, lineage: str) -> Witness | None:
+        return self.witnesses.get(lineage)
+
+    def put_account(self, name: str, balance: Balance) -> None:
+        self.accounts[name] = balance
+
+    def put_charge(self, account: str, charge_id: str, charge: Charge) -> None:
+        self.charges[account, charge_id] = charge
+
+    def put_lineage(self, lineage: str, witness: Witness) -> None:
+        self.witnesses[lineage] = witness
 
 
 # -- the rules, shared by every ledger --------------------------------------------------------------
@@ -534,7 +567,7 @@ def exact(amount: object, *, name: str) -> Decimal:
     return decimal
 
 
-def new_account(name: str, epsilon: Amount | None, delta: Amount, terms: Terms | None) -> Balance:
+def _new_account(name: str, epsilon: Amount | None, delta: Amount, terms: Terms | None) -> Balance:
     """A fresh account's balance, its arguments checked."""
     _check_name(name, what="an account's name")
     if terms is None:
@@ -546,7 +579,7 @@ def new_account(name: str, epsilon: Amount | None, delta: Amount, terms: Terms |
     return Balance.of(terms)
 
 
-def new_cost(charge_id: str, epsilon: Amount | None, delta: Amount, cost: Cost | None) -> Cost:
+def _new_cost(charge_id: str, epsilon: Amount | None, delta: Amount, cost: Cost | None) -> Cost:
     """A charge's cost, its arguments checked."""
     _check_name(charge_id, what="charge_id")
     if cost is None:
@@ -558,14 +591,14 @@ def new_cost(charge_id: str, epsilon: Amount | None, delta: Amount, cost: Cost |
     return cost
 
 
-def found(balance: Balance | None, account: str) -> Balance:
+def _found(balance: Balance | None, account: str) -> Balance:
     """The balance, or InvalidParameter where there is no account."""
     if balance is None:
         raise InvalidParameter(f"the ledger has no account {account!r}: call open_account first")
     return balance
 
 
-def check_same_terms(name: str, existing: Terms, asked: Terms) -> None:
+def _check_same_terms(name: str, existing: Terms, asked: Terms) -> None:
     """Refuse to open an account anew with other terms."""
     if existing != asked:
         differing = [one for one in asdict(asked) if getattr(existing, one) != getattr(asked, one)]
@@ -576,7 +609,7 @@ def check_same_terms(name: str, existing: Terms, asked: Terms) -> None:
         )
 
 
-def check_same_charge(earlier: Charge, charge: Charge) -> None:
+def _check_same_charge(earlier: Charge, charge: Charge) -> None:
     """Refuse to reuse a charge's id for other amounts."""
     if earlier != charge:
         raise InvalidParameter(

@@ -72,21 +72,7 @@ from typing import Any
 
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, InvalidParameter, StateError
 from dpbandits.state.files import locked, refuse_if_others_write, sync_directory, write_durably
-from dpbandits.state.ledger import (
-    Amount,
-    Balance,
-    Charge,
-    Cost,
-    Terms,
-    Witness,
-    check_advance,
-    check_same_charge,
-    check_same_terms,
-    found,
-    new_account,
-    new_cost,
-    new_witness,
-)
+from dpbandits.state.ledger import Balance, Charge, Ledger, Terms, Witness, new_witness
 from dpbandits.state.witness import AppendOnlyWitness
 
 __all__ = ["SQLiteLedger"]
@@ -130,7 +116,7 @@ _HASH_BYTES = 256
 _MODULUS = 1 << (8 * _HASH_BYTES)
 
 
-class SQLiteLedger:
+class SQLiteLedger(Ledger):
     """A ledger in an SQLite file of mode 0600.
 
     Every call is one transaction on its own connection, so that threads and forked processes may
@@ -182,60 +168,6 @@ class SQLiteLedger:
                     if book.witnessed != name:
                         _write_book(connection, replace(book, witnessed=name))
 
-    def open_account(
-        self, name: str, *, epsilon: Amount | None = None, delta: Amount = 0.0, terms: Terms | None = None
-    ) -> None:
-        """See `Ledger.open_account`."""
-        opened = new_account(name, epsilon, delta, terms)
-        with self._event() as entries:
-            existing = entries.account(name)
-            if existing is not None:
-                check_same_terms(name, existing.terms, opened.terms)
-                return
-            entries.put_account(name, opened)
-
-    def charge(
-        self,
-        account: str,
-        *,
-        charge_id: str,
-        epsilon: Amount | None = None,
-        delta: Amount = 0.0,
-        cost: Cost | None = None,
-    ) -> Balance:
-        """See `Ledger.charge`."""
-        asked = new_cost(charge_id, epsilon, delta, cost)
-        with self._event() as entries:
-            balance = found(entries.account(account), account)
-            charge = asked.charged_to(balance.terms, account=account)
-            earlier = entries.charge(account, charge_id)
-            if earlier is not None:
-                check_same_charge(earlier, charge)
-                return balance
-            balance = balance.charged(charge, account=account)
-            entries.put_charge(account, charge_id, charge)
-            entries.put_account(account, balance)
-            return balance
-
-    def balance(self, account: str) -> Balance:
-        """See `Ledger.balance`."""
-        with self._reading() as entries:
-            return found(entries.account(account), account)
-
-    def advance(self, lineage: str, *, position: int, digest: str) -> None:
-        """See `Ledger.advance`."""
-        witness = new_witness(lineage, position, digest)
-        with self._event() as entries:
-            last = entries.lineage(lineage)
-            check_advance(last, witness)
-            if last != witness:
-                entries.put_lineage(lineage, witness)
-
-    def last(self, lineage: str) -> Witness | None:
-        """See `Ledger.last`."""
-        with self._reading() as entries:
-            return entries.lineage(lineage)
-
     def verify(self) -> None:
         """Read every row and hold all of them against the book; seconds for a hundred thousand charges.
 
@@ -244,9 +176,6 @@ class SQLiteLedger:
         """
         with self._reading() as entries:
             _check_whole(entries.connection, entries.book)
-
-    def __repr__(self) -> str:
-        return "SQLiteLedger()"
 
     # -- transactions ---------------------------------------------------------------------------
 
