@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.audit.claims import Audit, Draw, ExactAudit, Law
-from dpbandits.models.features.base import FeatureMap
+from dpbandits.models.features.base import Features
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.noise import SecureNoise
 
@@ -75,7 +75,7 @@ def lived(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Calla
 
 
 @dataclass(frozen=True)
-class LineFeatures(FeatureMap):
+class LineFeatures(Features):
     """phi(x) = x on [-1, 1]: the feature map on which one user can move the statistics most."""
 
     n_features = 1

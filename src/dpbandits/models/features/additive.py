@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import Box
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models.features.base import FEATURES, FeatureMap, Features
+from dpbandits.models.features.base import FEATURES, Features
 from dpbandits.models.features.mercer import MercerFeatures
 from dpbandits.models.kernels import Kernel, SquaredExponential
 
@@ -23,7 +23,7 @@ __all__ = ["AdditiveFeatures", "additive_features", "additive_kernel"]
 
 
 @FEATURES.add("AdditiveFeatures", parts=lambda parts: [(at, FEATURES.read(part)) for at, part in parts])
-class AdditiveFeatures(FeatureMap):
+class AdditiveFeatures(Features):
     """Features of several groups of columns side by side, each divided by sqrt(number of groups).
 
     scale^2 phi(x) . phi(y) is the mean of the groups' kernels, and ||phi(x)|| <= 1: group i is weighed with

@@ -9,7 +9,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,6 @@ from dpbandits.errors import DPBanditsWarning, InvalidData
 __all__ = [
     "FEATURES",
     "NORM_BOUND",
-    "FeatureMap",
     "Features",
     "LittleVariance",
     "Supports",
@@ -49,70 +48,20 @@ ENOUGH_VARIANCE = 0.8
 """Share of the prior variance below which a map is warned about."""
 
 
-@runtime_checkable
-class Features(Protocol):
+class Features(Configured, ABC):
     """A map from points to feature vectors of norm at most one, finite on the whole domain.
 
     A map that fails on a point of its domain fails when that point's block is released, in somebody else's
     ask: whether it does so would tell about the one who brought the point.
-    """
 
-    @property
-    def n_features(self) -> int:
-        """Length m of a feature vector."""
+    Subclasses set the attributes and give `__call__`; `scale` and `variance` too where they approximate a
+    kernel. Without these the functions of the map are all there is.
 
-    @property
-    def supports(self) -> Supports:
-        """Ranges of which every feature vector uses one; ((0, m),) without such structure."""
-
-    def __call__(self, X: ArrayLike) -> FloatArray:
-        """Feature vectors (..., m) of points (..., d)."""
-
-    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """phi(X) @ weights, (..., k), for weights (m, k), without forming phi(X)."""
-
-    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """Scores (B, n) of decision sets (B, n, d), each under its own row of weights (B, m)."""
-
-    @property
-    def scale(self) -> float:
-        """What features are divided by: scale^2 phi(x) . phi(y) is close to k(x, y).
-
-        A function with prior k thus has weights of variance scale^2.
-        """
-
-    def variance(self, X: ArrayLike) -> FloatArray:
-        """k(x, x) / scale^2 at points (..., d): |phi(x)|^2, and what the features leave out."""
-
-    def to_config(self) -> dict[str, Any]:
-        """A JSON-ready description that `from_config` turns back into the same features."""
-
-
-FEATURES: Registry[Features] = Registry(
-    "features",
-    elsewhere={
-        "QuadratureFourierFeatures": "dpbandits.models.features.fourier",
-        "RandomFourierFeatures": "dpbandits.models.features.fourier",
-        "AdditiveFeatures": "dpbandits.models.features.additive",
-    },
-)
-"""Add a map of your own with `@FEATURES.add("its type")`, and configurations that name it are read."""
-
-
-def from_config(config: Mapping[str, Any]) -> Features:
-    """The features that `to_config` described, rebuilt from kernel, domain, sizes and seed.
-
-    Raises:
-        InvalidParameter: unknown type, or a field is missing.
-    """
-    return FEATURES.read(config)
-
-
-class FeatureMap(Configured, ABC):
-    """A map whose projections go through its feature vectors.
-
-    Subclasses set `n_features` and `supports` and give `__call__`; `scale` and `variance` too where they
-    approximate a kernel. Without these the functions of the map are all there is.
+    Attributes:
+        n_features: length m of a feature vector.
+        supports: ranges of which every feature vector uses one; ((0, m),) without such structure.
+        scale: what features are divided by: scale^2 phi(x) . phi(y) is close to k(x, y), so that a function
+            with prior k has weights of variance scale^2.
     """
 
     n_features: int
@@ -134,8 +83,28 @@ class FeatureMap(Configured, ABC):
         return np.asarray(np.matmul(phi, matrix[:, :, None])[:, :, 0])
 
     def variance(self, X: ArrayLike) -> FloatArray:
-        """|phi(x)|^2 at points (..., d): nothing is left out."""
+        """k(x, x) / scale^2 at points (..., d): |phi(x)|^2, where nothing is left out."""
         return np.asarray((self(X) ** 2).sum(axis=-1))
+
+
+FEATURES: Registry[Features] = Registry(
+    "features",
+    elsewhere={
+        "QuadratureFourierFeatures": "dpbandits.models.features.fourier",
+        "RandomFourierFeatures": "dpbandits.models.features.fourier",
+        "AdditiveFeatures": "dpbandits.models.features.additive",
+    },
+)
+"""Add a map of your own with `@FEATURES.add("its type")`, and configurations that name it are read."""
+
+
+def from_config(config: Mapping[str, Any]) -> Features:
+    """The features that `to_config` described, rebuilt from kernel, domain, sizes and seed.
+
+    Raises:
+        InvalidParameter: unknown type, or a field is missing.
+    """
+    return FEATURES.read(config)
 
 
 class LittleVariance(DPBanditsWarning):

@@ -20,7 +20,7 @@ from dpbandits._checks import integer
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter
 from dpbandits.models import kernels
-from dpbandits.models.features.base import FEATURES, NORM_BOUND, FeatureMap, checked_points
+from dpbandits.models.features.base import FEATURES, NORM_BOUND, Features, checked_points
 from dpbandits.models.kernels import SquaredExponential
 
 __all__ = ["QuadratureFourierFeatures", "RandomFourierFeatures", "quadrature_error_bound"]
@@ -35,7 +35,7 @@ MOST_DIMENSIONS = 512
 """Columns of a point."""
 
 
-class _Fourier(FeatureMap):
+class _Fourier(Features):
     """Cosines and sines at given frequencies, (J, d), with weights (J,) that sum to one."""
 
     def __init__(self, frequencies: FloatArray, weights: FloatArray) -> None:

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from dpbandits import domains
 from dpbandits._checks import an, integer, number
-from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Arms, Ball, Box, Domain, Finite, Product
 from dpbandits.errors import InvalidData, InvalidParameter
@@ -57,7 +56,7 @@ PRODUCT_ELEMENTS = 1 << 19
 
 
 @FEATURES.add("MercerFeatures", kernel=kernels.from_config, domain=domains.from_config)
-class MercerFeatures(Configured):
+class MercerFeatures(Features):
     """Leading eigenfunctions of a kernel over a public domain (Nystrom method).
 
     With landmarks Z and K(Z, Z) = U diag(g) U^T, phi(x) = diag(g)^(-1/2) U^T k(Z, x) over the leading
@@ -246,7 +245,7 @@ class MercerFeatures(Configured):
 
 
 @FEATURES.add("ArmFeatures", base=FEATURES.read)
-class ArmFeatures(Configured):
+class ArmFeatures(Features):
     """Separate features for every arm: phi(x) = e_arm (x) base.phi(other columns).
 
     Arms share nothing, so Gram matrices are block diagonal and `supports` has one range an arm.
