@@ -9,7 +9,7 @@ the private data happened to be.
 - `Arms(n_or_names)`: one column of codes 0..n-1.
 - `Product(*parts)`: columns of several domains side by side.
 - `RewardRange(low, high)`: the interval of a reward, and its centred form in [-1/2, 1/2].
-- `Domain`: the protocol that the first five follow; `from_config` rebuilds any of them.
+- `Domain`: what the first five have in common; `from_config` rebuilds any of them.
 
 Every domain takes arrays of shape (..., dim), so that one decision set (n, dim) and a batch of
 decision sets (B, n, dim) are the same call.

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dpbandits._checks import as_points, integer, require_finite
-from dpbandits._config import Configured
+from dpbandits._checks import integer
 from dpbandits._typing import BoolArray, FloatArray
-from dpbandits.domains.protocol import DOMAINS
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.domains.protocol import DOMAINS, Domain
+from dpbandits.errors import InvalidParameter
 
 __all__ = ["Arms"]
 
@@ -22,7 +20,7 @@ MOST_ARMS = 1 << 16
 
 @DOMAINS.add("Arms")
 @dataclass(frozen=True, init=False, repr=False)
-class Arms(Configured):
+class Arms(Domain):
     """Codes 0, 1, ..., n_arms - 1 in one column.
 
     Args:
@@ -73,32 +71,18 @@ class Arms(Configured):
         """All codes, (n_arms, 1)."""
         return np.arange(self.n_arms, dtype=np.float64)[:, None]
 
-    def contains(self, points: ArrayLike) -> BoolArray:
-        """Which codes are arms: (..., 1) -> (...)."""
-        return self._is_code(as_points(points, 1, name="points"))[..., 0]
+    def _holds(self, array: FloatArray) -> BoolArray:
+        return np.asarray((array >= 0) & (array < self.n_arms) & (np.floor(array) == array))[..., 0]
 
-    def validate(self, points: ArrayLike, *, name: str = "candidates") -> FloatArray:
-        """The codes (..., 1) as C-contiguous float64; InvalidData unless all are arms."""
-        array = as_points(points, 1, name=name)
-        if not self._is_code(array).all():
-            require_finite(array, name=name)
-            raise InvalidData(
-                f"{name} has codes that are not arms: expected integers in 0..{self.n_arms - 1}"
-            )
-        return array
+    def _outside(self, array: FloatArray) -> str:
+        return f"has codes that are not arms: expected integers in 0..{self.n_arms - 1}"
 
-    def clip(self, points: ArrayLike) -> FloatArray:
-        """The nearest code. Codes have no order of their own: use it for repair only."""
-        array = as_points(points, 1, name="points")
-        require_finite(array, name="points")
+    def _nearest(self, array: FloatArray) -> FloatArray:
+        """Codes have no order of their own: for repair only."""
         return np.clip(np.rint(array), 0, self.n_arms - 1)
 
-    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """(n, 1) codes drawn uniformly."""
-        return rng.integers(self.n_arms, size=(integer(n, name="n", minimum=0), 1)).astype(np.float64)
-
-    def _is_code(self, array: FloatArray) -> BoolArray:
-        return np.asarray((array >= 0) & (array < self.n_arms) & (np.floor(array) == array))
+    def _drawn(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return rng.integers(self.n_arms, size=(n, 1)).astype(np.float64)
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._checks import as_points, assign, integer, public_array, require_finite, scale
+from dpbandits._checks import assign, public_array, scale
 from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains.box import Box
-from dpbandits.domains.protocol import DOMAINS
-from dpbandits.errors import InvalidData
+from dpbandits.domains.protocol import DOMAINS, Domain
 
 __all__ = ["Ball"]
 
@@ -20,7 +19,7 @@ TOLERANCE = 1e-9
 
 @DOMAINS.add("Ball")
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Ball(Valued):
+class Ball(Valued, Domain):
     """Points x with ||x - centre|| <= radius; in the plane, a disc.
 
     Args:
@@ -49,39 +48,23 @@ class Ball(Valued):
         """The smallest box around the ball."""
         return Box(low=self.centre - self.radius, high=self.centre + self.radius)
 
-    def contains(self, points: ArrayLike) -> BoolArray:
-        """True for each of the points (..., d) inside."""
-        array = as_points(points, self.dim, name="points")
+    def _holds(self, array: FloatArray) -> BoolArray:
         return np.asarray(self._distances(array) <= self.radius * (1.0 + TOLERANCE))
 
-    def validate(self, points: ArrayLike, *, name: str = "candidates") -> FloatArray:
-        """The points (..., d) as C-contiguous float64.
+    def _outside(self, array: FloatArray) -> str:
+        return (
+            f"has points outside the public ball of radius {self.radius:g}: clip them with domain.clip, or "
+            "declare a larger ball before the first ask"
+        )
 
-        Raises:
-            InvalidData: wrong shape or type, not finite, or outside.
-        """
-        array = as_points(points, self.dim, name=name)
-        require_finite(array, name=name)
-        if not self.contains(array).all():
-            raise InvalidData(
-                f"{name}: at least one point lies outside the public ball of radius {self.radius:g}: clip "
-                "the points, or declare a larger ball before the first ask"
-            )
-        return array
-
-    def clip(self, points: ArrayLike) -> FloatArray:
-        """The nearest points of the ball, (..., d)."""
-        array = as_points(points, self.dim, name="points")
-        require_finite(array, name="points")
+    def _nearest(self, array: FloatArray) -> FloatArray:
         scale = np.minimum(1.0, self.radius / np.maximum(self._distances(array), self.radius))
         return np.asarray(self.centre + (array - self.centre) * scale[..., None])
 
-    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """(n, d) independent uniform points."""
-        size = integer(n, name="n", minimum=0)
-        directions = rng.standard_normal((size, self.dim))
+    def _drawn(self, n: int, rng: np.random.Generator) -> FloatArray:
+        directions = rng.standard_normal((n, self.dim))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        lengths = self.radius * rng.random((size, 1)) ** (1.0 / self.dim)
+        lengths = self.radius * rng.random((n, 1)) ** (1.0 / self.dim)
         return np.asarray(self.centre + lengths * directions)
 
     def _distances(self, array: FloatArray) -> FloatArray:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._checks import LARGEST, as_points, assign, integer, public_array, require_finite
+from dpbandits._checks import LARGEST, as_points, assign, integer, public_array
 from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray
-from dpbandits.domains.protocol import DOMAINS
+from dpbandits.domains.protocol import DOMAINS, Domain
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["Box"]
@@ -21,7 +21,7 @@ MAX_GRID_ENTRIES = 1 << 26
 
 @DOMAINS.add("Box")
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Box(Valued):
+class Box(Valued, Domain):
     """All points x with low <= x <= high in every column.
 
     Args:
@@ -59,39 +59,23 @@ class Box(Valued):
         """Number of columns."""
         return int(self.low.size)
 
-    def contains(self, points: ArrayLike) -> BoolArray:
-        """Which points lie inside, bounds included: (..., d) -> (...)."""
-        array = as_points(points, self.dim, name="points")
+    def _holds(self, array: FloatArray) -> BoolArray:
         return np.asarray(((array >= self.low) & (array <= self.high)).all(axis=-1))
 
-    def validate(self, points: ArrayLike, *, name: str = "candidates") -> FloatArray:
-        """The points (..., d) as C-contiguous float64, a view where the input already is that.
+    def _outside(self, array: FloatArray) -> str:
+        inside = (array >= self.low) & (array <= self.high)
+        columns = np.flatnonzero(~inside.reshape(-1, self.dim).all(axis=0))
+        bounds = ", ".join(f"column {j} in [{self.low[j]:g}, {self.high[j]:g}]" for j in columns[:3])
+        return (
+            f"has points outside the public bounds ({bounds}): clip them with domain.clip, or "
+            "widen the domain before the first ask"
+        )
 
-        Raises:
-            InvalidData: wrong shape or type, NaN or infinite entries, or a point outside.
-        """
-        array = as_points(points, self.dim, name=name)
-        inside = (array >= self.low) & (array <= self.high)  # False for NaN
-        if not inside.all():
-            require_finite(array, name=name)
-            columns = np.flatnonzero(~inside.reshape(-1, self.dim).all(axis=0))
-            bounds = ", ".join(f"column {j} in [{self.low[j]:g}, {self.high[j]:g}]" for j in columns[:3])
-            raise InvalidData(
-                f"{name} has points outside the public bounds ({bounds}): clip them with domain.clip, or "
-                "widen the domain before the first ask"
-            )
-        return array
-
-    def clip(self, points: ArrayLike) -> FloatArray:
-        """The points moved to the nearest point of the box, column by column: (..., d) -> (..., d)."""
-        array = as_points(points, self.dim, name="points")
-        require_finite(array, name="points")
+    def _nearest(self, array: FloatArray) -> FloatArray:
         return np.clip(array, self.low, self.high)
 
-    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """(n, d) points, uniform on the box."""
-        uniform = rng.random((integer(n, name="n", minimum=0), self.dim))
-        return self._unscale(uniform)
+    def _drawn(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return self._unscale(rng.random((n, self.dim)))
 
     def to_unit(self, points: ArrayLike) -> FloatArray:
         """Scale points of the box to [0, 1]^d by its public bounds."""

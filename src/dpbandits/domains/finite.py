@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbandits._checks import as_points, assign, integer, public_array, require_finite
+from dpbandits._checks import assign, public_array
 from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.domains.protocol import DOMAINS
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.domains.protocol import DOMAINS, Domain
+from dpbandits.errors import InvalidParameter
 
 __all__ = ["Finite"]
 
@@ -18,7 +18,7 @@ _KeyArray = NDArray[np.uint64]
 
 @DOMAINS.add("Finite")
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Finite(Valued):
+class Finite(Valued, Domain):
     """A finite public set of distinct points.
 
     Membership is exact equality of float64 rows (with -0.0 equal to 0.0). Rows are looked up by
@@ -60,21 +60,14 @@ class Finite(Valued):
         """Number of points."""
         return int(self.points.shape[0])
 
-    def contains(self, points: ArrayLike) -> BoolArray:
-        """Which points are members: (..., d) -> (...)."""
-        array = as_points(points, self.dim, name="points")
+    def _holds(self, array: FloatArray) -> BoolArray:
         return self._lookup(array)[1]
 
-    def validate(self, points: ArrayLike, *, name: str = "candidates") -> FloatArray:
-        """The points (..., d) as C-contiguous float64; InvalidData unless all are members."""
-        array = as_points(points, self.dim, name=name)
-        if not self._lookup(array)[1].all():
-            require_finite(array, name=name)
-            raise InvalidData(
-                f"{name} has points that are not among the {self.n_points} of the finite domain: "
-                "membership is exact, domain.clip moves points to their nearest member"
-            )
-        return array
+    def _outside(self, array: FloatArray) -> str:
+        return (
+            f"has points that are not among the {self.n_points} of the finite domain: "
+            "membership is exact, domain.clip moves points to their nearest member"
+        )
 
     def index(self, points: ArrayLike) -> IntArray:
         """Row numbers of members: (..., d) -> (...).
@@ -85,18 +78,15 @@ class Finite(Valued):
         array = self.validate(points, name="points")
         return self._lookup(array)[0]
 
-    def clip(self, points: ArrayLike) -> FloatArray:
-        """The nearest member (Euclidean) of every point: (..., d) -> (..., d)."""
+    def _nearest(self, array: FloatArray) -> FloatArray:
+        """By Euclidean distance."""
         from scipy.spatial import KDTree
 
-        array = as_points(points, self.dim, name="points")
-        require_finite(array, name="points")
         _, nearest = KDTree(self.points).query(array.reshape(-1, self.dim))
         return np.reshape(self.points[nearest], array.shape)
 
-    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """(n, d) members drawn uniformly, with replacement."""
-        return self.points[rng.integers(self.n_points, size=integer(n, name="n", minimum=0))]
+    def _drawn(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return self.points[rng.integers(self.n_points, size=n)]
 
     def _lookup(self, array: FloatArray) -> tuple[IntArray, BoolArray]:
         """Row numbers (meaningful where found) and whether found, both of the leading shape."""

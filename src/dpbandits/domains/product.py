@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits._checks import as_points, assign, integer
-from dpbandits._config import Configured
+from dpbandits._checks import as_points, assign
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains.protocol import DOMAINS, Domain
 from dpbandits.errors import InvalidData, InvalidParameter
@@ -18,7 +17,7 @@ __all__ = ["Product"]
 
 @DOMAINS.add("Product")
 @dataclass(frozen=True, init=False, repr=False)
-class Product(Configured):
+class Product(Domain):
     """Points whose columns are those of the parts, in order.
 
     Args:
@@ -59,16 +58,8 @@ class Product(Configured):
         """Number of columns of all parts together."""
         return int(self.slices[-1].stop)
 
-    def contains(self, points: ArrayLike) -> BoolArray:
-        """Which points lie in every part: (..., d) -> (...)."""
-        array = as_points(points, self.dim, name="points")
-        inside = np.ones(array.shape[:-1], dtype=np.bool_)
-        for part, columns in zip(self.parts, self.slices, strict=True):
-            inside &= part.contains(array[..., columns])
-        return inside
-
     def validate(self, points: ArrayLike, *, name: str = "candidates") -> FloatArray:
-        """The points (..., d) as C-contiguous float64; InvalidData names the offending columns."""
+        """As every domain's; InvalidData names the offending columns."""
         array = as_points(points, self.dim, name=name)
         for part, columns in zip(self.parts, self.slices, strict=True):
             try:
@@ -78,15 +69,16 @@ class Product(Configured):
                 raise InvalidData(f"{where}: {error}") from None
         return array
 
-    def clip(self, points: ArrayLike) -> FloatArray:
-        """Every part's columns moved to that part's nearest point: (..., d) -> (..., d)."""
-        array = as_points(points, self.dim, name="points")
+    def _holds(self, array: FloatArray) -> BoolArray:
+        parts = zip(self.parts, self.slices, strict=True)
+        inside = [part.contains(array[..., columns]) for part, columns in parts]
+        return np.asarray(np.logical_and.reduce(inside))
+
+    def _nearest(self, array: FloatArray) -> FloatArray:
         return self._join(lambda part, columns: part.clip(array[..., columns]))
 
-    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """(n, d) points, uniform and independent in every part."""
-        size = integer(n, name="n", minimum=0)
-        return self._join(lambda part, _: part.sample(size, rng))
+    def _drawn(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return self._join(lambda part, _: part.sample(n, rng))
 
     def _join(self, columns_of: Callable[[Domain, slice], FloatArray]) -> FloatArray:
         return np.concatenate(

@@ -39,6 +39,7 @@ class L2Laplace(LatticeMechanism):
         definition, dim: see `RowMechanism`; delta must be 0.
 
     Example:
+        >>> from dpbandits.privacy.definitions import RowDP
         >>> mechanism = L2Laplace(definition=RowDP(epsilon=1.0, distance=1.0), dim=2)
         >>> mechanism.certificate
         PureDP(epsilon=1.0)
