@@ -135,7 +135,8 @@ class CalibratedRelease(ABC):
 class BlockRelease(CalibratedRelease):
     """The one place where block sums meet noise. Plain arithmetic: releases live with their policy.
 
-    Args: see `CalibratedRelease`, and
+    Args:
+        mechanism, noise, epsilon, delta: see `CalibratedRelease`.
         factor: mixing matrix; its size is the number of blocks.
         max_rounds: public bound on the rounds in all blocks; float64 errors are bounded with it.
 

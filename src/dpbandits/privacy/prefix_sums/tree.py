@@ -74,7 +74,8 @@ class BinaryTree:
 class TreeRelease(CalibratedRelease):
     """The tree with its one calibrated noise. Plain arithmetic: nodes live with their policy.
 
-    Args: see `CalibratedRelease`, and
+    Args:
+        mechanism, noise, epsilon, delta: see `CalibratedRelease`.
         tree: rounds and levels.
         one_of_several: the promise is shared with other trees, as where the horizon is unknown: the draws
             that one user touches in all of them are then not counted, and the certificate is concentrated.
