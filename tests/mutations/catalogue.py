@@ -321,8 +321,8 @@ MUTATIONS = (
         "the public point that stood in for a bad decision set enters the sums",
         (
             "policy/bookkeeping.py",
-            "told = usable & (status == RoundStatus.PENDING)",
-            "told = usable & np.isin(status, (RoundStatus.PENDING, RoundStatus.REFUSED))",
+            "    becomes[:, RoundStatus.REFUSED] = RoundStatus.REFUSED\n",
+            "    becomes[1::2, RoundStatus.REFUSED] = RoundStatus.TOLD\n",
         ),
         tests="tests/contracts/test_asking_and_telling.py tests/policy/test_bookkeeping.py",
     ),
@@ -520,7 +520,7 @@ MUTATIONS = (
         "a reward that the state has already is learned from again when its folder is opened",
         (
             "policy/bookkeeping.py",
-            "fresh = np.isin(self._status[rounds], _OPEN)",
+            "fresh = _IS_OPEN[self._status[rounds]]",
             "fresh = np.ones(len(rounds), dtype=np.bool_)",
         ),
         tests="tests/central/test_live_folder.py",

@@ -182,3 +182,31 @@ def test_the_repr_shows_no_user():
     enter(rounds, ["canary"])
     assert "canary" not in repr(rounds)
     assert b"canary" not in b"".join(array.tobytes() for array in rounds.state_arrays().values())
+
+
+@pytest.mark.parametrize(("usable", "missing"), [(True, False), (False, True), (False, False)])
+def test_a_round_told_by_itself_becomes_what_it_becomes_in_a_batch(usable, missing):
+    alone, together, became_of = book(user_ids=False), book(user_ids=False), []
+    for rounds in (together, alone):
+        ids = rounds.open([], np.zeros((4, 2)), np.array([False, True, False, True]))
+        rounds.close(2)
+        whole = np.array([rounds.round_of(one) for one in ids])
+        if rounds is alone:
+            became = [rounds.settle_one(i, 0.25, usable=usable, missing=missing) for i in whole.tolist()]
+        else:
+            flags = np.full(4, usable), np.full(4, missing)
+            became = rounds.settle(whole, np.full(4, 0.25), *flags).tolist()
+        became_of.append(became)
+    assert became_of[0] == became_of[1]
+    ours, theirs = alone.state_arrays(), together.state_arrays()
+    assert np.array_equal(ours["book_status"], theirs["book_status"])
+    assert np.array_equal(ours["book_rewards"], theirs["book_rewards"])
+    expected = {
+        (True, False): ["LATE", "REFUSED", "TOLD", "REFUSED"],
+        (False, True): ["ABANDONED", "REFUSED"] * 2,
+    }
+    names = expected.get((usable, missing), ["MISSED", "REFUSED", "PENDING", "REFUSED"])
+    assert [RoundStatus(one).name for one in became_of[0]] == names
+    if usable or missing:
+        with pytest.raises(AlreadyTold):
+            alone.round_of(ids[2])

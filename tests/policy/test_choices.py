@@ -22,3 +22,13 @@ def test_best_choice_breaks_ties_by_the_coin_and_ignores_what_is_not_available()
     assert best_choice(scores, np.array([0.2, 0.8, 0.5]), None).tolist() == [1, 2, 0]
     available = np.array([[True, True, False]] * 2 + [[False, True, True]])
     assert best_choice(scores, np.array([0.9, 0.9, 0.9]), available).tolist() == [1, 1, 2]
+
+
+def test_a_tie_in_one_set_leaves_the_others_as_they_are():
+    scores = np.array([[1.0, 2.0, 0.0], [2.0, 2.0, 2.0], [np.nan, 1.0, 2.0], [0.0, 1.0, 1.0]])
+    coins = np.array([0.9, 0.5, 0.9, 0.9])
+    together = best_choice(scores, coins, None)
+    assert together.tolist() == [1, 1, 0, 2]
+    assert together.tolist() == [
+        int(best_choice(scores[i : i + 1], coins[i : i + 1], None)[0]) for i in range(4)
+    ]

@@ -19,7 +19,7 @@ reward. Raw data meets noise in one place, `GPBandit._release`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 
@@ -57,8 +57,18 @@ tuning seeds."""
 LONGEST_HORIZON = 1 << 22
 """What int64 sums hold: the horizon when none is given."""
 
-_CHUNK = 2048
-"""Decision sets whose Thompson weights are held at a time."""
+_AT_ONCE = 32
+"""Rounds whose Thompson weights are drawn in one product, which rounds by its shape: it is the same one
+however they are asked, round by round or in batches."""
+
+
+class _Draws(NamedTuple):
+    """Public draws of the rounds `number` * `_AT_ONCE` ..: ties (n,) and Thompson weights (n, m)."""
+
+    number: int
+    posterior: WeightPosterior
+    ties: FloatArray
+    weights: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -203,6 +213,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             if sets.ndim != 3:
                 raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
         self.tuning = replace(tuning, blocks=self.blocks, factor=factor, public_decision_sets=sets)
+        self._boundaries = tuple(end + tuning.reporting_delay for end in self.blocks)
         self._mechanism = BlockRelease(
             factor=factor,
             mechanism=GramVectorMechanism(
@@ -222,6 +233,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         self._released = np.zeros((0, size), dtype=np.int64)
         self._grams = np.zeros((0, self.features.n_features, self.features.n_features))
         self._posterior: WeightPosterior | None = None
+        self._draws: _Draws | None = None
         self._public_data: tuple[FloatArray, FloatArray] | None = None
         self._public_sets: PublicSets | None = None
 
@@ -240,7 +252,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     @property
     def batch_boundaries(self) -> tuple[int, ...]:
         """Round indices at which released statistics can change: ask in batches between them."""
-        return tuple(end + self.tuning.reporting_delay for end in self.blocks)
+        return self._boundaries
 
     @property
     def released(self) -> IntArray:
@@ -333,16 +345,30 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
         n_sets, n = candidates.shape[:2]
-        ties = self._coins.uniform("ties", start, start + n_sets, 1)[:, 0]
         if self._posterior is None:
+            ties = self._coins.uniform("ties", start, start + n_sets, 1)[:, 0]
             return uniform_choice(ties, n, available)
-        scores = np.empty((n_sets, n))
-        for low in range(0, n_sets, _CHUNK):
-            high = min(low + _CHUNK, n_sets)
-            normals = self._coins.normal("thompson", start + low, start + high, self.features.n_features)
-            weights = self._posterior.sample_weights(normals, scale=self.tuning.thompson_scale)
-            scores[low:high] = self.features.project_each(candidates[low:high], weights)
+        scores, ties, done = np.empty((n_sets, n)), np.empty(n_sets), 0
+        while done < n_sets:
+            first = start + done
+            count = min(_AT_ONCE - first % _AT_ONCE, n_sets - done)
+            drawn = self._drawn(self._posterior, first // _AT_ONCE)
+            here, theirs = slice(done, done + count), slice(first % _AT_ONCE, first % _AT_ONCE + count)
+            ties[here] = drawn.ties[theirs]
+            scores[here] = self.features.project_each(candidates[here], drawn.weights[theirs])
+            done += count
         return best_choice(scores, ties, available), None
+
+    def _drawn(self, posterior: WeightPosterior, number: int) -> _Draws:
+        """Draws of `_AT_ONCE` rounds, kept until others are asked for or the posterior changes."""
+        drawn = self._draws
+        if drawn is None or drawn.number != number or drawn.posterior is not posterior:
+            start, stop = number * _AT_ONCE, (number + 1) * _AT_ONCE
+            ties = self._coins.uniform("ties", start, stop, 1)[:, 0]
+            normals = self._coins.normal("thompson", start, stop, self.features.n_features)
+            weights = posterior.sample_weights(normals, scale=self.tuning.thompson_scale)
+            drawn = self._draws = _Draws(number, posterior, ties, weights)
+        return drawn
 
     def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the expected reward at `points` (n, d), from releases only.

@@ -1,5 +1,6 @@
 """`RewardRange`: the public interval that rewards live in, and their centred form."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +102,11 @@ class RewardRange(Configured):
         array = np.asarray(rewards, dtype=np.float64)
         counts = np.isfinite(array) if clip else (array >= self.low) & (array <= self.high)
         return np.clip(np.where(counts, array, self.low), self.low, self.high), np.asarray(counts)
+
+    def holds(self, reward: float, *, clip: bool) -> tuple[float, bool]:
+        """`within`, for one reward."""
+        counts = math.isfinite(reward) if clip else self.low <= reward <= self.high
+        return (min(max(reward, self.low), self.high), True) if counts else (self.low, False)
 
     def to_centred(self, rewards: ArrayLike) -> FloatArray:
         """(y - middle)/width, in [-1/2, 1/2] also after rounding; rewards outside are refused."""

@@ -31,6 +31,7 @@ computed here (post-processing).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
@@ -292,8 +293,8 @@ def _block_information(
         return total / reward_variance, inside / reward_variance
     P = cho_solve(cho_factor(between, lower=True), np.eye(len(between)))
     system = roots.T @ roots
-    for k in range(len(P)):
-        system[owner == k] *= reward_variance * P[k, owner]
+    for k, (start, stop) in enumerate(pairwise(np.searchsorted(owner, np.arange(len(P) + 1)).tolist())):
+        system[start:stop] *= reward_variance * P[k, owner]  # columns of one block stand together
     system[np.diag_indices(len(system))] += 1.0
     pulled = np.einsum("ir,ri->r", roots, (P @ vectors)[owner])
     # The transpose of a symmetric matrix is itself, in the order of memory that LAPACK works in.

@@ -6,6 +6,7 @@ subclass says how to choose (`_choose`), how to learn (`_learn`) or to release (
 `_rounds_out`, `_fit`), and what to save.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,6 +48,9 @@ _RECEIPTS: dict[int, Receipt] = {
     RoundStatus.ABANDONED: Receipt.ABANDONED,
 }
 """What a round that was told may have become; else the reward was refused, or the round was."""
+
+_EXACT = 1 << 53
+"""Integers up to here are floats."""
 
 
 class PolicyOptions(TypedDict, total=False):
@@ -288,6 +292,7 @@ class RoundPolicy(KeptPolicy):
     ) -> None:
         super().__init__(reward_range=reward_range, horizon=horizon, privacy=privacy, **options)
         self._coins = PublicCoins(self.seed)
+        self._learns = type(self)._learn is not RoundPolicy._learn
         self._charged = False
         self._settled = 0  # rounds whose releases are durable, and fitted
         self._book = RoundBook(
@@ -370,6 +375,7 @@ class RoundPolicy(KeptPolicy):
         self._fit()
         self._settled = out  # last: a fit that failed is tried again, not passed over
 
+    @in_turn
     def tell(self, decision_id: str, reward: float) -> Receipt:
         """Give a decision its reward; None or NaN say that it will not come.
 
@@ -378,7 +384,17 @@ class RoundPolicy(KeptPolicy):
                 pending.
             UnknownDecision, AlreadyTold: the id is not this policy's, or was told before.
         """
-        receipt = self.tell_batch([decision_id], [reward])[0]
+        if isinstance(reward, float) or (isinstance(reward, int) and abs(reward) <= _EXACT):
+            # The common case, without an array for one number.
+            index = self._book.round_of(decision_id)
+            value, usable = self.reward_range.holds(float(reward), clip=self.clip)
+            became = self._book.settle_one(index, value, usable=usable, missing=math.isnan(reward))
+            if became == RoundStatus.TOLD and self._learns:
+                rounds = np.array([index])
+                self._learn(rounds, self._book.actions(rounds), np.array([value]))
+            receipt = _RECEIPTS.get(became, Receipt.REFUSED)
+        else:
+            receipt = self.tell_batch([decision_id], [reward])[0]
         if receipt is Receipt.REFUSED:
             low, high = self.reward_range.low, self.reward_range.high
             raise InvalidData(

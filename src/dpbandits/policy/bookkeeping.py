@@ -168,8 +168,23 @@ class UserCounts:
         return found
 
 
-_OPEN = (RoundStatus.PENDING, RoundStatus.MISSED, RoundStatus.REFUSED)
-"""Rounds that a reward may still be told for, counted or not."""
+_IS_OPEN = np.isin(
+    np.arange(max(RoundStatus) + 1), (RoundStatus.PENDING, RoundStatus.MISSED, RoundStatus.REFUSED)
+)
+"""(statuses,) whether a reward may still be told for such a round, counted or not."""
+
+
+def _settled() -> IntArray:
+    """(2 missing + usable, status) -> the status that a round has once its reward was told."""
+    becomes = np.tile(np.arange(len(_IS_OPEN)), (4, 1))
+    becomes[2:, _IS_OPEN] = RoundStatus.ABANDONED
+    becomes[1::2, RoundStatus.PENDING] = RoundStatus.TOLD
+    becomes[1::2, RoundStatus.MISSED] = RoundStatus.LATE
+    becomes[:, RoundStatus.REFUSED] = RoundStatus.REFUSED
+    return becomes
+
+
+_SETTLED = _settled()
 
 _BOOK_NAMES = {"salt": "book_salt", "users": "book_users", "taken": "book_taken", "layout": "book_ids"}
 
@@ -291,13 +306,20 @@ class RoundBook:
         """Round indices of decision ids that may be settled now; refuse any other id."""
         if isinstance(ids, str):
             raise InvalidData("ids: expected a sequence of decision ids, got one str")
-        rounds = np.array([self._round_of(decision_id) for decision_id in ids], dtype=np.int64)
-        if len(np.unique(rounds)) != len(rounds):
+        named = [self._round_of(decision_id) for decision_id in ids]
+        if len(set(named)) != len(named):
             raise AlreadyTold("a decision id stands twice in one batch: tell each decision once")
-        status = self._status[rounds]
-        if not np.logical_or.reduce([status == kind for kind in _OPEN]).all():
+        rounds = np.array(named, dtype=np.int64)
+        if not _IS_OPEN[self._status[rounds]].all():
             raise AlreadyTold("this decision was told or abandoned before: tell each decision once")
         return rounds
+
+    def round_of(self, decision_id: str) -> int:
+        """Round index of one decision id, as `rounds_of`."""
+        index = self._round_of(decision_id)
+        if not _IS_OPEN[self._status[index]]:
+            raise AlreadyTold("this decision was told or abandoned before: tell each decision once")
+        return index
 
     def _round_of(self, decision_id: object) -> int:
         if isinstance(decision_id, str) and len(decision_id) < _LONGEST_ID:
@@ -323,21 +345,26 @@ class RoundBook:
         """
         if self.before is not None:
             self.before(round_log.TELL, round_log.pack_tell(rounds, rewards, usable, missing))
-        status = self._status[rounds]
-        told = usable & (status == RoundStatus.PENDING)
-        late = usable & (status == RoundStatus.MISSED)
-        given_up = missing & (status != RoundStatus.REFUSED)
-        status[given_up] = RoundStatus.ABANDONED
-        status[late] = RoundStatus.LATE
-        status[told] = RoundStatus.TOLD
-        self._status[rounds] = status
+        became = np.asarray(_SETTLED[2 * missing + usable, self._status[rounds]])
+        told = became == RoundStatus.TOLD
         self._rewards[rounds[told] - self._first_open] = rewards[told]
-        return status.astype(np.int64)
+        self._status[rounds] = became
+        return became
+
+    def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
+        """`settle` of one round from `round_of`."""
+        if self.before is not None:
+            one = np.array([index]), np.array([reward]), np.array([usable]), np.array([missing])
+            self.before(round_log.TELL, round_log.pack_tell(*one))
+        became = int(_SETTLED[2 * missing + usable, self._status[index]])
+        if became == RoundStatus.TOLD:
+            self._rewards[index - self._first_open] = reward
+        self._status[index] = became
+        return became
 
     def abandon(self, decision_id: str) -> None:
         """Give up on a decision: it will never have a reward."""
-        nothing = np.zeros(1, dtype=np.bool_)
-        self.settle(self.rounds_of([decision_id]), np.zeros(1), nothing, ~nothing)
+        self.settle_one(self.round_of(decision_id), 0.0, usable=False, missing=True)
 
     # -- playing back a log -----------------------------------------------------------------------
 
@@ -357,7 +384,7 @@ class RoundBook:
             rounds = told.rounds
             if ((rounds < 0) | (rounds >= self.asked)).any() or len(np.unique(rounds)) != len(rounds):
                 raise CorruptState("the log of rounds does not follow the state")
-            fresh = np.isin(self._status[rounds], _OPEN)
+            fresh = _IS_OPEN[self._status[rounds]]
             return round_log.Told(rounds[fresh], told.rewards[fresh], told.usable[fresh], told.missing[fresh])
 
     def _reopen(self, asked: round_log.Asked) -> None:

@@ -28,5 +28,7 @@ def best_choice(scores: FloatArray, coins: FloatArray, available: BoolArray | No
     best = scores == scores.max(axis=1, keepdims=True)
     if available is not None:
         best &= available
-    indices, _ = uniform_choice(coins, scores.shape[1], best)
-    return indices
+    indices, tied = best.argmax(axis=1), best.sum(axis=1) > 1
+    if tied.any():
+        indices[tied], _ = uniform_choice(coins[tied], scores.shape[1], best[tied])
+    return np.asarray(indices)
