@@ -1,6 +1,6 @@
 """What constructors of central policies take, and how a natural mistake is answered."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from dpbandits import _checks
 from dpbandits.domains import Domain
@@ -10,7 +10,9 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import NoiseSource
 
-__all__ = ["check_kinds"]
+__all__ = ["check_kinds", "tuned"]
+
+T = TypeVar("T")
 
 _KINDS: dict[str, tuple[type[Any], str]] = {
     "actions": (CellMeasure, "actions=measures.CellMeasure.finite([0.0, 0.5, 1.0])"),
@@ -23,16 +25,10 @@ _KINDS: dict[str, tuple[type[Any], str]] = {
 }
 
 
-def check_kinds(
-    *,
-    tuning: tuple[object, type[Any]] | None = None,
-    optional: tuple[str, ...] = ("noise",),
-    **given: object,
-) -> None:
+def check_kinds(*, optional: tuple[str, ...] = ("noise",), **given: object) -> None:
     """Refuse arguments of another kind, with what to pass instead.
 
     Args:
-        tuning: what came, and the class that it is to be of; None came where nobody tunes.
         optional: names of those that may be None.
         **given: arguments by their names.
 
@@ -42,7 +38,10 @@ def check_kinds(
     for name, value in given.items():
         kind, pass_ = _KINDS[name]
         _checks.an(value, kind, name=name, pass_=pass_, optional=name in optional)
-    if tuning is not None:
-        came, kind = tuning
-        pass_ = f"tuning={kind.__name__}(...), or leave it out"
-        _checks.an(came, kind, name="tuning", pass_=pass_, optional=True)
+
+
+def tuned(tuning: T | None, kind: type[T]) -> T:
+    """The tuning that was passed, by default `kind()`; InvalidParameter for anything else."""
+    instead = f"tuning={kind.__name__}(...), or leave it out"
+    _checks.an(tuning, kind, name="tuning", pass_=instead, optional=True)
+    return kind() if tuning is None else tuning

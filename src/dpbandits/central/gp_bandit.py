@@ -26,7 +26,7 @@ import numpy as np
 from dpbandits import _checks, domains
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.central.arguments import check_kinds
+from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
@@ -192,7 +192,6 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             kernel=kernel,
             features=features,
             noise=options.get("noise"),
-            tuning=(tuning, GPTuning),
             optional=("features", "kernel", "noise"),
         )
         rounds = LONGEST_HORIZON if horizon is None else horizon
@@ -202,7 +201,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
         if horizon is not None:
             warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
-        tuning = GPTuning() if tuning is None else tuning
+        tuning = tuned(tuning, GPTuning)
         self.open_ended = horizon is None
         self.decision_sets = decision_sets
         self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=tuning.n_features)

@@ -48,7 +48,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._config import Configured, Registry
+from dpbandits._config import Registry, Valued
 from dpbandits._typing import IntArray, Seed
 from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.privacy.calibration import gaussian_mu, near_gaussian_sigma, rounding_distance, zcdp_rho
@@ -102,7 +102,7 @@ _SOURCES: Registry[NoiseSource] = Registry("a noise source", label="kind")
 
 
 @_SOURCES.add("SecureNoise")
-class SecureNoise(Configured):
+class SecureNoise(Valued):
     """Discrete Gaussian noise by an exact sampler on operating-system randomness.
 
     P(k) is proportional to exp(-k^2/(2 sigma^2)) on the integers. Added to an integer statistic whose
@@ -210,12 +210,6 @@ class SecureNoise(Configured):
         chosen += [] if self.sampler == "exact" else [f"sampler={self.sampler!r}"]
         return f"SecureNoise({', '.join(chosen)})"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SecureNoise) and self.to_config() == other.to_config()
-
-    def __hash__(self) -> int:
-        return hash((SecureNoise, self.certificate, self.sampler))
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and transfers to other processes start without prepared noise."""
         return SecureNoise.from_config, (self.to_config(),)
@@ -235,7 +229,7 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 @_SOURCES.add("SimulatedNoise")
-class SimulatedNoise(Configured):
+class SimulatedNoise(Valued):
     """Repeatable noise for studies and tests: a rounded normal draw. It protects nobody.
 
     Draw number i comes from a generator keyed by (seed, i) alone, so a run restored at `position`
@@ -293,12 +287,6 @@ class SimulatedNoise(Configured):
 
     def __repr__(self) -> str:
         return f"SimulatedNoise({self.seed})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SimulatedNoise) and self.seed == other.seed
-
-    def __hash__(self) -> int:
-        return hash((SimulatedNoise, self.seed))
 
 
 from_config = _SOURCES.read

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, IntArray
-from dpbandits.central.arguments import check_kinds
+from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.explore_then_commit.calibration import noise_multiplier, phased_releases
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
@@ -125,7 +125,6 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
             actions=actions,
             privacy=privacy,
             noise=options.get("noise"),
-            tuning=(tuning, PhasedTuning),
         )
         rounds = _checks.integer(horizon, name="horizon")
         self.contexts = ContextLaw.of(contexts)
@@ -145,7 +144,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         )
         self.kernel, self.actions = kernel, actions
         warn_if_delta_large(privacy.delta, -(-rounds // privacy.rounds_per_user))
-        tuning = PhasedTuning() if tuning is None else tuning
+        tuning = tuned(tuning, PhasedTuning)
         self._reference, self._bound = reference_of(tuning.reference, self.reward_range)
         self.features = EigenFeatures(
             kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tuning.tolerance

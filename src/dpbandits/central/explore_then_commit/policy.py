@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.arguments import check_kinds
+from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn, calibrate
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
@@ -168,7 +168,6 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             actions=actions,
             privacy=privacy,
             noise=options.get("noise"),
-            tuning=(tuning, ExploreTuning),
         )
         rows = _checks.integer(horizon, name="horizon")
         if rows > MOST_ROUNDS:
@@ -177,7 +176,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         check_cells(actions, self.contexts.measure)
         super().__init__(reward_range=reward_range, horizon=rows, privacy=privacy, **options)
         self.kernel, self.actions = kernel, actions
-        tuning = ExploreTuning() if tuning is None else tuning
+        tuning = tuned(tuning, ExploreTuning)
         centre, widest = reference_of(tuning.reference, self.reward_range)
         bound = widest if tuning.bound is None else _checks.scale(tuning.bound, name="bound")
         self.tuning = replace(tuning, reference=centre, bound=bound)

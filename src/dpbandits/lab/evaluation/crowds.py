@@ -6,7 +6,7 @@ at mean rewards that no server sees: an evaluation, not a release.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Required, TypedDict, Unpack
 
 import numpy as np
 
@@ -89,33 +89,36 @@ class SimulationResult:
         return float(self.reward.sum() / self.users.sum())
 
 
-def simulate(
-    spec: Spec,
-    world: CrowdWorld,
-    *,
-    n_users: int,
-    seed: int,
-    floating: bool = False,
-    snapshots: tuple[int, ...] = (),
-    classes: ClassLaw | None = None,
-) -> SimulationResult:
-    """Run a whole crowd, one report a user.
+class CrowdOptions(TypedDict, total=False):
+    """How a crowd comes.
 
-    Args:
-        spec: as for a real server; its domain must be the unit cube and its seed is replaced by `seed`.
-        world: who comes.
+    Attributes:
         n_users: how many.
         seed: people, rewards, report noise and public coins.
         floating: use the paper's floating-point Laplace noise instead of the spec's mechanism.
         snapshots: record the partition at the first version after these numbers of users.
         classes: where the spec has `epsilons`, which one every user chooses; None: any, with equal chances.
+    """
+
+    n_users: Required[int]
+    seed: Required[int]
+    floating: bool
+    snapshots: tuple[int, ...]
+    classes: ClassLaw | None
+
+
+def simulate(spec: Spec, world: CrowdWorld, **options: Unpack[CrowdOptions]) -> SimulationResult:
+    """Run a whole crowd, one report a user.
+
+    Args:
+        spec: as for a real server; its domain must be the unit cube and its seed is replaced by `seed`.
+        world: who comes.
+        **options: see `CrowdOptions`.
 
     Raises:
         InvalidParameter: world and spec do not fit, or no user.
     """
-    return Crowd(
-        spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots, classes=classes
-    ).run()
+    return Crowd(spec, world, **options).run()
 
 
 class Crowd:
