@@ -15,6 +15,7 @@ from dpbandits.errors import CorruptState, StateError
 __all__ = [
     "locked",
     "open_regular",
+    "private_folder",
     "refuse_if_others_write",
     "replace_durably",
     "sync_directory",
@@ -63,6 +64,15 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
             write_through(file.fileno(), data)
     sync_directory(folder)
     sync_directory(folder.parent)
+
+
+def private_folder(folder: Path, *, what: str) -> Path:
+    """The folder, made with mode 0700 where it does not exist; StateError where it cannot be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(f"{what} cannot be made: {error.strerror}") from None
+    return folder
 
 
 def replace_durably(source: Path, target: Path) -> None:

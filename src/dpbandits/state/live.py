@@ -24,7 +24,7 @@ from os import PathLike
 from pathlib import Path
 
 from dpbandits.errors import CorruptState, StateError
-from dpbandits.state.files import locked
+from dpbandits.state.files import locked, private_folder
 from dpbandits.state.journal import Journal, Record
 from dpbandits.state.sealing import StateKey
 
@@ -46,12 +46,8 @@ class LiveFolder:
     """
 
     def __init__(self, folder: str | PathLike[str], *, key: StateKey | None = None) -> None:
-        where = Path(folder)
-        try:
-            where.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise StateError(f"the policy's folder cannot be made: {error.strerror}") from None
-        self._folder, self._key = where.resolve(), key
+        self._folder = private_folder(Path(folder), what="the policy's folder").resolve()
+        self._key = key
         self._journal: Journal | None = None
         self._subject = ""
         with ExitStack() as files:

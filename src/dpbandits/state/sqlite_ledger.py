@@ -64,7 +64,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from decimal import Decimal, InvalidOperation
 from os import PathLike
 from pathlib import Path
@@ -317,38 +317,29 @@ def _reason(error: sqlite3.Error) -> str:
 # -- the book ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Book:
     """How many rows there are, what they sum to, and how far the ledger has gone.
 
-    `kept` sums accounts and lineages, of which there are few; `charges` the rest. `digest` commits to all of
-    it, and to the digest before: the salt hides what it commits to from whoever sees digests only.
+    In the order of the table's columns. `kept` sums accounts and lineages, of which there are few; `charges`
+    the rest. `digest` commits to all of it, and to the digest before: the salt hides what it commits to from
+    whoever sees digests only.
     """
 
     salt: str
-    witnessed: str
-    position: int
-    previous: str
-    digest: str
-    n_kept: int
-    kept: int
-    n_charges: int
-    charges: int
+    witnessed: str = ""
+    position: int = 0
+    previous: str = ""
+    digest: str = ""
+    n_kept: int = 0
+    kept: int = 0
+    n_charges: int = 0
+    charges: int = 0
 
     @classmethod
     def new(cls) -> "_Book":
         """Of a ledger in which nothing has happened."""
-        return cls(
-            salt=secrets.token_hex(32),
-            witnessed="",
-            position=0,
-            previous="",
-            digest="",
-            n_kept=0,
-            kept=0,
-            n_charges=0,
-            charges=0,
-        )._with_digest()
+        return cls(secrets.token_hex(32))._with_digest()
 
     def moved(self, kept: int, n_kept: int, charges: int, n_charges: int) -> "_Book":
         """One event later, when the sums moved by so much."""
@@ -384,27 +375,16 @@ def _book(connection: sqlite3.Connection) -> _Book:
     if row is None:
         raise _damaged()
     try:
-        _, salt, witnessed, position, previous, digest, n_kept, kept, n_charges, charges = _unsealed(row)
-        return _Book(
-            salt=salt,
-            witnessed=witnessed,
-            position=position,
-            previous=previous,
-            digest=digest,
-            n_kept=n_kept,
-            kept=int(kept, 16),
-            n_charges=n_charges,
-            charges=int(charges, 16),
-        ).checked()
+        _, *values = _unsealed(row)
+        values[6], values[8] = int(values[6], 16), int(values[8], 16)  # kept and charges
+        return _Book(*values).checked()
     except (ValueError, TypeError):
         raise _damaged() from None
 
 
 def _write_book(connection: sqlite3.Connection, book: _Book) -> None:
-    row = (
-        1, book.salt, book.witnessed, book.position, book.previous, book.digest,
-        book.n_kept, f"{book.kept:x}", book.n_charges, f"{book.charges:x}",
-    )  # fmt: skip
+    *fields, kept, n_charges, charges = astuple(book)
+    row = (1, *fields, f"{kept:x}", n_charges, f"{charges:x}")
     connection.execute(f"INSERT OR REPLACE INTO book VALUES ({_marks(row)})", (*row, _seal(row)))  # noqa: S608
 
 

@@ -8,7 +8,13 @@ from typing import Protocol, runtime_checkable
 
 from dpbandits.errors import CorruptState, IncompatibleState, StateError
 from dpbandits.local.contract.reports import DIGEST
-from dpbandits.state.files import locked, refuse_if_others_write, replace_durably, write_durably
+from dpbandits.state.files import (
+    locked,
+    private_folder,
+    refuse_if_others_write,
+    replace_durably,
+    write_durably,
+)
 
 __all__ = ["FileOutbox", "MemoryOutbox", "Outbox"]
 
@@ -98,12 +104,8 @@ class FileOutbox:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._folder = Path(folder)
+        self._folder = private_folder(Path(folder), what="the outbox folder")
         self._lock = self._folder / ".lock"
-        try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise StateError(f"the outbox folder cannot be made: {error.strerror}") from None
         refuse_if_others_write(self._folder, what="the outbox")
         with locked(self._lock):  # nobody else is writing: what is unfinished will stay so
             for unfinished in self._folder.glob(f"*{_UNFINISHED}"):

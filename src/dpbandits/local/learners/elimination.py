@@ -52,9 +52,11 @@ class EliminatingLearner(BinLearner):
     def may_split(self, leaves: IntArray) -> BoolArray:
         """(n,) which of these leaves may be split, wherever all their arms are narrow."""
 
-    @abstractmethod
     def grow(self, n_nodes: int) -> None:
-        """Make room for new nodes, which start with no data."""
+        """Make room for new nodes, which start with no data, in all arrays that are kept."""
+        for name in self.kept:
+            if isinstance(getattr(self, name), np.ndarray):
+                setattr(self, name, grown(getattr(self, name), n_nodes))
 
     def active(self) -> BoolArray:
         """(L, K) arms not yet dropped."""
@@ -78,10 +80,9 @@ class EliminatingLearner(BinLearner):
             chosen = chosen[self.may_split(chosen)][: self.max_leaves - len(leaves)]
         if len(chosen):
             children = self.partition.split(chosen)
-            self._active = grown(self._active, self.partition.n_nodes)
+            self.grow(self.partition.n_nodes)
             for side in (0, 1):
                 self._active[children[:, side]] = self._active[chosen]
-            self.grow(self.partition.n_nodes)
 
 
 class EliminationRule(EliminatingLearner):
@@ -146,8 +147,7 @@ class EliminationRule(EliminatingLearner):
 
     def grow(self, n_nodes: int) -> None:
         """Sums start anew; masses are estimated again."""
-        self._signed, self._reach = grown(self._signed, n_nodes), grown(self._reach, n_nodes)
-        self._variance, self._count = grown(self._variance, n_nodes), grown(self._count, n_nodes)
+        super().grow(n_nodes)
         self._refresh_masses()
 
     def _refresh_masses(self) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import VersionSums, grown
+from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.learners.elimination import EliminatingLearner
 
 __all__ = ["Ma2025Constants", "Ma2025Rule"]
@@ -109,8 +109,3 @@ class Ma2025Rule(EliminatingLearner):
     def may_split(self, leaves: IntArray) -> BoolArray:
         """Down to the largest depth."""
         return np.asarray(self.partition.depth[leaves] < self.max_depth)
-
-    def grow(self, n_nodes: int) -> None:
-        """Children start anew."""
-        self._count, self._reward = grown(self._count, n_nodes), grown(self._reward, n_nodes)
-        self._users = grown(self._users, n_nodes)

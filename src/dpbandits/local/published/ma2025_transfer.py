@@ -28,7 +28,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.local.learners.base import VersionSums, grown
+from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.published.ma2025 import Ma2025Constants, Ma2025Rule
 
 __all__ = ["Ma2025TransferConstants", "Ma2025TransferRule"]
@@ -108,10 +108,3 @@ class Ma2025TransferRule(Ma2025Rule):
         radius = np.where(known, self._log_term * spread / safe, np.inf)
         mean = np.clip((weight * self._crowd_reward[leaves]).sum(axis=2) / safe, 0.0, 1.0)
         return np.where(known, mean, 0.5), radius, self._tau(leaves)
-
-    def grow(self, n_nodes: int) -> None:
-        """Children start anew."""
-        super().grow(n_nodes)
-        self._crowd_count = grown(self._crowd_count, n_nodes)
-        self._crowd_reward = grown(self._crowd_reward, n_nodes)
-        self._crowd_users = grown(self._crowd_users, n_nodes)
