@@ -371,6 +371,31 @@ def test_two_contexts_are_not_one_question():
     assert phased.diagnostics()["rounds_asked"] == 0
 
 
+@pytest.mark.parametrize("context", [[float("nan")], [1.5], [None], ["x"]], ids=str)
+def test_how_many_answers_are_left_says_nothing_of_a_context(context, tmp_path):
+    """The count is public: a context that cannot be answered takes its answer, and pays, like another."""
+    left, spent, later = [], [], []
+    for place, asked in enumerate((context, [0.5])):
+        ledger = MemoryLedger()
+        ledger.open_account("people", epsilon=3, delta=1e-6)
+        usca = build(ledger=ledger, account="people")
+        usca.learn(*rows(3000))
+        usca.save(tmp_path / str(place))
+        if place == 0:
+            with pytest.raises(InvalidData, match="the answer is taken"):
+                usca.answer(asked)
+        else:
+            usca.answer(asked)
+        left.append((usca.remaining_answers, usca.diagnostics()["answers_given"]))
+        spent.append(ledger.balance("people").spent)
+        later.append(usca.answer([0.2]))
+        again = ExploreThenCommit.load(tmp_path / str(place), ledger=ledger)
+        assert again.remaining_answers == usca.remaining_answers
+    assert left[0] == left[1]
+    assert spent[0] == spent[1]
+    assert (later[0].number, later[0].index) == (later[1].number, later[1].index)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -505,13 +505,14 @@ class RoundPolicy(KeptPolicy):
                 return new
             if new is not None and new.to_config() != policy.to_config():
                 raise IncompatibleState("the folder holds a policy of another configuration than `new` has")
-            for record in live.earlier(policy._holder.lineage, policy._holder.position):
+            holder = policy._holder
+            for record in live.earlier(holder.lineage, holder.position, lived=holder.lived):
                 policy._replay(record.kind, record.content)
             policy._book.begin_epoch()
             policy._charge()
-            policy._holder.bind(live, policy._replay)
-            policy._holder.take_over()
-            policy._book.before = policy._holder.note
+            holder.bind(live, policy._replay)
+            holder.take_over()
+            policy._book.before = holder.note
         except BaseException:
             live.close()
             raise
@@ -521,8 +522,8 @@ class RoundPolicy(KeptPolicy):
     def _live_in(self, live: LiveFolder, key: StateKey | None) -> None:
         """Begin to live in an empty folder."""
         self._charge()
-        self._holder.bind(live, self._replay)
         try:
+            self._holder.bind(live, self._replay)
             self._holder.save(live.state, key=key)
         except BaseException:
             self._holder.bind(None)
@@ -562,12 +563,12 @@ class RoundPolicy(KeptPolicy):
 
 
 @contextmanager
-def round_taken() -> Iterator[None]:
+def round_taken(what: str = "round") -> Iterator[None]:
     """What is refused inside has taken its round, and says so to its caller."""
     try:
         yield
     except InvalidData as error:
-        raise InvalidData(f"{error}; the round is taken, and counts nothing") from None
+        raise InvalidData(f"{error}; the {what} is taken, and counts nothing") from None
 
 
 class BasePolicy(RoundPolicy):

@@ -42,6 +42,7 @@ from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import PolicyOptions, PublicCoins
 from dpbandits.policy.accounts import cost_of
+from dpbandits.policy.base import round_taken
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
@@ -300,7 +301,8 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
 
         Raises:
             BudgetExceeded: no answers are left; nothing was drawn.
-            InvalidData: the context is off the public range.
+            InvalidData: several contexts; nothing was taken. Or the context is missing or off the public
+                range: nothing was drawn, and the answer is taken all the same, as their number is public.
         """
         plan, budget = self.calibration.answers, self.calibration.budget
         if plan is None or self._answered >= budget.answers:
@@ -308,9 +310,15 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
                 f"all {budget.answers} answers that the promise covers were given: nothing was drawn; "
                 "publish() gives any number of predictions for one price"
             )
-        cell = int(self.contexts.measure.locate(one_row(context), name="context")[0])
+        measure, row = self.contexts.measure, one_row(context)
+        cell = int(measure.find(measure.rows(row, name="context"))[0])
         number = self._answered + 1
         self._spend("answer", number - 1, f"answer:{number}")
+        if cell < 0:
+            self._answered = number
+            self._holder.commit()
+            with round_taken("answer"):
+                measure.locate(row, name="context")
         scores, span = self.calibration.scores(plan, cell, self._shard.cells.sums[0])
         words = words_of(self.noise, stream=_ANSWER_STREAM + number)
         index = permute_and_flip(
