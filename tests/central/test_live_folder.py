@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -212,7 +213,9 @@ def test_a_state_saved_by_value_can_be_opened(case, tmp_path):
         assert opened.pending == (kept.id,)
 
 
-@pytest.mark.parametrize("damage", ["remove log", "remove end", "cut", "remove state", "old state"])
+@pytest.mark.parametrize(
+    "damage", ["remove log", "remove both", "remove end", "cut", "remove state", "old state"]
+)
 def test_a_damaged_folder_is_refused(tmp_path, damage):
     case = CASES[1]
     policy = type(case.make()).open(tmp_path / "p", new=case.make())
@@ -222,6 +225,9 @@ def test_a_damaged_folder_is_refused(tmp_path, damage):
     (log,) = (tmp_path / "p").glob("rounds-*.log")
     if damage == "remove log":
         log.unlink()
+    elif damage == "remove both":
+        log.unlink()
+        log.with_name(log.name + ".end").unlink()
     elif damage == "remove end":
         log.with_name(log.name + ".end").unlink()
     elif damage == "cut":
@@ -308,6 +314,64 @@ def test_what_came_after_a_commit_that_failed_is_kept(tmp_path, monkeypatch):
         assert len(again.released) == 1
         with pytest.raises(AlreadyTold):
             again.tell(decisions[7].id, 0.5)
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("nth", range(6))
+def test_a_folder_that_was_never_begun_can_be_begun(tmp_path, monkeypatch, nth, error):
+    case, real, left = CASES[1], os.replace, [nth]
+
+    def cut(*paths):
+        if not left[0]:
+            raise error
+        left[0] -= 1
+        real(*paths)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "replace", cut)
+        with suppress(error):
+            type(case.make()).open(tmp_path / "p", new=case.make()).close()
+    with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
+        drive(policy, 0, 5)
+    with type(case.make()).open(tmp_path / "p") as again:
+        assert again.diagnostics()["rounds_asked"] == 5
+
+
+def test_a_policy_is_closed_by_its_own_process_when_nothing_is_under_way(tmp_path, monkeypatch):
+    case = CASES[1]
+    policy = type(case.make()).open(tmp_path / "p", new=case.make())
+    (end,) = (tmp_path / "p").glob("rounds-*.log.end")
+    child = os.fork()
+    if child == 0:
+        try:
+            policy.close()  # as the end of a with block would
+            with suppress(ForkedState):
+                ask(policy, 0)
+                os._exit(4)
+        finally:
+            os._exit(0)
+    before = end.stat().st_ino
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert end.stat().st_ino == before
+    slow, real, order = threading.Event(), journal.write_through, []
+
+    def waiting(*arguments):
+        slow.set()
+        time.sleep(0.2)
+        real(*arguments)
+        order.append("asked")
+
+    monkeypatch.setattr(journal, "write_through", waiting)
+    asking = threading.Thread(target=ask, args=(policy, 0))
+    asking.start()
+    assert slow.wait(20.0)
+    policy.close()
+    order.append("closed")
+    asking.join()
+    monkeypatch.undo()
+    assert order == ["asked", "closed"]
+    with type(policy).open(tmp_path / "p") as again:
+        assert again.diagnostics()["rounds_asked"] == 1
 
 
 def test_public_data_given_to_a_folder_is_kept(tmp_path):

@@ -1,8 +1,9 @@
-"""Ledgers, outboxes and server folders that others than their owner can write to are refused."""
+"""Ledgers, outboxes, server and policy folders that others than their owner can write to are refused."""
 
 import pytest
 
 import dpbandits as dpb
+from contracts.cases import CASES
 from dpbandits.errors import StateError
 from dpbandits.local.device.outbox import FileOutbox
 from dpbandits.local.server.durable import DurableServer
@@ -23,9 +24,15 @@ def server(place):
         return
 
 
+def policy(place):
+    one = CASES[0].make()
+    with type(one).open(place, new=one):
+        return
+
+
 @pytest.mark.parametrize("right", [0o020, 0o002])
 @pytest.mark.parametrize("of_the_folder", [False, True])
-@pytest.mark.parametrize("opened", [ledger, outbox, server])
+@pytest.mark.parametrize("opened", [ledger, outbox, server, policy])
 def test_what_others_can_write_is_refused_with_the_command_that_mends_it(
     tmp_path, opened, of_the_folder, right
 ):
@@ -51,5 +58,5 @@ def test_a_new_ledger_in_a_folder_of_others_is_refused_before_it_is_made(tmp_pat
 
 def test_a_folder_where_nobody_replaces_what_is_anothers_is_fine(tmp_path):
     tmp_path.chmod(0o1777)  # as /tmp is
-    for opened in (ledger, outbox, server):
+    for opened in (ledger, outbox, server, policy):
         opened(tmp_path / opened.__name__)

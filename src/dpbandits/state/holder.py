@@ -105,6 +105,7 @@ class Holder:
     Attributes:
         log: what was released; see `ReleaseLog`.
         paid: whether the state that was taken up names the account that pays.
+        lived: whether that state lived in a folder.
         lineage, position: of the state; see `State`.
     """
 
@@ -129,6 +130,7 @@ class Holder:
         self._forked = False
         self.log = ReleaseLog()
         self.paid = False
+        self.lived = False
         self._live: LiveFolder | None = None
         self._replay: Callable[[bytes, bytes], None] | None = None
         self._noted: tuple[int, bytes, bytes] | None = None
@@ -201,7 +203,7 @@ class Holder:
                 f"this {self._what} was saved without an account, and its ledger needs one that pays: pass "
                 "account="
             )
-        self.log, self.paid = releases, own is not None
+        self.log, self.paid, self.lived = releases, own is not None, live
         return own or account
 
     def take_over(self) -> None:
@@ -222,6 +224,8 @@ class Holder:
             replay: makes a change again that was noted, unless it was made.
         """
         self._live, self._replay = live, replay
+        if live is not None:
+            live.prepare(self.lineage, self.position)
 
     @property
     def live(self) -> bool:
@@ -235,8 +239,13 @@ class Holder:
             self._live.append(kind, content)
 
     def close(self) -> None:
-        """Leave the folder to another process; nothing more is answered."""
-        if self._live is not None:
+        """Leave the folder to another process, after a call under way; nothing more is answered.
+
+        In a forked process nothing happens: the folder is the parent's.
+        """
+        if self._live is None or os.getpid() != self._process:
+            return
+        with self._lock:
             self._closed = True
             self._live.close()
 

@@ -6,13 +6,15 @@ a state begins a new log, `rounds-POSITION.log`, named after it; then older logs
 
 | crash | state | logs | what is played back |
 |---|---|---|---|
+| before the first commit | - | p, empty | nothing: the next one begins anew |
 | before or while a commit | p | p | p |
 | after the commit of p + 1 | p + 1 | p | p: new is what came after a commit that failed |
 | after the new log was begun | p + 1 | p, p + 1 | both, in order |
 | after that | p + 1 | p + 1 | p + 1 |
 
-So playing back must pass over what the state has already. With a `StateKey` the records are sealed, each
-bound to its log and its place there; their number, kinds and lengths can be seen.
+So playing back must pass over what the state has already, and no state of a folder is without a log. With a
+`StateKey` the records are sealed, each bound to its log and its place there; their number, kinds and lengths
+can be seen.
 
 One process at a time uses a folder: it holds `open.lock` until it closes or dies.
 """
@@ -42,7 +44,7 @@ class LiveFolder:
         key: seals the records, as it seals the state.
 
     Raises:
-        StateError: another process or object uses the folder, or it cannot be made.
+        StateError: another process or object uses the folder, others may write to it, or it cannot be made.
     """
 
     def __init__(self, folder: str | PathLike[str], *, key: StateKey | None = None) -> None:
@@ -62,14 +64,20 @@ class LiveFolder:
     def __repr__(self) -> str:
         return "LiveFolder()"
 
-    def earlier(self, lineage: str, position: int) -> Iterator[Record]:
+    def earlier(self, lineage: str, position: int, *, lived: bool) -> Iterator[Record]:
         """What the logs in the folder hold, in order, for a state that stands at `position`.
+
+        Args:
+            lineage, position: of the state.
+            lived: whether the state was written in such a folder, and so has a log.
 
         Raises:
             CorruptState: a log was changed, cut or removed, or the state is older than its log.
             IncompatibleState: another policy's log.
         """
         found = self._positions()
+        if lived and not found:
+            raise CorruptState("the log of rounds is gone: restore it and the state from one backup")
         if found and found[-1] > position:
             raise CorruptState(
                 "the state is older than the log of rounds beside it: restore both from one backup"
@@ -82,6 +90,11 @@ class LiveFolder:
                 Journal.create(path, kind=_KIND, subject=subject)  # refuses what holds a record
                 continue
             yield from self._opened(Journal(path, kind=_KIND, subject=subject, lazy=True), subject)
+
+    def prepare(self, lineage: str, position: int) -> None:
+        """Begin an empty log where there is none, before a state is written here for the first time."""
+        if not self._positions():
+            Journal.create(self._log(position), kind=_KIND, subject=_subject(lineage, position))
 
     def begin(self, lineage: str, position: int) -> None:
         """Begin the log of what follows the state at `position`, and remove those that it holds.
@@ -117,9 +130,15 @@ class LiveFolder:
         self._begun().settle()
 
     def refuse_leftovers(self) -> None:
-        """CorruptState where there are logs of a state that is gone."""
-        if self._positions():
-            raise CorruptState("the folder holds a log of rounds and no state: restore both from one backup")
+        """CorruptState where there are logs of a state that is gone; those that hold nothing are removed."""
+        for position in self._positions():
+            path = self._log(position)
+            if _holds_records(path):
+                raise CorruptState(
+                    "the folder holds a log of rounds and no state: restore both from one backup"
+                )
+            _end(path).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let another process have the folder."""
@@ -154,6 +173,16 @@ class LiveFolder:
 
 def _end(log: Path) -> Path:
     return log.with_name(log.name + ".end")
+
+
+def _holds_records(log: Path) -> bool:
+    """Whether there is more than a header, whosever it is; of a log that is gone nobody knows."""
+    try:
+        with log.open("rb") as lines:
+            lines.readline()
+            return bool(lines.read(1))
+    except FileNotFoundError:
+        return True
 
 
 def _subject(lineage: str, position: int) -> str:
