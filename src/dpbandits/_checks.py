@@ -7,7 +7,8 @@ Public numbers raise `InvalidParameter`; arrays of points and rewards, which may
 import math
 import numbers
 import operator
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "integer",
     "number",
     "one_of",
+    "people",
     "person",
     "probability",
     "public_array",
@@ -195,12 +197,10 @@ def contents(values: ArrayLike, *, name: str) -> FloatArray:
 
 
 def _content(cell: object) -> float:
-    if isinstance(cell, numbers.Real):
-        try:
-            return float(cell)
-        except OverflowError:
-            return math.inf
-    return math.nan if _is_missing(cell) else math.inf
+    try:
+        return float(cell) if isinstance(cell, numbers.Real) else math.nan if _is_missing(cell) else math.inf
+    except Exception:  # noqa: BLE001 - whatever an object of the caller raises would tell of what it holds
+        return math.inf
 
 
 def _is_missing(value: object) -> bool:
@@ -209,18 +209,19 @@ def _is_missing(value: object) -> bool:
         return value is None or bool(value != value)  # NaN is not even itself
     except TypeError:  # pandas.NA is neither equal nor different
         return True
-    except (ValueError, ArithmeticError):
+    except Exception:  # noqa: BLE001 - see _content
         return False
 
 
 def person(user: object, *, name: str = "user") -> str:
     """One text for one person: 51624, "51624", np.int64(51624) and b"51624" are the same one.
 
-    Blanks around a text do not count, as they do not in a file.
+    Blanks around a text do not count, as they do not in a file, nor does it matter whether an accent is a
+    character of its own (Unicode's form NFC is taken). "07" and "7" are two persons.
 
     Raises:
         InvalidData: a missing id (None, NaN, NaT, pandas.NA, an empty text), or one that is no str, int or
-            bytes (a float stands for several numbers).
+            bytes (a float stands for several numbers), or an int of thousands of digits.
     """
     if isinstance(user, np.generic):
         user = user.item()
@@ -230,11 +231,30 @@ def person(user: object, *, name: str = "user") -> str:
     # equal ids are one person, whatever subclass they come as (members of a StrEnum, say)
     if isinstance(user, bytes):
         text = bytes(user).decode("utf-8", errors="surrogateescape")
+    elif isinstance(user, str):
+        text = str.__str__(user)
     else:
-        text = str.__str__(user) if isinstance(user, str) else f"{int(user):d}"
+        try:
+            text = f"{int(user):d}"
+        except ValueError:  # Python does not spell it out
+            raise InvalidData(f"{name}: an id is too long an int: pass it as a str") from None
     if not text.strip():
         raise InvalidData(f"{name}: an id is empty, expected str, int or bytes that are not empty")
-    return text.strip()
+    return unicodedata.normalize("NFC", text.strip())
+
+
+def people(users: object, *, count: int, what: str) -> list[Any]:
+    """`users` as a list of `count` ids, one for each `what`, not yet looked at.
+
+    Raises:
+        InvalidData: one id for several, nothing to go through in order, or another number of them.
+    """
+    if not isinstance(users, Iterable) or isinstance(users, str | bytes | set | frozenset):
+        raise InvalidData(f"users is a {type(users).__name__}, expected a list of ids, one for each {what}")
+    listed = list(users)
+    if len(listed) != count:
+        raise InvalidData(f"{len(listed)} users: expected {count}, one for each {what}")
+    return listed
 
 
 def _array_of(values: ArrayLike, *, name: str) -> NDArray[np.generic]:
@@ -246,7 +266,7 @@ def _array_of(values: ArrayLike, *, name: str) -> NDArray[np.generic]:
         raise InvalidData(f"{name} is a masked array: fill or drop the masked entries first")
     try:
         return np.asarray(values)
-    except (ValueError, TypeError, OverflowError):
+    except Exception:  # noqa: BLE001 - see _content
         raise InvalidData(f"{name} ({type(values).__name__}) is ragged or not numeric") from None
 
 

@@ -279,6 +279,37 @@ def test_tables_and_masks_are_not_taken_for_points(case, candidates):
     assert internals.fingerprint(policy) == before
 
 
+class Trap:
+    """An object that fails in a way of its own when it is read."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("31337")
+
+
+class TrapNumber(float):
+    """A number that fails in a way of its own when it is read."""
+
+    def __float__(self):
+        raise RuntimeError("31337")
+
+
+@every_policy
+def test_what_fails_when_it_is_read_is_what_cannot_be_read(case):
+    policy = case.make()
+    with pytest.raises(InvalidData) as refused:
+        ask(policy, 0, candidates=Trap())
+    assert "31337" not in str(refused.value)
+    assert policy.diagnostics()["rounds_asked"] == 0
+    spoilt = decision_set(0).astype(object)
+    spoilt[0, 0] = TrapNumber(0.5)
+    with pytest.raises(InvalidData, match="the round is taken") as refused:
+        ask(policy, 0, candidates=spoilt)
+    assert "31337" not in str(refused.value)
+    assert policy.diagnostics()["rounds_asked"] == 1
+    with pytest.raises(InvalidData):
+        policy.tell(ask(policy, 1).id, TrapNumber(0.5))
+
+
 @every_policy
 @pytest.mark.parametrize("missing", [None, np.nan, np.float64("nan")], ids=["none", "nan", "numpy"])
 def test_a_missing_reward_gives_the_decision_up(case, missing):

@@ -40,6 +40,15 @@ class Trap:
         raise RuntimeError("31337")
 
 
+class TrapNumber(float):
+    """A number that cannot be compared."""
+
+    def __ne__(self, _other):
+        raise RuntimeError("31337")
+
+    __hash__ = float.__hash__
+
+
 class Frame:
     columns = ("a", "b")
 
@@ -68,7 +77,24 @@ CONTEXTS = [
     np.ma.masked_array([0.5, 0.5], mask=[True, False]),
     Trap(),
 ]
-REWARDS = [1.0, 0, True, -7.0, 99.0, math.nan, math.inf, -math.inf, 10**400, None, "1", [1.0], {}, Trap(), 1j]
+REWARDS = [
+    1.0,
+    0,
+    True,
+    -7.0,
+    99.0,
+    math.nan,
+    math.inf,
+    -math.inf,
+    10**400,
+    None,
+    "1",
+    [1.0],
+    {},
+    Trap(),
+    TrapNumber(0.5),
+    1j,
+]
 
 
 def spec_of(**changes):

@@ -1,4 +1,5 @@
 import hashlib
+import sys
 
 import numpy as np
 import pytest
@@ -51,14 +52,24 @@ def test_a_users_rounds_are_bounded_also_inside_one_batch():
 
 def test_one_person_has_one_id_however_it_is_written():
     rounds = book(rounds_per_user=1)
-    enter(rounds, ["1", np.int64(2), b"\xff"])
-    for again in (1, b"1", np.str_("1"), " 1", 2, "2", "\udcff"):
+    enter(rounds, ["1", np.int64(2), b"\xff", "Jos\u00e9"])
+    accented = "Jose\u0301"  # as some systems write the same name
+    for again in (1, b"1", np.str_("1"), " 1", 2, "2", "\udcff", accented, accented.encode()):
         with pytest.raises(ContributionExceeded):
             rounds.check_open(1, [again])
-    for nobody in (None, float("nan"), np.datetime64("NaT"), "", " ", b"", 1.0, True):
+    endless = 10 ** (sys.get_int_max_str_digits() + 1)
+    for nobody in (None, float("nan"), np.datetime64("NaT"), "", " ", b"", 1.0, True, endless):
         with pytest.raises(InvalidData):
             rounds.check_open(1, [nobody])
-    enter(rounds, ["01", -1])
+    enter(rounds, ["01", -1, "Jose"])
+
+
+@pytest.mark.parametrize("users", ["ab", b"ab", 2, frozenset("b"), ["a"], ["a", "b", "c"]], ids=repr)
+def test_users_are_one_id_a_decision_set(users):
+    rounds = book()
+    with pytest.raises(InvalidData, match="users"):
+        rounds.check_open(2, users)
+    assert len(rounds.check_open(2, iter(["a", "b"]))) == 2
 
 
 def in_layout_1(arrays, users):
@@ -77,13 +88,15 @@ def in_layout_1(arrays, users):
 
 def test_counts_of_an_earlier_layout_are_brought_together():
     rounds = book()
-    enter(rounds, ["a", "b", "c", "d"])
-    saved = in_layout_1(rounds.state_arrays(), ["7", 7, 8, b"9"])
+    enter(rounds, ["a", "b", "c", "d", "e", "f"])
+    saved = in_layout_1(rounds.state_arrays(), ["7", 7, 8, b"9", "Jose\u0301", "Jos\u00e9"])
     for _ in range(2):  # as it was saved, and saved again
         taken_up = book()
         taken_up.restore(saved)
         with pytest.raises(ContributionExceeded):
             taken_up.check_open(1, [7])
+        with pytest.raises(ContributionExceeded):
+            taken_up.check_open(1, ["Jos\u00e9"])
         for user in (8, "9"):
             taken_up.check_open(1, [user])
             with pytest.raises(ContributionExceeded):

@@ -11,6 +11,7 @@ import bisect
 import contextlib
 import hashlib
 import secrets
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -95,9 +96,11 @@ class UserCounts:
 
     def _bring_together(self, digest: bytes, text: str) -> None:
         """Layout 1 counted 7, "7" and b"7" apart: all that this person had there becomes one count."""
-        for kind in ("int", "bytes"):
+        apart = unicodedata.normalize("NFD", text)
+        for kind, spelt in (("int", text), ("bytes", text), ("bytes", apart), ("str", apart)):
             with contextlib.suppress(UnicodeEncodeError):
-                earlier = self._taken.pop(self._digest(kind, text.encode(errors="surrogateescape")), 0)
+                known = self._digest(kind, spelt.encode(errors="surrogateescape"))
+                earlier = 0 if known == digest else self._taken.pop(known, 0)
                 if earlier:
                     self._taken[digest] += earlier
 
@@ -264,9 +267,8 @@ class RoundBook:
                 "every ask needs its user: pass user= (users= for a batch), or build the policy with "
                 "user_ids=False, which makes the contribution bound an unchecked assumption"
             )
-        if len(users) != count:
-            raise InvalidData(f"{len(users)} users for {count} decision sets: expected one user each")
-        digests, limit = self._users.digests(users), self.rounds_per_user
+        named = _checks.people(users, count=count, what="decision set")
+        digests, limit = self._users.digests(named), self.rounds_per_user
         fresh = Counter(digests)
         if limit is not None and any(self._users.of(user) + more > limit for user, more in fresh.items()):
             raise ContributionExceeded(

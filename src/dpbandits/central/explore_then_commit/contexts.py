@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.errors import InvalidParameter
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.bookkeeping import UserCounts
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, words_of
@@ -142,10 +142,8 @@ class ContextLaw(Configured):
         found = cells.find(cells.rows(_checks.contents(contexts, name="contexts"), name="contexts"))
         counted = found >= 0
         if users is not None:
-            if len(users) != len(found):
-                raise InvalidData("users: expected one id a row")
-            people = UserCounts()
-            counted &= people.within(people.digests(users), rounds)
+            named, people = _checks.people(users, count=len(found), what="row"), UserCounts()
+            counted &= people.within(people.digests(named), rounds)
         counts = np.bincount(found[counted], minlength=cells.size).astype(np.int64)
         rate = min(math.nextafter(loss / (2.0 * rounds), 0.0), LARGEST_RATE)
         drawn = lattice_laplace(rate, cells.size, words_of(source, stream=_HISTOGRAM_STREAM))

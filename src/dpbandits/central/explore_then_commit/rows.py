@@ -306,9 +306,9 @@ class Shard:
             if users is not None:
                 raise InvalidData("users were given to a policy built with user_ids=False: leave them out")
             return []
-        if users is None or len(users) != count:
+        if users is None:
             raise InvalidData(
                 "every row needs its user: pass users=, one id a row, or build with user_ids=False, which "
                 "makes the bound on rows per user an unchecked assumption"
             )
-        return self._users.digests(users)
+        return self._users.digests(_checks.people(users, count=count, what="row"))

@@ -266,10 +266,13 @@ def read_reward(bounds: RewardRange, reward: Any) -> tuple[float | None, bool]:
         The reward inside the bounds or None, and whether it was clipped.
     """
     kinds = (int, float, np.bool_, np.integer, np.floating)
-    if not isinstance(reward, kinds) or reward != reward:
+    try:
+        if not isinstance(reward, kinds) or reward != reward:
+            return None, False
+        inside = float(min(max(reward, bounds.low), bounds.high))
+        return inside, bool(inside != reward)
+    except Exception:  # noqa: BLE001 - as in read_points
         return None, False
-    inside = float(min(max(reward, bounds.low), bounds.high))
-    return inside, bool(inside != reward)
 
 
 def pack(*, spec: Contract[Any], version: int, nonce: bytes, payload: bytes) -> bytes:
