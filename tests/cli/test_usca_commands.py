@@ -298,6 +298,19 @@ def test_whatever_interrupts_one_charge_and_one_release(tables, monkeypatch, ste
     assert not [path.name for path in tables.iterdir() if path.name.startswith(".")]
 
 
+def test_another_release_is_not_taken_for_that_of_a_run_that_was_stopped(tables, monkeypatch):
+    assert learn(tables, "--epsilon", "3", out="another").exit_code == 0
+    monkeypatch.setattr(once, "write_folder", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    learn(tables)
+    monkeypatch.undo()
+    (tables / "another").rename(tables / "policy")
+    assert isinstance(learn(tables).exception, InvalidParameter)
+
+
+def test_the_root_of_all_folders_is_no_place(tables):
+    assert isinstance(learn(tables, out="/").exception, InvalidParameter)
+
+
 @pytest.mark.parametrize("ledger", [False, True])
 def test_a_release_that_was_made_and_lost_is_never_drawn_again(tables, ledger):
     extra = pay(tables) if ledger else []

@@ -94,6 +94,8 @@ def publish_once(
         elif not secrets.compare_digest(run.same, log.fingerprint(bytes.fromhex(run.key), privacy, **told)):
             raise InvalidParameter(_ANOTHER)
         if is_taken(out):
+            if not run.release:  # whatever it is, this run has made none yet
+                raise InvalidParameter(_ANOTHER)
             return _known(PublishedTable.load(out), run)
         staged = private / "release"
         published = _whole(staged)
@@ -124,7 +126,9 @@ def publish_once(
 
 
 def private_folder(out: Path) -> Path:
-    """OUT.private."""
+    """OUT.private; InvalidParameter where OUT is the root of all folders."""
+    if not out.name:
+        raise InvalidParameter(_ANOTHER)
     return out.with_name(f"{out.name}.private")
 
 
