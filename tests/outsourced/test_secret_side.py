@@ -1,6 +1,8 @@
 """The secret side under attack by accident: copies, forks, threads, lost logs, and kill -9 at every step."""
 
 import copy
+import io
+import json
 import os
 import pickle
 import shutil
@@ -24,6 +26,7 @@ from dpbandits.errors import (
 )
 from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows, SecretDirectory
 from dpbandits.outsourced.curator.answers import AnswerLog
+from dpbandits.outsourced.pipe import serve
 from dpbandits.state.files import locked
 from internals.curator import ANSWERING, PUBLISHING, counted_draws, kill, refused_rename
 from internals.journal import end_of, failing, files_of, put_back
@@ -427,6 +430,22 @@ def test_a_busy_ledger_loses_nothing(tmp_path):
 
 
 # -- kill -9 ------------------------------------------------------------------------------------------
+
+
+def test_a_disk_that_refuses_is_no_news_for_the_modeler(tmp_path, monkeypatch):
+    """Not where the curator's files are, nor that they are full; and the conversation goes on."""
+    curator, replies = make(tmp_path / "one"), io.StringIO()
+    curator.publish()
+
+    def full(*_):
+        raise OSError(28, "no space left", str(tmp_path))
+
+    monkeypatch.setattr(AnswerLog, "append", full)
+    assert serve(curator, ['{"ask": 3}', '{"ask": 4}'], replies, report=full) == 0
+    told = [json.loads(line) for line in replies.getvalue().splitlines()[1:]]
+    refusal = {"error": "ProtocolError", "message": "no answer was given"}
+    assert told == [{"row": row, **refusal} for row in (3, 4)]
+
 
 STEPS = ["begun", "evaluated", *ANSWERING, "given"]
 

@@ -71,12 +71,13 @@ def serve(
             try:
                 kind, row = _request(text)
                 value = curator.answer(row) if kind == "ask" else curator.answer_again(row)
-            except DPBanditsError as error:
+            except (DPBanditsError, OSError) as error:
                 if row is None or type(error) in (AlreadyTold, UnknownDecision, HorizonExceeded):
                     reply(row=row, error=type(error).__name__, message=str(error))
                     continue
                 if report is not None:
-                    report(f"row {row} was not answered: {type(error).__name__}: {error}")
+                    with contextlib.suppress(OSError):  # a full disk is no reason to tell the modeler
+                        report(f"row {row} was not answered: {type(error).__name__}: {error}")
                 reply(row=row, error="ProtocolError", message="no answer was given")
             else:
                 given += kind == "ask"
