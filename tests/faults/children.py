@@ -38,6 +38,10 @@ class Child:
                 os._exit(code)
         os.close(writing)
 
+    def kill(self) -> None:
+        """kill -9, wherever it is."""
+        os.kill(self._pid, signal.SIGKILL)
+
     def result(self) -> tuple[int, Any]:
         """Exit status (negative: signal) and what it said; None where it said nothing."""
         with os.fdopen(self._reading) as pipe:

@@ -12,7 +12,7 @@ from faults.subjects import Act, Subject
 
 __all__ = ["DAMAGES"]
 
-MOST_CUTS, MOST_FLIPS = 24, 60
+MOST_CUTS, MOST_FLIPS = 32, 150
 
 Changes = Iterator[tuple[str, bytes | None]]
 """What was done, and the file's new content (None: no file)."""

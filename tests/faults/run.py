@@ -2,11 +2,13 @@
 
 For every stateful object: prepare a folder, count the durable operations of its work, and then, for each
 of them and each kind of fault, copy the folder, fork a process that works until the fault strikes, and
-look at what is left from a third process. Violations are listed; there are none when all is well.
+look at what is left from a third process. Besides, processes are killed from outside at random instants,
+wherever they are. Violations are listed; there are none when all is well.
 """
 
 import json
 import os
+import random
 import shutil
 import signal
 import sys
@@ -19,14 +21,14 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from faults.children import in_child  # noqa: E402
+from faults.children import Child, in_child  # noqa: E402
 from faults.damage import DAMAGES  # noqa: E402
 from faults.failpoints import KILLING, MODES, Failpoint, limit_files  # noqa: E402
 from faults.races import RACES  # noqa: E402
 from faults.subjects import EXPECTED, SUBJECTS, Act, Subject, contradictions, digest  # noqa: E402
 from results import DOCUMENTED, publish, results_parser  # noqa: E402
 
-__all__ = ["MODES", "RESULTS", "SAYS", "Bench", "contradictions", "digest", "points"]
+__all__ = ["AT_RANDOM", "KILLS", "MODES", "RESULTS", "SAYS", "Bench", "contradictions", "digest", "points"]
 
 RESULTS = DOCUMENTED / "faults.json"
 
@@ -59,6 +61,8 @@ class Bench:
 
     def __init__(self, subject: Subject, folder: Path) -> None:
         self.subject, self._folder, self._runs = subject, folder, 0
+        self._moments = random.Random(subject.name)  # noqa: S311 - test inputs
+        self._pace = 0.05
         self._sound = folder / "sound"
         self._sound.mkdir()
         code, said = in_child(lambda: subject.prepare(self._sound))
@@ -90,6 +94,27 @@ class Bench:
             return False, broken
         struck, broken = self._strike(folder, journal, at, "kill")
         return struck, broken or self._violations(folder, journal)
+
+    def kill_at_random(self, most: int) -> tuple[int, list[str]]:
+        """Kills at random instants, each but the first of whoever recovers; at most so many in one life.
+
+        No operation is counted here. The instants spread over somewhat more than such work takes: where it
+        finished before its kill, the life is over, and the next ones are shorter.
+        """
+        folder, journal = self._copy()
+        kills, broken = 0, []
+        for _ in range(most):
+            worker = Child(lambda: self._persist(folder, journal, lambda: None))
+            time.sleep(self._moments.uniform(0.0, self._pace))
+            worker.kill()
+            code, said = worker.result()
+            if code != -signal.SIGKILL:
+                broken += [] if code == 0 else [f"a process ended by itself: {said}"]
+                self._pace *= 0.8
+                break
+            kills += 1
+            self._pace *= 1.1
+        return kills, broken + self._violations(folder, journal)
 
     def squeeze(self, size: int) -> tuple[bool, list[str]]:
         """The kernel lets no file grow beyond `size`; then it does."""
@@ -196,15 +221,20 @@ def points(kinds: list[str], mode: str, most: int | None) -> Iterator[int]:
     yield from spread([at for at, kind in enumerate(kinds, start=1) if probe.applies(kind)], most)
 
 
-def run(chosen: list[Subject], *, fast: bool, most: int | None) -> Table:
-    """All faults; `most` bounds how many of a kind strike one object, None for every operation."""
+def run(chosen: list[Subject], *, fast: bool, most: int | None, kills: int) -> Table:
+    """All faults; `most` bounds how many of a kind strike one object, None for every operation.
+
+    `kills` is how many at random instants there are of all objects together, at least.
+    """
     table = Table()
     names = {subject.name for subject in chosen} | {"MemoryLedger"}
     with tempfile.TemporaryDirectory() as temporary:
         for number, subject in enumerate(chosen):
             folder = Path(temporary) / str(number)
             folder.mkdir()
-            strike_at_operations(table, Bench(subject, folder), fast=fast, most=most)
+            bench = Bench(subject, folder)
+            strike_at_random(table, bench, -(-kills // len(chosen)))
+            strike_at_operations(table, bench, fast=fast, most=most)
         for number, (name, race) in enumerate(RACES.items()):
             if name[0] in names:
                 started, folder = time.monotonic(), Path(temporary) / f"race-{number}"
@@ -212,6 +242,18 @@ def run(chosen: list[Subject], *, fast: bool, most: int | None) -> Table:
                 injected, violations = race(folder, 1 if fast else 10)
                 table.add(*name, injected, violations, time.monotonic() - started)
     return table
+
+
+def strike_at_random(table: Table, bench: Bench, kills: int) -> None:
+    """A row of kills of one subject; fewer than were asked for where it finishes before most of them."""
+    started, done, violations = time.monotonic(), 0, []
+    for _ in range(4 * kills):
+        if done >= kills:
+            break
+        count, broken = bench.kill_at_random(min(IN_A_ROW, kills - done))
+        done += count
+        violations += broken
+    table.add(bench.subject.name, AT_RANDOM, done, violations, time.monotonic() - started)
 
 
 def strike_at_operations(table: Table, bench: Bench, *, fast: bool, most: int | None) -> None:
@@ -241,6 +283,10 @@ def strike_at_operations(table: Table, bench: Bench, *, fast: bool, most: int | 
             struck(damage, bench.damage, ((damage,),))
 
 
+AT_RANDOM = "kill -9 at a random instant"
+KILLS, FEW_KILLS, IN_A_ROW = 1000, 30, 3
+"""At random instants, of all objects together: in a run, in a fast run; and of one life at most."""
+
 FEW = {"kill": 2, "torn": 1, "garbled": 1, "full": 2, "full for long": 1, "clock": 1}
 """Faults of a mode for one object in a fast run."""
 
@@ -258,11 +304,13 @@ def main() -> int:
     parser = results_parser(__doc__)
     parser.add_argument("--fast", action="store_true", help="a few of each")
     parser.add_argument("--most", type=int, help="faults of a kind for one object; default: every operation")
+    parser.add_argument("--kills", type=int, help=f"at random instants, in all; default: {KILLS}")
     parser.add_argument("--only", action="append", help="name of an object; may be repeated")
     arguments = parser.parse_args()
     import_everything()
     chosen = [subject for subject in SUBJECTS if not arguments.only or subject.name in arguments.only]
-    table = run(chosen, fast=arguments.fast, most=arguments.most)
+    kills = arguments.kills if arguments.kills is not None else FEW_KILLS if arguments.fast else KILLS
+    table = run(chosen, fast=arguments.fast, most=arguments.most, kills=kills)
     results = {
         "command": "make faults" + (f' ARGS="--most {arguments.most}"' if arguments.most else ""),
         "injected": sum(row["injected"] for row in table.rows),

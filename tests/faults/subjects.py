@@ -17,15 +17,18 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PhasedExploreThenCommit, PhasedTuning
+from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable, PublishedTable
+from dpbandits.central.explore_then_commit.once import publish_once
 from dpbandits.central.published import Dubey2021
-from dpbandits.errors import AlreadyTold, DPBanditsError
-from dpbandits.local import Client, DurableServer, FileOutbox, Server, Spec
+from dpbandits.errors import AlreadyTold, DPBanditsError, IncompatibleState, InvalidParameter
+from dpbandits.local import Client, DurableServer, FileOutbox, GPSpec, MemoryOutbox, Server, Spec
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced import Curator, PublishedRows
 from dpbandits.privacy import JointDP, SecureNoise
 from dpbandits.privacy.rows import AnswerLaplace
-from dpbandits.state import SQLiteLedger
+from dpbandits.state import MemoryLedger, SQLiteLedger
+from dpbandits.state.witness import FileWitness
 from internals.policy import kept_nodes, kept_phases
 from internals.server import snapshots_often
 
@@ -85,6 +88,18 @@ def finish(subject: Subject, folder: Path, acts: list[Act]) -> list[Act]:
     return later
 
 
+def ledger_in(folder: Path) -> SQLiteLedger:
+    """The ledger of a folder; one that was prepared with a witness is opened with it."""
+    witness = folder / "witness"
+    return SQLiteLedger(folder / "ledger.db", witness=FileWitness(witness) if witness.is_dir() else None)
+
+
+def witnessed_ledger_in(folder: Path) -> SQLiteLedger:
+    """A new ledger that names a witness; in life it is kept elsewhere, here faults must find it, too."""
+    (folder / "witness").mkdir()
+    return ledger_in(folder)
+
+
 # -- the ledger ------------------------------------------------------------------------------------
 
 
@@ -96,13 +111,13 @@ class LedgerSubject:
     charges, each, positions = 3, Decimal("0.25"), 3
 
     def prepare(self, folder: Path) -> None:
-        SQLiteLedger(folder / "ledger.db").open_account("purse", epsilon=1)
+        ledger_in(folder).open_account("purse", epsilon=1)
 
     def session(self, folder: Path, leave: Leave) -> "Session":
         return _LedgerSession(self, folder, leave)
 
     def check(self, folder: Path, acts: list[Act]) -> list[str]:
-        ledger, found = SQLiteLedger(folder / "ledger.db"), []
+        ledger, found = ledger_in(folder), []
         charged = {what for what, _ in acts if what.startswith("charge")}
         spent = ledger.balance("purse").spent_epsilon
         if not self.each * len(charged) <= spent <= self.each * (len(charged) + 1):
@@ -124,7 +139,7 @@ class LedgerSubject:
 class _LedgerSession:
     def __init__(self, subject: LedgerSubject, folder: Path, leave: Leave) -> None:
         self.subject, self.leave = subject, leave
-        self.ledger = SQLiteLedger(folder / "ledger.db")
+        self.ledger = ledger_in(folder)
 
     def work(self) -> None:
         for index in range(self.subject.charges):
@@ -134,6 +149,16 @@ class _LedgerSession:
         for position in range(0 if last is None else last.position, self.subject.positions):
             self.ledger.advance("life", position=position, digest=f"state-{position}")
             self.leave(f"position {position}", "witnessed")
+
+
+class WitnessedLedgerSubject(LedgerSubject):
+    """The same with a witness, which misses the ledger when it is gone."""
+
+    name = "SQLiteLedger with FileWitness"
+    unguarded = ()
+
+    def prepare(self, folder: Path) -> None:
+        witnessed_ledger_in(folder).open_account("purse", epsilon=1)
 
 
 class NewLedgerSubject(LedgerSubject):
@@ -176,8 +201,8 @@ class PolicySubject:
             ledger=ledger, account="people",
         )  # fmt: skip
 
-    def load(self, folder: Path, ledger: SQLiteLedger) -> Any:
-        return GPBandit.load(folder / "state", ledger=ledger)
+    def load(self, folder: Path) -> Any:
+        return GPBandit.load(folder / "state", ledger=ledger_in(folder))
 
     def releases(self, policy: Any) -> dict[str, object]:
         return {f"release {number}": release for number, release in enumerate(policy.released)}
@@ -185,34 +210,35 @@ class PolicySubject:
     def asked(self, policy: Any) -> int:
         return int(policy.diagnostics()["rounds_asked"])
 
-    def step(self, policy: Any, user: str) -> None:
-        decision = policy.ask(np.linspace(0.0, 1.0, 3)[:, None], user=user)
-        policy.tell(decision.id, 0.5)
+    def ask(self, policy: Any, user: str) -> str:
+        """The id of a decision."""
+        return str(policy.ask(np.linspace(0.0, 1.0, 3)[:, None], user=user).id)
 
     def prepare(self, folder: Path) -> None:
-        ledger = SQLiteLedger(folder / "ledger.db")
+        ledger = ledger_in(folder)
         ledger.open_account("people", epsilon=self.epsilon, delta=self.delta)
         policy = self.build(ledger)
         policy.save(folder / "state")
         for index in range(self.rounds_before):
-            self.step(policy, f"before-{index}")
+            policy.tell(self.ask(policy, f"before-{index}"), 0.5)
         policy.save(folder / "state")
 
     def session(self, folder: Path, leave: Leave) -> Session:
         return _PolicySession(self, folder, leave)
 
     def check(self, folder: Path, acts: list[Act]) -> list[str]:
-        ledger = SQLiteLedger(folder / "ledger.db")
-        policy = self.load(folder, ledger)
+        policy = self.load(folder)
         kept = {what: digest(content) for what, content in self.releases(policy).items()}
         found = [
             f"{what} was seen and is not the same in the state"
             for what, content in acts
             if self.must_be_kept(policy, what) and kept.get(what) != content
         ]
+        found += self.forgotten(policy, acts)
+        policy.close()
         later = finish(self, folder, acts)
         found += contradictions(later)
-        balance = ledger.balance("people")
+        balance = ledger_in(folder).balance("people")
         if (balance.spent_epsilon, balance.spent_delta) != (
             Decimal(str(self.epsilon)),
             Decimal(str(self.delta)),
@@ -225,18 +251,32 @@ class PolicySubject:
     def must_be_kept(self, policy: Any, what: str) -> bool:
         return what.startswith("release")
 
+    def forgotten(self, policy: Any, acts: list[Act]) -> list[str]:
+        """Asks and tells that were acknowledged and are gone: since the last commit, as is promised."""
+        return []
+
 
 class _PolicySession:
     def __init__(self, subject: PolicySubject, folder: Path, leave: Leave) -> None:
         self.subject, self.leave = subject, leave
-        self.policy = subject.load(folder, SQLiteLedger(folder / "ledger.db"))
+        self.policy = subject.load(folder)
         self.seen: set[str] = set()
 
     def work(self) -> None:
         self.show()  # after a crash, whoever comes first sees what there is
+        for late in self.policy.pending[:1]:
+            self.tell(late)
         while self.subject.asked(self.policy) < self.subject.rounds:
-            self.subject.step(self.policy, secrets.token_hex(8))
+            decision = self.subject.ask(self.policy, user := secrets.token_hex(8))
+            self.leave(f"asked {decision}", user)
+            if self.subject.asked(self.policy) % 3:
+                self.tell(decision)
             self.show()
+        self.policy.close()
+
+    def tell(self, decision: str) -> None:
+        self.policy.tell(decision, 0.5)
+        self.leave(f"told {decision}", "")
 
     def show(self) -> None:
         for what, content in self.subject.releases(self.policy).items():
@@ -259,8 +299,8 @@ class TreeSubject(PolicySubject):
             noise=SecureNoise(), ledger=ledger, account="people",
         )  # fmt: skip
 
-    def load(self, folder: Path, ledger: SQLiteLedger) -> Any:
-        return Dubey2021.load(folder / "state", ledger=ledger)
+    def load(self, folder: Path) -> Any:
+        return Dubey2021.load(folder / "state", ledger=ledger_in(folder))
 
     def releases(self, policy: Any) -> dict[str, object]:
         """Nodes of the present prefix; a node is named by the round that completed it."""
@@ -293,14 +333,78 @@ class PhasedSubject(PolicySubject):
             noise=SecureNoise(), ledger=ledger, account="people",
         )  # fmt: skip
 
-    def load(self, folder: Path, ledger: SQLiteLedger) -> Any:
-        return PhasedExploreThenCommit.load(folder / "state", ledger=ledger)
+    def load(self, folder: Path) -> Any:
+        return PhasedExploreThenCommit.load(folder / "state", ledger=ledger_in(folder))
 
     def releases(self, policy: Any) -> dict[str, object]:
         return {f"release {number}": row for number, row in enumerate(kept_phases(policy))}
 
-    def step(self, policy: Any, user: str) -> None:
-        policy.tell(policy.ask([0.3], user=user).id, 0.5)
+    def ask(self, policy: Any, user: str) -> str:
+        return str(policy.ask([0.3], user=user).id)
+
+
+# -- policies that live in a folder ------------------------------------------------------------------
+
+
+class _Living(PolicySubject):
+    """A policy in a folder of its own: every ask and tell that was answered is there after a crash."""
+
+    def prepare(self, folder: Path) -> None:
+        ledger = ledger_in(folder)
+        ledger.open_account("people", epsilon=self.epsilon, delta=self.delta)
+        new = self.build(ledger)
+        with type(new).open(folder / "policy", new=new) as policy:
+            for index in range(self.rounds_before):
+                policy.tell(self.ask(policy, f"before-{index}"), 0.5)
+
+    def load(self, folder: Path) -> Any:
+        ledger = ledger_in(folder)
+        new = self.build(ledger)
+        return type(new).open(folder / "policy", new=new, ledger=ledger)
+
+    def forgotten(self, policy: Any, acts: list[Act]) -> list[str]:
+        asked = {what.split()[1] for what, _ in acts if what.startswith("asked")}
+        told = {what.split()[1] for what, _ in acts if what.startswith("told")}
+        found = []
+        if self.asked(policy) < self.rounds_before + len(asked):
+            found.append(f"{len(asked)} asks were answered, and {self.asked(policy)} are known")
+        waiting = set(policy.pending)
+        for decision in sorted(asked | told):
+            if decision in told & waiting:
+                found.append(f"{decision} was told, and waits for its reward")
+            if decision in waiting:
+                continue
+            try:
+                policy.tell(decision, 0.5)
+            except AlreadyTold:
+                continue
+            except DPBanditsError as error:
+                found.append(f"{decision} was answered, and then {type(error).__name__}")
+            else:  # of a round that was released without its reward: it is late, and counts zero
+                found += [f"{decision} was told, and told again"] * (decision in told)
+        return found
+
+
+class LivingSubject(_Living):
+    """Many rounds a release, so that the log grows; and a ledger with a witness."""
+
+    name = "GPBandit in a folder, with FileWitness"
+
+    def prepare(self, folder: Path) -> None:
+        witnessed_ledger_in(folder)
+        super().prepare(folder)
+
+
+class LivingTreeSubject(_Living, TreeSubject):
+    """A release a round, so that logs come and go."""
+
+    name = "Dubey2021 in a folder"
+
+
+class LivingPhasedSubject(_Living, PhasedSubject):
+    """The same for phases."""
+
+    name = "PhasedExploreThenCommit in a folder"
 
 
 # -- USCA: answers and one release -----------------------------------------------------------------
@@ -376,21 +480,40 @@ SPEC = Spec(
 )
 
 
+GP_SPEC = GPSpec(
+    domain=BOX,
+    features=QuadratureFourierFeatures(kernel=KERNEL, dim=1, nodes=3),
+    reward_range=(0.0, 1.0),
+    privacy=JointDP(epsilon=1.0, delta=1e-6),
+)
+
+
 class DeviceSubject:
-    """A device's reports: paid, stored, then sent; after a crash what is stored is sent again."""
+    """A device's reports: paid, stored, then sent; after a crash what is stored is sent again.
+
+    Its account and its outbox are pinned to one spec.
+    """
 
     name = "Client with FileOutbox"
     not_state, unguarded = (), ("ledger.db", ".report")
     choices = 3
+    spec: Any = SPEC
+    other: Any = Spec(domain=BOX, n_arms=3, privacy=dpb.LocalDP(epsilon=1.0))
+    context: Any = (0.3,)
 
     def prepare(self, folder: Path) -> None:
-        _device(folder)
+        self.device(folder)
+
+    def device(self, folder: Path) -> Client:
+        ledger, outbox = SQLiteLedger(folder / "ledger.db"), FileOutbox(folder / "outbox")
+        return Client(self.spec, ledger=ledger, outbox=outbox, budget=64)
 
     def session(self, folder: Path, leave: Leave) -> Session:
         return _DeviceSession(self, folder, leave)
 
     def check(self, folder: Path, acts: list[Act]) -> list[str]:
         found = contradictions(acts)
+        self.device(folder)  # a removed pin is made again, which says nothing against the device
         waiting = FileOutbox(folder / "outbox").pending()
         sent = {what.split()[1] for what, _ in acts if what.startswith("confirmed")}
         for what, content in acts:
@@ -402,26 +525,37 @@ class DeviceSubject:
         reports = {what.split()[1] for what, _ in acts if what.startswith("report")} | set(waiting)
         if not len(reports) <= spent <= begun:
             found.append(f"{spent} is spent for {len(reports)} reports of {begun} choices")
+        for ledger, outbox in (
+            (SQLiteLedger(folder / "ledger.db"), MemoryOutbox()),
+            (MemoryLedger(), FileOutbox(folder / "outbox")),
+        ):
+            try:
+                Client(self.other, ledger=ledger, outbox=outbox, budget=64)
+            except (InvalidParameter, IncompatibleState):
+                continue
+            found.append(f"another spec was let into the {type(ledger).__name__} or its outbox")
         return found
 
 
-def _device(folder: Path) -> Client:
-    ledger, outbox = SQLiteLedger(folder / "ledger.db"), FileOutbox(folder / "outbox")
-    return Client(SPEC, ledger=ledger, outbox=outbox, budget=8)
+class GPDeviceSubject(DeviceSubject):
+    """The same for a Gaussian process: the report is a noised vector."""
+
+    name = "Client of a GPSpec"
+    spec, other, context = GP_SPEC, SPEC, ((0.3,), (0.8,))
 
 
 class _DeviceSession:
     def __init__(self, subject: DeviceSubject, folder: Path, leave: Leave) -> None:
         self.subject, self.leave, self.done, self.chosen = subject, leave, 0, False
-        self.client = _device(folder)
-        self.policy = Server(SPEC).publish()
+        self.client = subject.device(folder)
+        self.policy = Server(subject.spec).publish()
 
     def work(self) -> None:
         for report in self.client.unsent():
             self.leave(f"report {report[9:17].hex()}", report)
         while self.done < self.subject.choices:
             if not self.chosen:
-                self.client.choose(self.policy, [0.3])
+                self.client.choose(self.policy, self.subject.context)
                 self.leave(f"choice {secrets.token_hex(8)}", "begun")
                 self.chosen = True
             report = self.client.report(0.5)
@@ -495,7 +629,7 @@ class _ServerSession:
 
 
 class CuratorSubject:
-    """One release of one table, paid once, and one noised answer a row."""
+    """One release of one table, paid once, and one noised answer a row; its ledger has a witness."""
 
     name = "Curator"
     not_state, unguarded = ("release.json", "inputs.npy"), ()
@@ -507,18 +641,18 @@ class CuratorSubject:
     }
 
     def prepare(self, folder: Path) -> None:
-        SQLiteLedger(folder / "ledger.db").open_account("people", epsilon=10)
+        witnessed_ledger_in(folder).open_account("people", epsilon=10)
 
     def session(self, folder: Path, leave: Leave) -> Session:
         return _CuratorSession(self, folder, leave)
 
     def check(self, folder: Path, acts: list[Act]) -> list[str]:
-        spent = SQLiteLedger(folder / "ledger.db").balance("people").spent_epsilon
+        spent = ledger_in(folder).balance("people").spent_epsilon
         found = [f"{spent} is spent"] if spent not in (0, 3) else []
         if acts and spent != 3:
             found.append("a release left that was not paid for")
         later = finish(self, folder, acts)
-        if SQLiteLedger(folder / "ledger.db").balance("people").spent_epsilon != 3:
+        if ledger_in(folder).balance("people").spent_epsilon != 3:
             found.append("the release was not paid for once")
         return found + contradictions(later)
 
@@ -534,7 +668,7 @@ class _CuratorSession:
             answers=AnswerLaplace(epsilon=2.0, distance=0.1, low=0.0, high=1.0),
             secret=dpb.outsourced.SecretDirectory(
                 folder / "secret",
-                ledger=SQLiteLedger(folder / "ledger.db"),
+                ledger=ledger_in(folder),
                 account="people",
                 resume=True,
             ),
@@ -552,14 +686,82 @@ class _CuratorSession:
             self.leave(f"reply {row}", reply)
 
 
+# -- a table that is learned from once ----------------------------------------------------------------
+
+
+class LearnSubject:
+    """`dpbandits central learn`: one charge, one draw, one folder."""
+
+    name = "central learn"
+    not_state, unguarded = (), ()
+    privacy, horizon = JointDP(epsilon=2.0, delta=1e-6), 400
+
+    def prepare(self, folder: Path) -> None:
+        ledger = witnessed_ledger_in(folder)
+        ledger.open_account("people", epsilon=self.privacy.epsilon, delta=self.privacy.delta)
+
+    def session(self, folder: Path, leave: Leave) -> Session:
+        return _LearnSession(self, folder, leave)
+
+    def log(self) -> LoggedTable:
+        rng = np.random.default_rng(5)
+        table = {
+            "age": rng.random(self.horizon),
+            "arm": np.array(["mail", "call"], dtype=object)[rng.integers(0, 2, self.horizon)],
+            "bought": rng.random(self.horizon),
+        }
+        columns = LogColumns(contexts=["age"], action="arm", reward="bought")
+        return LoggedTable.read(table, columns, [(0.0, 1.0), (0.0, 1.0)], arms=["mail", "call"])
+
+    def publish(self, folder: Path, *, horizon: int) -> PublishedTable:
+        ledger = ledger_in(folder)
+        return publish_once(
+            self.log(), folder / "out", self.privacy, horizon=horizon, ledger=ledger, account="people"
+        )
+
+    def check(self, folder: Path, acts: list[Act]) -> list[str]:
+        every, found = Decimal(str(self.privacy.epsilon)), []
+        spent = ledger_in(folder).balance("people").spent_epsilon
+        if spent not in (0, every) or (acts and not spent):
+            found.append(f"{spent} is spent, and {len(acts)} times something left")
+        if acts and not (folder / "out").is_dir():
+            found.append("a release left, and is not in its folder")
+        later = finish(self, folder, acts)
+        if ledger_in(folder).balance("people").spent_epsilon != every:
+            found.append("the release was not paid for once")
+        if digest(PublishedTable.load(folder / "out").release_id) != later[-1][1]:
+            found.append("the folder holds another release")
+        try:
+            self.publish(folder, horizon=self.horizon + 1)
+        except InvalidParameter:
+            return found + contradictions(later)
+        return [*found, "another run took the folder"]
+
+
+class _LearnSession:
+    def __init__(self, subject: LearnSubject, folder: Path, leave: Leave) -> None:
+        self.subject, self.folder, self.leave = subject, folder, leave
+
+    def work(self) -> None:
+        published = self.subject.publish(self.folder, horizon=self.subject.horizon)
+        self.leave("function", published.function.mean)
+        self.leave("release", published.release_id)
+
+
 SUBJECTS: tuple[Subject, ...] = (
     LedgerSubject(),
     NewLedgerSubject(),
+    WitnessedLedgerSubject(),
     PolicySubject(),
+    LivingSubject(),
     TreeSubject(),
+    LivingTreeSubject(),
     USCASubject(),
     PhasedSubject(),
+    LivingPhasedSubject(),
+    LearnSubject(),
     DeviceSubject(),
+    GPDeviceSubject(),
     ServerSubject(),
     CuratorSubject(),
 )

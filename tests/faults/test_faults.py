@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -40,13 +41,20 @@ def check(results, at_least):
     struck = {row["object"] for row in results["rows"] if row["injected"]}
     assert struck == {subject.name for subject in SUBJECTS} | {"MemoryLedger"}
     kinds = {row["fault"] for row in results["rows"] if row["injected"]}
-    assert kinds >= set(runner.SAYS.values()) | {"file size limited by the kernel", "processes on one state"}
+    expected = {"file size limited by the kernel", "processes on one state", runner.AT_RANDOM}
+    assert kinds >= set(runner.SAYS.values()) | expected
+
+
+def killed_at_random(results):
+    return sum(row["injected"] for row in results["rows"] if row["fault"] == runner.AT_RANDOM)
 
 
 @on_linux
 @pytest.mark.timeout(400)
 def test_a_few_faults_of_each_kind():
-    check(injected("--fast", timeout=380), at_least=50)
+    results = injected("--fast", timeout=380)
+    check(results, at_least=50)
+    assert killed_at_random(results) >= len(SUBJECTS)
 
 
 @on_linux
@@ -61,6 +69,7 @@ def test_the_documented_table_has_enough_and_no_violation():
     results = json.loads(runner.RESULTS.read_text())
     assert results["injected"] == sum(row["injected"] for row in results["rows"])
     check(results, at_least=500)
+    assert killed_at_random(results) >= runner.KILLS
 
 
 class Forgetful:
@@ -68,14 +77,14 @@ class Forgetful:
 
     name, not_state, unguarded = "forgetful", (), ()
 
-    def __init__(self, *, careful):
-        self.careful = careful
+    def __init__(self, *, careful, slow=0.0):
+        self.careful, self.slow = careful, slow
 
     def prepare(self, folder):
         (folder / "state").write_bytes(b"")
 
     def session(self, folder, leave):
-        return _ForgetfulSession(folder / "state", leave, careful=self.careful)
+        return _ForgetfulSession(folder / "state", leave, careful=self.careful, slow=self.slow)
 
     def check(self, folder, acts):
         later = list(acts)
@@ -84,8 +93,8 @@ class Forgetful:
 
 
 class _ForgetfulSession:
-    def __init__(self, path, leave, *, careful):
-        self.path, self.leave, self.careful = path, leave, careful
+    def __init__(self, path, leave, *, careful, slow):
+        self.path, self.leave, self.careful, self.slow = path, leave, careful, slow
 
     def work(self):
         from dpbandits.state.files import replace_durably, write_durably
@@ -93,6 +102,7 @@ class _ForgetfulSession:
         release = self.path.read_bytes() or os.urandom(16)
         if not self.careful:
             self.leave("release", release)
+        time.sleep(self.slow)
         beside = self.path.with_name("next")
         write_durably(beside, release)
         replace_durably(beside, self.path)
@@ -111,6 +121,21 @@ def test_the_harness_notices_what_forgets(tmp_path, careful):
     assert all(struck for strikes in outcomes.values() for struck, _ in strikes)
     broken = {mode for mode, strikes in outcomes.items() if any(violations for _, violations in strikes)}
     assert broken == (set() if careful else {"kill", "torn", "garbled", "full", "full for long"})
+
+
+@on_linux
+@pytest.mark.parametrize("careful", [True, False])
+def test_kills_at_random_instants_notice_what_forgets(tmp_path, careful):
+    """False alarm below 1e-6: of 60 lives each is hit within its 0.3 s with a chance above one in four."""
+    bench = runner.Bench(Forgetful(careful=careful, slow=0.3), tmp_path)
+    kills, broken = 0, []
+    for _ in range(3 if careful else 60):
+        done, found = bench.kill_at_random(2)
+        kills, broken = kills + done, broken + found
+        if broken:
+            break
+    assert kills
+    assert bool(broken) != careful
 
 
 def test_no_clock_is_read_where_states_are_kept():
