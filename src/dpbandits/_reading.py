@@ -6,6 +6,7 @@ types; instead of a check a field, `reading` turns what Python raises on a wrong
 
 import json
 import math
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -14,7 +15,7 @@ from dpbandits.errors import DPBanditsError, InvalidData, InvalidParameter
 
 __all__ = ["json_object", "reading"]
 
-_MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+_MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, struct.error)
 
 LARGEST_TEXT = 1 << 24
 """Characters of JSON that are read: a policy of a thousand bins and a hundred arms has a tenth of this."""

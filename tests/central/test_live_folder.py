@@ -240,6 +240,22 @@ def test_a_damaged_folder_is_refused(tmp_path, damage):
         type(policy).open(tmp_path / "p", new=case.make())
 
 
+@pytest.mark.parametrize("kind", [b"A", b"T", b"X"])
+@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 64], ids=["empty", "short", "wild"])
+def test_a_record_that_another_writer_left_is_refused_as_such(tmp_path, kind, content):
+    """Its checksum is right, and what it says cannot be read."""
+    case = CASES[1]
+    with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
+        drive(policy, 0, 2)
+    (path,) = (tmp_path / "p").glob("rounds-*.log")
+    subject = json.loads(path.read_bytes().partition(b"\n")[0])["subject"]
+    log = journal.Journal(path, kind="rounds", subject=subject)
+    log.settle()
+    log.append(kind, content)
+    with pytest.raises(CorruptState):
+        type(policy).open(tmp_path / "p")
+
+
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt], ids=["disk", "interrupt"])
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 def test_an_append_that_fails_counts_wholly_or_not_at_all(tmp_path, monkeypatch, error, late):

@@ -1,4 +1,5 @@
 import csv
+import hashlib
 import io
 import json
 import shutil
@@ -375,6 +376,49 @@ def test_predict_refuses_files_of_two_releases(tables, name):
     assert isinstance(done.exception, CorruptState)
     assert not done.stdout
     mine.unlink()
+    assert isinstance(call("predict", tables / "policy", tables / "new.csv").exception, CorruptState)
+
+
+def bound(folder, **changed):
+    """Write files of a release, and a manifest that vouches for them."""
+    for name, data in changed.items():
+        (folder / f"{name}.json").write_bytes(data)
+    listed = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.iterdir())
+        if path.name != "manifest.json"
+    }
+    text = json.dumps({"format": 1, "files": listed}, indent=1)
+    (folder / "manifest.json").write_text(f"{text}\n")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"context": []}, {"context": ["age"]}, {"arms": ["a"]}, {"reward": "age"}],
+    ids=["no contexts", "too few", "too few arms", "a name twice"],
+)
+def test_predict_refuses_names_that_are_not_the_functions(tables, changes):
+    """Whoever may write to the folder can make a manifest as well: names must fit what they name."""
+    assert learn(tables).exit_code == 0
+    (tables / "new.csv").write_text("age,frailty\n25,0.5\n")
+    names = json.loads((tables / "policy" / "columns.json").read_text())
+    bound(tables / "policy", columns=json.dumps(names).encode())
+    assert call("predict", tables / "policy", tables / "new.csv").exit_code == 0
+    bound(tables / "policy", columns=json.dumps(names | changes).encode())
+    done = call("predict", tables / "policy", tables / "new.csv")
+    assert isinstance(done.exception, CorruptState)
+    assert not done.stdout
+
+
+@pytest.mark.parametrize("other", ["..", "more\0", "x" * 300], ids=["parent", "zero", "long"])
+def test_a_manifest_lists_the_files_of_a_release_and_no_others(tables, other):
+    """Nothing is opened because a manifest names it."""
+    assert learn(tables).exit_code == 0
+    (tables / "new.csv").write_text("age,frailty\n25,0.5\n")
+    path = tables / "policy" / "manifest.json"
+    listed = json.loads(path.read_text())
+    listed["files"][other] = "0" * 64
+    path.write_text(json.dumps(listed))
     assert isinstance(call("predict", tables / "policy", tables / "new.csv").exception, CorruptState)
 
 

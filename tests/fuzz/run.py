@@ -1,8 +1,9 @@
 """Fuzz the parsers with atheris, each in a process of its own that may use 256 MB more than it started with.
 
-    python -m fuzz.run [--only NAME ...] [--executions N] [--jobs N] [--out FILE]
+    python -m fuzz.run [--only NAME ...] [--executions N] [--jobs N] [--out FILE [--resume]]
 
 run in `tests`. libFuzzer, guided by coverage, changes half of the JSON inputs, and `fuzz.mutations` the rest.
+A target runs in slices, each with a seed of its own; FILE has it after each, and `--resume` adds what lacks.
 Whatever escapes a parser but a `DPBanditsError`, an input that takes more than a minute, or more memory, ends
 the run of its target and is printed.
 """
@@ -15,8 +16,9 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ MORE_BYTES = 256 << 20
 SLOWEST_SECONDS = 60
 
 
-def fuzz(name: str, executions: int, folder: Path) -> None:
+def fuzz(name: str, executions: int, folder: Path, seed: int) -> None:
     """Fuzz one target in this process; never returns."""
     import atheris
 
@@ -34,11 +36,11 @@ def fuzz(name: str, executions: int, folder: Path) -> None:
         from fuzz.targets import target
     chosen = target(name)
     corpus = folder / "corpus"
-    corpus.mkdir()
-    for number, seed in enumerate(chosen.seeds):
-        if not chosen(seed):
+    corpus.mkdir(exist_ok=True)
+    for number, sound in enumerate(chosen.seeds):
+        if not chosen(sound):
             raise SystemExit(f"{name}: seed {number} is not accepted by its own parser")
-        (corpus / str(number)).write_bytes(seed)
+        (corpus / str(number)).write_bytes(sound)
     accepted = 0
 
     def once(data: bytes) -> None:
@@ -64,7 +66,7 @@ def fuzz(name: str, executions: int, folder: Path) -> None:
             f"-timeout={SLOWEST_SECONDS}",
             "-rss_limit_mb=0",  # the limit on address space is stricter
             "-max_len=8192",
-            "-seed=1",
+            f"-seed={seed}",
             "-print_final_stats=1",
             f"-artifact_prefix={folder}/",
         ],
@@ -74,9 +76,8 @@ def fuzz(name: str, executions: int, folder: Path) -> None:
     atheris.Fuzz()
 
 
-def report(name: str, executions: int) -> dict[str, Any]:
-    """Fuzz one target in a child; what it did."""
-    folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{name}-"))
+def report(name: str, executions: int, folder: Path, seed: int) -> dict[str, Any]:
+    """Fuzz one target in a child; what it did. The folder has its inputs, and those that ended it."""
     started = time.monotonic()
     done = subprocess.run(
         [
@@ -89,6 +90,8 @@ def report(name: str, executions: int) -> dict[str, Any]:
             str(executions),
             "--folder",
             str(folder),
+            "--seed",
+            str(seed),
         ],
         cwd=Path(__file__).parents[1],
         capture_output=True,
@@ -103,7 +106,8 @@ def report(name: str, executions: int) -> dict[str, Any]:
         "parser": name,
         "executions": int(count[1]) if count else 0,
         "seconds": round(time.monotonic() - started, 1),
-        "peak_mb": int(peak[1]) if peak else None,
+        "peak_mb": int(peak[1]) if peak else 0,
+        "slices": 1,
         "failed": done.returncode != 0,
     }
     if done.returncode != 0:
@@ -113,12 +117,37 @@ def report(name: str, executions: int) -> dict[str, Any]:
     return row
 
 
+def kept(path: Path | None) -> dict[str, dict[str, Any]]:
+    """Rows of the file, by parser."""
+    rows = json.loads(path.read_text()) if path is not None and path.exists() else []
+    return {row["parser"]: row for row in rows}
+
+
 def keep(path: Path, row: dict[str, Any], order: list[str]) -> None:
     """Put a row in place of the parser's earlier one in the file."""
-    earlier = json.loads(path.read_text()) if path.exists() else []
-    rows = {other["parser"]: other for other in earlier if other["parser"] in order}
+    rows = kept(path)
     rows[row["parser"]] = {key: value for key, value in row.items() if key not in ("input", "output")}
     path.write_text(json.dumps([rows[name] for name in order if name in rows], indent=1) + "\n")
+
+
+def together(row: dict[str, Any], earlier: dict[str, Any] | None) -> dict[str, Any]:
+    """Two rows of one parser as one."""
+    if earlier is None:
+        return row
+    sums = {key: round(earlier[key] + row[key], 1) for key in ("executions", "seconds")}
+    sums["slices"] = earlier.get("slices", 1) + row["slices"]
+    return {**row, **sums, "peak_mb": max(earlier["peak_mb"], row["peak_mb"])}
+
+
+def runs(name: str, wanted: int, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Fuzz one target in slices until it has as many executions as are wanted, or fails; all so far."""
+    done = kept(options.out).get(name) if options.resume else None
+    folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{name}-"))
+    while done is None or (done["executions"] < wanted and not done["failed"]):
+        lacking = wanted - (0 if done is None else done["executions"])
+        seed = 1 if done is None else 1 + done.get("slices", 1)
+        done = together(report(name, min(lacking, options.slice), folder, seed), done)
+        yield done
 
 
 def alike(name: str, names: Iterable[str]) -> int:
@@ -135,33 +164,46 @@ def main() -> None:
     parser.add_argument("--executions", type=int, default=1_000_000)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--resume", action="store_true", help="add to the executions in the file")
+    parser.add_argument("--slice", type=int, default=100_000, help="executions of one process")
     parser.add_argument("--child", default=None, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
-        fuzz(options.child, options.executions, options.folder)  # imports the library instrumented
+        fuzz(
+            options.child, options.executions, options.folder, options.seed
+        )  # imports the library instrumented
         return
     from fuzz.targets import TARGETS
 
     unknown = set(options.only or ()) - set(TARGETS)
     if unknown:
         parser.error(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
-    rows = []
+    turn, failed = threading.Lock(), []
+
+    def fuzzed(name: str) -> None:
+        for row in runs(name, -(-options.executions // alike(name, TARGETS)), options):
+            with turn:
+                tell(row)
+                if options.out is not None:
+                    keep(options.out, row, list(TARGETS))
+                failed.extend([name] * row["failed"])
+
     with ThreadPoolExecutor(options.jobs) as pool:
-        for row in pool.map(
-            lambda name: report(name, -(-options.executions // alike(name, TARGETS))), options.only or TARGETS
-        ):
-            rows.append(row)
-            verdict = "FAILED" if row["failed"] else "ok"
-            sys.stdout.write(
-                f"{row['parser']:24} {row['executions']:>10,} executions {row['seconds']:>8} s  {verdict}\n"
-            )
-            if row["failed"]:
-                sys.stdout.write(f"{row['input']}\n{row['output']}\n")
-            sys.stdout.flush()
-            if options.out is not None:
-                keep(options.out, row, list(TARGETS))
-    raise SystemExit(any(row["failed"] for row in rows))
+        list(pool.map(fuzzed, options.only or TARGETS))
+    raise SystemExit(bool(failed))
+
+
+def tell(row: dict[str, Any]) -> None:
+    """Print a row, and what ended it."""
+    verdict = "FAILED" if row["failed"] else "ok"
+    sys.stdout.write(
+        f"{row['parser']:24} {row['executions']:>10,} executions {row['seconds']:>8} s  {verdict}\n"
+    )
+    if row["failed"]:
+        sys.stdout.write(f"{row['input']}\n{row['output']}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

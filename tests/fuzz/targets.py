@@ -7,13 +7,9 @@ target live in a folder of its own, in memory where the system has such a place.
 import hashlib
 import io
 import json
-import os
-import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +17,6 @@ import dpbandits as dpb
 from dpbandits import domains
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published import Dubey2021
-from dpbandits.errors import DPBanditsError
 from dpbandits.lab.baselines import ConstantArm, Uniform
 from dpbandits.local import (
     Client,
@@ -43,63 +38,27 @@ from dpbandits.privacy import certificates, definitions, noise
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import noise_laws
 from dpbandits.state import State
-from dpbandits.state.format import FORMAT_VERSION, MAGIC, PREFIX, decode, encode
+from dpbandits.state.format import PREFIX, decode, encode
+from fuzz.folders import FOLDERS
+from fuzz.target import (
+    Target,
+    any_json,
+    as_json,
+    as_text,
+    decoded,
+    forged_file,
+    header_of,
+    listed_arrays,
+    new_folder,
+    whole_file,
+)
 
 __all__ = ["TARGETS", "Target", "target"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """One parser.
-
-    Args:
-        parse: takes any bytes; raises only for what a parser must never do.
-        seeds: inputs that it accepts.
-        form: whether mutations work on JSON or on bytes.
-    """
-
-    parse: Callable[[bytes], object]
-    seeds: tuple[bytes, ...]
-    form: Literal["json", "bytes"]
-
-    def __call__(self, data: bytes) -> bool:
-        """Whether the parser took the bytes; anything but its own errors comes through."""
-        try:
-            self.parse(data)
-        except DPBanditsError:
-            return False
-        return True
 
 
 BOX = dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0])
 ARM_ROWS = np.array([[0.0], [1.0], [2.0]])
 KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.5)
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value).encode()
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", errors="replace")
-
-
-def _folder() -> Path:
-    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - memory, not a known name
-    return Path(tempfile.mkdtemp(prefix="dpbandits-fuzz-", dir=place))
-
-
-def _any_json(build: Callable[[Any], object]) -> Callable[[bytes], object]:
-    """A parser of configurations: what is not JSON never reaches it."""
-
-    def parse(data: bytes) -> object:
-        try:
-            value = json.loads(data)
-        except (ValueError, RecursionError):
-            return None
-        return build(value)
-
-    return parse
 
 
 # -- state ------------------------------------------------------------------------------------------
@@ -116,35 +75,22 @@ _STATE = State(
 
 
 def _state_file() -> Target:
-    return Target(parse=_decoded, seeds=(encode(_STATE)[0],), form="bytes")
-
-
-def _decoded(data: bytes) -> tuple[State, str]:
-    return decode(io.BytesIO(data), len(data))
-
-
-def _header_of(data: bytes) -> bytes:
-    return data[PREFIX.size : PREFIX.size + PREFIX.unpack_from(data)[2]]
-
-
-def _forged(header: bytes, payload: bytes) -> bytes:
-    prefix = PREFIX.pack(MAGIC, FORMAT_VERSION, len(header), hashlib.sha256(header).digest())
-    return prefix + header + payload
+    return Target(parse=decoded, seeds=(encode(_STATE)[0],), form="bytes")
 
 
 def _state_header() -> Target:
     data = encode(_STATE)[0]
-    header = _header_of(data)
+    header = header_of(data)
     payload = data[PREFIX.size + len(header) :]
-    return Target(parse=lambda text: _decoded(_forged(text, payload)), seeds=(header,), form="json")
+    return Target(parse=lambda text: decoded(forged_file(text, payload)), seeds=(header,), form="json")
 
 
 def _state_array() -> Target:
-    fields = json.loads(_header_of(encode(_STATE)[0]))
+    fields = json.loads(header_of(encode(_STATE)[0]))
 
     def parse(npy: bytes) -> object:
         entry = {"name": "x", "bytes": len(npy), "sha256": hashlib.sha256(npy).hexdigest()}
-        return _decoded(_forged(_json({**fields, "arrays": [entry]}), npy))
+        return decoded(forged_file(as_json({**fields, "arrays": [entry]}), npy))
 
     seeds = []
     for array in (np.arange(6.0).reshape(2, 3), np.array([True, False]), np.zeros((0, 2), dtype=np.int64)):
@@ -152,37 +98,6 @@ def _state_array() -> Target:
         np.save(buffer, array, allow_pickle=False)
         seeds.append(buffer.getvalue())
     return Target(parse=parse, seeds=tuple(seeds), form="bytes")
-
-
-def _listed(state: State) -> dict[str, Any]:
-    """A state's arrays as JSON."""
-    return {
-        name: {"dtype": array.dtype.str, "shape": list(array.shape), "values": array.ravel().tolist()}
-        for name, array in state.arrays.items()
-    }
-
-
-def _whole_file(data: bytes) -> tuple[dict[str, Any], bytes] | None:
-    """Header and bytes of the state file that JSON with listed arrays describes; None where there is none."""
-    try:
-        fields = json.loads(data)
-        arrays = {
-            name: np.array(entry["values"], dtype=entry["dtype"]).reshape(entry["shape"])
-            for name, entry in fields["arrays"].items()
-        }
-        state = State(**{**fields, "arrays": arrays})
-    except (
-        DPBanditsError,
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-        SyntaxError,  # NumPy's own reader of data types
-    ):
-        return None
-    return fields, encode(state)[0]
 
 
 def _saved_policies() -> tuple[BasePolicy, ...]:
@@ -199,7 +114,7 @@ def _saved_policies() -> tuple[BasePolicy, ...]:
 
 def _policy_state() -> Target:
     """A whole saved policy whose header and arrays say what they like, its checksums right."""
-    path = _folder() / "policy.state"
+    path = new_folder() / "policy.state"
     seeds, kinds = [], {}
     for policy in _saved_policies():
         kinds[policy.kind] = type(policy)
@@ -212,14 +127,14 @@ def _policy_state() -> Target:
             policy.tell(policy.ask(rows).id, reward)
         policy.save(path)
         data = path.read_bytes()
-        fields = json.loads(_header_of(data))
+        fields = json.loads(header_of(data))
         with io.BytesIO(data) as file:
             state, _ = decode(file, len(data))
-        seeds.append(_json({**fields, "arrays": _listed(state)}))
+        seeds.append(as_json({**fields, "arrays": listed_arrays(state)}))
         path.unlink()
 
     def parse(data: bytes) -> object:
-        found = _whole_file(data)
+        found = whole_file(data)
         if found is None:
             return None
         fields, forged = found
@@ -277,8 +192,8 @@ def _configurations() -> Target:
         reader = readers.get(value[0])
         return None if reader is None or not isinstance(value[1], dict) else reader(value[1])
 
-    seeds = tuple(_json([label, part.to_config()]) for label, part in examples)
-    return Target(parse=_any_json(build), seeds=seeds, form="json")
+    seeds = tuple(as_json([label, part.to_config()]) for label, part in examples)
+    return Target(parse=any_json(build), seeds=seeds, form="json")
 
 
 def _policy_configurations() -> Target:
@@ -292,14 +207,14 @@ def _policy_configurations() -> Target:
         kind = kinds.get(name, GPBandit) if isinstance(name, str) else GPBandit
         return kind.from_config(value)
 
-    return Target(parse=_any_json(build), seeds=tuple(_json(p.to_config()) for p in policies), form="json")
+    return Target(parse=any_json(build), seeds=tuple(as_json(p.to_config()) for p in policies), form="json")
 
 
 def _guarantee() -> Target:
     texts = tuple(policy.guarantee.to_json().encode() for policy in _saved_policies())
 
     def parse(data: bytes) -> object:
-        return repr(Guarantee.from_json(_text(data)))  # reading one explains it
+        return repr(Guarantee.from_json(as_text(data)))  # reading one explains it
 
     return Target(parse=parse, seeds=texts, form="json")
 
@@ -324,7 +239,7 @@ def _partition_spec() -> Target:
         spec.to_json().encode()
         for spec in (_spec(), _spec(mechanism="oue", arms="user"), _spec(learner="ma2025", n_users=100))
     )
-    return Target(parse=lambda data: Server(Spec.from_json(_text(data))), seeds=seeds, form="json")
+    return Target(parse=lambda data: Server(Spec.from_json(as_text(data))), seeds=seeds, form="json")
 
 
 def _published_policy() -> Target:
@@ -333,7 +248,7 @@ def _published_policy() -> Target:
     policy = PublishedArms(version=1, splits=(0, 1), weights=np.full((3, 3), 1.0 / 3.0))
 
     def parse(data: bytes) -> object:
-        return Client(spec).decide(PublishedArms.from_json(_text(data), spec), [0.3, 0.6])
+        return Client(spec).decide(PublishedArms.from_json(as_text(data), spec), [0.3, 0.6])
 
     return Target(
         parse=parse,
@@ -355,7 +270,7 @@ def _reports(mechanism: str) -> Target:
     def parse(data: bytes) -> object:
         return server.absorb([data, data, data[:-1], data + b"x"]).accepted
 
-    return Target(parse=parse, seeds=tuple(seeds), form="bytes")
+    return Target(parse=parse, seeds=tuple(seeds), form="bytes", drops=True)
 
 
 def _source(**changes: Any) -> SourceSpec:
@@ -379,7 +294,7 @@ def _source_spec() -> Target:
     )
 
     def parse(data: bytes) -> object:
-        source = SourceSpec.from_json(_text(data))
+        source = SourceSpec.from_json(as_text(data))
         if SourceSpec.from_json(source.to_json()) != source:
             raise AssertionError("a spec that comes back otherwise")
         return Server(source.reports).publish(), hash(source), source.chances
@@ -401,7 +316,7 @@ def _counted() -> tuple[Spec, list[PublishedArms], list[bytes]]:
 def _report_file() -> Target:
     """A file of reports as any bytes."""
     _, _, reports = _counted()
-    folder = _folder()
+    folder = new_folder()
     write_reports(folder / "sound", reports)
     path = folder / "any"
 
@@ -418,15 +333,15 @@ def _report_file() -> Target:
 def _counts() -> Target:
     """A whole file of counts whose header and arrays say what they like, its checksums right."""
     spec, policies, reports = _counted()
-    path = _folder() / "counts.state"
+    path = new_folder() / "counts.state"
     counts = ReportCounts(spec, policies)
     counts.absorb(reports)
     write_counts(path, counts)
     data = path.read_bytes()
-    state, fields = _decoded(data)[0], json.loads(_header_of(data))
+    state, fields = decoded(data)[0], json.loads(header_of(data))
 
     def parse(data: bytes) -> object:
-        found = _whole_file(data)
+        found = whole_file(data)
         if found is None:
             return None
         _, forged = found
@@ -437,7 +352,7 @@ def _counts() -> Target:
             raise AssertionError("reports that vanish in a merge")
         return whole
 
-    return Target(parse=parse, seeds=(_json({**fields, "arrays": _listed(state)}),), form="json")
+    return Target(parse=parse, seeds=(as_json({**fields, "arrays": listed_arrays(state)}),), form="json")
 
 
 def _gp_spec() -> GPSpec:
@@ -458,7 +373,7 @@ def _gp_reports() -> Target:
     def parse(data: bytes) -> object:
         return server.absorb([data, data[:-1]]).accepted
 
-    return Target(parse=parse, seeds=(report,), form="bytes")
+    return Target(parse=parse, seeds=(report,), form="bytes", drops=True)
 
 
 def _published_weights() -> Target:
@@ -468,14 +383,14 @@ def _published_weights() -> Target:
 
     def parse(data: bytes) -> object:
         return Client(spec).decide(
-            PublishedWeights.from_json(_text(data), spec), np.array([[0.1, 0.2], [0.7, 0.9]])
+            PublishedWeights.from_json(as_text(data), spec), np.array([[0.1, 0.2], [0.7, 0.9]])
         )
 
     return Target(parse=parse, seeds=(weights.to_json(spec).encode(),), form="json")
 
 
 def _gp_configuration() -> Target:
-    return Target(parse=_any_json(_gp_from), seeds=(_json(_gp_spec().to_config()),), form="json")
+    return Target(parse=any_json(_gp_from), seeds=(as_json(_gp_spec().to_config()),), form="json")
 
 
 def _gp_from(value: Any) -> object:
@@ -487,7 +402,7 @@ def _gp_from(value: Any) -> object:
 
 def _release() -> Target:
     """`release.json` with a right hash, whatever it says."""
-    folder = _folder()
+    folder = new_folder()
     rows = np.linspace(-1.0, 1.0, 12).reshape(6, 2)
     PublishedRows.public(rows, half_width=25.0).save(folder / "a")
     body = json.loads((folder / "a" / "release.json").read_text())
@@ -505,12 +420,12 @@ def _release() -> Target:
         release = PublishedRows.load(folder / "a")
         return Modeler(release, kernel=KERNEL, horizon=2).ask()
 
-    return Target(parse=_any_json(build), seeds=(_json(body),), form="json")
+    return Target(parse=any_json(build), seeds=(as_json(body),), form="json")
 
 
 def _release_file() -> Target:
     """`release.json` as any bytes."""
-    folder = _folder()
+    folder = new_folder()
     PublishedRows.public(np.zeros((3, 2)), half_width=25.0).save(folder / "a")
     target = folder / "a" / "release.json"
 
@@ -523,7 +438,7 @@ def _release_file() -> Target:
 
 def _release_inputs() -> Target:
     """`inputs.npy` as any bytes, with a right hash."""
-    folder = _folder()
+    folder = new_folder()
     PublishedRows.public(np.zeros((3, 2)), half_width=25.0).save(folder / "a")
     body = json.loads((folder / "a" / "release.json").read_text())
     inputs = folder / "a" / "inputs.npy"
@@ -547,7 +462,7 @@ def _modeler_configuration() -> Target:
     def build(value: Any) -> object:
         return Modeler.from_config(value, release).ask() if isinstance(value, dict) else None
 
-    return Target(parse=_any_json(build), seeds=(_json(config),), form="json")
+    return Target(parse=any_json(build), seeds=(as_json(config),), form="json")
 
 
 TARGETS: dict[str, Callable[[], Target]] = {
@@ -575,6 +490,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "release": _release,
     "release-inputs": _release_inputs,
     "modeler-configuration": _modeler_configuration,
+    **FOLDERS,
 }
 """Parsers by name; each is built when it is asked for."""
 

@@ -29,6 +29,7 @@ from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, LocalDP, SimulatedNoise
 from dpbandits.privacy.reports import ReportMechanism
+from dpbandits.state.journal import Journal
 from internals.server import learner, snapshot_every
 
 SPEC = Spec(
@@ -439,6 +440,20 @@ def test_a_snapshot_ahead_of_its_log_is_refused(tmp_path, snapshots):
     for path in files:
         path.unlink()
     with pytest.raises(CorruptState):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [b"B", b"A", b"P", b"M", b"S", b"T"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x02\x00\x00\x00\x08", b"\xff" * 40], ids=["empty", "short", "wild"]
+)
+def test_a_record_that_another_writer_left_is_refused_as_such(tmp_path, kind, content):
+    """Its checksum is right, and what it says cannot be read."""
+    opened(tmp_path).close()
+    log = Journal(tmp_path / "reports.log", kind="local server", subject=SPEC.fingerprint)
+    log.settle()
+    log.append(kind, content)
+    with pytest.raises((CorruptState, IncompatibleState)):
         opened(tmp_path)
 
 

@@ -46,6 +46,7 @@ ARM_CORRELATION = 0.7
 READ_ARMS = "The names of the arms were read off the table and are published: they must be public anyway."
 _COLUMNS = "columns.json"
 _MANIFEST = "manifest.json"
+_FILES = {"columns.json", "guarantee.txt", "mean.npy", "policy.json", "sd.npy"}
 
 Bounds = tuple[float, float]
 
@@ -340,11 +341,9 @@ class PublishedTable:
             manifest = (folder / _MANIFEST).read_bytes()
             with reading(_MANIFEST, CorruptState):
                 listed = json_object(manifest.decode(), _MANIFEST, CorruptState)["files"]
-                if not {_COLUMNS, "guarantee.txt"} <= set(listed) or any(
-                    Path(one).name != one for one in listed
-                ):
+                if set(listed) != _FILES:
                     raise CorruptState(f"{_MANIFEST} in the policy's folder is damaged")
-            files = {name: (folder / name).read_bytes() for name in listed}
+            files = {name: (folder / name).read_bytes() for name in _FILES}
         except FileNotFoundError as error:
             name = Path(error.filename).name
             raise CorruptState(
@@ -359,7 +358,23 @@ class PublishedTable:
             names = json_object(files[_COLUMNS].decode(), _COLUMNS, CorruptState)
             contexts, arms = _texts(names["context"]), names["arms"]
             (action, reward) = _texts([names["action"], names["reward"]])
-            return cls(function, contexts, action, reward, None if arms is None else _texts(arms))
+            read = cls(function, contexts, action, reward, None if arms is None else _texts(arms))
+        if not read._names_fit():
+            raise CorruptState(f"{_COLUMNS} names other columns or arms than the function has")
+        return read
+
+    def _names_fit(self) -> bool:
+        """Whether there is a name for every context and every arm, each its own."""
+        axes, actions = self.function.contexts.axes, self.function.actions
+        columns = [*self.contexts, self.action, self.reward]
+        labels = range(actions.size) if self.arms is None else self.arms
+        return (
+            len(self.contexts) == len(axes)
+            and all(isinstance(axis, IntervalAxis) for axis in axes)
+            and len(set(columns)) == len(columns)
+            and len(labels) == len(set(labels)) == actions.size
+            and actions.dim == 1
+        )
 
 
 def is_taken(folder: Path) -> bool:

@@ -380,7 +380,8 @@ class DurableServer(Held, Generic[PublishedT]):
             raise CorruptState(
                 "the server's log holds a record of another kind: use the release of its writer"
             )
-        step(self, record.content)
+        with reading("a record of the server's log", CorruptState):
+            step(self, record.content)
 
     def _begun(self, content: bytes) -> None:
         self._server.begin_with(self._published_in(content.decode()))

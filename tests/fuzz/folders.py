@@ -1,0 +1,528 @@
+"""Parsers of what lies in folders: logs, snapshots, released policies, outboxes, witnesses, tables, the pipe.
+
+A checksum stops nobody who may write to a folder, so each of these is right here, whatever it vouches for.
+"""
+
+import hashlib
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpbandits as dpb
+from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PhasedExploreThenCommit, PhasedTuning
+from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable, PublishedTable
+from dpbandits.lab.worlds.tables import table_from_toml
+from dpbandits.local import Client, DurableServer, FileOutbox, Server, SourceSpec, Spec
+from dpbandits.models import measures
+from dpbandits.models.features.fourier import QuadratureFourierFeatures
+from dpbandits.outsourced import Curator
+from dpbandits.outsourced.curator.answers import AnswerLog
+from dpbandits.outsourced.pipe import StreamAnswers, request_lines, serve
+from dpbandits.privacy import noise
+from dpbandits.state.format import decode
+from dpbandits.state.journal import Journal
+from dpbandits.state.release_log import ReleaseLog
+from dpbandits.state.witness import FileWitness
+from dpbandits.tables.files import read_table_file
+from fuzz.target import Target, any_json, as_json, as_text, header_of, listed_arrays, new_folder, whole_file
+
+__all__ = ["FOLDERS"]
+
+BOX = dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0])
+CELLS = measures.CellMeasure.uniform(low=0.0, high=1.0, cells=3)
+KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.5)
+PROMISE = dpb.JointDP(epsilon=1, delta=1e-6)
+ROWS = np.array([[0.1, 0.2], [0.7, 0.8]])
+
+
+def _restored(sound: Path, folder: Path) -> None:
+    """The files of a sound folder, and no others."""
+    for path in folder.iterdir():
+        if not (sound / path.name).exists():
+            path.unlink()
+    for path in sound.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+
+
+def _names(path: Path) -> tuple[str, str]:
+    """Kind and subject of a log that is there."""
+    header = json.loads(path.read_bytes().partition(b"\n")[0])
+    return header["journal"], header["subject"]
+
+
+def _appended(path: Path, *records: tuple[bytes, bytes]) -> None:
+    """Records with right checksums at the end of a log."""
+    kind, subject = _names(path)
+    journal = Journal(path, kind=kind, subject=subject)
+    journal.settle()
+    for one in records:
+        journal.append(*one)
+
+
+def _held(path: Path) -> list[tuple[bytes, bytes]]:
+    kind, subject = _names(path)
+    return list(Journal(path, kind=kind, subject=subject).settle())
+
+
+# -- the journal -------------------------------------------------------------------------------------
+
+_END_BYTES = 48
+
+
+def _journal() -> Target:
+    """A log and its end as any bytes, the end last."""
+    path = new_folder() / "any.log"
+    journal = Journal.create(path, kind="words", subject="example")
+    for word in (b"first", b"", b"third" * 20):
+        journal.append(b"W", word)
+    end = path.with_name("any.log.end")
+
+    def parse(data: bytes) -> object:
+        path.write_bytes(data[:-_END_BYTES])
+        end.write_bytes(data[-_END_BYTES:])
+        held = Journal(path, kind="words", subject="example").settle()
+        if sum(len(content) for _, content in held) > len(data):
+            raise AssertionError("more content than bytes")
+        return held
+
+    return Target(parse=parse, seeds=(path.read_bytes() + end.read_bytes(),), form="bytes")
+
+
+def _release_log() -> Target:
+    log, terms = ReleaseLog(), {"law": "discrete Gaussian", "scale": 4.0, "charge": None, "witnessed": False}
+    for number in range(3):
+        log.enter("block", number, terms)
+    log.enter("answer", 0, terms)
+
+    def build(value: Any) -> object:
+        read = ReleaseLog.from_json(value)
+        if ReleaseLog.from_json(read.to_json()).to_json() != read.to_json():
+            raise AssertionError("a log that comes back otherwise")
+        return read.count("block"), repr(read)
+
+    return Target(parse=any_json(build), seeds=(as_json(log.to_json()),), form="json")
+
+
+def _witness() -> Target:
+    """A file of `FileWitness` as any bytes."""
+    folder = new_folder()
+    witness = FileWitness(folder)
+    for position in range(3):
+        witness.advance("study", position=position, digest=f"d{position}")
+    (path,) = folder.glob("*.witness")
+
+    def parse(data: bytes) -> object:
+        path.write_bytes(data)
+        last = witness.last("study")
+        witness.advance("study", position=0 if last is None else last.position + 1, digest="new")
+        if witness.last("study") == last:
+            raise AssertionError("what was witnessed is not there")
+        return last
+
+    return Target(parse=parse, seeds=(path.read_bytes(),), form="bytes")
+
+
+# -- central -------------------------------------------------------------------------------------------
+
+
+def _living(**changes: Any) -> GPBandit:
+    arguments: dict[str, Any] = {
+        "domain": BOX,
+        "reward_range": (0.0, 1.0),
+        "horizon": 12,
+        "privacy": PROMISE,
+        "noise": noise.SimulatedNoise(0),
+        "features": QuadratureFourierFeatures(kernel=KERNEL, dim=2, nodes=2),
+        "tuning": GPTuning(blocks=[4, 8]),
+    }
+    return GPBandit(**(arguments | changes))
+
+
+def _round_log() -> Target:
+    """A policy's folder whose log of rounds ends with any record: its kind, then its content."""
+    sound, folder = new_folder(), new_folder()
+    with GPBandit.open(sound, new=_living()) as policy:
+        policy.tell(policy.ask(ROWS, user="u0").id, 0.5)
+        waiting = policy.ask(ROWS, user="u1").id
+    shutil.copytree(sound, folder, dirs_exist_ok=True)
+    with GPBandit.open(folder) as policy:
+        policy.tell(waiting, 0.25)
+        policy.ask(ROWS, user="u2")
+    (name,) = (path.name for path in sound.glob("rounds-*.log"))
+    (log,) = folder.glob("rounds-*.log")
+    seeds = tuple(kind + content for kind, content in _held(log))
+
+    def parse(data: bytes) -> object:
+        _restored(sound, folder)
+        _appended(folder / name, (data[:1].ljust(1), data[1:]))
+        with GPBandit.open(folder) as policy:
+            policy.predict(ROWS)
+            for number in range(6):
+                policy.tell(policy.ask(ROWS, user=f"v{number}").id, 0.5)
+            return repr(policy), policy.pending
+
+    return Target(parse=parse, seeds=seeds, form="bytes")
+
+
+def _explore_state() -> Target:
+    """States of `ExploreThenCommit` and its phases that say what they like, their checksums right."""
+    path = new_folder() / "policy.state"
+    common: dict[str, Any] = {
+        "kernel": KERNEL,
+        "actions": CELLS,
+        "contexts": CELLS,
+        "reward_range": (0.0, 1.0),
+        "noise": noise.SimulatedNoise(0),
+    }
+    once = ExploreThenCommit(
+        **common, privacy=dpb.JointDP(epsilon=4.0, delta=1e-6), horizon=200, user_ids=False,
+        publish_epsilon=2.0, answer_epsilon=0.5,
+    )  # fmt: skip
+    rng = np.random.default_rng(1)
+    once.learn(rng.random(200), once.explore(0, 200), rng.random(200))
+    once.answer([0.3])
+    once.publish()
+    phased = PhasedExploreThenCommit(
+        **common, privacy=dpb.JointDP(epsilon=4.0, delta=1e-6), horizon=12,
+        tuning=PhasedTuning(phases=(4, 8), exploration=(1.0, 0.5)),
+    )  # fmt: skip
+    for number in range(6):
+        phased.tell(phased.ask([0.3], user=f"u{number}").id, 0.5)
+    seeds = []
+    for policy in (once, phased):
+        policy.save(path)
+        data = path.read_bytes()
+        state, _ = decode(io.BytesIO(data), len(data))
+        seeds.append(as_json({**json.loads(header_of(data)), "arrays": listed_arrays(state)}))
+        path.unlink()
+
+    def parse(data: bytes) -> object:
+        found = whole_file(data)
+        if found is None:
+            return None
+        fields, forged = found
+        path.write_bytes(forged)
+        if fields["kind"] == phased.kind:
+            policy = PhasedExploreThenCommit.load(path)
+            return policy.ask([0.3], user="new").index, repr(policy), policy.guarantee
+        loaded = ExploreThenCommit.load(path)
+        return loaded.publish().choose([[0.3]]), loaded.answer([0.3]).index, repr(loaded)
+
+    return Target(parse=parse, seeds=tuple(seeds), form="json")
+
+
+def _learned_folder() -> tuple[Path, PublishedTable]:
+    rng, n = np.random.default_rng(5), 200
+    table = {
+        "age": rng.random(n),
+        "arm": np.array(["mail", "call"], dtype=object)[rng.integers(0, 2, n)],
+        "bought": rng.random(n),
+    }
+    log = LoggedTable.read(
+        table,
+        LogColumns(contexts=["age"], action="arm", reward="bought"),
+        [(0.0, 1.0), (0.0, 1.0)],
+        arms=["mail", "call"],
+    )
+    folder = new_folder() / "out"
+    published = log.publish(dpb.JointDP(epsilon=2.0, delta=1e-6), horizon=n)
+    published.save(folder)
+    return folder, published
+
+
+def _used(folder: Path) -> object:
+    """All that the commands do with a folder of `learn`."""
+    held = PublishedTable.load(folder)
+    rows = held.context_rows({name: np.array([0.2, 0.9]) for name in held.contexts}, clip=True)
+    mean, _ = held.function.predict(rows)
+    shown = [held.action_names[best] for best in mean.argmax(axis=1)]
+    return shown, held.action_cells({held.action: shown}), held.function.guarantee.explain()
+
+
+def _manifest() -> Target:
+    """`manifest.json` of a folder of `learn` as any text."""
+    folder, _ = _learned_folder()
+    path = folder / "manifest.json"
+
+    def parse(data: bytes) -> object:
+        path.write_bytes(data)
+        return _used(folder)
+
+    return Target(parse=parse, seeds=(path.read_bytes(),), form="json")
+
+
+def _learned() -> Target:
+    """`policy.json` and `columns.json` of a folder of `learn`, under a right manifest, whatever they say."""
+    folder, published = _learned_folder()
+    files = published.to_files()
+    said = {name: json.loads(files[name]) for name in ("policy.json", "columns.json")}
+
+    def build(value: Any) -> object:
+        parts = value if isinstance(value, dict) else {}
+        new = files | {name: json.dumps(parts.get(name)).encode() for name in said}
+        del new["manifest.json"]
+        listed = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(new.items())}
+        new["manifest.json"] = f"{json.dumps({'format': 1, 'files': listed}, indent=1)}\n".encode()
+        for name, data in new.items():
+            (folder / name).write_bytes(data)
+        return _used(folder)
+
+    return Target(parse=any_json(build), seeds=(as_json(said),), form="json")
+
+
+# -- local ---------------------------------------------------------------------------------------------
+
+SPEC = Spec(
+    domain=BOX,
+    n_arms=3,
+    privacy=dpb.LocalDP(epsilon=2.0),
+    learner="tree",
+    arms="server",
+    reports_per_version=4,
+    max_leaves=16,
+)
+
+
+def _some_reports(n: int) -> list[bytes]:
+    client, published = Client(SPEC, budget=200.0), Server(SPEC).publish()
+    reports = []
+    for x in np.random.default_rng(3).random(n):
+        client.choose(published, [x, 1.0 - x])
+        reports.append(client.report(x))
+    return reports
+
+
+def _server_log() -> Target:
+    """A server's log whose last record is anything: its kind, then its content."""
+    sound, folder, whole = new_folder(), new_folder(), new_folder()
+    reports = _some_reports(8)
+    with DurableServer.open(SPEC, sound, least_open=0.0) as server:
+        server.publish()
+    shutil.copytree(sound, whole, dirs_exist_ok=True)
+    with DurableServer.open(SPEC, whole, least_open=0.0) as server:
+        server.absorb(reports)
+        server.publish()
+    held = _held(whole / "reports.log")
+    source = SourceSpec(target=SPEC, name="past", n_users=50, privacy=dpb.LocalDP(epsilon=2.0))
+    past = Server(source.reports)
+    device, told = Client(source.reports, budget=100.0), past.publish()
+    device.choose(told, [0.1, 0.2])
+    past.absorb([device.report(1.0)])
+    attached = new_folder()
+    shutil.copytree(sound, attached, dirs_exist_ok=True)
+    with DurableServer.open(SPEC, attached, least_open=0.0) as server:
+        server.attach(source, past)
+    begun = len(_held(sound / "reports.log"))
+    seeds = [kind + content for kind, content in held[begun : begun + 1]]
+    seeds += [kind + content for kind, content in _held(attached / "reports.log")[begun:]]
+
+    def parse(data: bytes) -> object:
+        _restored(sound, folder)
+        _appended(folder / "reports.log", (data[:1].ljust(1), data[1:]))
+        with DurableServer.open(SPEC, folder, least_open=0.0) as server:
+            server.absorb(reports[:5])
+            return server.publish().to_json(SPEC), repr(server)
+
+    return Target(parse=parse, seeds=tuple(seeds), form="bytes")
+
+
+def _server_snapshot() -> Target:
+    """A server's snapshot that says what it likes, its checksums right; its texts are JSON here."""
+    from internals.server import snapshots_often
+
+    folder, reports = new_folder(), _some_reports(12)
+    snapshots_often(2)
+    with DurableServer.open(SPEC, folder, least_open=0.0) as server:
+        for start in (0, 4):
+            server.publish()
+            server.absorb(reports[start : start + 4])
+        server.publish()
+    snapshots_often(1000)
+    path = folder / "server.state"
+    data = path.read_bytes()
+    state, _ = decode(io.BytesIO(data), len(data))
+    texts = {
+        name: json.loads(array.tobytes())
+        for name, array in state.arrays.items()
+        if name == "numbers" or name.startswith("published.")
+    }
+    arrays = {name: entry for name, entry in listed_arrays(state).items() if name not in texts}
+    seed = as_json({"header": json.loads(header_of(data)), "arrays": arrays, "texts": texts})
+    sound = new_folder()
+    shutil.copytree(folder, sound, dirs_exist_ok=True)
+
+    def build(value: Any) -> object:
+        parts = value if isinstance(value, dict) else {}
+        header, kept, said = (parts.get(name) for name in ("header", "arrays", "texts"))
+        if not all(isinstance(part, dict) for part in (header, kept, said)):
+            return None
+        written = {
+            name: {"dtype": "|u1", "shape": [len(text)], "values": list(text)}
+            for name, text in ((name, json.dumps(one).encode()) for name, one in said.items())
+        }
+        found = whole_file(json.dumps({**header, "arrays": kept | written}).encode())
+        if found is None:
+            return None
+        _restored(sound, folder)
+        path.write_bytes(found[1])
+        with DurableServer.open(SPEC, folder, least_open=0.0) as server:
+            server.absorb(reports[8:])
+            return server.publish().to_json(SPEC), repr(server)
+
+    return Target(parse=any_json(build), seeds=(seed,), form="json", drops=True)
+
+
+def _outbox() -> Target:
+    """An outbox whose pin and stored report are any bytes: 64 of the pin first."""
+    folder = new_folder() / "outbox"
+    device = Client(SPEC, outbox=FileOutbox(folder))
+    device.choose(Server(SPEC).publish(), [0.1, 0.2])
+    device.report(1.0)
+    pin, (stored,) = folder / "spec", folder.glob("*.report")
+    length = len(pin.read_bytes())
+
+    def parse(data: bytes) -> object:
+        pin.write_bytes(data[:length])
+        stored.write_bytes(data[length:])
+        return Client(SPEC, outbox=FileOutbox(folder)).unsent()
+
+    return Target(parse=parse, seeds=(pin.read_bytes() + stored.read_bytes(),), form="bytes")
+
+
+# -- outsourced ----------------------------------------------------------------------------------------
+
+
+def _answer_log() -> Target:
+    """A log of answers whose last record is anything."""
+    sound, folder = new_folder(), new_folder()
+    log = AnswerLog.create(sound / "answers.log", "example", ledger=None)
+    log.append(3, 0.25)
+
+    def parse(data: bytes) -> object:
+        _restored(sound, folder)
+        _appended(folder / "answers.log", (data[:1].ljust(1), data[1:]))
+        read = AnswerLog.open(folder / "answers.log", "example", ledger=None)
+        return read.evaluations, read.entries, read.get(3)
+
+    return Target(parse=parse, seeds=(b"A[1, 0.5]", b"B[2]"), form="bytes")
+
+
+def _requests() -> Target:
+    """What a stranger may write to a curator's process."""
+    table = {"age": [30.0, 41.0, 52.0, 63.0], "effect": [0.1, 0.7, 0.4, 0.9]}
+    curator = Curator(
+        table,
+        schema=dpb.Schema(age=dpb.Range(18, 90)),
+        privacy=dpb.RowDP(epsilon=1.0, distance=1.0),
+        objective="effect",
+    )
+    curator.publish()
+
+    def parse(data: bytes) -> object:
+        replies = io.StringIO()
+        serve(curator, request_lines(io.BytesIO(data)), replies)
+        if any("row" not in json.loads(line) for line in replies.getvalue().splitlines()[1:]):
+            raise AssertionError("a reply without its row")
+        return replies
+
+    return Target(parse=parse, seeds=(b'{"ask": 1}\n{"again": 1}\n{"ask": 2}\n',), form="bytes", drops=True)
+
+
+def _replies() -> Target:
+    """What a curator's process may write to a modeler."""
+
+    def parse(data: bytes) -> object:
+        lines = StreamAnswers(iter(as_text(data).splitlines()), io.StringIO(), release_id="r")
+        return [lines.ask(row) for row in (0, 1)]
+
+    greeting = b'{"release": "r", "answered": 0, "cap": null}\n'
+    seeds = (
+        greeting + b'{"row": 0, "answer": 0.5}\n{"row": 1, "answer": 1}\n',
+        greeting + b'{"row": 0, "error": "AlreadyTold", "message": "m"}\n{"row": 0, "answer": 2}\n0.5\n',
+    )
+    return Target(parse=parse, seeds=seeds, form="bytes")
+
+
+# -- tables --------------------------------------------------------------------------------------------
+
+_KINDS = {"age": float, "region": str, "visits": int, "paid": bool}
+_CSV = b"age,region,visits,paid,more\n30,north,2,true,x\n41.5,NA,3,false,\n1e3, south ,-1,True,z\n"
+
+
+def _table(ending: str, seed: Callable[[], bytes]) -> Target:
+    path = new_folder() / f"any{ending}"
+
+    def parse(data: bytes) -> object:
+        path.write_bytes(data)
+        table = read_table_file(path, _KINDS, gaps=("region",))
+        if len({len(column) for column in table.values()}) != 1:
+            raise AssertionError("columns of several lengths")
+        return table
+
+    return Target(parse=parse, seeds=(seed(),), form="bytes")
+
+
+def _parquet() -> bytes:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = pa.table(
+        {
+            "age": [30.0, 41.5, 1e3],
+            "region": ["north", None, "south"],
+            "visits": [2, 3, -1],
+            "paid": [True, False, True],
+        }
+    )
+    sink = io.BytesIO()
+    parquet.write_table(table, sink)
+    return sink.getvalue()
+
+
+_TOML = (
+    b'path = "people.csv"\n[columns.age]\nlow = 16\nhigh = 64\nclip = true\n'
+    b'[columns.gender]\ncategories = ["f", "m"]\n[user]\ncolumn = "person"\nrows = 2\n'
+    b'[label]\ncolumn = "pay"\ncuts = [10, 16]\narms = ["low", "mid", "high"]\n',
+    b'name = "p"\npath = "people.csv"\n[columns.age]\nlow = 16.5\nhigh = 64\nclip = true\n'
+    b'[rewards]\ncolumns = ["mail", "call"]\nlow = 0\nhigh = 1\n',
+)
+
+
+def _description() -> Target:
+    """The description of a table as any bytes."""
+    folder = new_folder()
+    (folder / "people.csv").write_text(
+        "age,gender,person,pay,mail,call\n30,f,a,9,0,1\n41,m,b,12,1,0\n17,m,a,30,0.5,0.5\n"
+    )
+    path = folder / "people.toml"
+
+    def parse(data: bytes) -> object:
+        path.write_bytes(data)
+        return repr(table_from_toml(path, seed=0))
+
+    return Target(parse=parse, seeds=_TOML, form="bytes")
+
+
+FOLDERS: dict[str, Callable[[], Target]] = {
+    "journal": _journal,
+    "release-log": _release_log,
+    "witness": _witness,
+    "round-log": _round_log,
+    "explore-state": _explore_state,
+    "manifest": _manifest,
+    "learned": _learned,
+    "server-log": _server_log,
+    "server-snapshot": _server_snapshot,
+    "outbox": _outbox,
+    "answer-log": _answer_log,
+    "pipe-requests": _requests,
+    "pipe-replies": _replies,
+    "csv": lambda: _table(".csv", lambda: _CSV),
+    "parquet": lambda: _table(".parquet", _parquet),
+    "table-description": _description,
+}
