@@ -1,3 +1,4 @@
+import csv
 import gzip
 import os
 import sys
@@ -5,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dpbandits.domains import RewardRange
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
@@ -430,3 +433,100 @@ def test_a_small_parquet_file_that_unfolds_to_gigabytes_is_not_read(tmp_path):
         read_table_file(path, {"c0": float})
     parquet.write_table(pa.table({"x": ["a", "b"] * 1000}), path)
     assert read_table_file(path, {"x": str})["x"].tolist() == ["a", "b"] * 1000
+
+
+BARE = [
+    "",
+    " ",
+    "NA",
+    "nan",
+    "-nan",
+    "nan(1)",
+    "NuLL",
+    "1",
+    "-2.5",
+    "+.5",
+    "5.",
+    "1e5",
+    "1e999",
+    "1e-999",
+    "inf",
+]
+BARE += [
+    "1_000",
+    "0x10",
+    "\u0661",
+    "007",
+    " 7 ",
+    "\xa07\u2003",
+    "true",
+    "False",
+    "TRUE",
+    "x",
+    "é",
+    "x y",
+    'a"b',
+    "\ufeffx",
+]
+QUOTED = ['"q"', '"a,b"', '"say ""hi"""', '"two\nlines"', ' "late"', '"cut', '"x"y', '""', "\x00", "a\rb"]
+TEXTS = st.lists(
+    st.lists(st.sampled_from(BARE) | st.sampled_from(BARE + QUOTED), min_size=3, max_size=3).map(",".join)
+    | st.sampled_from(["", " ", "1,2", "1,2,3,4"]),
+    max_size=12,
+)
+
+
+def outcome(path, kinds, gaps):
+    """What a table gives, to the bit and by the type of every cell, or the error that refuses it."""
+    try:
+        read = read_table_file(path, kinds, gaps=gaps)
+    except (InvalidData, DataUnavailable) as error:
+        return type(error), str(error)
+    numbers = {name: column.tobytes() for name, column in read.items() if column.dtype == np.float64}
+    cells = {name: [(type(cell), cell) for cell in read[name].tolist()] for name in set(read) - set(numbers)}
+    return numbers, cells
+
+
+@given(
+    TEXTS,
+    st.lists(st.sampled_from([float, str, int, bool]), min_size=3, max_size=3),
+    st.sets(st.sampled_from("abc")),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["a,b,c", "\ufeffc, a ,b", '"a",b,c', "", "a,b,a"]),
+    st.sampled_from([1, 40, 1 << 24]),
+)
+@settings(max_examples=400)
+def test_arrow_reads_a_text_as_the_reader_without_it_does(
+    tmp_path_factory, lines, kinds, gaps, end, header, block
+):
+    pytest.importorskip("pyarrow")
+    path = tmp_path_factory.mktemp("texts") / "t.csv"
+    path.write_bytes(end.join([header, *lines, ""]).encode())
+    named = dict(zip("abc", kinds, strict=True))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("dpbandits.tables.files.BLOCK_BYTES", block)
+        by_arrow = outcome(path, named, gaps)
+        patched.setitem(sys.modules, "pyarrow", None)
+        assert by_arrow == outcome(path, named, gaps)
+
+
+def test_plain_texts_are_read_by_arrow_alone(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    path = as_csv(tmp_path / "t.csv", {"word": ['"x"', "y", "NA"] * 5, "age": [" 1.5", "NaN", 7] * 5})
+    monkeypatch.setattr("csv.reader", once(csv.reader))  # of the line of names
+    read = read_table_file(path, {"word": str, "age": float}, gaps=["word", "age"])
+    assert read["word"].tolist() == ["x", "y", None] * 5
+    np.testing.assert_array_equal(read["age"], [1.5, np.nan, 7.0] * 5)
+
+
+def once(function):
+    """The function at its first call, and an error after that."""
+    calls = []
+
+    def called(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) > 1:
+            raise AssertionError("called twice")
+        return function(*arguments, **options)
+
+    return called

@@ -8,7 +8,8 @@ has to be renamed.
 import csv
 import gzip
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, cast
@@ -26,6 +27,14 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 LARGEST_ROWS, LARGEST_COLUMNS, LARGEST_BYTES = 1 << 24, 1 << 12, 1 << 30
 """Of a Parquet table: rows, columns, and bytes of the columns that are read, uncompressed and spelled out."""
+
+BLOCK_BYTES = 1 << 24
+"""Bytes of a text that are split at a time."""
+
+_NEWLINE, _RETURN, _QUOTE = b'\n\r"'
+
+_BLANKS = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace())
+"""What `str.strip` takes off."""
 
 MISSING = frozenset({"", "na", "nan", "null"})
 """Words, in small letters, that stand for a missing value."""
@@ -55,7 +64,11 @@ def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str
         if ending == ".parquet" and not compressed:
             return _read_parquet(path, kinds, admitted)
         if ending in _DELIMITERS:
-            opener = cast("Callable[..., IO[str]]", gzip.open if compressed else open)
+            opener = cast("Callable[..., IO[Any]]", gzip.open if compressed else open)
+            with opener(path, mode="rb") as data:
+                plain = _read_plain(data, kinds, admitted, _DELIMITERS[ending])
+            if plain is not None:
+                return plain
             with opener(path, mode="rt", encoding="utf-8-sig", newline="") as lines:
                 return _read_delimited(lines, kinds, admitted, _DELIMITERS[ending])
     except UnicodeDecodeError:
@@ -69,7 +82,7 @@ def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str
 def _read_delimited(
     lines: IO[str], kinds: Mapping[str, type], gaps: frozenset[str], delimiter: str
 ) -> dict[str, _Column]:
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+    reader = csv.reader(lines, **_dialect(delimiter))
     try:
         header = [cell.strip() for cell in next(reader, [])]
         if not any(header):
@@ -93,6 +106,138 @@ def _read_delimited(
         known = [None if cell.casefold() in MISSING else cell for cell in cells]
         columns[name] = _column(known, _FROM_TEXT[kind], kind, name, gaps)
     return columns
+
+
+def _read_plain(
+    data: IO[bytes], kinds: Mapping[str, type], gaps: frozenset[str], delimiter: str
+) -> dict[str, _Column] | None:
+    """What `_read_delimited` gives, by Arrow and without a Python object a cell; None where it might not.
+
+    Arrow splits the lines, and its columns are trimmed and parsed as arrays. Text that the two could read
+    differently, whatever is wrong with a table, and its every error are left to `_read_delimited`.
+    """
+    try:
+        from pyarrow import ArrowException, array, chunked_array
+        from pyarrow.compute import ascii_lower, is_in
+    except ImportError:
+        return None
+    try:
+        header = next(csv.reader([data.readline().decode("utf-8-sig")], **_dialect(delimiter)), [])
+        names = [cell.strip() for cell in header]
+        if len(set(names)) != len(names) or not set(kinds) <= set(names):
+            return None
+        parts: dict[str, list[Any]] = {name: [] for name in kinds}
+        for block in _whole_lines(data):
+            if not _is_plain(block, ord(delimiter)):
+                return None
+            for name, cells in _split(block, names, kinds, delimiter).items():
+                parts[name].append(_numbers(cells, gaps=name in gaps) if kinds[name] is float else cells)
+        columns: dict[str, _Column] = {}
+        for name, kind in kinds.items():
+            if not parts[name]:
+                return None
+            if kind is float:
+                columns[name] = np.concatenate(parts[name])
+            else:
+                cells = chunked_array(parts[name]).dictionary_encode().combine_chunks()
+                words: _Column = cells.dictionary.to_numpy(zero_copy_only=False)  # each stands there once
+                missing = is_in(ascii_lower(cells.dictionary), value_set=array(sorted(MISSING)))
+                if missing.true_count or kind is not str:
+                    known = [
+                        None if gone else word for word, gone in zip(words, missing.to_pylist(), strict=True)
+                    ]
+                    words = _column(known, _FROM_TEXT[kind], kind, name, gaps)
+                columns[name] = words[cells.indices.to_numpy()]
+            parts[name].clear()
+    except (ArrowException, InvalidData, UnicodeDecodeError, csv.Error):
+        return None
+    return columns
+
+
+def _dialect(delimiter: str) -> dict[str, Any]:
+    return {"delimiter": delimiter, "skipinitialspace": True, "strict": True}
+
+
+def _whole_lines(data: IO[bytes]) -> Iterator[bytes]:
+    """Blocks of whole lines."""
+    rest = b""
+    while piece := data.read(BLOCK_BYTES):
+        block, newline, after = piece.rpartition(b"\n")
+        if newline:
+            yield rest + block + newline
+            rest = after
+        else:
+            rest += piece
+    if rest:
+        yield rest
+
+
+def _is_plain(block: bytes, delimiter: int) -> bool:
+    """Whether lines are split alike by everybody: quotes stand around whole cells and nowhere else, lines
+    end in a newline and are short enough for `csv`, and all of it is UTF-8.
+    """
+    if not block.isascii():
+        block.decode("utf-8")
+    if b"\0" in block or block.startswith(b"\xef\xbb\xbf"):
+        return False
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
+        return False
+    marks = np.frombuffer(b"\n" + block + b"\n", dtype=np.uint8)
+    ends = np.flatnonzero(marks == _NEWLINE)
+    if np.diff(ends).max() > csv.field_size_limit():
+        return False
+    if b'"' not in block:
+        return True
+    quotes = np.flatnonzero(marks == _QUOTE)
+    if len(quotes) % 2:
+        return False
+    first, last = quotes[::2], quotes[1::2]
+    return bool(
+        np.isin(marks[first - 1], (delimiter, _NEWLINE)).all()
+        and np.isin(marks[last + 1], (delimiter, _NEWLINE, _RETURN)).all()
+        and np.array_equal(np.searchsorted(ends, first), np.searchsorted(ends, last))
+    )
+
+
+def _split(block: bytes, names: list[str], kinds: Mapping[str, type], delimiter: str) -> dict[str, Any]:
+    """Named columns of a block as Arrow text, without blanks around the cells."""
+    import pyarrow as pa
+    from pyarrow.compute import utf8_trim
+    from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
+
+    table = read_csv(
+        pa.BufferReader(block),
+        read_options=ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=names),
+        parse_options=ParseOptions(delimiter=delimiter),
+        convert_options=ConvertOptions(
+            column_types=dict.fromkeys(kinds, pa.string()), include_columns=list(kinds)
+        ),
+    )
+    return {name: utf8_trim(table[name].combine_chunks(), characters=_BLANKS) for name in kinds}
+
+
+def _numbers(cells: Any, *, gaps: bool) -> _Column:
+    """Trimmed cells as float64, NaN where missing; ArrowInvalid or InvalidData where `float` has to be asked.
+
+    Arrow's parser takes what `float` takes, to the same bits, but for a few spellings that it refuses and
+    some of NaN that it takes.
+    """
+    from pyarrow import ArrowInvalid, array, string
+    from pyarrow.compute import ascii_lower, cast, if_else, is_in
+
+    with suppress(ArrowInvalid):
+        numbers = cast(cells, "float64").to_numpy()
+        if not np.isnan(numbers).any():
+            return np.asarray(numbers)
+    missing = is_in(ascii_lower(cells), value_set=array(sorted(MISSING)))
+    known = if_else(missing, array([None], string())[0], cells)
+    try:
+        numbers = cast(known, "float64").to_numpy(zero_copy_only=False)
+        if np.isnan(numbers).sum() == missing.true_count and (gaps or not missing.true_count):
+            return np.asarray(numbers)
+    except ArrowInvalid:
+        pass
+    return _column(known.to_pylist(), float, float, "", frozenset([""] if gaps else ()))
 
 
 _TRUTH = {"true": True, "false": False, "True": True, "False": False}
