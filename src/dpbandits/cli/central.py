@@ -20,7 +20,7 @@ from dpbandits.central.explore_then_commit.logged_table import (
     LoggedTable,
     PublishedTable,
 )
-from dpbandits.central.explore_then_commit.once import private_folder, publish_once
+from dpbandits.central.explore_then_commit.once import folder_of_run, publish_once
 from dpbandits.cli.console import error_console
 from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, opened, range_in
 from dpbandits.errors import InvalidParameter
@@ -122,7 +122,7 @@ def learn(
     if log.arms_were_read:
         error_console().print(f"Warning: {READ_ARMS} Name them with --arms.", soft_wrap=True, markup=False)
     typer.echo(published.function.guarantee.explain())
-    private = private_folder(out.resolve()).name
+    private = folder_of_run(out.resolve()).name
     error_console().print(
         f"public policy {published.release_id[:16]} is in {out}; {private} beside it is not public: it tells "
         "a repetition of this command, which draws nothing again, from another one",

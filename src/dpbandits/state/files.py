@@ -67,11 +67,16 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def private_folder(folder: Path, *, what: str) -> Path:
-    """The folder, made with mode 0700 where it does not exist; StateError where it cannot be."""
+    """The folder, made with mode 0700 where it does not exist; see `refuse_if_others_write`.
+
+    Raises:
+        StateError: it cannot be made, or others can write to it.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StateError(f"{what} cannot be made: {error.strerror}") from None
+    refuse_if_others_write(folder, what=what)
     return folder
 
 

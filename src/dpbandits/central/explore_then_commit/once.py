@@ -33,7 +33,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.sentences import one_copy
 from dpbandits.state.files import (
     locked,
-    refuse_if_others_write,
+    private_folder,
     replace_durably,
     sync_directory,
     write_durably,
@@ -41,7 +41,7 @@ from dpbandits.state.files import (
 )
 from dpbandits.state.ledger import Ledger
 
-__all__ = ["private_folder", "publish_once"]
+__all__ = ["folder_of_run", "publish_once"]
 
 
 def publish_once(
@@ -73,12 +73,10 @@ def publish_once(
     if (ledger is None) != (account is None):
         raise InvalidParameter("ledger, account: pass both or neither")
     out = Path(directory).resolve()
-    private = private_folder(out)
+    private = folder_of_run(out)
     if is_taken(out) and not (private / _RUN).is_file():
         raise InvalidParameter(_ANOTHER)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    private.mkdir(mode=0o700, exist_ok=True)
-    refuse_if_others_write(private, what="the folder of the run")
+    private_folder(private, what="the folder of the run")
     with locked(private / "lock", wait=False):
         told: dict[str, Any] = {
             "horizon": horizon,
@@ -125,7 +123,7 @@ def publish_once(
     return published
 
 
-def private_folder(out: Path) -> Path:
+def folder_of_run(out: Path) -> Path:
     """OUT.private; InvalidParameter where OUT is the root of all folders."""
     if not out.name:
         raise InvalidParameter(_ANOTHER)

@@ -11,7 +11,6 @@ from dpbandits.local.contract.reports import DIGEST
 from dpbandits.state.files import (
     locked,
     private_folder,
-    refuse_if_others_write,
     replace_durably,
     write_durably,
 )
@@ -104,9 +103,8 @@ class FileOutbox:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._folder = private_folder(Path(folder), what="the outbox folder")
+        self._folder = private_folder(Path(folder), what="the outbox")
         self._lock = self._folder / ".lock"
-        refuse_if_others_write(self._folder, what="the outbox")
         with locked(self._lock):  # nobody else is writing: what is unfinished will stay so
             for unfinished in self._folder.glob(f"*{_UNFINISHED}"):
                 unfinished.unlink(missing_ok=True)

@@ -57,7 +57,7 @@ from dpbandits.local.server.server import Server, bins_spec
 from dpbandits.models.trees.messages import Gaussians
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.state.container import State
-from dpbandits.state.files import locked, private_folder, refuse_if_others_write
+from dpbandits.state.files import locked, private_folder
 from dpbandits.state.format import decode, encode, read_state, write_state
 from dpbandits.state.holder import Held, Holder, in_turn
 from dpbandits.state.journal import Journal, Place
@@ -151,7 +151,6 @@ class DurableServer(Held, Generic[PublishedT]):
         if not isinstance(folder, str | os.PathLike):
             raise InvalidParameter(f"folder is a {type(folder).__name__}, expected a path")
         where = private_folder(Path(folder), what="the server's folder")
-        refuse_if_others_write(where, what="the server's folder")
         with ExitStack() as files:
             files.enter_context(locked(where / "server.lock", wait=False))
             server = cls(spec, where, files, key=key, least_open=least_open, clock=clock)
