@@ -378,7 +378,7 @@ def explore_guarantee(
             counting = (
                 "charged to the ledger before it is drawn" if setting.charged else "counted before it leaves"
             )
-            rules.append(f"Answers beyond the promise are refused; each, whatever its context, is {counting}.")
+            rules.append(f"Answers beyond the promise are refused; each, for any context, is {counting}.")
         if release is not None:
             rules.append(
                 "The release is drawn once and never again, also after a restart from a saved state."

@@ -384,7 +384,8 @@ class RoundPolicy(KeptPolicy):
                 pending.
             UnknownDecision, AlreadyTold: the id is not this policy's, or was told before.
         """
-        if isinstance(reward, float) or (isinstance(reward, int) and abs(reward) <= _EXACT):
+        kind = type(reward)  # and none that merely inherits from it: reading those may fail
+        if kind in (float, np.float64) or (kind is int and abs(reward) <= _EXACT):
             # The common case, without an array for one number.
             index = self._book.round_of(decision_id)
             value, usable = self.reward_range.holds(float(reward), clip=self.clip)
