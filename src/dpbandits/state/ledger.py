@@ -70,7 +70,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal, Inexact, InvalidOperation, Overflow
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
 
@@ -410,7 +410,8 @@ class Ledger(ABC):
         Raises:
             InvalidParameter: the limits are no budget, or the account exists with other terms.
         """
-        opened = _new_account(name, epsilon, delta, terms)
+        _check_name(name, what="an account's name")
+        opened = Balance.of(_asked(terms, Terms, epsilon, delta))
         with self._event() as entries:
             existing = entries.account(name)
             if existing is not None:
@@ -441,7 +442,8 @@ class Ledger(ABC):
             InvalidParameter: no such account, no budget, the id was charged other amounts, or the account
                 cannot add this cost up.
         """
-        asked = _new_cost(charge_id, epsilon, delta, cost)
+        _check_name(charge_id, what="charge_id")
+        asked = _asked(cost, Cost, epsilon, delta)
         with self._event() as entries:
             balance = _found(entries.account(account), account)
             charge = asked.charged_to(balance.terms, account=account)
@@ -567,28 +569,19 @@ def exact(amount: object, *, name: str) -> Decimal:
     return decimal
 
 
-def _new_account(name: str, epsilon: Amount | None, delta: Amount, terms: Terms | None) -> Balance:
-    """A fresh account's balance, its arguments checked."""
-    _check_name(name, what="an account's name")
-    if terms is None:
-        return Balance.of(Terms(epsilon=exact(epsilon, name="epsilon"), delta=exact(delta, name="delta")))
-    if epsilon is not None or delta:
-        raise InvalidParameter("open_account takes epsilon and delta, or terms; not both")
-    if not isinstance(terms, Terms):
-        raise InvalidParameter(f"terms is a {type(terms).__name__}, expected Terms")
-    return Balance.of(terms)
+_Asked = TypeVar("_Asked", Terms, Cost)
 
 
-def _new_cost(charge_id: str, epsilon: Amount | None, delta: Amount, cost: Cost | None) -> Cost:
-    """A charge's cost, its arguments checked."""
-    _check_name(charge_id, what="charge_id")
-    if cost is None:
-        return Cost(epsilon=exact(epsilon, name="epsilon"), delta=exact(delta, name="delta"))
+def _asked(given: _Asked | None, kind: type[_Asked], epsilon: Amount | None, delta: Amount) -> _Asked:
+    """What was passed, or its short form for bare accounts and charges; not both."""
+    name = kind.__name__.lower()
+    if given is None:
+        return kind(epsilon=exact(epsilon, name="epsilon"), delta=exact(delta, name="delta"))
     if epsilon is not None or delta:
-        raise InvalidParameter("charge takes epsilon and delta, or cost; not both")
-    if not isinstance(cost, Cost):
-        raise InvalidParameter(f"cost is a {type(cost).__name__}, expected a Cost")
-    return cost
+        raise InvalidParameter(f"expected epsilon and delta, or {name}; not both")
+    if not isinstance(given, kind):
+        raise InvalidParameter(f"{name} is a {type(given).__name__}, expected {kind.__name__}")
+    return given
 
 
 def _found(balance: Balance | None, account: str) -> Balance:
