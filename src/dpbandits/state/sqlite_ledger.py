@@ -557,16 +557,14 @@ def _check_pages(connection: sqlite3.Connection) -> None:
 
 def _check_kept(connection: sqlite3.Connection, book: _Book) -> dict[str, Balance]:
     """Hold accounts and lineages against the book; the accounts."""
-    kept, balances = 0, {}
-    n_kept = 0
-    for row in map(_unsealed, connection.execute("SELECT * FROM accounts")):
-        kept += book.hashed("accounts", row)
-        balances[row[0]] = _balance(row)
-        n_kept += 1
-    for row in map(_unsealed, connection.execute("SELECT * FROM lineages")):
-        kept += book.hashed("lineages", row)
-        n_kept += 1
-    if (n_kept, kept % _MODULUS) != (book.n_kept, book.kept):
+    accounts, lineages = (
+        [_unsealed(row) for row in connection.execute(f"SELECT * FROM {table}")]  # noqa: S608
+        for table in ("accounts", "lineages")
+    )
+    kept = sum(book.hashed("accounts", row) for row in accounts)
+    kept += sum(book.hashed("lineages", row) for row in lineages)
+    balances = {row[0]: _balance(row) for row in accounts}
+    if (len(accounts) + len(lineages), kept % _MODULUS) != (book.n_kept, book.kept):
         raise _damaged()
     return balances
 

@@ -8,8 +8,6 @@ here by scaling, and again, in integers, by the mechanism that releases.
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -98,13 +96,8 @@ FEATURES: Registry[Features] = Registry(
 """Add a map of your own with `@FEATURES.add("its type")`, and configurations that name it are read."""
 
 
-def from_config(config: Mapping[str, Any]) -> Features:
-    """The features that `to_config` described, rebuilt from kernel, domain, sizes and seed.
-
-    Raises:
-        InvalidParameter: unknown type, or a field is missing.
-    """
-    return FEATURES.read(config)
+from_config = FEATURES.read
+"""Rebuild features from their `to_config()`; anything else is an `InvalidParameter`."""
 
 
 class LittleVariance(DPBanditsWarning):

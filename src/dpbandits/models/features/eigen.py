@@ -36,7 +36,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.kernels.base import Kernel, ProductKernel, ScaledKernel
 from dpbandits.models.measures import CellMeasure
 
-__all__ = ["EigenFeatures", "effective_dimension", "information_gain"]
+__all__ = ["EigenFeatures"]
 
 LARGEST_DENSE = 700
 """Groups of more cells go through pivoted Cholesky."""
@@ -160,12 +160,13 @@ class EigenFeatures(Configured):
         return np.asarray(self.psi * np.sqrt(self.eigenvalues))
 
     def information_gain(self, rounds: float, ridge: float) -> float:
-        """See the function `information_gain`."""
-        return information_gain(self.eigenvalues, rounds, ridge)
+        """gamma_T = 1/2 sum_i log(1 + T lambda_i/tau): what T observations of noise variance tau can tell."""
+        return 0.5 * float(np.log1p(rounds * self.eigenvalues / ridge).sum())
 
     def effective_dimension(self, rounds: float, ridge: float) -> float:
-        """See the function `effective_dimension`."""
-        return effective_dimension(self.eigenvalues, rounds, ridge)
+        """sum_i T lambda_i/(T lambda_i + tau): how many features T rounds determine."""
+        told = rounds * self.eigenvalues
+        return float((told / (told + ridge)).sum())
 
     def in_basis(self, eigenvalues: FloatArray, psi: FloatArray) -> "EigenFeatures":
         """The same features with the eigenpairs (m,), (n, m) of an earlier computation.
@@ -192,21 +193,6 @@ class EigenFeatures(Configured):
 
     def __repr__(self) -> str:
         return f"EigenFeatures(n_cells={self.n_cells}, n_features={self.n_features})"
-
-
-def information_gain(eigenvalues: FloatArray, rounds: float, ridge: float) -> float:
-    """gamma_T = 1/2 sum_i log(1 + T lambda_i/tau): what T observations with noise variance tau can tell.
-
-    Example:
-        >>> round(information_gain(np.array([0.5, 0.1]), 100, 1.0), 3)
-        3.165
-    """
-    return 0.5 * float(np.log1p(rounds * eigenvalues / ridge).sum())
-
-
-def effective_dimension(eigenvalues: FloatArray, rounds: float, ridge: float) -> float:
-    """sum_i T lambda_i/(T lambda_i + tau): how many features T rounds determine."""
-    return float((rounds * eigenvalues / (rounds * eigenvalues + ridge)).sum())
 
 
 def _leading(values: FloatArray, tolerance: float, largest: int | None) -> IntArray:

@@ -18,9 +18,8 @@ this form is too coarse (nu = 1/2 near coinciding points) differences are taken 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -213,17 +212,8 @@ class Indicator(Kernel):
         return fill
 
 
-def from_config(config: Mapping[str, Any]) -> Kernel:
-    """The kernel that `to_config` described.
-
-    Raises:
-        InvalidParameter: unknown kind, or parameters that do not fit it.
-
-    >>> kernel = 0.5 * Matern(nu=1.5, lengthscale=(0.1, 0.2)) + Indicator(columns=(2,))
-    >>> from_config(kernel.to_config()) == kernel
-    True
-    """
-    return KERNELS.read(config)
+from_config = KERNELS.read
+"""The kernel that `to_config` described; anything else is an `InvalidParameter`."""
 
 
 def _as_columns(columns: int | Sequence[int]) -> tuple[int, ...]:
