@@ -1,6 +1,7 @@
 """Dubey2021 as published: the tree against direct sums, its scale, printed constants, doubling."""
 
 import math
+import re
 import shutil
 from typing import ClassVar
 
@@ -23,7 +24,7 @@ from dpbandits.lab.worlds import dubey2021_figure1
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
+from dpbandits.privacy import GaussianDP, JointDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.calibration import gaussian_mu, membership_bound
 from internals.dubey2021 import epoch_release, go_to_epoch, nodes, released_statistics, shifted_gram, weights
 from internals.policy import failing_fit
@@ -282,7 +283,39 @@ class TestPrintedConstants:
         guarantee = policy(**broken, acknowledge_broken=True).guarantee
         assert guarantee.status == "broken"
         assert "likelihood-ratio" in guarantee.attack
-        assert "really gives epsilon = 0.1" in guarantee.explain()
+        text = " ".join(guarantee.explain().split())
+        assert "it keeps epsilon = 0.1437, and a likelihood-ratio test" in text
+
+    @pytest.mark.parametrize("rounds", [1, 3])
+    def test_what_a_printed_scale_keeps_is_what_its_noise_gives(self, rounds):
+        """Of exact noise, too: the textbook certificate says more than any attack can reach."""
+        guarantee = policy(
+            privacy=JointDP(epsilon=0.05, delta=1e-5, rounds_per_user=rounds),
+            paper_constants="lemma-12",
+            horizon=1024,
+            noise=SecureNoise(),
+            acknowledge_broken=True,
+        ).guarantee
+        told = re.search(
+            r"keeps epsilon = (\S+), and .* reaches (\S+)\.", " ".join(guarantee.explain().split())
+        )
+        keeps, reached = map(float, told.groups())
+        scale = printed_scale("lemma-12", levels=11, epsilon=0.05, delta=1e-5)
+        together = np.minimum(2.0 ** np.arange(11), rounds)  # rounds 1 to k in the nodes that they share
+        nodes = 2 * math.sqrt(2) * np.linalg.norm(together)
+        most = 2 * math.sqrt(2) * rounds * math.sqrt(11)
+        assert reached == pytest.approx(GaussianDP(nodes / scale).epsilon_at(1e-5), rel=1e-3)
+        assert keeps == pytest.approx(GaussianDP(most / scale).epsilon_at(1e-5), rel=1e-3)
+        assert reached <= keeps
+
+    def test_what_is_shown_of_unknown_horizons_is_the_epoch_that_is_named(self):
+        common = {"horizon": None, "privacy": JointDP(epsilon=0.072, delta=1e-5)}
+        printed = policy(**common, paper_constants="lemma-12", acknowledge_broken=True)
+        right = policy(**common)
+        for p, shown in ((printed, "first"), (right, "current")):
+            go_to_epoch(p, 2)
+            assert f"shown is the {shown} epoch's" in " ".join(p.guarantee.explain().split())
+        assert (printed.guarantee.mechanisms[0].releases, right.guarantee.mechanisms[0].releases) == (64, 256)
 
     def test_what_was_broken_in_the_first_epoch_stays_broken(self):
         """At epsilon = .072 Lemma 12 is too little for 64 rounds and enough for 1,024."""

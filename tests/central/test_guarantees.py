@@ -79,6 +79,11 @@ def test_all_policies_of_the_room_rest_on_one_list():
     }
     explore, phases = ExploreThenCommit(**cells).guarantee, PhasedExploreThenCommit(**cells).guarantee
     blocks, _ = statement()
+    cells["privacy"] = JointDP(epsilon=4.0)
+    answers = ExploreThenCommit(**cells).guarantee
+    assert any("how many asks there were" in observer.sees for observer in answers.observers)
+    (parts,) = [one for one in answers.assumptions if "learned in parts" in one.text]
+    assert "no more rows than the horizon" in parts.text
     shared = [
         "Nothing else is computed from the same people's data",
         "carry that person's one id",

@@ -61,6 +61,7 @@ def test_a_state_that_released_nothing_is_read_and_written_in_the_present_layout
     assert new.public["promise"] == {
         "account": None,
         "witnessed": False,
+        "adopted": False,
         "live": False,
         "releases": [],
     }

@@ -92,6 +92,9 @@ def test_learns_and_answers_once():
     usca.learn([0.1], np.array([1]), [0.5])  # beyond the horizon
     assert np.array_equal(usca.unsafe_scores(2), before)
     assert usca.guarantee.status == "simulated"
+    assumed = " ".join(one.text for one in usca.guarantee.assumptions if not one.enforced)
+    assert "An action reaches the user whose context it is for" in assumed
+    assert "whoever asks next learns whether the context is another" in assumed
     assert usca.estimator.approximating.size == 150 * int(np.ceil(150 / usca.information_gain))
 
 

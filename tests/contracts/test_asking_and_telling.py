@@ -52,8 +52,8 @@ def test_calls_out_of_order_change_nothing(case):
             policy.tell(decision.id, 0.5)
         with pytest.raises(AlreadyTold):
             policy.abandon(decision.id)
-    with pytest.raises(AlreadyTold):
-        policy.tell_batch([waiting.id, waiting.id], np.array([0.1, 0.2]))
+    again = policy.tell_batch([told.id, given_up.id], [0.5, None])
+    assert again == (Receipt.REFUSED, Receipt.REFUSED)
     with pytest.raises(UnknownDecision):
         policy.tell_batch([waiting.id, case.make().ask(decision_set(0), user="u").id], np.array([0.1, 0.2]))
     with pytest.raises(ProtocolError):
@@ -308,6 +308,21 @@ def test_what_fails_when_it_is_read_is_what_cannot_be_read(case):
     assert policy.diagnostics()["rounds_asked"] == 1
     with pytest.raises(InvalidData):
         policy.tell(ask(policy, 1).id, TrapNumber(0.5))
+
+
+@every_policy
+def test_what_is_told_twice_keeps_no_other_from_counting(case):
+    """Whether somebody has told is theirs: a batch with a second reward of theirs counts all the others."""
+    with_twice, without = case.make(), case.make()
+    sets = np.stack([decision_set(index) for index in range(3)])
+    ids = {policy: policy.ask_batch(sets, users=["a", "b", "c"]).ids for policy in (with_twice, without)}
+    for policy in ids:
+        policy.tell(ids[policy][0], 0.5)
+    first, second, third = ids[with_twice]
+    receipts = with_twice.tell_batch([first, second, second, third], [0.9, 0.25, 0.75, 1.0])
+    assert receipts == (Receipt.REFUSED, Receipt.COUNTED, Receipt.REFUSED, Receipt.COUNTED)
+    without.tell_batch(ids[without][1:], [0.25, 1.0])
+    assert internals.raw_rounds(with_twice)[0] == internals.raw_rounds(without)[0]
 
 
 @every_policy

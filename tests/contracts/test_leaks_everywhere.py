@@ -226,7 +226,7 @@ def test_usca_answers_and_release(lint, tmp_path):
     usca = ExploreThenCommit(
         **CELLS,
         horizon=20,
-        privacy=dpb.JointDP(epsilon=2.0, delta=1e-6),
+        privacy=dpb.JointDP(epsilon=3.0, delta=1e-6),
         publish_epsilon=1.0,
         answer_epsilon=1.0,
     )

@@ -164,6 +164,24 @@ def test_a_witnessed_state_needs_its_ledger_and_its_account_is_its_own(case, tmp
 
 
 @private
+def test_a_ledger_that_comes_late_does_not_vouch_for_copies(case, tmp_path):
+    """A copy from before goes on without it, and releases the same rounds with other noise."""
+    policy = case.make()
+    policy.ask(decision_set(0), user="u")
+    policy.save(tmp_path / "policy.state")
+    (tmp_path / "copy").write_bytes((tmp_path / "policy.state").read_bytes())
+    ledger = MemoryLedger()
+    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    adopted = type(policy).load(tmp_path / "policy.state", ledger=ledger, account="people", adopt=True)
+    copy_of_it = type(policy).load(tmp_path / "copy")
+    assert copy_of_it.ask(decision_set(1), user="v").id
+    again = type(policy).load(tmp_path / "policy.state", ledger=ledger)
+    for one in (adopted, again):
+        (copies,) = [part for part in one.guarantee.assumptions if "Only one copy" in part.text]
+        assert not copies.enforced
+
+
+@private
 def test_what_was_released_unseen_stays_unseen_and_what_was_simulated_stays_simulated(case, tmp_path):
     """A statement about the past is not bettered by what comes later."""
     policy = case.make()

@@ -209,6 +209,17 @@ def test_nothing_of_the_user_is_in_a_repr(spec, policy):
     assert "leaf=" not in repr(remembered(client))
 
 
+def test_nothing_of_the_user_is_kept_after_the_report(spec, policy):
+    client = Client(spec)
+    client.choose(policy, [0.1, 3.6])
+    report = client.report(1.0)
+    assert remembered(client).choice is None
+    assert client.report(0.0) == report
+    assert "counts of what was clipped or missing, and nothing else of them" in " ".join(
+        client.guarantee.explain().split()
+    )
+
+
 @pytest.mark.parametrize(
     "change",
     [

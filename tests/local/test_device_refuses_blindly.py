@@ -458,4 +458,15 @@ def test_the_statement_says_what_a_forger_weighs_and_what_an_action_shows():
     assert "whoever sees the action that is taken learns that the context lies in one of the bins" in text
     assert "nothing in their bytes proves it" in text
     assert "Refusals depend on the spec, on what was published and on the device's budget alone" in text
-    assert "learns that the context lies" not in spec_of(arms="user").statement().explain()
+    chosen = " ".join(spec_of(arms="user").statement().explain().split())
+    assert "learns that the context lies" not in chosen
+    assert "whoever sees the action that is taken learns of the context what they tell" in chosen
+
+
+@pytest.mark.parametrize("mechanism", ["krr", "laplace", "paper-laplace", "oue", "hadamard", "signed"])
+def test_the_statement_claims_no_probabilities_that_the_mechanism_lacks(mechanism):
+    """A lie of k-ary response has (1 - keep)/(k - 1), a Laplace entry a power: fractions of other bases."""
+    text = " ".join(spec_of(mechanism=mechanism, max_leaves=4).statement().explain().split())
+    assert "multiple of 2^-64" not in text
+    assert "enumerated" not in text
+    assert "All that is drawn has rational probabilities" in text

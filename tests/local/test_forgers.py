@@ -241,6 +241,14 @@ def test_the_statement_says_what_a_forged_report_weighs():
     )
 
 
+def test_a_forger_takes_the_class_of_epsilon_that_weighs_most():
+    spec = replace(SPEC, mechanism="signed", max_leaves=64, epsilons=(0.5, SPEC.epsilon))
+    _, most = spec.mechanism_for(64, 0.5).weights
+    for own in (0.5, SPEC.epsilon):
+        said = " ".join(spec.statement(LocalDP(epsilon=own)).explain().split())
+        assert f"as far as {math.ceil(most):,} honest people do on average" in said
+
+
 # -- wrong types --------------------------------------------------------------------------------------
 
 

@@ -121,9 +121,8 @@ MUTATIONS = (
         "rows on the lattice lie further apart than the distance that the noise covers",
         (
             "privacy/rows/laplace.py",
-            "reach = self.definition.distance / self.step + math.sqrt(self.dim)\n"
-            "        return self.definition.epsilon / reach",
-            "reach = self.definition.distance / self.step\n        return self.definition.epsilon / reach",
+            "return self.definition.distance + self.step * math.sqrt(self.dim)",
+            "return self.definition.distance",
         ),
         tests="tests/privacy/test_row_mechanisms.py",
     ),
@@ -545,7 +544,12 @@ MUTATIONS = (
         ),
         (
             "local/device/client.py",
-            "if not last.report:",
+            "last.choice = None  # what the report was about is not kept",
+            "pass",
+        ),
+        (
+            "local/device/client.py",
+            "if last.choice is not None and not last.report:",
             "if True:",
         ),
         tests="tests/local/test_client_and_outbox.py",

@@ -782,4 +782,20 @@ def test_explain_for_other_mechanisms():
         answers=AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0),
     ).publish()
     assert both.guarantee.certificate.delta_at(both.guarantee.epsilon) <= 1e-6
-    assert both.guarantee.epsilon >= 1.5
+    assert both.guarantee.epsilon == 1.5  # what an account pays
+    assert "its position and its answer add up by basic composition" in both.guarantee.theorem
+
+
+@pytest.mark.parametrize("mechanism", ["l2_laplace", "gaussian", "randomised_response"])
+def test_scale_and_sensitivity_are_those_of_the_certificate(mechanism):
+    """Rounding included: the numbers of the statement give the loss that it states."""
+    answers = AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0)
+    privacy = RowDP(epsilon=1.0, delta=1e-6 if mechanism == "gaussian" else 0.0, distance=1.0)
+    rows, answer = make(mechanism=mechanism, privacy=privacy, answers=answers).guarantee.mechanisms
+    assert answer.sensitivity / answer.scale == pytest.approx(0.5, rel=1e-12)
+    if mechanism == "gaussian":
+        assert rows.sensitivity / rows.scale == pytest.approx(rows.certificate.mu, rel=1e-12)
+    elif mechanism == "l2_laplace":
+        assert rows.sensitivity / rows.scale == pytest.approx(1.0, rel=1e-12)
+    else:
+        assert (rows.sensitivity, rows.unit) == (1.0, "in log-likelihood ratios")

@@ -117,13 +117,13 @@ def test_a_reward_is_taken_once():
     rounds = book()
     ids = enter(rounds, ["a", "b"])
     assert settle(rounds, [ids[1]], [0.5]) == [True]
-    for attempt in ([ids[1]], [ids[0], ids[0]]):
-        with pytest.raises(AlreadyTold):
-            rounds.rounds_of(attempt)
+    with pytest.raises(AlreadyTold):
+        rounds.round_of(ids[1])
+    assert rounds.open_among(rounds.rounds_of([ids[0], ids[1], ids[0]])).tolist() == [True, False, False]
     assert rounds.pending == (ids[0],)
     rounds.abandon(ids[0])
     with pytest.raises(AlreadyTold):
-        rounds.rounds_of([ids[0]])
+        rounds.round_of(ids[0])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.privacy import sentences
-from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside, PureDP, ZeroConcentratedDP
+from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside, PureDP, rounded_up
 from dpbandits.privacy.definitions import JointDP, counted
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Status
 from dpbandits.privacy.noise import NoiseSource
@@ -16,6 +16,7 @@ from dpbandits.state.holder import Holder
 
 __all__ = [
     "EVERY_ROW",
+    "OWN_CONTEXT",
     "Setting",
     "block_release_guarantee",
     "explore_guarantee",
@@ -30,7 +31,7 @@ class Setting(NamedTuple):
 
     status: Status  # of the noise source
     user_ids: bool  # whether the policy counts each user's rounds
-    witnessed: bool  # whether a ledger refuses a second copy of a saved state
+    witnessed: bool  # whether a ledger refuses every second copy of a saved state
     charged: bool  # whether a ledger's account pays
 
     @classmethod
@@ -40,7 +41,7 @@ class Setting(NamedTuple):
         return cls(
             status="simulated" if any(one["status"] == "simulated" for one in past) else noise.status,
             user_ids=user_ids,
-            witnessed=holder.witnessed and all(one["witnessed"] for one in past),
+            witnessed=holder.witnessed and not holder.adopted and all(one["witnessed"] for one in past),
             # a histogram is drawn, and charged, before there is a policy
             charged=holder.charged
             and all(one["charge"] is not None for one in past if one["purpose"] != "histogram"),
@@ -51,9 +52,10 @@ class Setting(NamedTuple):
 
 EVERY_ASK = (
     "Every ask takes one round and one of its user's, whatever the user brings, and belongs to the {block} "
-    "of its round. What cannot be answered, and a reward that is missing, off the range, abandoned or late, "
-    "contributes nothing and moves nobody else. What takes no round (no rounds left, no user, arrays of "
-    "another shape or type, an unknown decision) is refused without looking at what anybody brings."
+    "of its round. What cannot be answered, and a reward that is missing, off the range, abandoned, late or "
+    "told before, contributes nothing and moves nobody else. What takes no round (no rounds left, no user, "
+    "arrays of another shape or type, an unknown decision) is refused without looking at anybody's decision "
+    "set, context or reward."
 )
 EVERY_ROW = (
     "Every row takes one of the horizon's places and one of its user's, whatever stands in it. What cannot "
@@ -144,15 +146,15 @@ SIMULATED_THEOREM = (
 
 TREE_ATTACK = (
     "likelihood-ratio test on the stacked tree nodes between two neighbours that the promise covers, "
-    "features e_1 and -e_1 with reward 1, which reaches the real epsilon stated below "
+    "features e_1 and -e_1 with reward 1, which reaches the epsilon stated below "
     "(dpbandits.privacy.prefix_sums.tree, tests of attacks on adaptive streams). A feature map "
     "without opposite vectors gives away less: what its own vectors can move."
 )
 
 DOUBLING_NOTE = (
-    "The horizon is unknown: epochs double in length and each has a tree of its own with the scale that "
-    "its own number of levels needs (the one shown is the current epoch's). A user with k_e of k rounds "
-    "in epoch e spends the share (k_e/k)^2 of the squared privacy loss there, and the shares sum to at "
+    "The horizon is unknown: epochs double in length and each has a tree of its own with a scale for its own "
+    "number of levels (shown is the {shown} epoch's alone). A user with k_e of k rounds "
+    "in epoch e spends at most the share k_e/k of the squared privacy loss there, and the shares sum to at "
     "most one."
 )
 
@@ -184,26 +186,26 @@ def tree_guarantee(
 ) -> Guarantee:
     """The guarantee of `Dubey2021`.
 
-    With `paper_constants` it states the epsilon that the printed scale really gives at this delta; it
-    is `broken`, with the attack named, where that is more than was promised.
+    With `paper_constants` it states the epsilon that the printed scale keeps at this delta, and the one that
+    an attack reaches; it is `broken`, with the attack named, where it keeps less than was promised.
 
     Args:
         release: with `paper_constants` and doubling that of the first epoch, where the printed scales fall
             shortest; else the current one's.
     """
     record, broken_by = release.record(), None
-    notes = [DOUBLING_NOTE] if doubling else []
+    shown = "current" if paper_constants is None else "first"
+    notes = [DOUBLING_NOTE.format(shown=shown)] if doubling else []
     if paper_constants is not None:
-        distance = release.sensitivity / release.sigma
-        certificate = (
-            ZeroConcentratedDP(0.5 * distance**2) if setting.status == "enforced" else GaussianDP(distance)
-        )
-        real = certificate.epsilon_at(privacy.delta)
+        certificate = release.kept_by_scale()
+        proven = certificate.epsilon_at(privacy.delta)
+        reached = GaussianDP(release.reached / release.sigma).epsilon_at(privacy.delta)
         notes.append(
             f"The noise scale is the printed formula {paper_constants!r} of Dubey2021, "
-            f"{release.noise_sd:.6g} a node. "
-            f"At delta = {privacy.delta:g} it really gives epsilon = {real:.4g}, where {privacy.epsilon:g} "
-            "was claimed, for features and rewards of norm at most 1."
+            f"{release.noise_sd:.6g} a node, for features and rewards of norm at most 1, where epsilon = "
+            f"{privacy.epsilon:g} was claimed. At delta = {privacy.delta:g} it keeps epsilon = "
+            f"{rounded_up(proven)}, and a likelihood-ratio test between features e_1 and -e_1 in a user's "
+            f"first rounds reaches {reached:.4g}."
         )
         record = replace(record, certificate=certificate)
         broken_by = TREE_ATTACK if certificate.delta_at(privacy.epsilon) > privacy.delta else None
@@ -383,7 +385,10 @@ def explore_guarantee(
             rules.append(
                 "The release is drawn once and never again, also after a restart from a saved state."
             )
-    parts_of_logs = "Where a log is learned in parts, all rows of one person are in one part."
+    parts_of_logs = (
+        "Where a log is learned in parts, all rows of one person are in one part, and all parts together "
+        "have no more rows than the horizon: a part that does not fit is refused as a whole."
+    )
     in_common = room_assumptions(
         privacy,
         setting,
@@ -404,7 +409,7 @@ def explore_guarantee(
         definition=privacy,
         observers=(
             shown_to("the server", "every context, action and reward"),
-            *([shown_to("everyone", WHEN_ASKED)] if phased else []),
+            *([shown_to("everyone", WHEN_ASKED)] if phased or answers is not None else []),
             protected_from("everyone else, users and outsiders", f"{sees} and everything computed from them"),
         ),
         mechanisms=tuple(records.values()),

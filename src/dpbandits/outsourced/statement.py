@@ -5,10 +5,17 @@ from collections.abc import Iterator
 
 from dpbandits.outsourced.curator.directory import SecretDirectory
 from dpbandits.outsourced.scaling import RADIUS
-from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, PureDP, rounded_up
+from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, PureBeside, PureDP, rounded_up
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
-from dpbandits.privacy.rows import AnswerLaplace, CellResponse, GaussianRows, L2Laplace, RowMechanism
+from dpbandits.privacy.rows import (
+    AnswerLaplace,
+    CellResponse,
+    GaussianRows,
+    L2Laplace,
+    RowMechanism,
+)
+from dpbandits.privacy.rows.base import LatticeMechanism
 from dpbandits.privacy.sentences import (
     LEDGER_CHECKS_COPIES,
     check_noise_status,
@@ -37,6 +44,13 @@ _THEOREMS = {
         "probability is an integer over 2^64, rounded down (Warner 1965)."
     ),
 }
+
+_ANSWER_THEOREM = (
+    " An answer is rounded to a lattice and has Laplace noise of the stated scale on it, whose probabilities "
+    "are proportional to exp(-a |k|): two answers as far apart as stated give any output with probabilities "
+    "within exp of what answers are stated to lose. Neighbours differ in one row, which is answered at most "
+    "once, so that its position and its answer add up by basic composition."
+)
 
 
 def rows_guarantee(
@@ -67,24 +81,30 @@ def rows_guarantee(
         "budgeted": secret is not None and secret.account is not None,
         "durable": secret is not None,
     }
+    scale, moved, in_unit = definition.epsilon, definition.epsilon, "in log-likelihood ratios"
+    if isinstance(mechanism, LatticeMechanism):
+        scale, moved, in_unit = mechanism.scale, mechanism.reach, "in public coordinates, rounding included"
     records = [
         MechanismRecord(
             name="positions of all rows, each on its own",
             law=mechanism.describe(),
-            scale=mechanism.scale,
-            sensitivity=definition.distance,
+            scale=scale,
+            sensitivity=moved,
             certificate=mechanism.certificate,
             releases=1,
-            unit="in public coordinates",
+            unit=in_unit,
         )
     ]
     certificate, epsilon = mechanism.certificate, definition.epsilon
+    theorem = reason(_THEOREMS[mechanism.name], mechanism.certificate)
     neighbours, unit = definition.neighbours, definition.unit
     sees = "the released positions (exact answers come on top, and this promise says nothing of them)"
     if answers is not None:
         paid = PureDP(answers.epsilon)
-        certificate = certificate.compose(paid)
-        epsilon = max(definition.epsilon + answers.epsilon, certificate.epsilon_at(definition.delta))
+        pure = isinstance(certificate, PureDP)
+        certificate = paid.beside(certificate) if pure else PureBeside(answers.epsilon, certificate)
+        epsilon = definition.epsilon + answers.epsilon
+        theorem += _ANSWER_THEOREM
         sees = "the released positions and the noised answers"
         neighbours = (
             "two tables are neighbours when they have the same rows except one, that row's two positions "
@@ -97,10 +117,10 @@ def rows_guarantee(
                 name="the answer of each row that is asked for, each row once",
                 law="Laplace on a lattice",
                 scale=answers.sd / 2**0.5,
-                sensitivity=answers.distance,
+                sensitivity=answers.distance + answers.step,
                 certificate=paid,
                 releases=cap if cap is not None else rows,
-                unit="in the answer's unit; a row is in one of the releases only",
+                unit="in the answer's unit, rounding included; a row is in one of the releases only",
             )
         )
     return Guarantee(
@@ -114,7 +134,7 @@ def rows_guarantee(
             *kept(*_kept(enforced=status == "enforced", **place)),
             *trusted(*_trusted(failing=evaluated and answers is not None, **place)),
         ),
-        theorem=reason(_THEOREMS[mechanism.name], mechanism.certificate),
+        theorem=theorem,
         status=status,
         certificate=certificate,
         epsilon=epsilon,

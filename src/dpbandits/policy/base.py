@@ -395,6 +395,7 @@ class RoundPolicy(KeptPolicy):
                 self._learn(rounds, self._book.actions(rounds), np.array([value]))
             receipt = _RECEIPTS.get(became, Receipt.REFUSED)
         else:
+            self._book.round_of(decision_id)
             receipt = self.tell_batch([decision_id], [reward])[0]
         if receipt is Receipt.REFUSED:
             low, high = self.reward_range.low, self.reward_range.high
@@ -409,20 +410,25 @@ class RoundPolicy(KeptPolicy):
         """Rewards (B,) of several decisions: each by itself, and its receipt says what became of it.
 
         None and NaN say that a reward will not come. One off the range, unless it is clipped, or that is no
-        number is refused: its decision stays pending, and may be told again.
+        number is refused: its decision stays pending, and may be told again. What comes for a decision that
+        was told or abandoned before is refused, and changes nothing; of an id that stands there twice the
+        first reward counts.
 
         Raises:
-            UnknownDecision, AlreadyTold, InvalidData: an id is not this policy's, was told before or stands
-                there twice, or there is not one reward an id; nothing was taken.
+            UnknownDecision, InvalidData: an id is not this policy's, or there is not one reward an id;
+                nothing was taken.
         """
         rounds = self._book.rounds_of(decision_ids)
+        fresh = self._book.open_among(rounds)
         told = _checks.contents(rewards, name="rewards")
         if told.shape != rounds.shape:
             raise InvalidData(
                 f"rewards: expected shape {rounds.shape}, one per decision id, got {told.shape}"
             )
         values, usable = self.reward_range.within(told, clip=self.clip)
-        became = self._take(rounds, values, usable, np.isnan(told))
+        became = np.full(len(rounds), RoundStatus.REFUSED, dtype=np.int64)
+        if fresh.any():
+            became[fresh] = self._take(rounds[fresh], values[fresh], usable[fresh], np.isnan(told)[fresh])
         return tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in became.tolist())
 
     def _take(self, rounds: IntArray, values: FloatArray, usable: BoolArray, missing: BoolArray) -> IntArray:

@@ -305,19 +305,22 @@ class RoundBook:
     # -- telling --------------------------------------------------------------------------------
 
     def rounds_of(self, ids: Sequence[str]) -> IntArray:
-        """Round indices of decision ids that may be settled now; refuse any other id."""
+        """Round indices (k,) of decision ids; refuse any that was not issued here."""
         if isinstance(ids, str):
             raise InvalidData("ids: expected a sequence of decision ids, got one str")
-        named = [self._round_of(decision_id) for decision_id in ids]
-        if len(set(named)) != len(named):
-            raise AlreadyTold("a decision id stands twice in one batch: tell each decision once")
-        rounds = np.array(named, dtype=np.int64)
-        if not _IS_OPEN[self._status[rounds]].all():
-            raise AlreadyTold("this decision was told or abandoned before: tell each decision once")
-        return rounds
+        return np.array([self._round_of(decision_id) for decision_id in ids], dtype=np.int64)
+
+    def open_among(self, rounds: IntArray) -> BoolArray:
+        """(k,) which of these rounds may be settled now; of equal ones the first.
+
+        That somebody has told before is no reason to refuse what others tell.
+        """
+        fresh = np.zeros(len(rounds), dtype=np.bool_)
+        fresh[np.unique(rounds, return_index=True)[1]] = True
+        return np.asarray(fresh & _IS_OPEN[self._status[rounds]])
 
     def round_of(self, decision_id: str) -> int:
-        """Round index of one decision id, as `rounds_of`."""
+        """Round index of one decision that may be settled now; AlreadyTold for any other."""
         index = self._round_of(decision_id)
         if not _IS_OPEN[self._status[index]]:
             raise AlreadyTold("this decision was told or abandoned before: tell each decision once")
@@ -334,7 +337,7 @@ class RoundBook:
     def settle(
         self, rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray
     ) -> IntArray:
-        """Rewards of rounds from `rounds_of`, each by itself.
+        """Rewards of rounds that are `open_among` all, each by itself.
 
         Args:
             rounds: (k,).

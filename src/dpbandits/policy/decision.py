@@ -25,7 +25,7 @@ class Receipt(Enum):
     """A missing value (None, NaN) was told: the decision never has a reward, and contributes nothing."""
     REFUSED = "refused"
     """It contributes nothing as it stands: the reward is off the range or no number, and may be told again;
-    or the decision itself was refused, and has no reward."""
+    or the decision itself was refused, and has no reward; or it was told before."""
 
 
 @dataclass(frozen=True, repr=False)

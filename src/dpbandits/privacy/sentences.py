@@ -33,7 +33,7 @@ SERVER_OUT_OF_REACH = (
     "attacker's reach, and so are response times."
 )
 
-LEDGER_CHECKS_COPIES = " (attach a ledger to have this checked)."
+LEDGER_CHECKS_COPIES = " (attach a ledger before the first save to have this checked)."
 
 REPORT_STORED = "The report is stored before it is sent, and a retry sends the same bytes."
 

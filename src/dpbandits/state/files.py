@@ -14,8 +14,8 @@ from dpbandits.errors import CorruptState, StateError
 
 __all__ = [
     "locked",
-    "made_private",
     "open_regular",
+    "private_folder",
     "refuse_if_others_write",
     "replace_durably",
     "sync_directory",

@@ -106,6 +106,7 @@ class Holder:
         log: what was released; see `ReleaseLog`.
         paid: whether the state that was taken up names the account that pays.
         lived: whether that state lived in a folder.
+        adopted: whether it was saved without a ledger first: copies of that time are not refused.
         lineage, position: of the state; see `State`.
     """
 
@@ -129,8 +130,7 @@ class Holder:
         self._uncommitted: tuple[StateStore, State] | None = None
         self._forked = False
         self.log = ReleaseLog()
-        self.paid = False
-        self.lived = False
+        self.paid = self.adopted = self.lived = False
         self._live: LiveFolder | None = None
         self._replay: Callable[[bytes, bytes], None] | None = None
         self._noted: tuple[int, bytes, bytes] | None = None
@@ -147,6 +147,7 @@ class Holder:
         return {
             "account": self._account,
             "witnessed": self.witnessed,
+            "adopted": self.adopted,
             "live": self._live is not None,
             "releases": self.log.to_json(),
         }
@@ -171,6 +172,7 @@ class Holder:
         if account is not None and saved.ledger is None:
             raise InvalidParameter("account: names an account of `ledger`; pass both")
         promise = saved.state.public.get("promise")
+        self.adopted = saved.ledger is not None
         if promise is not None:
             account = self._take_up_promise(promise, ledger=saved.ledger, account=account, opening=opening)
         self.lineage, self.position = saved.state.lineage, saved.state.position
@@ -182,7 +184,8 @@ class Holder:
         """Take over the log of releases; returns the account that pays."""
         with reading("what a state says of its releases", CorruptState):
             own, witnessed, live = promise["account"], promise["witnessed"], promise["live"]
-            flags = isinstance(witnessed, bool) and isinstance(live, bool)
+            adopted = promise.get("adopted", False)
+            flags = all(isinstance(flag, bool) for flag in (witnessed, adopted, live))
             if not isinstance(own, str | None) or not flags:
                 raise CorruptState("the account of a state cannot be read")
             releases = ReleaseLog.from_json(promise["releases"])
@@ -204,6 +207,7 @@ class Holder:
                 "account="
             )
         self.log, self.paid, self.lived = releases, own is not None, live
+        self.adopted = adopted or (ledger is not None and not witnessed)
         return own or account
 
     def take_over(self) -> None:

@@ -26,7 +26,7 @@ from os import PathLike
 from pathlib import Path
 
 from dpbandits.errors import CorruptState, StateError
-from dpbandits.state.files import locked, made_private
+from dpbandits.state.files import locked, private_folder
 from dpbandits.state.journal import Journal, Record
 from dpbandits.state.sealing import StateKey
 
@@ -48,7 +48,7 @@ class LiveFolder:
     """
 
     def __init__(self, folder: str | PathLike[str], *, key: StateKey | None = None) -> None:
-        self._folder = made_private(Path(folder), what="the policy's folder").resolve()
+        self._folder = private_folder(Path(folder), what="the policy's folder").resolve()
         self._key = key
         self._journal: Journal | None = None
         self._subject = ""

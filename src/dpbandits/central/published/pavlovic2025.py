@@ -34,7 +34,7 @@ from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.arguments import check_kinds
 from dpbandits.central.explore_then_commit.rows import one_row
 from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, exact_products, integer_weights
-from dpbandits.central.statement import EVERY_ROW, Setting, room_assumptions
+from dpbandits.central.statement import EVERY_ROW, OWN_CONTEXT, Setting, room_assumptions
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
@@ -230,7 +230,10 @@ class USCA(Held):
                     "Scores are exact sums of integers, and no float decides which action is drawn.",
                     EVERY_ROW,
                 ],
-                trusts=[],
+                trusts=[
+                    OWN_CONTEXT,
+                    "Nobody but that user asks: whoever asks next learns whether the context is another.",
+                ],
                 chosen="Z, kernel, ridge, actions, reward range, horizon",
                 asks=False,
                 saved=False,

@@ -49,7 +49,7 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
     """The guarantee of one report under the spec; `epsilon` is a user's own, None the spec's.
 
     The certificate is the largest that any number of bins up to `max_leaves` gives: of two bins, of all,
-    and of powers of two between. Every one of them is enumerated, and at most the spec's epsilon.
+    and of powers of two between. Every one of them is exact, rounded up, and at most the spec's epsilon.
     """
     sizes = {1, spec.max_leaves} | {2**k for k in range(1, spec.max_leaves.bit_length())}
     epsilon = spec.epsilon if epsilon is None else epsilon
@@ -61,7 +61,14 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
             "The server assigns arms, and which arm a bin pulls is public: whoever sees the action that is "
             "taken learns that the context lies in one of the bins that pull it, whatever the report hides."
         )
-    in_one, over_all = spec.mechanism_for(spec.max_leaves, epsilon).weights
+    else:
+        notes.append(
+            "The device draws the arm with its bin's probabilities, which are public: whoever sees the "
+            "action that is taken learns of the context what they tell, whatever the report hides."
+        )
+    # a forger takes the class that weighs most
+    weights = [one.weights for one in spec.mechanisms_for(spec.max_leaves)]
+    in_one, over_all = (max(kind) for kind in zip(*weights, strict=True))
     notes.append(
         _weight(
             f"{_people(over_all)} honest people do on average, {_people(in_one)} in any one bin and arm, "
@@ -88,13 +95,16 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
             protected_from("the server", "the report's bytes"),
             protected_from("anyone on the wire or with access to the server", "the same"),
             shown_to(
-                "the user's own device", "context, arm and reward; it keeps none of them after the report"
+                "the user's own device",
+                "context, arm and reward; after the report it keeps counts of what was clipped or missing, "
+                "and nothing else of them",
             ),
         ),
         mechanisms=(record,),
         assumptions=(
             *kept(
-                "Every probability is a multiple of 2^-64, and the ratio claimed is theirs.",
+                "All that is drawn has rational probabilities, made exactly of random 64-bit words, and the "
+                "ratio claimed is theirs.",
                 REPORT_STORED,
                 "Another report is drawn only when the device's own ledger has budget for it; k reports "
                 "lose at most k epsilon together.",
@@ -112,9 +122,9 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
                 _AUTHENTIC,
             ),
         ),
-        theorem="Any two inputs give any report with probabilities within exp(epsilon): the maximum over "
-        "inputs and reports is enumerated over the rational probabilities in use. Whatever server and "
-        "operator compute from reports is post-processing.",
+        theorem="Any two inputs give any report with probabilities within exp(epsilon): the largest ratio "
+        "over inputs and reports follows from the rational probabilities in use, and is rounded up. "
+        "Whatever server and operator compute from reports is post-processing.",
         status="enforced",
         certificate=PureDP(epsilon=epsilon),
         notes=tuple(notes),

@@ -53,7 +53,7 @@ _NESTED = "a call of this device is under way in this thread: its report is not 
 class _Open:
     """A choice and what has become of it. Never printed: it is the user's data."""
 
-    choice: Chosen
+    choice: Chosen | None  # None once the report is drawn
     nonce: bytes = b""
     report: bytes = b""
     kept: bool = False
@@ -175,8 +175,9 @@ class Client(Held, Generic[PublishedT]):
             self._last = None
         self._agree(published)
         self._afford()
-        self._last = _Open(self._read(published, context))
-        return self._last.choice
+        choice = self._read(published, context)
+        self._last = _Open(choice)
+        return choice
 
     @in_turn
     def report(self, reward: float | None) -> bytes:
@@ -232,8 +233,9 @@ class Client(Held, Generic[PublishedT]):
         """The report of a choice, drawn and stored once; None where it was sent since."""
         if last.kept:
             return self._outbox.get(last.nonce.hex())
-        if not last.report:
+        if last.choice is not None and not last.report:
             last.nonce, last.report = self._draw(last.choice, reward)
+        last.choice = None  # what the report was about is not kept
         # Where storing fails, the next call stores these bytes: one choice is paid and drawn once.
         self._outbox.put(last.nonce.hex(), last.report)
         last.kept = True

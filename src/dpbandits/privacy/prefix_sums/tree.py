@@ -22,11 +22,15 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.privacy.certificates import Certificate
+from dpbandits.privacy.calibration import rounding_distance
+from dpbandits.privacy.certificates import Certificate, GaussianDP, NearGaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.prefix_sums.blocks import RELEASE_UNIT, CalibratedRelease
 
 __all__ = ["BinaryTree", "TreeRelease"]
+
+_MOST_ROUNDS = 1 << 22
+"""What int64 sums hold."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class TreeRelease(CalibratedRelease):
     def __post_init__(self) -> None:
         _checks.an(self.tree, BinaryTree, name="tree", pass_="tree=BinaryTree(n_blocks)")
         self._check_parts()
-        if self.tree.n_blocks > 1 << 22:
+        if self.tree.n_blocks > _MOST_ROUNDS:
             raise InvalidParameter("int64 sums hold at most 2^22 rounds")
         _ = self._calibration
 
@@ -120,6 +124,26 @@ class TreeRelease(CalibratedRelease):
     def draws(self) -> int | None:
         """Those that one user's rounds can enter, whatever the horizon; of several trees none are counted."""
         return None if self.one_of_several else self.touched
+
+    @property
+    def reached(self) -> float:
+        """How far a user moves the releases at least: opposite features in the first k rounds.
+
+        They stand together in the nodes that end at rounds 1, 2, 4, ...; other nodes are not counted. For
+        k = 1 it is `sensitivity` but for rounding.
+        """
+        rounds = self.mechanism.rounds_per_user
+        together = np.minimum(2.0 ** np.arange(self.tree.levels), rounds)
+        return float(self.mechanism.sensitivity / rounds * np.linalg.norm(together)) / RELEASE_UNIT
+
+    def kept_by_scale(self) -> Certificate:
+        """What noise of this scale proves, whoever chose it; also with trees of larger scale beside it."""
+        mu = self.sensitivity / self.sigma
+        if self.noise.status == "simulated":
+            return GaussianDP(mu)
+        draws = self.mechanism.size * self.mechanism.rounds_per_user * BinaryTree(_MOST_ROUNDS).levels
+        apart = draws * rounding_distance(self.sigma)
+        return NearGaussianDP(mu, apart) if apart < 1.0 else ZeroConcentratedDP(0.5 * mu**2)
 
     def release(self, node_sum: IntArray) -> IntArray:
         """(D,) integer sum of a completed node, plus fresh noise, in release units.

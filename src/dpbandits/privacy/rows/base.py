@@ -105,6 +105,11 @@ class LatticeMechanism(RowMechanism):
         """Lattice step h, a power of two."""
         return lattice_step(self.definition.distance, self.released_dim)
 
+    @property
+    @abstractmethod
+    def reach(self) -> float:
+        """How far a move by the definition's distance moves the noise, rounding counted in."""
+
     def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
         """(n, dim) -> (n, released_dim), multiples of `step`: the nearest lattice points, and noise."""
         # Dividing by a power of two is exact, and so is rounding below 2^52.

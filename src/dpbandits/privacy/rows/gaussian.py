@@ -82,6 +82,11 @@ class GaussianRows(LatticeMechanism):
         norm = 1.0 if self.matrix is None else float(np.linalg.norm(self.matrix, 2)) + 1e-12
         return norm * distance / self.step + math.sqrt(self.released_dim) + 1.0
 
+    @property
+    def reach(self) -> float:
+        """See `LatticeMechanism.reach`."""
+        return self._sensitivity(self.definition.distance) * self.step
+
     @cached_property
     def _calibrated(self) -> tuple[float, Certificate]:
         promise = self.definition
@@ -129,6 +134,6 @@ class GaussianRows(LatticeMechanism):
 
     def describe(self) -> str:
         """The law in words."""
-        words = f"discrete Gaussian (sigma {self.sigma:.6g} lattice steps of {self.step:.6g}"
+        words = f"{self.noise.gaussian_law} (sigma {self.sigma:.6g} lattice steps of {self.step:.6g}"
         projected = f", after a public projection to {self.released_dim} coordinates"
         return words + ("" if self.projection is None else projected) + ")"

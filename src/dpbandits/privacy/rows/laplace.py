@@ -60,10 +60,14 @@ class L2Laplace(LatticeMechanism):
         check_rate(self.rate)
 
     @property
+    def reach(self) -> float:
+        """See `LatticeMechanism.reach`."""
+        return self.definition.distance + self.step * math.sqrt(self.dim)
+
+    @property
     def rate(self) -> float:
         """Loss per lattice unit, rounded down."""
-        reach = self.definition.distance / self.step + math.sqrt(self.dim)
-        return self.definition.epsilon / reach * (1.0 - 2.0**-48)
+        return self.definition.epsilon / (self.reach / self.step) * (1.0 - 2.0**-48)
 
     @property
     def scale(self) -> float:
@@ -77,9 +81,8 @@ class L2Laplace(LatticeMechanism):
 
     def certificate_at(self, distance: float) -> Certificate:
         """Pure, with a loss proportional to the distance (and the rounding term)."""
-        moved = _checks.number(distance, name="distance") / self.step + math.sqrt(self.dim)
-        reach = self.definition.distance / self.step + math.sqrt(self.dim)
-        return PureDP(self.definition.epsilon * (moved / reach))
+        moved = _checks.number(distance, name="distance") + self.step * math.sqrt(self.dim)
+        return PureDP(self.definition.epsilon * (moved / self.reach))
 
     def _draw(self, n: int, noise: NoiseSource) -> IntArray:
         return lattice_l2_laplace(self.rate, n, self.dim, words_of(noise, stream=1))
