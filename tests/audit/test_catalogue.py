@@ -31,6 +31,11 @@ FAST = {
     "local-gp-policy": 2000,
     "curator-release-and-answers": 5000,
     "curator-release-gaussian": 2000,
+    "gp-bandit-restarts": 4000,
+    "gp-bandit-load-on-other-terms": 4000,
+    "local-refusals": 10_000,
+    "local-threads": 10_000,
+    "local-forks": 4000,
 }
 """Samples where they cost; others take 20,000."""
 
@@ -42,6 +47,17 @@ COSTLY = (
     "explore-then-commit-release",
     "phased-explore-then-commit-policy",
     "phased-explore-then-commit-actions",
+    "published-usca-answer",
+    "gp-bandit-several-rounds",
+    "gp-bandit-unknown-horizon",
+    "gp-bandit-public-sets",
+    "gp-bandit-missing-rewards",
+    "gp-bandit-copies",
+    "explore-then-commit-answers-beside-release",
+    "explore-then-commit-histogram-beside-release",
+    "explore-then-commit-missing-reward",
+    "explore-then-commit-printed-numbers",
+    "phased-explore-then-commit-several-phases",
 )
 """Milliseconds a run: here they only show that they run."""
 
@@ -91,6 +107,14 @@ def test_whole_policies_run(name):
         pytest.param("broken-dubey2021-lemma-12-tree-0.05", 60_000, marks=pytest.mark.slow),
         ("broken-dubey2021-lemma-12-tree-0.02", 1000),
         ("broken-dubey2021-lemma-12-policy-0.01", 4000),
+        ("broken-copies-without-a-witness", 100_000),
+        ("broken-other-terms", 10_000),
+        ("broken-numbers-by-rows-left", 20_000),
+        ("broken-device-that-looks-first", 20_000),
+        ("broken-silent-device", 10_000),
+        ("broken-epsilon-by-reward", 10_000),
+        ("broken-threads-without-turns", 100_000),
+        ("broken-forks-without-turns", 100_000),
     ],
 )
 def test_claims_that_are_known_to_be_false_are_caught(name, samples):

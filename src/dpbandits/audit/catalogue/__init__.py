@@ -4,19 +4,38 @@
 |---|---|
 | `mechanisms` | single ones: reports, private choice, noise, the last bits |
 | `central`, `local`, `outsourced` | whole policies, through their own calls |
+| `crowds` | central policies again: what composes, and what is missing |
+| `state` | restarts, copies, loads on other terms |
+| `devices` | what devices refuse, when they are silent, races for one charge |
 | `broken` | claims that are known to be false |
+
+False claims in `crowds`, `state` and `devices` stand beside the honest ones that they are twins of.
 """
 
+from collections.abc import Callable
 from difflib import get_close_matches
 
 from dpbandits._typing import Seed
-from dpbandits.audit.catalogue import broken, central, local, mechanisms, outsourced
+from dpbandits.audit.catalogue import (
+    broken,
+    central,
+    crowds,
+    devices,
+    local,
+    mechanisms,
+    outsourced,
+    state,
+)
 from dpbandits.audit.claims import Audit
 from dpbandits.errors import InvalidParameter
 
 __all__ = ["NAMES", "build"]
 
-_ENTRIES = mechanisms.ENTRIES | central.ENTRIES | local.ENTRIES | outsourced.ENTRIES | broken.ENTRIES
+_MODULES = (mechanisms, central, crowds, state, local, devices, outsourced, broken)
+_LISTED: list[tuple[str, Callable[[float, int], Audit]]] = [
+    entry for module in _MODULES for entry in module.ENTRIES.items()
+]
+_ENTRIES = dict(sorted(_LISTED, key=lambda entry: entry[0].startswith("broken-")))
 
 NAMES: tuple[str, ...] = tuple(_ENTRIES)
 """All audits, single mechanisms first, broken claims last."""

@@ -5,7 +5,6 @@ by the law of an answer and by its sampler, by the published function, and in ph
 """
 
 import warnings
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal
 
@@ -13,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, Pairs, PreparedNoise, listed, lived
-from dpbandits.audit.claims import Draw, ExactAudit, GaussianAudit, Law, SampledAudit
+from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, PreparedNoise, listed, lived
+from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import first_column, fit_categories, fit_linear
 from dpbandits.central import (
     ExploreThenCommit,
@@ -33,7 +32,6 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
-from dpbandits.privacy.selection import permute_and_flip_law
 
 __all__ = ["ENTRIES", "dubey", "predictions_after"]
 
@@ -149,7 +147,7 @@ _TWO_ARMS: dict[str, Any] = {
 _CONTEXT = [0.1]
 _BOTH = np.array([_CONTEXT, _CONTEXT])
 _ROWS = 1000
-"""People in the exact audit of an answer."""
+"""People, where the one who is replaced is among others."""
 
 
 def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
@@ -181,76 +179,59 @@ def _answers(epsilon: float, seed: int) -> Draw:
 
 
 @_policy(
-    "explore-then-commit-answer-law",
-    ExactAudit,
+    "explore-then-commit-answers-among-others",
+    SampledAudit,
     sees="one answer at a context",
     neighbours=f"{_REWARDED}, beside {_ROWS - 1} others",
+    score=lambda outputs: (outputs == 0.0).astype(np.float64),
+    share=0.1,
 )
-def _answer_law(epsilon: float, seed: int) -> Pairs:
-    """Every context, the cells that move gaps most, and others' rows that push one action ahead by steps."""
-    usca = _etc(
-        epsilon,
-        seed,
-        actions=CellMeasure.uniform(low=0.0, high=1.0, cells=9),
-        contexts=CellMeasure.uniform(low=0.0, high=1.0, cells=8),
-        horizon=_ROWS,
-        tuning=ExploreTuning(publish_ridge=10.0),
-    )
+def _answers_among_others(epsilon: float, seed: int) -> Draw:
+    """Four actions; the others hold the first one below its rivals by about what one person can move."""
 
-    def law(plan: Any, context: int, sums: IntArray) -> FloatArray:
-        scores, span = usca.calibration.scores(plan, context, sums)
-        return permute_and_flip_law(scores.astype(np.float64), sensitivity=float(span), epsilon=epsilon)
+    def draw(world: int, n: int) -> FloatArray:
+        policy = _etc(
+            epsilon,
+            seed,
+            actions=CellMeasure.finite([0.0, 1.0, 2.0, 3.0]),
+            horizon=_ROWS,
+            privacy=JointDP(epsilon=(n + 1) * epsilon),
+            answer_epsilon=epsilon,
+        )
+        others = np.arange(_ROWS - 1) % 2
+        contexts = np.full((_ROWS, 1), _CONTEXT[0])
+        actions = np.append(np.where(others, 2, 1), 0)
+        rewards = np.append(np.where(others, 1.0, -1.0) * (others.cumsum() > 498), 2.0 * world - 1.0)
+        policy.learn(contexts, actions, rewards)
+        return np.array([policy.answer(_CONTEXT).index for _ in range(n)], dtype=np.float64)
 
-    def pairs() -> Iterator[tuple[Law, Law]]:
-        plan = usca.calibration.answers
-        if plan is None:
-            return
-        caps = usca.calibration.caps[0]
-        for context in range(8):
-            weights = plan.estimator.influence(context)
-            spread = caps * (weights.max(axis=0) - weights.min(axis=0))
-            for cell in np.argsort(-spread)[:2]:
-                high, low = int(weights[:, cell].argmax()), int(weights[:, cell].argmin())
-                gain = weights[high] - weights[low]
-                helpful = np.argsort(-caps * np.abs(gain))[:9]
-                for pushed in (0.0, 0.3, 1.0):
-                    base = np.zeros(len(caps), dtype=np.int64)
-                    each = int(pushed * (_ROWS - 1)) // len(helpful)
-                    base[helpful] = each * np.sign(gain[helpful]).astype(np.int64) * caps[helpful]
-                    moved = np.zeros_like(base)
-                    moved[cell] = caps[cell]
-                    yield law(plan, context, base - moved), law(plan, context, base + moved)
-
-    return pairs
+    return draw
 
 
-@_rewarded("published-usca-answer", ExactAudit, sees="one answer at a context, Pavlovic2025 as printed")
-def _published_answer(epsilon: float, seed: int) -> Pairs:
-    """Pavlovic2025 as printed: the exponential mechanism at 2 B sup sigma-bar^2."""
-    cells = CellMeasure.uniform(low=0.0, high=1.0, cells=4)
-
-    def law(rewards: FloatArray) -> FloatArray:
+@_lived(
+    "published-usca-answer",
+    SampledAudit,
+    sees="one answer at a context, Pavlovic2025 as printed",
+    neighbours=_REWARDED,
+    fit=fit_categories,
+    share=0.02,
+)
+def _published_answer(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> int:
+    """Two rows in the cell that counts most; each policy answers once, so each answer is a life."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingToLearn)
         policy = USCA(
             kernel=_TWO_ARMS["kernel"],
-            actions=cells,
-            contexts=cells,
+            actions=_TWO_ARMS["actions"],
+            contexts=CellMeasure.uniform(low=0.0, high=1.0, cells=1),
             reward_range=(-1.0, 1.0),
-            horizon=8,
+            horizon=2,
             privacy=JointDP(epsilon=epsilon),
             seed=seed,
+            noise=noise,
         )
-        policy.learn(np.tile(cells.points[:1], (len(rewards), 1)), np.zeros(len(rewards), np.int64), rewards)
-        return policy.unsafe_law(0)
-
-    def pairs() -> Iterator[tuple[Law, Law]]:
-        for others in range(8):
-            rewards = np.ones(others + 1)
-            for sign in (1.0, -1.0):
-                one, two = sign * rewards, sign * rewards
-                two[-1] = -sign
-                yield law(one), law(two)
-
-    return pairs
+    policy.learn(_BOTH, np.array([0, 0]), np.array([1.0, 2.0 * world - 1.0]))
+    return policy.answer(_CONTEXT)
 
 
 @_lived(

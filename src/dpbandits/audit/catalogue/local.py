@@ -10,7 +10,7 @@ from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, Prepar
 from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import fit_categories
 from dpbandits.domains import Box, RewardRange
-from dpbandits.local import Client, GPSpec, PublishedArms, Server, Spec
+from dpbandits.local import Client, GPSpec, PublishedArms, Server, SourceClient, SourceSpec, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy.definitions import JointDP, LocalDP
 
@@ -71,7 +71,7 @@ def _published_policy(epsilon: float, seed: int) -> Draw:
     return lives(run)
 
 
-def _gp_spec(epsilon: float, seed: int) -> GPSpec:
+def _gp_spec(epsilon: float, seed: int, **more: Any) -> GPSpec:
     return GPSpec(
         domain=Box(low=[-1.0], high=[1.0]),
         features=LineFeatures(),
@@ -80,6 +80,7 @@ def _gp_spec(epsilon: float, seed: int) -> GPSpec:
         n_candidates=2,
         seed=seed,
         noise=PreparedNoise(),
+        **more,
     )
 
 
@@ -100,6 +101,71 @@ def _gp_reports(epsilon: float, seed: int) -> Draw:
 @_gaussian("local-gp-policy", sees="the weights that the server publishes after one report", share=0.1)
 def _gp_weights(epsilon: float, seed: int) -> Draw:
     spec = _gp_spec(epsilon, seed)
+
+    def run(world: int) -> FloatArray:
+        server, client = Server(spec), Client(spec)
+        client.choose(server.publish(), np.array([[1.0 - 2.0 * world]]))
+        server.absorb([client.report(1.0)])
+        return np.asarray(server.publish().mean)
+
+    return lives(run)
+
+
+# -- learning from another crowd, and the servers as published -------------------------------------------
+
+
+@_bin("local-transfer", sees="the target's policy after a source's report was attached", share=0.02)
+def _transferred(epsilon: float, seed: int) -> Draw:
+    """The source promises epsilon; the target, another crowd, publishes what it has learned of it."""
+    target = _spec(epsilon, seed, n_arms=2, arms="user", reports_per_version=1)
+    source = SourceSpec(target=target, name="earlier", n_users=4, privacy=LocalDP(epsilon=epsilon))
+
+    def run(world: int) -> FloatArray:
+        devices, server = Server(source.reports), Server(target)
+        client = SourceClient(source.reports)
+        client.observe(devices.publish(), [0.25], arm=0)
+        devices.absorb([client.report(float(world))])
+        weights = server.attach(source, devices).weights
+        return np.zeros(1) if weights is None else np.round(weights, 9)
+
+    return lives(run)
+
+
+@_bin("local-ma2025-policy", sees="the policy published after one report, Ma2025's Algorithm 2", share=0.02)
+def _ma2025_policy(epsilon: float, seed: int) -> Draw:
+    """Narrow intervals, so that a single report can drop an arm."""
+    spec = Spec(
+        domain=Box(low=[0.0], high=[1.0]),
+        n_arms=2,
+        privacy=LocalDP(epsilon=epsilon),
+        learner="ma2025",
+        mechanism="paper-laplace",
+        arms="user",
+        reports_per_version=1,
+        n_users=2,
+        constants={"radius": 1e-3, "bias": 1e-3},
+        seed=seed,
+    )
+
+    def run(world: int) -> FloatArray:
+        server, client = Server(spec), Client(spec, budget=epsilon * _CHOICES)
+        policy = server.publish()
+        for _ in range(_CHOICES):
+            if client.choose(policy, [0.25]) == 0:
+                break
+        server.absorb([client.report(float(world))])
+        return np.asarray(server.publish().weights)
+
+    return lives(run)
+
+
+@_gaussian(
+    "local-dubey2021-policy",
+    sees="the weights published after one report, Dubey2021's Algorithm 3",
+    share=0.02,
+)
+def _dubey2021_weights(epsilon: float, seed: int) -> Draw:
+    spec = _gp_spec(epsilon, seed, report_gram=True, learner="dubey2021", constants={"horizon": 1.0})
 
     def run(world: int) -> FloatArray:
         server, client = Server(spec), Client(spec)

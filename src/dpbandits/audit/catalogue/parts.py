@@ -10,11 +10,22 @@ from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.audit.claims import Audit, Draw, ExactAudit, Law
-from dpbandits.models.features.base import Features
+from dpbandits.models.features.base import FEATURES, Features, Supports
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.noise import SecureNoise
 
-__all__ = ["DELTA", "Entries", "LineFeatures", "Pairs", "PreparedNoise", "listed", "lived", "lives"]
+__all__ = [
+    "DELTA",
+    "AxisFeatures",
+    "Entries",
+    "LineFeatures",
+    "Pairs",
+    "PreparedNoise",
+    "crowded",
+    "listed",
+    "lived",
+    "lives",
+]
 
 DELTA = 1e-6
 """Of claims that need one."""
@@ -74,6 +85,31 @@ def lived(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Calla
     return put
 
 
+def crowded(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Callable[[Life], Life]:
+    """As `lived`, for a run (epsilon, public seed, noise, world) -> (people, k) outputs, a row for everybody.
+
+    Everybody in a run is replaced, and each row must be what is seen in a place of that person alone, under
+    noise of its own: then the rows are as good as runs of one person each, and cost a hundredth.
+    """
+
+    def put(run: Life) -> Life:
+        def draws(epsilon: float, seed: int) -> Draw:
+            noise = PreparedNoise()
+
+            def draw(world: int, n: int) -> FloatArray:
+                rows = [np.asarray(run(epsilon, seed, noise, world), dtype=np.float64)]
+                while len(rows) * len(rows[0]) < n:
+                    rows.append(np.asarray(run(epsilon, seed, noise, world), dtype=np.float64))
+                return np.concatenate(rows)[:n]
+
+            return draw
+
+        listed(entries, name, kind, **facts)(draws)
+        return run
+
+    return put
+
+
 @dataclass(frozen=True)
 class LineFeatures(Features):
     """phi(x) = x on [-1, 1]: the feature map on which one user can move the statistics most."""
@@ -88,6 +124,28 @@ class LineFeatures(Features):
     def to_config(self) -> dict[str, Any]:
         """Not to be built from: for digests."""
         return {"features": "line"}
+
+
+@FEATURES.add("AuditAxes")
+@dataclass(frozen=True)
+class AxisFeatures(Features):
+    """phi(j, s) = s e_j: an axis for everybody, on which they move the statistics most, and nobody else does.
+
+    Args:
+        n_features: how many axes.
+    """
+
+    n_features: int
+
+    @property
+    def supports(self) -> Supports:  # type: ignore[override]
+        """An axis each."""
+        return tuple((axis, axis + 1) for axis in range(self.n_features))
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """(..., n_features) of points (..., 2): axis and place on it."""
+        points = np.asarray(X, dtype=np.float64)
+        return np.asarray((points[..., :1] == np.arange(self.n_features)) * points[..., 1:2])
 
 
 class PreparedNoise(SecureNoise):

@@ -1,0 +1,321 @@
+"""Central policies over a crowd, everybody on an axis or in a cell of their own: what composes or is missing.
+
+Several rounds of one user, public decision sets, an unknown horizon, rewards that are late or never come,
+several phases, answers beside a release and a histogram beside one. One run has `_PEOPLE` people, all of them
+replaced by their neighbours at once; see `crowded`.
+"""
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.audit.catalogue.parts import DELTA, AxisFeatures, Entries, PreparedNoise, crowded
+from dpbandits.audit.claims import GaussianAudit, SampledAudit
+from dpbandits.audit.scores import fit_categories, fit_linear
+from dpbandits.central import (
+    ExploreThenCommit,
+    ExploreTuning,
+    GPBandit,
+    GPTuning,
+    PhasedExploreThenCommit,
+    PhasedTuning,
+)
+from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.explore_then_commit.policy import NothingToLearn
+from dpbandits.domains import Box
+from dpbandits.models.kernels import Indicator
+from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.prefix_sums import square_root_toeplitz
+
+__all__ = ["AXES", "DOMAIN", "ENTRIES", "PEOPLE", "axes_policy", "offer", "tell_everyone", "vector"]
+
+ENTRIES: Entries = {}
+
+PEOPLE = 50
+"""In one run. Many enough that a run's own cost is shared, few enough that its linear algebra stays small."""
+
+AXES = AxisFeatures(PEOPLE)
+DOMAIN = Box(low=[0.0, -1.0], high=[float(PEOPLE - 1), 1.0])
+
+_crowded = partial(crowded, ENTRIES, scope="policy", delta=DELTA)
+_turned = partial(
+    _crowded,
+    kind=GaussianAudit,
+    score=None,
+    share=0.1,
+    neighbours="one user's decision sets turned around, reward 1",
+)
+
+# -- on axes ------------------------------------------------------------------------------------------
+
+
+def axes_policy(
+    epsilon: float, seed: int, noise: PreparedNoise, *, blocks: list[int], rounds: int = 1, **changes: Any
+) -> GPBandit:
+    """A policy that releases after every block of `blocks`; users of `rounds` rounds each."""
+    tuning = GPTuning(
+        blocks=blocks,
+        public_decision_sets=np.array([[[0.0, -1.0], [0.0, 1.0]]]),
+        public_law_spread=0.03,
+        regression="prefix",
+        factor=square_root_toeplitz(len(blocks)) if changes.get("horizon", True) else None,
+    )
+    arguments: dict[str, Any] = {
+        "features": AXES,
+        "domain": DOMAIN,
+        "reward_range": (0.0, 1.0),
+        "horizon": blocks[-1] + 1,
+        "privacy": JointDP(epsilon=epsilon, delta=DELTA, rounds_per_user=rounds),
+        "seed": seed,
+        "noise": noise,
+        "tuning": tuning,
+    }
+    return GPBandit(**(arguments | changes))
+
+
+def offer(policy: GPBandit, place: float, people: range) -> tuple[str, ...]:
+    """Everybody asks, and is offered one row: `place` on their axis. Returns the decisions' ids."""
+    axes = np.arange(PEOPLE, dtype=np.float64)
+    rows = np.column_stack([axes, np.full(PEOPLE, place)])[:, None]
+    return tuple(policy.ask_batch(rows, users=list(people) if policy.user_ids else None).ids)
+
+
+def tell_everyone(policy: GPBandit, world: int, *, first: int = 0) -> None:
+    """Everybody takes a row at one end of their axis, or at the other, and reports the highest reward."""
+    ids = offer(policy, 1.0 - 2.0 * world, range(first, first + PEOPLE))
+    policy.tell_batch(ids, np.ones(PEOPLE))
+
+
+def vector(policy: GPBandit) -> FloatArray:
+    """(people, blocks) what has been released of everybody's rewards."""
+    return policy.released[:, -PEOPLE:].T.astype(np.float64)
+
+
+@_turned(
+    "gp-bandit-several-rounds", sees="all released statistics of two blocks, in each a round of the user's"
+)
+def _several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], rounds=2)
+    tell_everyone(policy, world)
+    tell_everyone(policy, world)
+    policy.ask(np.array([[0.0, 0.0]]), user="last")
+    return vector(policy)
+
+
+@_turned("gp-bandit-unknown-horizon", sees="all released statistics of two blocks, the user in the first")
+def _unknown_horizon(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Every block has fresh noise; it must not be that of a horizon that happened to be shorter."""
+    policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], horizon=None)
+    tell_everyone(policy, world)
+    offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
+    policy.ask(np.array([[0.0, 0.0]]), user="last")
+    return vector(policy)
+
+
+@_crowded(
+    "gp-bandit-public-sets",
+    GaussianAudit,
+    sees="all released statistics",
+    neighbours="one user's reward from lowest to highest, decision sets public",
+    score=None,
+    share=0.1,
+)
+def _public_sets(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE], decision_sets="public")
+    ids = offer(policy, 1.0, range(PEOPLE))
+    policy.tell_batch(ids, np.full(PEOPLE, float(world)))
+    policy.ask(np.array([[0.0, 0.0]]), user="last")
+    return vector(policy)
+
+
+@_crowded(
+    "gp-bandit-missing-rewards",
+    GaussianAudit,
+    sees="all released statistics",
+    neighbours="one user's reward in time, or never or too late",
+    score=None,
+    share=0.1,
+)
+def _missing_rewards(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """In one world everybody reports; in the other half are late by a release, and half never report."""
+    policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE])
+    ids = offer(policy, 1.0, range(PEOPLE))
+    if world == 0:
+        policy.tell_batch(ids, np.ones(PEOPLE))
+    second = offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
+    if world == 1:
+        policy.tell_batch(ids[::2], np.ones(PEOPLE // 2))
+    policy.tell_batch(second, np.full(PEOPLE, 0.5))
+    policy.ask(np.array([[0.0, 0.0]]), user="last")
+    grams = policy.released[:, :PEOPLE].T
+    return np.column_stack([vector(policy), grams])
+
+
+# -- explore, then commit: a cell for everybody ---------------------------------------------------------
+
+_ENDS = (-1.0, 1.0)
+_CELLS = CellMeasure.uniform(low=0.0, high=1.0, cells=PEOPLE)
+_CELL_ARGUMENTS: dict[str, Any] = {
+    "kernel": Indicator(columns=(0, 1)),
+    "contexts": _CELLS,
+    "reward_range": _ENDS,
+    "user_ids": False,
+}
+_TWO = CellMeasure.finite([0.0, 1.0])
+
+
+def _explore_then_commit(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
+    """`epsilon` is of the release."""
+    arguments = _CELL_ARGUMENTS | {
+        "actions": _TWO,
+        "horizon": PEOPLE,
+        "privacy": JointDP(epsilon=epsilon, delta=DELTA),
+        "publish_epsilon": epsilon,
+        "tuning": ExploreTuning(ridge=10.0, publish_ridge=10.0),
+        "seed": seed,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingToLearn)  # a row a cell is for attacking, not for learning
+        return ExploreThenCommit(**(arguments | changes))
+
+
+@_crowded(
+    "explore-then-commit-answers-beside-release",
+    SampledAudit,
+    sees="an answer at the user's context, and the released function",
+    neighbours="one row's reward from lowest to highest",
+    fit=fit_linear,
+    share=0.05,
+)
+def _answers_beside_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Half of epsilon for the release, and half for each answer, of which everybody's context has one."""
+    half = 0.5 * epsilon
+    privacy = JointDP(epsilon=half * (1 + PEOPLE), delta=DELTA)
+    policy = _explore_then_commit(half, seed, privacy=privacy, answer_epsilon=half, noise=noise)
+    contexts = _CELLS.points[:, 0]
+    policy.learn(contexts, np.zeros(PEOPLE, np.int64), np.full(PEOPLE, _ENDS[world]))
+    answers = [policy.answer([context]).index for context in contexts]
+    return np.column_stack([policy.publish().mean[0], answers])
+
+
+@_crowded(
+    "explore-then-commit-histogram-beside-release",
+    SampledAudit,
+    sees="the noisy law of contexts, and the function that is released under it",
+    neighbours="one row's context moved to another cell, and its reward from lowest to highest",
+    fit=fit_linear,
+    share=0.05,
+)
+def _histogram_beside_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Half of epsilon each. Cells in pairs: 20 people in both, and one more in the first or the second."""
+    base = np.repeat(_CELLS.points[:, 0], 20)
+    moved = _CELLS.points[world::2, 0]
+    contexts = np.concatenate([base, moved])
+    law = ContextLaw.from_private_histogram(contexts, cells=_CELLS, epsilon=0.5 * epsilon)
+    policy = _explore_then_commit(
+        0.5 * epsilon,
+        seed,
+        contexts=law,
+        actions=CellMeasure.finite([0.0]),
+        horizon=len(contexts),
+        privacy=JointDP(epsilon=epsilon, delta=DELTA),
+        noise=noise,
+    )
+    rewards = np.concatenate([np.zeros(len(base)), np.full(len(moved), _ENDS[world])])
+    policy.learn(contexts, np.zeros(len(contexts), np.int64), rewards)
+    mean = policy.publish().mean[0].reshape(-1, 2)
+    weights = law.measure.weights.reshape(-1, 2)
+    # One noisy total divides all weights, which pairs share: rounding takes its trace away.
+    people = np.rint(weights * (len(contexts) / weights.sum()))
+    return np.column_stack([np.clip(people - 20.5, -0.5, 0.5), np.clip(mean, -4.0, 4.0)])
+
+
+@_crowded(
+    "phased-explore-then-commit-several-phases",
+    GaussianAudit,
+    sees="the policies published after two phases, in each a round of the user's",
+    neighbours="one user's rewards from lowest to highest",
+    score=None,
+    share=0.1,
+)
+def _several_phases(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    policy = PhasedExploreThenCommit(
+        **_CELL_ARGUMENTS | {"user_ids": True},
+        actions=CellMeasure.finite([0.0]),
+        horizon=2 * PEOPLE + 1,
+        privacy=JointDP(epsilon=epsilon, delta=DELTA, rounds_per_user=2),
+        tuning=PhasedTuning(phases=[PEOPLE, 2 * PEOPLE], exploration=[1.0, 1.0]),
+        seed=seed,
+        noise=noise,
+    )
+    seen = []
+    for _ in range(2):
+        ids = policy.ask_batch(_CELLS.points, users=list(range(PEOPLE))).ids
+        seen.append(policy.published)
+        policy.tell_batch(ids, np.full(PEOPLE, _ENDS[world]))
+    policy.ask(_CELLS.points[0], user="last")
+    seen.append(policy.published)
+    return np.column_stack([one.mean[0] for one in seen if one is not None])
+
+
+# -- what a missing reward shows --------------------------------------------------------------------------
+
+
+def _learned(
+    epsilon: float, seed: int, noise: PreparedNoise, rewards: FloatArray, horizon: int
+) -> ExploreThenCommit:
+    """A policy that was told these rewards, one in every context, for the first of two actions."""
+    policy = _explore_then_commit(epsilon, seed, horizon=horizon, noise=noise)
+    policy.learn(_CELLS.points[: len(rewards), 0], np.zeros(len(rewards), np.int64), rewards)
+    return policy
+
+
+@_crowded(
+    "explore-then-commit-missing-reward",
+    GaussianAudit,
+    sees="the released function",
+    neighbours="one row's reward highest, or missing",
+    score=None,
+    share=0.1,
+)
+def _missing_reward(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    rewards = np.full(PEOPLE, np.nan if world else 1.0)
+    mean = _learned(epsilon, seed, noise, rewards, PEOPLE).publish().mean
+    return np.asarray(mean[0][:, None])
+
+
+_scaled = partial(
+    crowded,
+    ENTRIES,
+    kind=SampledAudit,
+    scope="policy",
+    delta=DELTA,
+    sees="the numbers that statement and diagnostics print",
+    neighbours="one row's reward highest, or missing",
+    fit=fit_categories,
+    share=0.003,
+)
+
+
+def _printed(policy: ExploreThenCommit) -> FloatArray:
+    scales = [record.scale for record in policy.guarantee.mechanisms]
+    shown = [value for value in policy.diagnostics().values() if isinstance(value, int | float)]
+    return np.array([[*scales, *shown]], dtype=np.float64)
+
+
+@_scaled(name="explore-then-commit-printed-numbers")
+def _public_rows(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """The number of rows is a public argument, and a missing reward takes its row's place."""
+    rewards = np.append(np.ones(PEOPLE - 1), np.nan if world else 1.0)
+    return _printed(_learned(epsilon, seed, noise, rewards, PEOPLE))
+
+
+@_scaled(name="broken-numbers-by-rows-left", known_broken=True)
+def _rows_left(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Rows without a reward are left out, and the noise is calibrated to those that are left."""
+    rewards = np.ones(PEOPLE - world)
+    return _printed(_learned(epsilon, seed, noise, rewards, len(rewards)))

@@ -1,0 +1,246 @@
+"""What a device gives away beside its reports: what it refuses, when it is silent, and races for one choice.
+
+The attacker is the server: it offers specs and versions, and sees which calls are refused and which bytes
+come. Each honest device has a twin that does what devices once did, and that must be caught.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from inspect import unwrap
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpbandits.audit.catalogue.parts import Entries, listed, lives
+from dpbandits.audit.claims import Draw, SampledAudit
+from dpbandits.audit.scores import fit_categories
+from dpbandits.domains import Box
+from dpbandits.errors import DPBanditsError
+from dpbandits.local import Client, MemoryOutbox, PublishedArms, Spec
+from dpbandits.local.contract.reports import HEADER_BYTES
+from dpbandits.privacy.definitions import LocalDP
+from dpbandits.state.ledger import MemoryLedger
+
+__all__ = ["ENTRIES"]
+
+ENTRIES: Entries = {}
+
+_ONE_BIN = PublishedArms(version=0, splits=(), arms=np.array([0]))
+_NOTHING = -1.0
+"""Where a transcript has no report."""
+
+_policy = partial(listed, ENTRIES, kind=SampledAudit, scope="policy", fit=fit_categories)
+
+
+def _spec(epsilon: float, seed: int, *, low: float = 0.0, high: float = 1.0, **more: Any) -> Spec:
+    arguments: dict[str, Any] = {"n_arms": 2, "mechanism": "signed", "learner": "tree"} | more
+    return Spec(domain=Box(low=[low], high=[high]), privacy=LocalDP(epsilon=epsilon), seed=seed, **arguments)
+
+
+def _payload(report: bytes | None) -> float:
+    """The payload of a report in one bin, as a number."""
+    return _NOTHING if report is None else float(int.from_bytes(report[HEADER_BYTES:], "little"))
+
+
+# -- refusals -----------------------------------------------------------------------------------------
+
+_SLICES = 4
+_EDGES = np.linspace(0.0, 1.0, _SLICES + 1)
+_PLACES = (0.1, 0.9)
+"""Where the user is, in either world: in the first slice, or in the last."""
+
+
+def _offered(specs: list[Spec], world: int, *, looks: bool) -> list[float]:
+    """What the server sees: for every slice that it offers to one device, a report, or the refusal."""
+    ledger, outbox, context = MemoryLedger(), MemoryOutbox(), _PLACES[world]
+    seen = []
+    for spec in specs:
+        report = None
+        try:
+            client = Client(spec, ledger=ledger, outbox=outbox)
+            if looks:
+                spec.domain.validate(np.array([[context]]))
+            client.choose(_ONE_BIN, [context])
+            report = client.report(float(world))
+        except DPBanditsError as error:
+            seen.append(_NOTHING - 1.0 - len(type(error).__name__))
+        else:
+            seen.append(_payload(report))
+    return seen
+
+
+def _slices(name: str, *, looks: bool) -> None:
+    @_policy(
+        name=name,
+        sees=f"refusals and reports of a device that is offered {_SLICES} slices of the domain in turn",
+        neighbours="a user in the first slice, or in the last with another reward",
+        known_broken=looks,
+        share=0.005 if looks else 0.02,
+    )
+    def oracle(epsilon: float, seed: int) -> Draw:
+        specs = [_spec(epsilon, seed, low=float(low), high=float(high)) for low, high in pairwise(_EDGES)]
+        return lives(lambda world: _offered(specs, world, looks=looks))
+
+
+_slices("local-refusals", looks=False)
+_slices("broken-device-that-looks-first", looks=True)
+
+
+def _unrewarded(name: str, *, silent: bool) -> None:
+    @_policy(
+        name=name,
+        sees="a device's report, or its silence",
+        neighbours="a reward came, or never did",
+        known_broken=silent,
+        share=0.01 if silent else 0.05,
+    )
+    def missing(epsilon: float, seed: int) -> Draw:
+        spec = _spec(epsilon, seed)
+
+        def run(world: int) -> float:
+            client = Client(spec)
+            client.choose(_ONE_BIN, [0.25])
+            if silent and world:
+                return _NOTHING
+            return _payload(client.report(None if world else 1.0))
+
+        return lives(run)
+
+
+_unrewarded("local-missing-reward", silent=False)
+_unrewarded("broken-silent-device", silent=True)
+
+# -- an epsilon of one's own --------------------------------------------------------------------------
+
+
+def _own_epsilon(name: str, *, looks: bool) -> None:
+    @_policy(
+        name=name,
+        sees="a device's report, with the class of epsilon that it names",
+        neighbours="reward lowest or highest, in the same bin",
+        known_broken=looks,
+        share=0.01 if looks else 0.05,
+    )
+    def classes(epsilon: float, seed: int) -> Draw:
+        """The lower of two classes; chosen for everybody, or by who has the higher reward."""
+        privacies = [LocalDP(epsilon=epsilon), LocalDP(epsilon=2.0 * epsilon)]
+        spec = _spec(2.0 * epsilon, seed, epsilons=(epsilon, 2.0 * epsilon))
+
+        def run(world: int) -> list[float]:
+            client = Client(spec, privacy=privacies[world if looks else 0])
+            client.choose(_ONE_BIN, [0.25])
+            report = client.report(float(world))
+            return list(map(float, report[HEADER_BYTES:]))
+
+        return lives(run)
+
+
+_own_epsilon("local-own-epsilon", looks=False)
+_own_epsilon("broken-epsilon-by-reward", looks=True)
+
+# -- races --------------------------------------------------------------------------------------------
+
+_RACERS = 4
+
+
+class _MeetingLedger(MemoryLedger):
+    """A ledger that answers when all threads have asked, or after a while: so they meet before the draw."""
+
+    patience: ClassVar[float] = 0.005
+    """Seconds. Threads that take turns wait for nobody, so every run of theirs takes as long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._met = threading.Barrier(_RACERS)
+
+    def charge(self, *arguments: Any, **options: Any) -> Any:
+        """See `Ledger.charge`."""
+        charged = super().charge(*arguments, **options)
+        with suppress(threading.BrokenBarrierError):
+            self._met.wait(self.patience)
+        return charged
+
+
+class _PatientLedger(_MeetingLedger):
+    """For threads that do come."""
+
+    patience = 0.05
+
+
+class _WithoutTurns(Client[PublishedArms]):
+    """BROKEN: a client whose calls neither take turns nor ask which process they are in."""
+
+    report = unwrap(Client.report)
+
+
+def _from_threads(client: Client[PublishedArms], reward: float) -> list[bytes]:
+    """The reports that threads get who all ask for the one report of a choice."""
+    reports: list[bytes] = []
+    start = threading.Barrier(_RACERS)
+
+    def ask() -> None:
+        start.wait()
+        with suppress(DPBanditsError):
+            reports.append(client.report(reward))
+
+    threads = [threading.Thread(target=ask) for _ in range(_RACERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return reports
+
+
+def _from_forks(client: Client[PublishedArms], reward: float) -> list[bytes]:
+    """The reports that forked children and their parent get for one choice."""
+    reports = []
+    for _ in range(_RACERS - 1):
+        there, here = os.pipe()
+        child = os.fork()
+        if child == 0:  # pragma: no cover - in another process
+            try:
+                os.write(here, client.report(reward))
+            finally:
+                os._exit(0)
+        os.close(here)
+        reports.append(os.read(there, 4096))
+        os.close(there)
+        os.waitpid(child, 0)
+    return [one for one in [*reports, client.report(reward)] if one]
+
+
+def _race(
+    name: str,
+    of: str,
+    device: type[Client[PublishedArms]],
+    ledger: type[MemoryLedger],
+    ask: Callable[..., list[bytes]],
+    share: float,
+) -> None:
+    @_policy(
+        name=name,
+        sees=f"all reports of one choice, for which {_RACERS} {of} ask at once",
+        neighbours="reward lowest or highest, in the same bin",
+        known_broken=device is _WithoutTurns,
+        share=share,
+    )
+    def race(epsilon: float, seed: int) -> Draw:
+        spec = _spec(epsilon, seed)
+
+        def run(world: int) -> list[float]:
+            client = device(spec, ledger=ledger(), budget=_RACERS * epsilon)
+            client.choose(_ONE_BIN, [0.25])
+            found = sorted(map(_payload, ask(client, float(world))))
+            return found + [_NOTHING] * (_RACERS - len(found))
+
+        return lives(run)
+
+
+_race("local-threads", "threads", Client, _MeetingLedger, _from_threads, 0.01)
+_race("broken-threads-without-turns", "threads", _WithoutTurns, _PatientLedger, _from_threads, 0.01)
+_race("local-forks", "processes", Client, MemoryLedger, _from_forks, 0.005)
+_race("broken-forks-without-turns", "processes", _WithoutTurns, MemoryLedger, _from_forks, 0.005)

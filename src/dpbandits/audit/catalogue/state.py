@@ -1,0 +1,146 @@
+"""Attacks on what is saved: restarts between releases, copies that go on, other terms at load.
+
+People on axes, as in `crowds`. The attacker may save, copy and load a state as often as they like, and sees
+what is released, not what is in the file.
+"""
+
+import shutil
+import tempfile
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.audit.catalogue.crowds import PEOPLE, axes_policy, tell_everyone, vector
+from dpbandits.audit.catalogue.parts import DELTA, Entries, PreparedNoise, crowded
+from dpbandits.audit.claims import GaussianAudit
+from dpbandits.central import GPBandit
+from dpbandits.errors import DPBanditsError
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.noise import SecureNoise
+from dpbandits.state.ledger import Ledger, MemoryLedger
+
+__all__ = ["ENTRIES"]
+
+ENTRIES: Entries = {}
+
+_COPIES = 16
+_OTHER_TERMS: tuple[dict[str, Any], ...] = (
+    {"privacy": JointDP(epsilon=50.0, delta=DELTA)},
+    {"noise": SecureNoise(certificate="concentrated")},
+    {"user_ids": False},
+)
+
+_audited = partial(
+    crowded,
+    ENTRIES,
+    kind=GaussianAudit,
+    scope="policy",
+    delta=DELTA,
+    neighbours="one user's decision set turned around, reward 1",
+    score=None,
+)
+
+
+def _ledger() -> MemoryLedger:
+    ledger = MemoryLedger()
+    ledger.open_account("people", epsilon=100, delta=0.01)
+    return ledger
+
+
+def _told(epsilon: float, seed: int, noise: PreparedNoise, world: int, ledger: Ledger | None) -> GPBandit:
+    """Everybody has reported, and nothing is released yet: the next ask releases."""
+    account = None if ledger is None else "people"
+    policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], ledger=ledger, account=account)
+    tell_everyone(policy, world)
+    return policy
+
+
+def _next_ask(policy: GPBandit, user: str = "attacker") -> FloatArray:
+    """(people,) what is released of everybody once one more person has asked."""
+    policy.ask(np.array([[0.0, 0.0]]), user=user)
+    return vector(policy)[:, 0]
+
+
+@_audited(
+    name="gp-bandit-restarts", sees="all released statistics, before and after every restart", share=0.05
+)
+def _restarts(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Saved and loaded, then opened in a folder; each time asked for what may have been drawn again."""
+    with tempfile.TemporaryDirectory() as name:
+        state, live = Path(name) / "state", Path(name) / "live"
+        _told(epsilon, seed, noise, world, None).save(state)
+        first = GPBandit.load(state)
+        seen = [_next_ask(first)]
+        seen.append(_next_ask(GPBandit.load(state)))
+        with GPBandit.open(live, new=_told(epsilon, seed, noise, world, None)) as policy:
+            second = [_next_ask(policy)]
+        with GPBandit.open(live) as policy:
+            second.append(_next_ask(policy, "another"))
+    # two lives of the same people: a row for each
+    return np.concatenate([np.column_stack(seen), np.column_stack(second)])
+
+
+def _from_copies(state: Path, ledger: Ledger | None) -> FloatArray:
+    """(people, copies) what copies of one state release; zeros where a copy is refused."""
+    paths = [state.with_name(f"copy-{number}") for number in range(_COPIES)]
+    for path in paths:
+        shutil.copy(state, path)
+    seen = np.zeros((PEOPLE, _COPIES))
+    for number, path in enumerate(paths):
+        with suppress(DPBanditsError):
+            seen[:, number] = _next_ask(GPBandit.load(path, ledger=ledger))
+    return seen
+
+
+def _copied(name: str, *, witnessed: bool) -> None:
+    @_audited(
+        name=name,
+        sees=f"what {_COPIES} copies of one state release"
+        + ("" if witnessed else ", which no ledger witnesses"),
+        known_broken=not witnessed,
+        share=0.01 if witnessed else 0.005,
+    )
+    def copies(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+        ledger = _ledger() if witnessed else None
+        with tempfile.TemporaryDirectory() as folder:
+            state = Path(folder) / "state"
+            _told(epsilon, seed, noise, world, ledger).save(state)
+            return _from_copies(state, ledger)
+
+
+_copied("gp-bandit-copies", witnessed=True)
+_copied("broken-copies-without-a-witness", witnessed=False)
+
+
+@_audited(
+    name="gp-bandit-load-on-other-terms",
+    sees="what is released after a load that asks for less noise",
+    share=0.05,
+)
+def _other_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Load is asked for other terms in every way that it once had; what it refuses is loaded as it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder) / "state"
+        _told(epsilon, seed, noise, world, None).save(state)
+        policy = None
+        for terms in _OTHER_TERMS:
+            with suppress(DPBanditsError, TypeError):
+                policy = policy or GPBandit.load(state, **terms)
+        return _next_ask(policy or GPBandit.load(state))[:, None]
+
+
+@_audited(
+    name="broken-other-terms",
+    sees="what the same people's data release under the largest epsilon, as a load once allowed",
+    known_broken=True,
+    share=0.005,
+)
+def _taken_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Load no longer takes other terms, so the state is rebuilt: the same people told to another policy."""
+    policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE], **_OTHER_TERMS[0])
+    tell_everyone(policy, world)
+    return _next_ask(policy)[:, None]
