@@ -189,7 +189,7 @@ def _explore_then_commit(epsilon: float, seed: int, **changes: Any) -> ExploreTh
     sees="an answer at the user's context, and the released function",
     neighbours="one row's reward from lowest to highest",
     fit=fit_linear,
-    share=0.05,
+    share=0.03,
 )
 def _answers_beside_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """Half of epsilon for the release, and half for each answer, of which everybody's context has one."""
@@ -208,7 +208,7 @@ def _answers_beside_release(epsilon: float, seed: int, noise: PreparedNoise, wor
     sees="the noisy law of contexts, and the function that is released under it",
     neighbours="one row's context moved to another cell, and its reward from lowest to highest",
     fit=fit_linear,
-    share=0.05,
+    share=0.03,
 )
 def _histogram_beside_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """Half of epsilon each. Cells in pairs: 20 people in both, and one more in the first or the second."""

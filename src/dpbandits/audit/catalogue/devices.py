@@ -96,7 +96,7 @@ def _unrewarded(name: str, *, silent: bool) -> None:
         sees="a device's report, or its silence",
         neighbours="a reward came, or never did",
         known_broken=silent,
-        share=0.01 if silent else 0.05,
+        share=0.01 if silent else 0.03,
     )
     def missing(epsilon: float, seed: int) -> Draw:
         spec = _spec(epsilon, seed)
@@ -123,7 +123,7 @@ def _own_epsilon(name: str, *, looks: bool) -> None:
         sees="a device's report, with the class of epsilon that it names",
         neighbours="reward lowest or highest, in the same bin",
         known_broken=looks,
-        share=0.01 if looks else 0.05,
+        share=0.01 if looks else 0.03,
     )
     def classes(epsilon: float, seed: int) -> Draw:
         """The lower of two classes; chosen for everybody, or by who has the higher reward."""
@@ -242,5 +242,5 @@ def _race(
 
 _race("local-threads", "threads", Client, _MeetingLedger, _from_threads, 0.01)
 _race("broken-threads-without-turns", "threads", _WithoutTurns, _PatientLedger, _from_threads, 0.01)
-_race("local-forks", "processes", Client, MemoryLedger, _from_forks, 0.005)
+_race("local-forks", "processes", Client, MemoryLedger, _from_forks, 0.003)
 _race("broken-forks-without-turns", "processes", _WithoutTurns, MemoryLedger, _from_forks, 0.005)

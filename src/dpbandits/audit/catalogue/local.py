@@ -114,7 +114,7 @@ def _gp_weights(epsilon: float, seed: int) -> Draw:
 # -- learning from another crowd, and the servers as published -------------------------------------------
 
 
-@_bin("local-transfer", sees="the target's policy after a source's report was attached", share=0.02)
+@_bin("local-transfer", sees="the target's policy after a source's report was attached", share=0.01)
 def _transferred(epsilon: float, seed: int) -> Draw:
     """The source promises epsilon; the target, another crowd, publishes what it has learned of it."""
     target = _spec(epsilon, seed, n_arms=2, arms="user", reports_per_version=1)
@@ -131,7 +131,7 @@ def _transferred(epsilon: float, seed: int) -> Draw:
     return lives(run)
 
 
-@_bin("local-ma2025-policy", sees="the policy published after one report, Ma2025's Algorithm 2", share=0.02)
+@_bin("local-ma2025-policy", sees="the policy published after one report, Ma2025's Algorithm 2", share=0.01)
 def _ma2025_policy(epsilon: float, seed: int) -> Draw:
     """Narrow intervals, so that a single report can drop an arm."""
     spec = Spec(
@@ -162,7 +162,7 @@ def _ma2025_policy(epsilon: float, seed: int) -> Draw:
 @_gaussian(
     "local-dubey2021-policy",
     sees="the weights published after one report, Dubey2021's Algorithm 3",
-    share=0.02,
+    share=0.01,
 )
 def _dubey2021_weights(epsilon: float, seed: int) -> Draw:
     spec = _gp_spec(epsilon, seed, report_gram=True, learner="dubey2021", constants={"horizon": 1.0})
