@@ -48,6 +48,18 @@ MISTAKES = {
 }
 
 
+@pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy is not USCA])
+def test_what_every_policy_takes_is_configured_alike_and_nothing_else_is_taken(policy):
+    made = policy(**POLICIES[policy], user_ids=False, clip=True, seed=7)
+    config = made.to_config()
+    assert (config["user_ids"], config["clip"], config["seed"]) == (False, True, 7)
+    assert config["noise"] == SimulatedNoise(0).to_config()
+    assert not {"ledger", "account"} & set(config)
+    assert policy.from_config(config).to_config() == config
+    with pytest.raises(TypeError, match="sead"):
+        policy(**POLICIES[policy], sead=7)
+
+
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.__name__)
 def test_a_natural_mistake_is_answered_by_what_to_pass(policy):
     arguments, tried = POLICIES[policy], 0

@@ -35,7 +35,6 @@ PUBLIC_ELSEWHERE = frozenset({"_asdict", "_exit", "_fields", "_fields_", "_make"
 """Documented names of the standard library, whose underscore has other reasons."""
 
 NAMESAKES: dict[str, str] = {
-    "from_config": "the one way to read a configuration; the module says of what",
     "picture": "how a paper's items are drawn; the module says of which paper",
     "verdict": "what a paper's item came to; the module says of which paper",
 }

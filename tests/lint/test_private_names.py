@@ -69,8 +69,8 @@ def test_names_of_the_own_room_and_the_own_file_pass(repository, text):
 
 def test_public_namesakes_are_found_once_and_commands_are_not(repository):
     root = repository(
-        src__dpbandits__a__one="class Cell: ...\ndef _own(): ...\ndef from_config(): ...",
-        src__dpbandits__b__two="class Cell: ...\ndef _own(): ...\ndef from_config(): ...",
+        src__dpbandits__a__one="class Cell: ...\ndef _own(): ...\ndef picture(): ...",
+        src__dpbandits__b__two="class Cell: ...\ndef _own(): ...\ndef picture(): ...",
         src__dpbandits__cli__three="def Cell(): ...",
     )
     (finding,) = namesakes(root / "src" / "dpbandits")
