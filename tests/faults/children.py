@@ -9,7 +9,8 @@ from typing import Any
 
 __all__ = ["Child", "in_child"]
 
-PATIENCE = 120
+PATIENCE = 600
+"""Seconds that a child may take: a task that waits for ever is ended by SIGALRM."""
 
 
 class Child:

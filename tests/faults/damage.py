@@ -6,14 +6,16 @@ Whoever opens a damaged folder must refuse it with an error of the library, or f
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from dpbandits.errors import DPBanditsError
 from faults.subjects import Act, Subject
 
-__all__ = ["DAMAGES"]
+__all__ = ["DAMAGES", "spread"]
 
 MOST_CUTS, MOST_FLIPS = 32, 150
 
+Case = TypeVar("Case")
 Changes = Iterator[tuple[str, bytes | None]]
 """What was done, and the file's new content (None: no file)."""
 
@@ -37,10 +39,19 @@ def removals(whole: bytes) -> Changes:
     yield "removed", None
 
 
+def spread(cases: list[Case], most: int | None) -> list[Case]:
+    """At most so many of the cases, evenly."""
+    if most is None or len(cases) <= most:
+        return cases
+    return [cases[index * len(cases) // most] for index in range(most)]
+
+
 def _damaged(
     changes: Callable[[bytes], Changes], *, removed: bool = False
 ) -> Callable[..., tuple[int, list[str]]]:
-    def damage(subject: Subject, folder: Path, acts: list[Act]) -> tuple[int, list[str]]:
+    """`most` of the changes of each file; None: all."""
+
+    def damage(subject: Subject, folder: Path, acts: list[Act], most: int | None) -> tuple[int, list[str]]:
         injected, found = 0, []
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             name = path.relative_to(folder)
@@ -48,7 +59,7 @@ def _damaged(
                 continue
             if removed and path.name.endswith(subject.unguarded or "/"):
                 continue
-            for what, content in changes(path.read_bytes()):
+            for what, content in spread(list(changes(path.read_bytes())), most):
                 victim = folder.with_name("victim")
                 shutil.copytree(folder, victim)
                 (victim / name).unlink() if content is None else (victim / name).write_bytes(content)

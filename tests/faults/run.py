@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from faults.children import Child, in_child  # noqa: E402
-from faults.damage import DAMAGES  # noqa: E402
+from faults.damage import DAMAGES, spread  # noqa: E402
 from faults.failpoints import KILLING, MODES, Failpoint, limit_files  # noqa: E402
 from faults.races import RACES  # noqa: E402
 from faults.subjects import EXPECTED, SUBJECTS, Act, Subject, contradictions, digest  # noqa: E402
@@ -129,13 +129,13 @@ class Bench:
             return True, [f"a full disk ended the process: {said}"]
         return said["refused"], self._violations(folder, journal)
 
-    def damage(self, name: str) -> tuple[int, list[str]]:
-        """Change every file of a finished run in many ways; see `faults.damage`."""
+    def damage(self, name: str, most: int | None) -> tuple[int, list[str]]:
+        """Change every file of a finished run in many ways, or in `most`; see `faults.damage`."""
         folder, journal = self._copy()
         code, said = in_child(lambda: self._work(folder, journal, Failpoint(0, "kill", folder)))
         if code:
             return 0, [f"the run before the damage failed: {said}"]
-        code, said = in_child(lambda: DAMAGES[name](self.subject, folder, Journal.read(journal)))
+        code, said = in_child(lambda: DAMAGES[name](self.subject, folder, Journal.read(journal), most))
         return (said[0], said[1]) if code == 0 else (0, [f"{said}"])
 
     # -- inside ------------------------------------------------------------------------------------------
@@ -208,13 +208,6 @@ class Table:
         tell(f"{injected:5d} {subject}: {fault}{mark}")
 
 
-def spread(numbers: list[int], most: int | None) -> list[int]:
-    """At most so many of the numbers, evenly."""
-    if most is None or len(numbers) <= most:
-        return numbers
-    return [numbers[index * len(numbers) // most] for index in range(most)]
-
-
 def points(kinds: list[str], mode: str, most: int | None) -> Iterator[int]:
     """Numbers of operations at which a mode means something."""
     probe = Failpoint(0, mode, Path())
@@ -227,7 +220,7 @@ def run(subject: Subject, *, fast: bool, most: int | None, kills: int) -> Table:
     Args:
         subject: the object.
         fast: a few of each.
-        most: how many of a kind strike at operations; None for every operation.
+        most: how many of a kind strike, and ten times as many in a file at rest; None for all.
         kills: how many strike at random instants.
     """
     table = Table()
@@ -239,7 +232,7 @@ def run(subject: Subject, *, fast: bool, most: int | None, kills: int) -> Table:
             if name[0] in (subject.name, "MemoryLedger"):
                 started, folder = time.monotonic(), Path(temporary) / f"race-{number}"
                 folder.mkdir()
-                injected, violations = race(folder, 1 if fast else 10)
+                injected, violations = race(folder, 1 if fast else 10 if most is None else min(most, 10))
                 table.add(*name, injected, violations, time.monotonic() - started)
     return table
 
@@ -275,13 +268,13 @@ def strike_at_operations(table: Table, bench: Bench, *, fast: bool, most: int | 
         few = FEW[mode] if fast else most
         struck(SAYS[mode], bench.strike, ((at, mode) for at in points(kinds, mode, few)))
     sizes = (300, 9000) if fast else (*range(0, 1000, 97), *range(1000, 20_000, 1499))
-    struck("file size limited by the kernel", bench.squeeze, ((size,) for size in sizes))
+    struck("file size limited by the kernel", bench.squeeze, ((size,) for size in spread(list(sizes), most)))
     if not fast:
         firsts = points(kinds, "kill", 10 if most is None else min(most, 10))
         twice = (((at, "kill"), again) for at in firsts for again in range(1, 30, 4))
         struck("kill -9 again while recovering", bench.strike_again, twice)
         for damage in DAMAGES:
-            struck(damage, bench.damage, ((damage,),))
+            struck(damage, bench.damage, ((damage, None if most is None else 10 * most),))
 
 
 AT_RANDOM = "kill -9 at a random instant"
@@ -304,7 +297,7 @@ SAYS = {
 def main() -> int:
     parser = results_parser(__doc__)
     parser.add_argument("--fast", action="store_true", help="a few of each")
-    parser.add_argument("--most", type=int, help="faults of a kind for one object; default: every operation")
+    parser.add_argument("--most", type=int, help="faults of a kind for one object; default: all")
     parser.add_argument("--kills", type=int, help=f"at random instants, in all; default: {KILLS}")
     parser.add_argument(
         "--only", action="append", help="name of an object; may be repeated. Rows of others in the file stay"
