@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpbandits import _checks
 from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy import JointDP
@@ -111,3 +112,14 @@ def test_ids_are_one_person_in_every_type_of_column():
     for ids in (texts, numbers, mixed):
         counted = read(held | {"person": ids}).rehearse(PROMISE, horizon=ROWS)
         assert counted == {"unreadable": 0, "surplus": 200}
+
+
+def test_a_persons_id_is_read_once_for_all_that_learn_from_the_table(monkeypatch):
+    """Three times a row it was: by the rehearsal, by the law of contexts and by what is published."""
+    came = []
+    person = _checks.person
+    monkeypatch.setattr(_checks, "person", lambda user, **named: came.append(user) or person(user, **named))
+    log = read(table(person=np.array([f"p{i % 50}" for i in range(ROWS)], dtype=object)))
+    log.rehearse(PROMISE, horizon=ROWS)
+    log.publish(PROMISE, horizon=ROWS)
+    assert came == [f"p{i}" for i in range(50)]

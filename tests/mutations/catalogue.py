@@ -346,8 +346,8 @@ MUTATIONS = (
         "a user's rows beyond those that the noise covers are learned from",
         (
             "central/explore_then_commit/rows.py",
-            "kept = self._users.within(digests, self.rules.rounds_per_user)",
-            "kept = self._users.within(digests, self.rules.horizon)",
+            "kept = first_rows(owners.numbers, self.rules.rounds_per_user, self._users.had(digests))",
+            "kept = first_rows(owners.numbers, self.rules.horizon, self._users.had(digests))",
         ),
         tests="tests/central/test_usca.py tests/contracts/test_contexts_instead_of_candidates.py",
     ),

@@ -12,7 +12,7 @@ from dpbandits.errors import (
     InvalidData,
     UnknownDecision,
 )
-from dpbandits.policy.bookkeeping import RoundBook, RoundStatus
+from dpbandits.policy.bookkeeping import Owners, RoundBook, RoundStatus, first_rows
 
 
 def book(**changes):
@@ -223,3 +223,22 @@ def test_a_round_told_by_itself_becomes_what_it_becomes_in_a_batch(usable, missi
     if usable or missing:
         with pytest.raises(AlreadyTold):
             alone.round_of(ids[2])
+
+
+def test_people_are_numbered_by_their_first_rows_however_their_ids_are_written():
+    people = Owners.of(["b", " a", 7, "b", b"7", "a", "7"], count=7)
+    assert (people.numbers.tolist(), people.texts) == ([0, 1, 2, 0, 2, 1, 2], ["b", "a", "7"])
+    texts = Owners.of(["b", " a", "b", "a", "7"], count=5)
+    assert (texts.numbers.tolist(), texts.texts) == ([0, 1, 0, 1, 2], ["b", "a", "7"])
+    assert Owners.of(people, count=7) is people
+    assert "ann" not in repr(Owners.of(["ann"], count=1))
+    for nobody in (["a", None], ["a", ""], ["a", True, 1]):
+        with pytest.raises(InvalidData):
+            Owners.of(nobody, count=len(nobody))
+
+
+def test_the_first_rows_of_every_person_are_kept():
+    numbers = np.array([0, 1, 0, 0, 2, 1, 0])
+    assert first_rows(numbers, 2).tolist() == [True, True, True, False, True, True, False]
+    had = np.array([0, 2, 1])
+    assert first_rows(numbers, 2, had).tolist() == [True, False, True, False, True, False, False]

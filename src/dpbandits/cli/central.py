@@ -6,7 +6,9 @@ known propensities that one may look at).
 """
 
 import csv
+import io
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +37,9 @@ Propensity = Annotated[
     str | None,
     Option(help="Column with each action's known chance; without it actions were drawn uniformly."),
 ]
+_LINES = 1 << 16
+"""Lines that are written at a time."""
+
 Published = Annotated[Path, Argument(help="Folder written by learn.")]
 
 
@@ -148,10 +153,25 @@ def predict(
     writer = csv.writer(sys.stdout, lineterminator="\n")
     extra = [f"{part}:{name}" for name in shown for part in ("mean", "sd")] if every else []
     writer.writerow([*held.contexts, "action", "mean", "sd", *extra])
-    for row, index, means, deviations in zip(rows, best, mean, sd, strict=True):
-        cells = [f"{value:g}" for value in row]
-        more = [f"{v:.6g}" for pair in zip(means, deviations, strict=True) for v in pair] if every else []
-        writer.writerow([*cells, shown[index], f"{means[index]:.6g}", f"{deviations[index]:.6g}", *more])
+    names = np.array([_as_csv(name) for name in shown], dtype=np.object_)
+    line = f"{'%g,' * rows.shape[1]}%s{',%.6g' * (2 + len(extra))}\n"
+    for start in range(0, len(rows), _LINES):
+        at = slice(start, start + _LINES)
+        chosen = best[at]
+        places = np.arange(len(chosen)), chosen
+        numbers = [mean[at][places], sd[at][places]]
+        if every:
+            numbers += [part for pair in zip(mean[at].T, sd[at].T, strict=True) for part in pair]
+        columns = [*rows[at].T, names[chosen], *numbers]
+        cells = chain.from_iterable(zip(*(column.tolist() for column in columns), strict=True))
+        sys.stdout.write(line * len(chosen) % tuple(cells))
+
+
+def _as_csv(text: str) -> str:
+    """A cell as CSV has it."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="").writerow([text, ""])
+    return written.getvalue()[:-1]
 
 
 @app.command()

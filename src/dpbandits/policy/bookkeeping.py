@@ -14,6 +14,7 @@ import secrets
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -33,7 +34,7 @@ from dpbandits.errors import (
 )
 from dpbandits.policy import round_log
 
-__all__ = ["RoundBook", "RoundStatus", "UserCounts"]
+__all__ = ["Owners", "RoundBook", "RoundStatus", "UserCounts", "first_rows"]
 
 _FIRST_CAPACITY = 1024
 _DIGEST_BYTES = 16
@@ -55,6 +56,55 @@ class RoundStatus(IntEnum):
     """Its reward came after its block had closed, and was dropped."""
     REFUSED = 6
     """What its user brought could not be answered: it contributes nothing."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Owners:
+    """Whose rows these are, every person's id read once. Raw data.
+
+    Attributes:
+        numbers: (n,) of the persons, by their first rows.
+        texts: a person's id, by number; see `_checks.person`.
+    """
+
+    numbers: IntArray
+    texts: list[str]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @classmethod
+    def of(cls, users: object, *, count: int) -> "Owners":
+        """Those whom `count` ids name, one a row.
+
+        Raises:
+            InvalidData: a missing id, or one of another type; or as `_checks.people` says.
+        """
+        if isinstance(users, Owners) and len(users) == count:
+            return users
+        rows = _checks.people(users, count=count, what="row")
+        numbers: dict[str, int] = {}
+        # equal texts are one id; of other things equal ones need not be, as 1 and True
+        distinct = list(dict.fromkeys(rows)) if set(map(type, rows)) == {str} else rows
+        found = [numbers.setdefault(_checks.person(one), len(numbers)) for one in distinct]
+        if distinct is not rows:
+            places = dict(zip(distinct, found, strict=True))
+            return cls(np.fromiter(map(places.__getitem__, rows), np.int64, len(rows)), list(numbers))
+        return cls(np.array(found, dtype=np.int64), list(numbers))
+
+
+def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArray:
+    """(n,) True for the first rows of every person, as long as none has more than `most` in all.
+
+    Args:
+        numbers: (n,) of the rows' persons.
+        most: rows a person may have.
+        had: (persons,) rows that each has had before.
+    """
+    order = np.argsort(numbers, kind="stable")
+    earlier = np.empty(len(numbers), dtype=np.int64)  # rows of the same person that stand before
+    earlier[order] = np.arange(len(numbers)) - np.searchsorted(numbers[order], numbers[order])
+    return np.asarray((had if isinstance(had, int) else had[numbers]) + earlier < most)
 
 
 class UserCounts:
@@ -82,9 +132,12 @@ class UserCounts:
         Raises:
             InvalidData: a missing id, or one of another type.
         """
+        return self.digests_of(map(_checks.person, users))
+
+    def digests_of(self, texts: Iterable[str]) -> list[bytes]:
+        """The same of texts that `_checks.person` has read."""
         found = []
-        for user in users:
-            text = _checks.person(user)
+        for text in texts:
             digest = self._digest("str", text.encode(errors="surrogatepass"))
             if self._typed:
                 self._bring_together(digest, text)
@@ -104,19 +157,22 @@ class UserCounts:
                 if earlier:
                     self._taken[digest] += earlier
 
-    def within(self, digests: Sequence[bytes], most: int) -> BoolArray:
-        """(n,) True for the first rows of every user, as long as none has more than `most` in all."""
-        numbers: dict[bytes, int] = {}
-        codes = np.array([numbers.setdefault(one, len(numbers)) for one in digests], dtype=np.int64)
-        order = np.argsort(codes, kind="stable")
-        earlier = np.empty(len(codes), dtype=np.int64)  # rows of the same user that stand before
-        earlier[order] = np.arange(len(codes)) - np.searchsorted(codes[order], codes[order])
-        had = np.array([self._taken[one] for one in numbers], dtype=np.int64)
-        return np.asarray(had[codes] + earlier < most)
+    def had(self, digests: Sequence[bytes]) -> IntArray:
+        """(n,) rounds that each has had."""
+        if not self._taken:
+            return np.zeros(len(digests), dtype=np.int64)
+        return np.array([self._taken[one] for one in digests], dtype=np.int64)
 
     def add(self, digests: Iterable[bytes]) -> None:
         """One more round for each."""
         self._taken.update(digests)
+
+    def add_rows(self, digests: Sequence[bytes], counts: IntArray) -> None:
+        """`counts` (n,) more rounds for each of distinct digests."""
+        had = np.flatnonzero(counts)
+        self._taken.update(
+            dict(zip((digests[place] for place in had.tolist()), counts[had].tolist(), strict=True))
+        )
 
     def merged(self, other: "UserCounts") -> Counter[bytes]:
         """Counts of both together; nothing is changed.

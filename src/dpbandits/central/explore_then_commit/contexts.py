@@ -18,7 +18,7 @@ from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy.bookkeeping import UserCounts
+from dpbandits.policy.bookkeeping import Owners, first_rows
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, words_of
 from dpbandits.privacy.samplers import lattice_laplace
 
@@ -112,7 +112,7 @@ class ContextLaw(Configured):
         cells: CellMeasure,
         epsilon: float,
         rounds_per_user: int = 1,
-        users: Sequence[object] | None = None,
+        users: Sequence[object] | Owners | None = None,
         noise: NoiseSource | None = None,
     ) -> Self:
         """Counts of the protected people's contexts (n, d), with discrete Laplace noise on each cell.
@@ -142,8 +142,7 @@ class ContextLaw(Configured):
         found = cells.find(cells.rows(_checks.contents(contexts, name="contexts"), name="contexts"))
         counted = found >= 0
         if users is not None:
-            named, people = _checks.people(users, count=len(found), what="row"), UserCounts()
-            counted &= people.within(people.digests(named), rounds)
+            counted &= first_rows(Owners.of(users, count=len(found)).numbers, rounds)
         counts = np.bincount(found[counted], minlength=cells.size).astype(np.int64)
         rate = min(math.nextafter(loss / (2.0 * rounds), 0.0), LARGEST_RATE)
         drawn = lattice_laplace(rate, cells.size, words_of(source, stream=_HISTOGRAM_STREAM))

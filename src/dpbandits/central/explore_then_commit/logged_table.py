@@ -15,6 +15,7 @@ import secrets
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from dpbandits.central.published_function import PublishedFunction
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
 from dpbandits.models.measures import CellMeasure, IntervalAxis
+from dpbandits.policy.bookkeeping import Owners
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.state.files import replace_durably, write_folder
 
@@ -174,6 +176,12 @@ class LoggedTable:
             },
         )
 
+    @cached_property
+    def _rows(self) -> dict[str, Any]:
+        """`rows`, its persons read once for all that learn from them."""
+        users = self.rows["users"]
+        return self.rows | {"users": None if users is None else Owners.of(users, count=len(users))}
+
     def rehearse(self, privacy: JointDP, *, horizon: int, bound: float | None = None) -> dict[str, int]:
         """Learn without spending: whatever is wrong with the arguments and the ids shows now.
 
@@ -187,7 +195,7 @@ class LoggedTable:
             NothingToLearn: before any data.
         """
         rehearsal = self._policy(privacy, self.context_cells, bound, horizon)
-        rehearsal.learn(**self.rows)
+        rehearsal.learn(**self._rows)
         return rehearsal.unsafe_left_out
 
     def fingerprint(self, key: bytes, privacy: JointDP, *, horizon: int, **told: object) -> str:
@@ -230,12 +238,12 @@ class LoggedTable:
                 cells=self.context_cells,
                 epsilon=HISTOGRAM_SHARE * privacy.epsilon,
                 rounds_per_user=privacy.rounds_per_user,
-                users=self.rows["users"],
+                users=self._rows["users"],
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
             policy = self._policy(privacy, law, bound, horizon)
-        policy.learn(**self.rows)
+        policy.learn(**self._rows)
         function = policy.publish()
         if self.arms_were_read:
             function = function.resting_on(READ_ARMS)
@@ -400,7 +408,7 @@ def _arm_names(cells: NDArray[Any], declared: Sequence[str] | None) -> list[str]
         if len(set(names)) != len(names) or not all(names):
             raise InvalidParameter("arms: expected distinct names, as a,b,c")
         return names
-    texts = sorted({str(cell) for cell in cells if cell is not None})
+    texts = sorted({str(cell) for cell in _distinct(cells.tolist()) if cell is not None})
     with contextlib.suppress(ValueError):
         return [str(value) for value in sorted({int(text) for text in texts})]
     return texts
@@ -409,10 +417,21 @@ def _arm_names(cells: NDArray[Any], declared: Sequence[str] | None) -> list[str]
 def _arm_numbers(cells: NDArray[Any], arms: Sequence[str]) -> IntArray:
     """(n,) numbers of arms; -1 where a cell is none of them."""
     codes = {label: code for code, label in enumerate(arms)}
-    for text in {str(cell) for cell in cells} - set(codes):
+    listed = cells.tolist()
+    distinct = _distinct(listed)
+    for text in {str(cell) for cell in distinct} - set(codes):
         with contextlib.suppress(ValueError):
             codes[text] = codes.get(str(int(text)), -1)  # 01 is 1
-    return np.array([-1 if cell is None else codes.get(str(cell), -1) for cell in cells], dtype=np.int64)
+    found = [-1 if cell is None else codes.get(str(cell), -1) for cell in distinct]
+    if distinct is listed:
+        return np.array(found, dtype=np.int64)
+    place = dict(zip(distinct, found, strict=True))
+    return np.fromiter(map(place.__getitem__, listed), np.int64, len(listed))
+
+
+def _distinct(cells: list[Any]) -> list[Any]:
+    """Every text once; cells of other types as they are, as equal ones may be written differently."""
+    return list(dict.fromkeys(cells)) if set(map(type, cells)) <= {str, type(None)} else cells
 
 
 def _numbers(cells: NDArray[Any]) -> FloatArray:

@@ -43,6 +43,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import PolicyOptions, PublicCoins
 from dpbandits.policy.accounts import cost_of
 from dpbandits.policy.base import round_taken
+from dpbandits.policy.bookkeeping import Owners
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
@@ -270,7 +271,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         rewards: ArrayLike,
         *,
         propensities: ArrayLike | None = None,
-        users: Sequence[object] | None = None,
+        users: Sequence[object] | Owners | None = None,
     ) -> None:
         """Add rows; see `Shard.learn`. May be called any number of times.
 

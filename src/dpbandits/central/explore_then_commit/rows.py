@@ -4,7 +4,6 @@ A shard holds raw statistics and no mechanism. Shards of one `ExploreThenCommit`
 integers, so that any split of the rows gives the same sums, bit for bit.
 """
 
-import itertools
 import math
 import secrets
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ from dpbandits.errors import (
     InvalidParameter,
 )
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy.bookkeeping import UserCounts
+from dpbandits.policy.bookkeeping import Owners, UserCounts, first_rows
 from dpbandits.state import State, read_state, write_state
 
 __all__ = ["RowRules", "Shard", "check_cells", "one_row", "reference_of"]
@@ -181,7 +180,7 @@ class Shard:
         rewards: ArrayLike,
         *,
         propensities: ArrayLike | None = None,
-        users: Sequence[object] | None = None,
+        users: Sequence[object] | Owners | None = None,
     ) -> None:
         """Add rows: contexts (n, d), actions (n,) or (n, d), rewards (n,).
 
@@ -203,15 +202,17 @@ class Shard:
             InvalidData: arrays of other shapes or types, or not one user a row; nothing was learned.
         """
         cells, values, readable = self.rules.coded(contexts, actions, rewards, propensities)
-        digests = self._digests(users, len(cells))
+        owners = self._owners(users, len(cells))
+        digests = self._users.digests_of(owners.texts)
         kept = np.ones(len(cells), dtype=np.bool_)
         if self.rules.user_ids:
-            kept = self._users.within(digests, self.rules.rounds_per_user)
+            kept = first_rows(owners.numbers, self.rules.rounds_per_user, self._users.had(digests))
         kept &= np.cumsum(kept) <= self.rules.horizon - self.cells.rounds
         grown = self.cells.with_rows(cells[kept], values[kept])
         left_out = self._left_out + np.array([(kept & ~readable).sum(), (~kept).sum()], dtype=np.int64)
         # users first: whatever interrupts this may lose rows, and never lets a user have more of them
-        self._users.add(itertools.compress(digests, kept.tolist()))
+        if self.rules.user_ids:
+            self._users.add_rows(digests, np.bincount(owners.numbers[kept], minlength=len(digests)))
         self.cells, self._left_out = grown, left_out
 
     @property
@@ -301,14 +302,14 @@ class Shard:
             raise CorruptState("the saved sums contradict the saved configuration")
         self._users, self._parts, self._left_out = users, parts, left_out
 
-    def _digests(self, users: Sequence[object] | None, count: int) -> list[bytes]:
+    def _owners(self, users: Sequence[object] | Owners | None, count: int) -> Owners:
         if not self.rules.user_ids:
             if users is not None:
                 raise InvalidData("users were given to a policy built with user_ids=False: leave them out")
-            return []
+            return Owners.of((), count=0)
         if users is None:
             raise InvalidData(
                 "every row needs its user: pass users=, one id a row, or build with user_ids=False, which "
                 "makes the bound on rows per user an unchecked assumption"
             )
-        return self._users.digests(_checks.people(users, count=count, what="row"))
+        return Owners.of(users, count=count)
