@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpbandits.audit.catalogue.parts import Entries, listed, lives
+from dpbandits._typing import FloatArray
+from dpbandits.audit.catalogue.parts import Entries, PreparedNoise, crowded, listed, lives
 from dpbandits.audit.claims import Draw, SampledAudit
 from dpbandits.audit.scores import fit_categories
 from dpbandits.domains import Box
@@ -145,6 +146,8 @@ _own_epsilon("broken-epsilon-by-reward", looks=True)
 # -- races --------------------------------------------------------------------------------------------
 
 _RACERS = 4
+_AT_ONCE = 50
+"""Devices whose races share threads and processes."""
 
 
 class _MeetingLedger(MemoryLedger):
@@ -177,40 +180,49 @@ class _WithoutTurns(Client[PublishedArms]):
     report = unwrap(Client.report)
 
 
-def _from_threads(client: Client[PublishedArms], reward: float) -> list[bytes]:
-    """The reports that threads get who all ask for the one report of a choice."""
-    reports: list[bytes] = []
+def _reports(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
+    """(n,) payload of each device's report; nothing where it is refused."""
+    seen = np.full(len(devices), _NOTHING)
+    for place, device in enumerate(devices):
+        with suppress(DPBanditsError):
+            seen[place] = _payload(device.report(reward))
+    return seen
+
+
+def _from_threads(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
+    """(n, racers) the reports that threads get who all ask for the one report of a choice."""
+    seen = np.empty((len(devices), _RACERS))
     start = threading.Barrier(_RACERS)
 
-    def ask() -> None:
-        start.wait()
-        with suppress(DPBanditsError):
-            reports.append(client.report(reward))
+    def ask(column: int) -> None:
+        for row, device in enumerate(devices):
+            start.wait()
+            seen[row, column] = _reports([device], reward)[0]
 
-    threads = [threading.Thread(target=ask) for _ in range(_RACERS)]
+    threads = [threading.Thread(target=ask, args=(column,)) for column in range(_RACERS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return reports
+    return seen
 
 
-def _from_forks(client: Client[PublishedArms], reward: float) -> list[bytes]:
-    """The reports that forked children and their parent get for one choice."""
-    reports = []
+def _from_forks(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
+    """(n, racers) the reports that forked children and their parent get of one choice."""
+    columns = []
     for _ in range(_RACERS - 1):
         there, here = os.pipe()
         child = os.fork()
         if child == 0:  # pragma: no cover - in another process
             try:
-                os.write(here, client.report(reward))
+                os.write(here, _reports(devices, reward).tobytes())
             finally:
                 os._exit(0)
         os.close(here)
-        reports.append(os.read(there, 4096))
-        os.close(there)
+        with os.fdopen(there, "rb") as pipe:
+            columns.append(np.frombuffer(pipe.read()))
         os.waitpid(child, 0)
-    return [one for one in [*reports, client.report(reward)] if one]
+    return np.column_stack([*columns, _reports(devices, reward)])
 
 
 def _race(
@@ -218,29 +230,28 @@ def _race(
     of: str,
     device: type[Client[PublishedArms]],
     ledger: type[MemoryLedger],
-    ask: Callable[..., list[bytes]],
-    share: float,
+    ask: Callable[[list[Client[PublishedArms]], float], FloatArray],
 ) -> None:
-    @_policy(
-        name=name,
+    @crowded(
+        ENTRIES,
+        name,
+        SampledAudit,
+        scope="policy",
         sees=f"all reports of one choice, for which {_RACERS} {of} ask at once",
         neighbours="reward lowest or highest, in the same bin",
         known_broken=device is _WithoutTurns,
-        share=share,
+        fit=fit_categories,
+        share=0.01,
     )
-    def race(epsilon: float, seed: int) -> Draw:
+    def race(epsilon: float, seed: int, _noise: PreparedNoise, world: int) -> FloatArray:
         spec = _spec(epsilon, seed)
-
-        def run(world: int) -> list[float]:
-            client = device(spec, ledger=ledger(), budget=_RACERS * epsilon)
-            client.choose(_ONE_BIN, [0.25])
-            found = sorted(map(_payload, ask(client, float(world))))
-            return found + [_NOTHING] * (_RACERS - len(found))
-
-        return lives(run)
+        racing = [device(spec, ledger=ledger(), budget=_RACERS * epsilon) for _ in range(_AT_ONCE)]
+        for one in racing:
+            one.choose(_ONE_BIN, [0.25])
+        return np.sort(ask(racing, float(world)), axis=1)
 
 
-_race("local-threads", "threads", Client, _MeetingLedger, _from_threads, 0.01)
-_race("broken-threads-without-turns", "threads", _WithoutTurns, _PatientLedger, _from_threads, 0.01)
-_race("local-forks", "processes", Client, MemoryLedger, _from_forks, 0.003)
-_race("broken-forks-without-turns", "processes", _WithoutTurns, MemoryLedger, _from_forks, 0.005)
+_race("local-threads", "threads", Client, _MeetingLedger, _from_threads)
+_race("broken-threads-without-turns", "threads", _WithoutTurns, _PatientLedger, _from_threads)
+_race("local-forks", "processes", Client, MemoryLedger, _from_forks)
+_race("broken-forks-without-turns", "processes", _WithoutTurns, MemoryLedger, _from_forks)
