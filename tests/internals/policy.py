@@ -7,10 +7,12 @@ import numpy as np
 from dpbandits.policy import PublicCoins
 
 __all__ = [
+    "at_every_draw",
     "book",
     "drawn",
     "explores",
     "failing_fit",
+    "failing_posterior",
     "fingerprint",
     "interrupt_after_note",
     "kept_nodes",
@@ -29,6 +31,17 @@ __all__ = [
 ]
 
 
+def at_every_draw(monkeypatch, policy, happens):
+    """Call `happens` wherever a block of a `GPBandit` is about to be drawn."""
+    draw = policy._draw
+
+    def after(*arguments):
+        happens()
+        return draw(*arguments)
+
+    monkeypatch.setattr(policy, "_draw", after)
+
+
 def book(policy):
     """Who asked, what they were answered and what they told; to check that its repr shows none of it."""
     return policy._book
@@ -37,6 +50,11 @@ def book(policy):
 def failing_fit(monkeypatch, policy):
     """What was released cannot be learned from, until the patch is undone."""
     monkeypatch.setattr(policy, "_fit", lambda: 1 / 0)
+
+
+def failing_posterior(monkeypatch, policy):
+    """As `failing_fit`, also beside the answers."""
+    monkeypatch.setattr(policy, "_posterior_of", lambda drawn: 1 / 0)
 
 
 def fingerprint(policy):

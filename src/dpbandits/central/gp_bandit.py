@@ -16,7 +16,10 @@ of at most `rounds_per_user` rounds. A round belongs to the block of its ask, wh
 reward. Raw data meets noise in one place, `GPBandit._release`.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Unpack
@@ -32,12 +35,13 @@ from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
 from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.domains import RewardRange
-from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
 from dpbandits.models.decision_sets import PublicSets
 from dpbandits.models.features import Features, in_fixed_shapes, mercer_or_given
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import BasePolicy, PolicyOptions, best_choice, uniform_choice
+from dpbandits.policy.beside import Beside
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
@@ -71,6 +75,36 @@ class _Draws(NamedTuple):
     weights: FloatArray
 
 
+class _Drawn(NamedTuple):
+    """Of the first k blocks: sums (k, D), secret, the same released, and Gram matrices (k, m, m)."""
+
+    raw_sums: IntArray
+    released: IntArray
+    grams: FloatArray
+
+
+_Made = tuple[_Drawn, WeightPosterior | None]
+
+
+@dataclass(eq=False)
+class _UnderWay:
+    """A release that is made beside the answers; once drawn, it is not drawn again where fitting fails.
+
+    Attributes:
+        block: its number.
+        rows: of the block, as `RoundBook.block` gives them.
+        done: what is being made of it; None where that has yet to begin.
+        drawn: with those before it.
+        noise_position: of a simulated source after its draw.
+    """
+
+    block: int
+    rows: tuple[FloatArray, FloatArray, BoolArray, BoolArray]
+    done: Future[_Made] | None = None
+    drawn: _Drawn | None = None
+    noise_position: int = 0
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GPTuning(Configured):
     """What of a `GPBandit` most people leave as it is; all of it is public and fixed before any data.
@@ -80,6 +114,9 @@ class GPTuning(Configured):
             functions and carry more noise.
         blocks: round indices at which to release, strictly increasing; default `default_blocks`.
         reporting_delay: rounds that a block's release waits for its last rewards.
+        lag: rounds that go on being answered by the releases before, from there on, while noise is drawn and
+            the posterior fitted beside the answers. A release takes effect where it ends, however long the
+            work took: an ask that comes sooner waits. With 0 the ask that is due does the work.
         regression: "blocks" (least squares over blocks, shrunk Gram) or "prefix" (last prefix sum: worse
             with few features, and with several hundred the faster one, as its cost does not grow with the
             blocks; see `benchmarks/run.py`).
@@ -104,6 +141,7 @@ class GPTuning(Configured):
     n_features: int = 20
     blocks: Sequence[int] | None = None
     reporting_delay: int = 0
+    lag: int = 0
     regression: Regression = "blocks"
     factor: Factor | None = None
     public_decision_sets: FloatArray | None = None
@@ -119,6 +157,7 @@ class GPTuning(Configured):
         _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
         limited(self.thompson_scale, name="thompson_scale")
         _checks.integer(self.reporting_delay, name="reporting_delay", minimum=0)
+        _checks.integer(self.lag, name="lag", minimum=0)
 
     def schedule(self, horizon: int | None) -> tuple[tuple[int, ...], Factor]:
         """Blocks and how they are mixed, as a policy of this horizon uses them."""
@@ -212,7 +251,14 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             if sets.ndim != 3:
                 raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
         self.tuning = replace(tuning, blocks=self.blocks, factor=factor, public_decision_sets=sets)
-        self._boundaries = tuple(end + tuning.reporting_delay for end in self.blocks)
+        self._due = tuple(end + tuning.reporting_delay for end in self.blocks)
+        self._boundaries = tuple(index + tuning.lag for index in self._due)
+        if tuning.lag:
+            self._book.ended = self._rounds_ended
+        self._beside, self._drawn_ahead = Beside(), -1
+        self._under_way: list[_UnderWay] = []
+        self._position_kept = 0
+        self._fitted: tuple[int, WeightPosterior | None] = (0, None)
         self._mechanism = BlockRelease(
             factor=factor,
             mechanism=GramVectorMechanism(
@@ -274,52 +320,137 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         return block < len(self.blocks) and self._book.asked >= self.batch_boundaries[block]
 
     def _release(self) -> None:
+        if self.tuning.lag:
+            made = next(one for one in self._under_way if one.block == len(self._released))
+            drawn, posterior = self._wait_for(made)
+            self._position_kept, self._fitted = made.noise_position, (made.block + 1, posterior)
+        else:
+            block, before = len(self._released), _Drawn(self._raw_sums, self._released, self._grams)
+            drawn = self._draw(block, self._closing(block), before, self._posterior)
+        self._raw_sums, self._released, self._grams = drawn
+
+    def _closing(self, block: int) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
+        """Copies of a block's rows, whose release is entered into the log before its noise is drawn."""
+        rows = self._book.block((0, *self.blocks)[block], self.blocks[block])
+        self._enter_release(self._uses()[0], block)
+        return rows
+
+    def _draw(
+        self,
+        block: int,
+        rows: tuple[FloatArray, FloatArray, BoolArray, BoolArray],
+        before: _Drawn,
+        posterior: WeightPosterior | None,
+    ) -> _Drawn:
         """Where raw data meets noise: encode the block, mix it with the earlier ones, add noise."""
-        block = len(self._released)
-        start, stop = (0, *self.blocks)[block], self.blocks[block]
-        actions, rewards, told, refused = self._book.block(start, stop)
+        actions, rewards, told, refused = rows
         features = in_fixed_shapes(self.features, actions)
         if self.decision_sets == "public":
             answered = features[~refused]
             gram = answered.T @ answered
         else:
-            gram = (stop - start) * self._expected_gram(block)
+            gram = len(actions) * self._expected_gram(block, posterior)
         centred = self.reward_range.to_centred(rewards[told])
         sums = self._mechanism.mechanism.encode(features[told], centred)
-        self._enter_release(self._uses()[0], block)
-        raw_sums = np.vstack([self._raw_sums, sums])
-        released = np.vstack([self._released, self._mechanism.release(block, raw_sums)])
-        grams = np.concatenate([self._grams, gram[None]])
-        self._raw_sums, self._grams, self._released = raw_sums, grams, released
+        raw_sums = np.vstack([before.raw_sums, sums])
+        released = np.vstack([before.released, self._mechanism.release(block, raw_sums)])
+        return _Drawn(raw_sums, released, np.concatenate([before.grams, gram[None]]))
+
+    # -- beside the answers ---------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        if self.tuning.lag:
+            if self._rounds_out > self._settled:  # no new noise before what there is was kept
+                self._settle()
+            self._begin_releases()
+        super()._prepare()
+        block = len(self._released)
+        if self._drawn_ahead < block < len(self.blocks) and hasattr(self.noise, "prepare"):
+            with suppress(RuntimeError):  # no thread to be had: the release draws its noise itself
+                self._beside.begin(self._mechanism.prepare)
+                self._drawn_ahead = block
+
+    def _rounds_ended(self, asked: int) -> int:
+        """Rounds of the blocks that are due once `asked` rounds were asked."""
+        return (0, *self.blocks)[bisect_right(self._due, asked)]
+
+    def _begin_releases(self) -> None:
+        """Begin the releases that are due, each by the one before it; raise what one of them raised."""
+        self._under_way = [one for one in self._under_way if one.block >= len(self._released)]
+        for one in self._under_way:
+            if one.done is not None and one.done.done():
+                self._wait_for(one)
+        self._book.end()
+        if not self._under_way:
+            self._position_kept = super()._noise_position()
+        begun = len(self._released) + len(self._under_way)
+        for block in range(begun, bisect_right(self._due, self._book.asked)):
+            self._under_way.append(_UnderWay(block, self._closing(block)))
+        before: Future[_Made] = Future()
+        before.set_result((_Drawn(self._raw_sums, self._released, self._grams), self._posterior))
+        for one in self._under_way:
+            if one.done is None:
+                one.done = self._beside.begin(partial(self._make, one, before))
+            before = one.done
+
+    def _make(self, one: _UnderWay, before: Future[_Made]) -> _Made:
+        """A release and the posterior after it, given those before; raises what those raised."""
+        drawn, posterior = before.result()
+        if one.drawn is None:
+            one.drawn = self._draw(one.block, one.rows, drawn, posterior)
+            one.noise_position = super()._noise_position()
+        return one.drawn, self._posterior_of(one.drawn)
+
+    def _wait_for(self, one: _UnderWay) -> _Made:
+        """What was made; where that failed, the next ask begins it and those after it again."""
+        done = one.done
+        if done is None:
+            raise ProtocolError("the release was not begun: ask again")
+        try:
+            return done.result()
+        except BaseException:
+            if done.done():
+                for later in self._under_way[self._under_way.index(one) :]:
+                    later.done = None
+            raise
+
+    def _noise_position(self) -> int:
+        return self._position_kept if self._under_way else super()._noise_position()
 
     def _uses(self) -> tuple[Release, ...]:
         record, drawn = self._mechanism.record(), len(self._released)
         return (Release(purpose="block", record=record, noise=self.noise, drawn=drawn, charge=""),)
 
-    def _expected_gram(self, block: int) -> FloatArray:
-        """(m, m) mean of phi phi^T when people bring the public sets and the present posterior answers."""
+    def _expected_gram(self, block: int, posterior: WeightPosterior | None) -> FloatArray:
+        """(m, m) mean of phi phi^T when people bring the public sets and this posterior answers."""
         if self._public_sets is None:
             self._public_sets = PublicSets.of(
                 self.features, self.domain, self.tuning.public_decision_sets, seed=self.seed
             )
-        if self._posterior is None:
+        if posterior is None:
             return self._public_sets.mean_gram_uniform()
         count, size = len(self._public_sets), self.features.n_features
         normals = self._coins.normal(f"public sets/{block}", 0, count, size)
-        weights = self._posterior.sample_weights(normals, scale=self.tuning.thompson_scale)
+        weights = posterior.sample_weights(normals, scale=self.tuning.thompson_scale)
         return self._public_sets.mean_gram_of_best(weights)
 
     # -- post-processing of releases ------------------------------------------------------------
 
     def _fit(self) -> None:
+        number, posterior = self._fitted
+        if number == 0 or number != len(self._released):
+            posterior = self._posterior_of(_Drawn(self._raw_sums, self._released, self._grams))
+        self._posterior = posterior
+
+    def _posterior_of(self, drawn: _Drawn) -> WeightPosterior | None:
         """Posterior of the feature weights (rewards centred, width 1) from releases and public data."""
-        tuning, supports, k = self.tuning, self.features.supports, len(self._released)
+        tuning, supports, k = self.tuning, self.features.supports, len(drawn.released)
         posterior = None
         if k:
             posterior = posterior_from_releases(
                 self._mechanism,
-                self._released,
-                self._grams,
+                drawn.released,
+                drawn.grams,
                 block_sizes=np.diff((0.0, *self.blocks[:k])),
                 regression=tuning.regression,
                 spread=tuning.public_law_spread,
@@ -329,7 +460,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         if self._public_data is not None:
             posterior = posterior or self._prior
             posterior = posterior.given(*self._public_data, reward_variance=REWARD_VARIANCE)
-        self._posterior = posterior
+        return posterior
 
     @property
     def _weight_variance(self) -> float:

@@ -154,8 +154,7 @@ class KeptPolicy(Configured, Held, ABC):
     def _state(self, lineage: str, position: int) -> State:
         arrays = self._arrays()
         if self.noise is not None:
-            drawn = self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
-            arrays["noise_position"] = np.array(drawn)
+            arrays["noise_position"] = np.array(self._noise_position())
         return State(
             kind=self.kind,
             version=self.state_version,
@@ -164,6 +163,10 @@ class KeptPolicy(Configured, Held, ABC):
             public={"config": self.to_config(), "promise": self._holder.promise},
             arrays={name: array.copy() for name, array in arrays.items()},
         )
+
+    def _noise_position(self) -> int:
+        """Where a simulated source stood after everything that is in the state was drawn."""
+        return self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **runtime: Any) -> Self:

@@ -264,6 +264,8 @@ class RoundBook:
     Attributes:
         before: told (kind, content) of every change before it is made, as `policy.round_log` packs it;
             whatever it raises leaves the book as it was.
+        ended: rounds asked -> rounds whose rewards no longer count when the next ones are asked, where that
+            is before they are closed.
     """
 
     def __init__(
@@ -279,11 +281,13 @@ class RoundBook:
         self.horizon, self.rounds_per_user, self.user_ids = horizon, rounds_per_user, user_ids
         self.lineage = lineage
         self.before: Callable[[bytes, bytes], None] | None = None
+        self.ended: Callable[[int], int] | None = None
         self._epoch_starts = [0]
         self._epoch_nonces = [secrets.token_hex(4)]
         self._users = UserCounts(salt)
         self.asked = 0  # rounds answered so far: public, as it counts asks and not tells
         self._first_open = 0  # rounds before it are closed and their actions forgotten
+        self._ended = 0  # no reward of a round before it counts
         self._status = np.zeros(0, dtype=np.uint8)
         self._actions = np.zeros((0, dim))
         self._rewards = np.zeros(0)
@@ -339,6 +343,7 @@ class RoundBook:
         """Enter rounds; actions (B, d), finite also where `refused` (B,). Call `check_open` first."""
         if self.before is not None:
             self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, actions, refused))
+        self.end()
         count = len(actions)
         self._reserve(self.asked + count)
         start = self.asked
@@ -479,12 +484,20 @@ class RoundBook:
         """Chosen actions (k, d) of rounds that are not yet closed."""
         return np.asarray(self._actions[rounds - self._first_open])
 
+    def end(self, stop: int | None = None) -> None:
+        """No reward before round `stop` counts any more; by default the stop is what `ended` says now."""
+        if stop is None:
+            stop = 0 if self.ended is None else self.ended(self.asked)
+        if stop > self._ended:
+            status = self._status[self._ended : stop]
+            status[status == RoundStatus.PENDING] = RoundStatus.MISSED
+            self._ended = stop
+
     def close(self, stop: int) -> None:
         """No reward before round `stop` counts any more; forget their actions and rewards."""
         if stop <= self._first_open:
             return
-        status = self._status[self._first_open : stop]
-        status[status == RoundStatus.PENDING] = RoundStatus.MISSED
+        self.end(stop)
         kept = slice(stop - self._first_open, None)
         self._actions = self._actions[kept].copy()
         self._rewards = self._rewards[kept].copy()
@@ -528,7 +541,7 @@ class RoundBook:
         )
         if not consistent:
             raise CorruptState("the saved rounds contradict each other")
-        self.asked, self._first_open = asked, first_open
+        self.asked, self._first_open, self._ended = asked, first_open, first_open
         self._status, self._actions, self._rewards, self._users = status, actions, rewards, users
         self._epoch_starts = [*starts, asked]
         self._epoch_nonces = [*nonces, secrets.token_hex(4)]
