@@ -1,7 +1,7 @@
 """What a step costs: `make bench`, or `python benchmarks/run.py --only posterior`.
 
-Prints a Markdown table with the median and the fastest of several runs. Nothing here is asserted: wall time
-belongs to a machine, and is for reading. m is the number of features.
+Prints a Markdown table with the median and the fastest of several runs, and one of ratios, taken in CPU time.
+Nothing here is asserted: wall time belongs to a machine, and is for reading. m is the number of features.
 """
 
 import argparse
@@ -162,6 +162,104 @@ def bare_loop(horizon: int, n_features: int) -> Callable[[], object]:
     return go
 
 
+def asked_and_told(
+    horizon: int, n_features: int, tuning: dpb.central.GPTuning | None = None
+) -> Callable[[], list[float]]:
+    """One by one, without the runner: CPU seconds of the asking thread in every ask."""
+    environment = world(horizon)
+    features, sets = map_of(environment, n_features), environment.decision_sets(0, horizon)
+    rewards = environment.mean_rewards(0, horizon)
+
+    def go() -> list[float]:
+        policy = dpb.central.GPBandit(
+            features=features,
+            domain=environment.domain,
+            reward_range=environment.reward_range,
+            horizon=horizon,
+            privacy=PRIVACY,
+            tuning=tuning,
+            noise=dpb.SimulatedNoise(0),
+        )
+        seconds = []
+        for t in range(horizon):
+            start = time.thread_time()
+            decision = policy.ask(sets[t], user=f"user-{t}")
+            seconds.append(time.thread_time() - start)
+            policy.tell(decision.id, float(rewards[t, decision.index]))
+        return seconds
+
+    return go
+
+
+def bare_thompson_loop(horizon: int, n_features: int) -> Callable[[], object]:
+    """What somebody would write instead: exact sums, a fit where `GPBandit` has its blocks, nothing else."""
+    environment = world(horizon)
+    features, sets = map_of(environment, n_features), environment.decision_sets(0, horizon)
+    rewards = environment.mean_rewards(0, horizon)
+    blocks = set(dpb.central.GPTuning().schedule(horizon)[0])
+
+    def go() -> object:
+        rng = np.random.default_rng(0)
+        precision, vector = np.eye(n_features) / 0.2, np.zeros(n_features)
+        mean, factor = np.zeros(n_features), np.eye(n_features) * np.sqrt(0.2)
+        for t in range(horizon):
+            phi = features(sets[t])
+            best = int(np.argmax(phi @ (mean + 0.25 * factor @ rng.standard_normal(n_features))))
+            precision += np.outer(phi[best], phi[best]) * 4.0
+            vector += phi[best] * (rewards[t, best] - 0.5) * 4.0
+            if t + 1 in blocks:
+                factor = np.linalg.inv(np.linalg.cholesky(precision)).T
+                mean = factor @ (factor.T @ vector)
+        return mean
+
+    return go
+
+
+def in_turn(ours: Callable[[], object], theirs: Callable[[], object]) -> Callable[[], float]:
+    """CPU seconds of one call over those of the other, made right after it."""
+
+    def ratio() -> float:
+        marks = [time.process_time()]
+        for call in (ours, theirs):
+            call()
+            marks.append(time.process_time())
+        return (marks[1] - marks[0]) / (marks[2] - marks[1])
+
+    return ratio
+
+
+def tail(go: Callable[[], list[float]]) -> Callable[[], float]:
+    """The 99th percentile over the median."""
+
+    def ratio() -> float:
+        seconds = go()
+        return float(np.quantile(seconds, 0.99) / np.median(seconds))
+
+    return ratio
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One line of the second table: `prepare` builds the call that measures it once."""
+
+    name: str
+    aim: float
+    prepare: Callable[[], Callable[[], float]]
+
+
+RATIOS = (
+    Ratio(
+        "10,000 asks and tells, one by one, over a bare Thompson loop, m = 100",
+        2.5,
+        lambda: in_turn(asked_and_told(10_000, 100), bare_thompson_loop(10_000, 100)),
+    ),
+    Ratio(
+        "99th percentile over median of an ask's CPU time, m = 500, lag of 190 rounds",
+        5.0,
+        lambda: tail(asked_and_told(1_400, 500, dpb.central.GPTuning(blocks=(200, 400, 800), lag=190))),
+    ),
+)
+
 BENCHMARKS = (
     Benchmark("import dpbandits, new process", 1, "import", import_package),
     Benchmark(
@@ -255,6 +353,15 @@ def main() -> None:
             median, fastest = in_words(statistics.median(seconds)), in_words(min(seconds))
             peak = f"{peak_megabytes(benchmark):.0f} MB" if benchmark.memory else ""
             print(f"| {benchmark.name} | {median} | {fastest} | {benchmark.unit} | {peak} |", flush=True)
+
+    print("\n| ratio | median | smallest | largest | aim: at most |")
+    print("|---|---|---|---|---|")
+    for one in RATIOS:
+        if options.only.lower() in one.name.lower():
+            call = one.prepare()
+            values = [call() for _ in range(options.repeats)]
+            low, high = min(values), max(values)
+            print(f"| {one.name} | {statistics.median(values):.2f} | {low:.2f} | {high:.2f} | {one.aim:g} |")
 
 
 if __name__ == "__main__":

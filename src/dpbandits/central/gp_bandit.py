@@ -82,11 +82,14 @@ class _Drawn(NamedTuple):
     released: IntArray
     grams: FloatArray
 
+    def __repr__(self) -> str:
+        return "_Drawn()"
+
 
 _Made = tuple[_Drawn, WeightPosterior | None]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _UnderWay:
     """A release that is made beside the answers; once drawn, it is not drawn again where fitting fails.
 

@@ -29,6 +29,9 @@ class Beside:
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._working = False
 
+    def __repr__(self) -> str:
+        return "Beside()"
+
     def begin(self, call: Callable[[], _T]) -> "Future[_T]":
         """What the call will return, or raise; it is made after those that were begun before.
 
