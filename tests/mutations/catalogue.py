@@ -732,4 +732,838 @@ MUTATIONS = (
         ),
         tests="tests/lab/test_table_study.py",
     ),
+    # -- what a restart takes up, and what it forgets --------------------------------------------------------
+    _bug(
+        "a restart leaves one round to a user",
+        "whoever had many rounds before a restart is counted as having had one",
+        (
+            "policy/bookkeeping.py",
+            "counts = np.array(arrays[taken], dtype=np.int64)",
+            "counts = np.minimum(np.array(arrays[taken], dtype=np.int64), 1)",
+        ),
+        tests="tests/policy tests/central tests/contracts",
+    ),
+    _bug(
+        "an old layout taken for the new",
+        'people of an earlier layout, counted under 7 and "7", begin anew after the restart',
+        (
+            "policy/bookkeeping.py",
+            "found._typed = int(arrays.get(layout, np.array(1))) != _ONE_ID_A_PERSON",
+            "found._typed = False",
+        ),
+        tests="tests/policy tests/central tests/contracts",
+    ),
+    _bug(
+        "old counts of a person overwrite each other",
+        'of the counts a person had under 7, "7" and b"7" one is kept',
+        (
+            "policy/bookkeeping.py",
+            "self._taken[digest] += earlier",
+            "self._taken[digest] = earlier",
+        ),
+        tests="tests/policy tests/central tests/contracts",
+    ),
+    _bug(
+        "ids go on after a crash",
+        "a decision id that was lost in a crash names the round that took its place: a reward goes to"
+        " another person's round",
+        (
+            "policy/bookkeeping.py",
+            "self._epoch_nonces = [*nonces, secrets.token_hex(4)]",
+            "self._epoch_nonces = [*nonces, nonces[-1]]",
+        ),
+        tests="tests/policy tests/central tests/contracts",
+    ),
+    _bug(
+        "restored mechanism keeps fresh noise",
+        "after a load blocks are drawn from the beginning of the stream: the same noise twice",
+        (
+            "central/gp_bandit.py",
+            "        self._mechanism = replace(self._mechanism, noise=self.noise)\n",
+            "",
+        ),
+        tests="tests/central tests/contracts",
+    ),
+    _bug(
+        "a shard forgets its parts when read",
+        "a shard read from a file twice is merged twice: every row in it counts twice",
+        (
+            "central/explore_then_commit/rows.py",
+            "self._users, self._parts, self._left_out = users, parts, left_out",
+            "self._users, self._left_out = users, left_out",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "a merged shard's parts forgotten",
+        "a shard merged once is merged again: every row in it counts twice",
+        (
+            "central/explore_then_commit/rows.py",
+            "        self._parts |= other._parts\n",
+            "",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "restored caps of another use",
+        "after a load on another machine the release is calibrated to the caps of answers",
+        (
+            "central/explore_then_commit/calibration.py",
+            "replace(release.plan, caps=caps[-1] * REWARD_UNIT)",
+            "replace(release.plan, caps=caps[0] * REWARD_UNIT)",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "phases restored in their own basis",
+        "phases that were saved in one basis are calibrated in another, which is as coarse only by luck",
+        (
+            "central/explore_then_commit/phased.py",
+            "        self._releases = self._calibrated()\n        features = self.features.n_features\n",
+            "        features = self.features.n_features\n",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "a first save that failed is forgotten",
+        "the ledger has witnessed a state that is nowhere, and releases leave unsaved",
+        (
+            "state/holder.py",
+            "self._store = self._store if before is None else before",
+            "self._store = before",
+        ),
+        tests="tests/state tests/central tests/contracts",
+    ),
+    _bug(
+        "any ledger may adopt a state",
+        "a state that one ledger witnesses goes on at another as well: both copies release",
+        (
+            "state/holder.py",
+            'return isinstance(promise, dict) and promise.get("witnessed") is True',
+            "return False",
+        ),
+        tests="tests/state tests/central tests/contracts",
+    ),
+    _bug(
+        "one step behind is not overtaken",
+        "the original goes on beside the copy that was loaded, until that one commits",
+        (
+            "state/holder.py",
+            "last.position > self.position)",
+            "last.position > self.position + 1)",
+        ),
+        tests="tests/state tests/central tests/contracts",
+    ),
+    _bug(
+        "a past without a witness called witnessed",
+        "releases were made while nothing refused a second copy, and the statement says that something did",
+        (
+            "central/statement.py",
+            'witnessed=holder.witnessed and all(one["witnessed"] for one in past),',
+            "witnessed=holder.witnessed,",
+        ),
+        tests="tests/central tests/contracts",
+    ),
+    _bug(
+        "the log calls every release witnessed",
+        "releases without a ledger are logged as if one had refused a second copy",
+        (
+            "state/holder.py",
+            '"charge": paid, "witnessed": self.witnessed}',
+            '"charge": paid, "witnessed": True}',
+        ),
+        tests="tests/state tests/central tests/contracts",
+    ),
+    _bug(
+        "logged noise of any scale",
+        "a state whose releases had less noise than its configuration asks for is taken up",
+        (
+            "privacy/release_terms.py",
+            '        or not float(entry["scale"]) >= record.scale * (1.0 - _ROUNDING)\n',
+            "",
+        ),
+        tests="tests/privacy tests/central tests/contracts",
+    ),
+    _bug(
+        "logged noise without proof",
+        "a state whose releases had no certificate is taken up as proven",
+        (
+            "privacy/release_terms.py",
+            "if needed is None or privacy is None or proven == needed:",
+            "if proven is None or needed is None or privacy is None or proven == needed:",
+        ),
+        tests="tests/privacy tests/central tests/contracts",
+    ),
+    # -- folders that a policy lives in, and journals --------------------------------------------------------
+    _bug(
+        "a state older than its log",
+        "a state put back from a backup beside its own log draws a block again",
+        (
+            "state/live.py",
+            "if found and found[-1] > position:",
+            "if found and found[-1] > position + 1:",
+        ),
+        tests="tests/state tests/central tests/contracts",
+    ),
+    _bug(
+        "a log without a state begun anew",
+        "a state is deleted, and a new policy begins in its folder with everybody's rounds to spend again",
+        (
+            "state/live.py",
+            "        if self._positions():\n",
+            "        if self._journal is not None and self._positions():\n",
+        ),
+        tests="tests/state tests/central tests/contracts",
+    ),
+    _bug(
+        "a sealed folder's log lies open",
+        "asks and rewards of a sealed folder can be read by whoever has the disk",
+        (
+            "state/live.py",
+            "        if self._key is not None:\n"
+            "            content = self._key.seal(content, public=_place(self._subj"
+            "ect, len(journal)))\n",
+            "",
+        ),
+        (
+            "state/live.py",
+            "            if self._key is None:\n                yield record",
+            "            if True:\n                yield record",
+        ),
+        tests="tests/state tests/central tests/contracts",
+    ),
+    _bug(
+        "sealed records without their place",
+        "sealed rounds can be put in another order by who cannot read them",
+        (
+            "state/live.py",
+            'return f"{subject}:{number}".encode()',
+            "return subject.encode()",
+        ),
+        tests="tests/state tests/central tests/contracts",
+    ),
+    _bug(
+        "a hole in a lazy log is its end",
+        "one damaged record, and all acknowledged asks and tells behind it are cut off",
+        (
+            "state/journal.py",
+            "followed = self._lazy and _goes_on(file, mark.length, size)",
+            "followed = False",
+        ),
+        tests="tests/state tests/central",
+    ),
+    _bug(
+        "a journal's records unchained",
+        "whoever may write a log may leave out records in its middle, or put them in another order",
+        (
+            "state/journal.py",
+            "digest = hashlib.sha256(self._mark.digest + record).digest()",
+            "digest = hashlib.sha256(record).digest()",
+        ),
+        (
+            "state/journal.py",
+            "digest = hashlib.sha256(at.digest + head)",
+            "digest = hashlib.sha256(head)",
+        ),
+        tests="tests/state tests/outsourced tests/local",
+    ),
+    _bug(
+        "another copy's record taken for the own past",
+        "a copy that diverged witnesses its last record on top of another copy's",
+        (
+            "state/journal.py",
+            "if before == here or last != Witness(before.records, before.digest.hex()):",
+            "if before == here or last.position != before.records:",
+        ),
+        tests="tests/state tests/outsourced",
+    ),
+    _bug(
+        "an emptied log begins anew",
+        "a log that held answers, cut to its header, counts as never begun",
+        (
+            "state/journal.py",
+            "if begun and _read_end(end, kind) != first:",
+            "if begun and _read_end(end, kind).records < 0:",
+        ),
+        tests="tests/state tests/outsourced tests/local",
+    ),
+    _bug(
+        "a rewritten past of a ledger accepted",
+        "a ledger whose charges were rewritten before its last event is told to the witness as sound",
+        (
+            "state/sqlite_ledger.py",
+            "if last is None or last == Witness(book.position - 1, book.previous):",
+            "if last is None or last.position == book.position - 1:",
+        ),
+        tests="tests/state",
+    ),
+    # -- charges, and what one is ----------------------------------------------------------------------------
+    _bug(
+        "one id for all charges",
+        "all answers, or all reports of a device, are one charge: the first one pays for all",
+        (
+            "state/holder.py",
+            'return self.lineage if purpose is None else f"{self.lineage}:{purpose}"',
+            "return self.lineage",
+        ),
+        tests="tests/state tests/central tests/local tests/contracts",
+    ),
+    _bug(
+        "answers under one charge",
+        "the first answer pays for all of them",
+        (
+            "central/explore_then_commit/policy.py",
+            'self._spend("answer", number - 1, f"answer:{number}")',
+            'self._spend("answer", number - 1, "answer")',
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "saved before it is paid",
+        "a policy saved before its first ask says that its account has paid, and nobody ever does",
+        (
+            "policy/base.py",
+            "        self._charge()  # whoever loads the state need not know the account\n",
+            "",
+        ),
+        tests="tests/central tests/contracts tests/policy",
+    ),
+    _bug(
+        "a folder begun before it is paid",
+        "a policy whose process dies before the first ask goes on in its folder unpaid",
+        (
+            "policy/base.py",
+            "        self._charge()\n        self._holder.bind(live, self._replay)\n        try:",
+            "        self._holder.bind(live, self._replay)\n        try:",
+        ),
+        tests="tests/central tests/contracts tests/policy",
+    ),
+    _bug(
+        "tables charged under one name",
+        "the second table that is learned from is free",
+        (
+            "central/explore_then_commit/once.py",
+            'charge_id=f"learn:{run.name}"',
+            'charge_id=f"learn:{account}"',
+        ),
+        tests="tests/central tests/cli",
+    ),
+    _bug(
+        "simulated charges booked as enforced",
+        "an account that paid for repeatable noise is shown as protecting people",
+        (
+            "policy/accounts.py",
+            "cost = cost_of(guarantee.certificate, privacy=definition, status=guarantee.status)",
+            'cost = cost_of(guarantee.certificate, privacy=definition, status="enforced")',
+        ),
+        tests="tests/policy tests/central tests/contracts tests/state",
+    ),
+    _bug(
+        "an account forgets simulated charges",
+        "one enforced charge, and the account no longer knows that noise before it can be repeated",
+        (
+            "state/ledger.py",
+            "simulated=self.simulated or other.simulated)",
+            "simulated=other.simulated)",
+        ),
+        tests="tests/policy tests/state tests/privacy",
+    ),
+    _bug(
+        "what is broken has a cost",
+        "a refuted mechanism is charged at the price that it was published with",
+        (
+            "policy/accounts.py",
+            'if status not in ("enforced", "simulated"):',
+            'if status not in ("enforced", "simulated", "broken"):',
+        ),
+        tests="tests/policy tests/state tests/privacy",
+    ),
+    _bug(
+        "a charge id reused for more",
+        "under an id that was charged 0.1 a release of 10 is free",
+        (
+            "state/ledger.py",
+            "    if earlier != charge:\n",
+            "    if earlier.loss != charge.loss:\n",
+        ),
+        tests="tests/state tests/policy",
+    ),
+    _bug(
+        "answers' noise unpaid by the curator",
+        "an account pays for positions, and noisy answers are free",
+        (
+            "outsourced/curator/curator.py",
+            "        epsilon += Decimal(repr(answers.epsilon))\n",
+            "        epsilon += Decimal(0)\n",
+        ),
+        tests="tests/outsourced",
+    ),
+    _bug(
+        "neighbours not compared",
+        "charges that protect a row's move and a person's whole data are added up as one",
+        (
+            "state/ledger.py",
+            'for name in ("unit", "neighbours"):\n            here, there',
+            'for name in ("unit",):\n            here, there',
+        ),
+        tests="tests/state tests/policy",
+    ),
+    # -- what adds up, in which currency, over phases and beside what ----------------------------------------
+    _bug(
+        "distances unbounded",
+        "a Gaussian account adds up any number of lattices and says they are Gaussian",
+        (
+            "state/ledger.py",
+            "if total.loss > limits.loss or total.distance > limits.distance:",
+            "if total.loss > limits.loss:",
+        ),
+        tests="tests/state tests/policy",
+    ),
+    _bug(
+        "mu added as its square",
+        "a Gaussian account of mu below 1 pays for more than it promises",
+        (
+            "state/ledger.py",
+            'loss = square(self.total) if self.currency == "gaussian" else self.total',
+            "loss = self.total",
+        ),
+        tests="tests/state tests/policy",
+    ),
+    _bug(
+        "deltas of bare charges dropped",
+        "an (epsilon, delta) charge enters a zCDP account as if delta were 0",
+        (
+            "state/ledger.py",
+            'if terms.currency == "zcdp" and not delta:',
+            'if terms.currency == "zcdp":',
+        ),
+        tests="tests/state tests/policy",
+    ),
+    _bug(
+        "pure loss free beside a zCDP charge",
+        "answers beside a release cost an account of zCDP nothing",
+        (
+            "policy/accounts.py",
+            'return _UP.add(_half_square(exact(epsilon, name="epsilon")), _rho(other))',
+            "return _rho(other)",
+        ),
+        tests="tests/policy tests/state tests/privacy",
+    ),
+    _bug(
+        "pure loss free beside a Gaussian charge",
+        "answers beside a release cost a Gaussian account nothing",
+        (
+            "policy/accounts.py",
+            "squares = _UP.add(_UP.multiply(pure, pure), _UP.multiply(beside[0], beside[0]))",
+            "squares = _UP.multiply(beside[0], beside[0])",
+        ),
+        tests="tests/policy tests/state tests/privacy",
+    ),
+    _bug(
+        "distance weighs one in an account",
+        "e^epsilon times the distance is missing from what a Gaussian account proves",
+        (
+            "policy/accounts.py",
+            "left = delta - (1.0 + math.exp(min(epsilon, LARGEST_EPSILON))) * float(_up(distance)) *"
+            " (1.0 + 1e-13)",
+            "left = delta - float(_up(distance)) * (1.0 + 1e-13)",
+        ),
+        tests="tests/policy tests/state tests/privacy",
+    ),
+    _bug(
+        "a near Gaussian taken for one",
+        "beside real Gaussian noise the distance of a lattice is forgotten",
+        (
+            "privacy/certificates.py",
+            "return other.beside(self) if isinstance(other, NearGaussianDP) else super().beside(other)",
+            "return GaussianDP(math.hypot(self.mu, other.mu)) if isinstance(other, NearGaussianDP) else"
+            " super().beside(other)",
+        ),
+        tests="tests/privacy",
+    ),
+    _bug(
+        "larger distance instead of their sum",
+        "two lattices are as far from Gaussian noise as one",
+        (
+            "privacy/certificates.py",
+            "distance = self.distance + (other.distance if isinstance(other, NearGaussianDP) else 0.0)",
+            "distance = max(self.distance, other.distance if isinstance(other, NearGaussianDP) else 0.0)",
+        ),
+        tests="tests/privacy",
+    ),
+    _bug(
+        "below the pure loss nothing is lost",
+        "an epsilon smaller than the answers' alone is stated with delta 0",
+        (
+            "privacy/certificates.py",
+            "return self.other.delta_at(left) if left >= 0.0 else 1.0",
+            "return self.other.delta_at(left) if left >= 0.0 else 0.0",
+        ),
+        tests="tests/privacy",
+    ),
+    _bug(
+        "answers missing from the certificate",
+        "the statement of answers beside a release states the release's loss alone",
+        (
+            "central/statement.py",
+            "certificate = PureBeside(pure, release.certificate) if pure > 0.0 else release.certificate",
+            "certificate = release.certificate",
+        ),
+        tests="tests/central tests/contracts",
+    ),
+    _bug(
+        "phases count one phase's draws",
+        "a user in all phases is covered for the distance of one",
+        (
+            "central/explore_then_commit/calibration.py",
+            "draws = features.n_features * releases\n",
+            "draws = features.n_features\n",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "coarse phases with the finest phase's noise",
+        "a phase that one user can move further has no more noise than the one moved least",
+        (
+            "central/explore_then_commit/publish.py",
+            "            sigma *= self.sensitivity / finest * (1.0 + 2.0**-50)\n",
+            "            sigma *= 1.0 + 2.0**-50\n",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "each epoch's tree by itself",
+        "a user in several doubling epochs is covered for the draws of one tree",
+        (
+            "central/published/dubey2021.py",
+            "one_of_several=self.doubling,",
+            "one_of_several=False,",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "epsilon of the histogram not counted",
+        "a private histogram of contexts is free beside the policy",
+        (
+            "central/explore_then_commit/calibration.py",
+            "left = Decimal(repr(privacy.epsilon)) - Decimal(repr(float(histogram)))",
+            "left = Decimal(repr(privacy.epsilon))",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "a histogram of fewer rows accepted",
+        "people of k rows stand in a histogram whose noise covers one",
+        (
+            "central/explore_then_commit/calibration.py",
+            "if contexts.epsilon > 0.0 and contexts.rounds_per_user < privacy.rounds_per_user:",
+            "if contexts.epsilon < 0.0:",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "a histogram's noise for one row",
+        "people of k rows stand in a histogram with the noise of one",
+        (
+            "central/explore_then_commit/contexts.py",
+            "math.nextafter(loss / (2.0 * rounds), 0.0)",
+            "math.nextafter(loss / 2.0, 0.0)",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "a simulated histogram in an enforced policy",
+        "contexts stand under repeatable noise, and the statement says that the promise is kept",
+        (
+            "central/statement.py",
+            'status="simulated" if contexts.status == "simulated" else setting.status,',
+            "status=setting.status,",
+        ),
+        tests="tests/central",
+    ),
+    # -- caps of several uses, and whose rows take places ----------------------------------------------------
+    _bug(
+        "range of scores by the release's caps",
+        "answers are calibrated to what a reward can do to the release",
+        (
+            "central/explore_then_commit/calibration.py",
+            "span = 2 * self.rounds_per_user * int((self.caps[0] * spread).max())",
+            "span = 2 * self.rounds_per_user * int((self.caps[-1] * spread).max())",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "a release of the answers' sums",
+        "the release adds rewards that were cut at the caps of answers",
+        (
+            "central/explore_then_commit/policy.py",
+            "noisy = mechanism.release(self._shard.cells.sums[-1])",
+            "noisy = mechanism.release(self._shard.cells.sums[0])",
+        ),
+        tests="tests/central",
+    ),
+    _bug(
+        "rows counted call by call",
+        "a user brings rounds_per_user rows in every call of learn",
+        (
+            "policy/bookkeeping.py",
+            "return np.asarray(had[codes] + earlier < most)",
+            "return np.asarray(earlier < most)",
+        ),
+        tests="tests/central tests/policy",
+    ),
+    _bug(
+        "a user twice in a batch",
+        "within one batch a user takes any number of rounds",
+        (
+            "policy/bookkeeping.py",
+            "any(self._users.of(user) + more > limit for user, more in fresh.items())",
+            "any(self._users.of(user) + 1 > limit for user, more in fresh.items())",
+        ),
+        tests="tests/central tests/policy tests/contracts",
+    ),
+    # -- devices ---------------------------------------------------------------------------------------------
+    _bug(
+        "all reports under one charge",
+        "after the first report every further one has its nonce and is never charged",
+        (
+            "local/device/client.py",
+            "        self._paid = None\n        return nonce",
+            "        return nonce",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "an unstored report drawn again",
+        "while the disk is full every retry draws another report of one choice",
+        (
+            "local/device/client.py",
+            "if not last.report:",
+            "if not last.kept:",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "silent about missing rewards",
+        "a choice whose reward never came is not reported: that none came shows",
+        (
+            "local/device/client.py",
+            "            self._report(self._last, None)\n            self._last = None\n",
+            "            self._last = None\n",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "one account for all specs",
+        "two servers draw on one budget, and each statement promises all of it",
+        (
+            "local/device/client.py",
+            'unit = f"one report under the spec {spec.fingerprint}"',
+            'unit = "one report"',
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "an outbox of reports of another spec",
+        "reports made for one server are sent to another",
+        (
+            "local/device/outbox.py",
+            "if any(report[DIGEST] != digest for report in self.pending().values()):",
+            "if any(not report for report in self.pending().values()):",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "two policies under one number",
+        "a server shows a device its own version of a public policy, and the report says which",
+        (
+            "local/device/client.py",
+            "if self._versions.setdefault(published.version, digest) != digest:",
+            "if not self._versions.setdefault(published.version, digest):",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "own epsilon not used",
+        "a device that chose a smaller epsilon reports at the largest",
+        (
+            "local/contract/spec.py",
+            "about=(leaf, self.mechanism_for(len(partition.leaves), privacy.epsilon)),",
+            "about=(leaf, self.mechanism_for(len(partition.leaves))),",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "a missing reward tells the bin",
+        "a report without a reward still speaks of its user's context",
+        (
+            "local/contract/spec.py",
+            "            return anywhere, coin < LATTICE // 2",
+            "            return anywhere if choice.missing else leaf, coin < LATTICE // 2",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "a source under its target's epsilon",
+        "people of a source that promised a smaller epsilon report at the target's",
+        (
+            "local/contract/sources.py",
+            "            privacy=self.privacy,\n            mechanism=self.mechanism,",
+            "            mechanism=self.mechanism,",
+        ),
+        tests="tests/local",
+    ),
+    # -- reports that count once, and shards that add up -----------------------------------------------------
+    _bug(
+        "both generations of nonces forgotten",
+        "a report of an open version is counted again after a turn",
+        (
+            "local/server/nonces.py",
+            "self._old, self._young, self.since = self._young, NonceSet(), newest",
+            "self._old, self._young, self.since = NonceSet(), NonceSet(), newest",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "nonces forgotten one version early",
+        "a report of a version that is still open is counted again",
+        (
+            "local/server/counting.py",
+            "if min(self.versions, default=0) > self.seen.since:",
+            "if min(self.versions, default=0) >= self.seen.since:",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "a nonce twice in one batch",
+        "two reports of different lengths under one nonce both count",
+        (
+            "local/server/counting.py",
+            "for others in (without, *sifted.nonces):",
+            "for others in (without,):",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "merged nonces not kept",
+        "a report that another process counted counts here once more",
+        (
+            "local/server/counting.py",
+            "        self.seen.put(other.nonces())\n",
+            "",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "merged reports without nonces",
+        "counts that say they hold more reports than nonces are added",
+        (
+            "local/server/counting.py",
+            "if self.accepted != len(self.seen):",
+            "if self.accepted < len(self.seen):",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "impossible sums added",
+        "a shard with sums that no reports have outweighs everybody",
+        (
+            "local/server/counting.py",
+            "if not (np.abs(sums) <= _LARGEST_SUM).all() or not mechanism.possible(sums, n):",
+            "if not (np.abs(sums) <= _LARGEST_SUM).all():",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "a snapshot without the older nonces",
+        "after a restart reports of older open versions are counted again",
+        (
+            "local/server/server.py",
+            'counts.seen = RecentNonces(young, old, since=int(numbers["since"]))',
+            'counts.seen = RecentNonces(young, since=int(numbers["since"]))',
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "a source closes young versions",
+        "attaching a source closes the version that people are answering: their reports are lost",
+        (
+            "local/server/server.py",
+            "left = self._pace.old_enough(self._left_behind(number))",
+            "left = self._left_behind(number)",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "a flood publishes at once",
+        "whoever sends many reports makes the server publish however young its versions are",
+        (
+            "local/server/server.py",
+            "if due and self._pace.are_old(self._left_behind(self.current.version + 1)):",
+            "if due:",
+        ),
+        tests="tests/local",
+    ),
+    _bug(
+        "a report's norm unchecked",
+        "one forged report of many large entries counts as many",
+        (
+            "privacy/reports/clamp.py",
+            "return np.asarray(inside & (sizes.sum(axis=1) <= self.norm**self.order))",
+            "return np.asarray(inside)",
+        ),
+        tests="tests/local tests/privacy",
+    ),
+    # -- the curator's cap, and its secret -------------------------------------------------------------------
+    _bug(
+        "failed evaluations are free",
+        "a modeler makes the curator evaluate any row any number of times",
+        (
+            "outsourced/curator/curator.py",
+            "log.evaluations >= self.cap:",
+            "len(log.entries) >= self.cap:",
+        ),
+        tests="tests/outsourced",
+    ),
+    _bug(
+        "evaluations of one row count once",
+        "a row whose objective fails is evaluated without end under any cap",
+        (
+            "outsourced/curator/answers.py",
+            "return len(self._begun) + len(self._answers.keys() - self._begun)",
+            "return len(self._answers.keys() | self._begun)",
+        ),
+        tests="tests/outsourced",
+    ),
+    _bug(
+        "a secret that others may read",
+        "which released row is which is read by other users of the machine",
+        (
+            "outsourced/curator/directory.py",
+            "folder.stat().st_mode) & 0o077:",
+            "folder.stat().st_mode) & 0o022:",
+        ),
+        tests="tests/outsourced",
+    ),
+    _bug(
+        "an objective's own words",
+        "the row's data stand in the error that its objective raised",
+        (
+            "outsourced/curator/objective.py",
+            'raise ProtocolError(f"the objective failed ({type(error).__name__}): no answer was'
+            ' logged") from None',
+            'raise ProtocolError(f"the objective failed ({error}): no answer was logged") from None',
+        ),
+        tests="tests/outsourced",
+    ),
+    _bug(
+        "another table finishes a release",
+        "a release that was begun and paid with one table is finished with another",
+        (
+            "outsourced/curator/curator.py",
+            'if bound is not None and rows.digest(bytes.fromhex(bound["salt"])) != bound["digest"]:',
+            "if bound is None and rows is None:",
+        ),
+        tests="tests/outsourced",
+    ),
 )
