@@ -26,6 +26,7 @@ from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import GaussianDP, JointDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.calibration import gaussian_mu, membership_bound
+from dpbandits.privacy.certificates import NearGaussianDP, ZeroConcentratedDP
 from internals.dubey2021 import epoch_release, go_to_epoch, nodes, released_statistics, shifted_gram, weights
 from internals.policy import failing_fit
 
@@ -174,6 +175,13 @@ def test_doubling_carries_finished_epochs_on():
     assert p.diagnostics()["epoch"] == 1
     assert 2 * released_statistics(p)[1] == pytest.approx(FEATURES(actions).T @ rewards, abs=1e-4)
     assert "double" in p.guarantee.explain()
+
+
+def test_doubling_claims_no_more_than_holds_of_all_its_trees():
+    """The draws of one tree say nothing of the others: the certificate is one that counts no draws."""
+    guarantee = policy(horizon=None, noise=SecureNoise()).guarantee
+    assert isinstance(guarantee.certificate, ZeroConcentratedDP)
+    assert isinstance(policy(noise=SecureNoise()).guarantee.certificate, NearGaussianDP)
 
 
 def test_doubling_goes_on_after_a_restart(tmp_path):

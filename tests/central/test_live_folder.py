@@ -184,6 +184,19 @@ def test_a_folder_has_one_user_and_a_closed_policy_none(case, tmp_path):
 
 
 @private
+def test_a_folder_is_paid_for_when_it_is_begun(case, tmp_path):
+    """Whoever opens it later takes it for paid: a crash before the first ask must not make it free."""
+    ledger = MemoryLedger()
+    ledger.open_account("people", epsilon=5.0, delta=1e-5)
+    new = case.make(ledger=ledger, account="people")
+    type(new).open(tmp_path / "p", new=new).close()
+    assert ledger.balance("people").remaining_epsilon == 1
+    with type(new).open(tmp_path / "p", ledger=ledger) as opened:
+        ask(opened, 0)
+    assert ledger.balance("people").remaining_epsilon == 1
+
+
+@private
 def test_a_copied_folder_takes_over_and_the_original_is_refused(case, tmp_path):
     ledger = MemoryLedger()
     ledger.open_account("people", epsilon=4.0, delta=1e-5)
@@ -254,6 +267,46 @@ def test_a_record_that_another_writer_left_is_refused_as_such(tmp_path, kind, co
     log.append(kind, content)
     with pytest.raises(CorruptState):
         type(policy).open(tmp_path / "p")
+
+
+def test_a_state_of_just_before_a_release_is_refused_beside_the_log_after_it(tmp_path):
+    """What was asked since would follow it, and its block would be drawn a second time."""
+    case = CASES[1]
+    with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
+        drive(policy, 0, 8)
+    with type(policy).open(tmp_path / "p") as again:
+        old = (tmp_path / "p" / "policy.state").read_bytes()
+        ask(again, 8)
+        assert len(again.released) == 1
+    (tmp_path / "p" / "policy.state").write_bytes(old)
+    with pytest.raises(CorruptState, match="older than the log"):
+        type(policy).open(tmp_path / "p")
+
+
+def test_sealed_rounds_cannot_change_places(tmp_path):
+    """Who cannot read them can write a log of the same records in another order, its chain and its end."""
+    case, key = CASES[1], StateKey(bytes(range(64)))
+    with type(case.make()).open(tmp_path / "p", new=case.make(), key=key) as policy:
+        decisions = [ask(policy, t) for t in range(2)]
+        policy.tell(decisions[0].id, 0.25)
+        policy.tell(decisions[1].id, 0.75)
+    (path,) = (tmp_path / "p").glob("rounds-*.log")
+    subject = json.loads(path.read_bytes().partition(b"\n")[0])["subject"]
+    log = {"path": path, "kind": "rounds", "subject": subject}
+    asks, tells = np.split(np.arange(4), 2)
+    records = journal.Journal(**log).settle()
+    for order, refused in (([*asks, *tells], False), ([*asks, *tells[::-1]], True)):
+        path.unlink()
+        path.with_name(path.name + ".end").unlink()
+        written = journal.Journal.create(**log)
+        for number in order:
+            written.append(*records[number])
+        shutil.copytree(tmp_path / "p", tmp_path / f"copy {refused}")
+        if refused:
+            with pytest.raises(CorruptState, match="does not open"):
+                type(policy).open(tmp_path / f"copy {refused}", key=key)
+        else:
+            type(policy).open(tmp_path / f"copy {refused}", key=key).close()
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt], ids=["disk", "interrupt"])

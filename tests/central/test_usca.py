@@ -330,6 +330,28 @@ def test_the_guarantee_names_everything_and_comes_back():
     assert "declared as public knowledge" in pure.guarantee.explain().replace("\n", " ")
 
 
+def test_the_certificate_is_of_answers_and_release_together():
+    guarantee = build().guarantee  # 2 for answers, 1 for publishing
+    assert guarantee.certificate.epsilon_at(1e-6) == pytest.approx(3.0, rel=1e-6)
+
+
+def test_each_use_has_caps_of_its_own():
+    """What rewards are cut at for one use changes neither noise nor sums of the other."""
+    few, many = {"ridge": 100.0, "publish_ridge": 1.0}, {"ridge": 100.0, "publish_ridge": 1e5}
+    one, other = build(**few), build(**many)
+    assert np.array_equal(one.calibration.caps[0], other.calibration.caps[0])
+    assert not np.array_equal(one.calibration.caps[1], other.calibration.caps[1])
+    nothing = np.zeros(42, dtype=np.int64)
+    for context in range(6):
+        spans = [u.calibration.scores(u.calibration.answers, context, nothing)[1] for u in (one, other)]
+        assert spans[0] == spans[1]
+    sharp, flat = build(ridge=1.0, publish_ridge=100.0), build(ridge=1e5, publish_ridge=100.0)
+    assert not np.array_equal(sharp.calibration.caps[0], flat.calibration.caps[0])
+    for usca in (sharp, flat):
+        usca.learn(*rows(500))
+    assert sharp.publish().mean.tobytes() == flat.publish().mean.tobytes()
+
+
 def test_context_laws_say_where_they_come_from():
     cells = CellMeasure.uniform(low=0, high=1, cells=6)
     generated = ContextLaw.from_generator(lambda n, rng: rng.beta(2, 5, n), cells=cells, draws=50_000)

@@ -226,6 +226,11 @@ def test_every_release_is_in_the_log_with_its_terms(case, tmp_path):
     assert entry["certificate"] == record.certificate.to_config()
     assert (entry["source"], entry["status"]) == ("SimulatedNoise", "simulated")
     assert (entry["charge"], entry["witnessed"]) == (internals.lineage(policy), True)
+    alone = case.make()
+    drive(alone, 0, 22)
+    alone.save(tmp_path / "alone.state")
+    (entry,) = read_state(tmp_path / "alone.state").public["promise"]["releases"]
+    assert (entry["charge"], entry["witnessed"]) == (None, False)
 
 
 @private
@@ -269,6 +274,9 @@ def test_the_budget_is_charged_once_and_before_the_first_answer(case, tmp_path):
     restored = type(policy).load(tmp_path / "policy.state", ledger=ledger)
     drive(restored, 10, 12)
     assert ledger.balance("people").remaining_epsilon == 1
+    assert ledger.balance(
+        "people"
+    ).simulated  # whoever reads the account knows that this noise can be repeated
     overdrawn = case.make(ledger=ledger, account="people")
     before = internals.fingerprint(overdrawn)
     with pytest.raises(BudgetExceeded):

@@ -9,6 +9,7 @@ import pytest
 from dpbandits.domains import Box
 from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.local import Client, DurableServer, GPSpec, ReportCounts, ReportKey, Server, Spec, aggregate
+from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.server.aggregation import write_reports
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
@@ -68,6 +69,20 @@ def test_in_one_batch_too():
     report = reports_to(server.publish(), 1, seed=9)[0]
     tally = server.absorb([report, answering(report, 0), report])
     assert (tally.accepted, tally.repeated) == (1, 2)
+
+
+def test_in_one_batch_of_several_lengths_too():
+    """Reports of one batch are read length by length; a nonce counts once in all of it."""
+    spec = replace(SPEC, mechanism="oue", max_leaves=8)
+    bins = spec.partition()
+    for _ in range(3):
+        bins.split(bins.leaves)
+    few = Server(spec).publish()
+    many = PublishedArms(version=1, splits=tuple(bins.splits), arms=np.zeros(8, dtype=np.int64))
+    (one,), (other,) = reports_to(few, 1, spec), reports_to(many, 1, spec)
+    assert len(one) < len(other)
+    tally = ReportCounts(spec, [few, many]).absorb([one, other[:9] + one[9:17] + other[17:]])
+    assert (tally.accepted, tally.repeated) == (1, 1)
 
 
 @pytest.mark.parametrize("versions", range(1, 6))

@@ -270,6 +270,20 @@ def test_a_source_starts_its_target_and_no_other():
         Server(target).source_sums()
 
 
+def test_a_source_closes_no_version_before_its_time():
+    """People are answering the version that stands when a source is attached."""
+    target = spec_for(world("tune-stripes"), window=0)
+    source, crowd, _ = fed_source(target)
+    now = [0.0]
+    mine = Server(target, least_open=60.0, clock=lambda: now[0])
+    mine.publish()
+    mine.attach(source, crowd)
+    assert [published.version for published in mine.open_versions] == [0, 1]
+    now[0] = 60.0
+    mine.attach(source, crowd)
+    assert [published.version for published in mine.open_versions] == [2]
+
+
 def test_targets_teach_each_other_what_they_heard_themselves():
     target = spec_for(world("tune-stripes"), epsilon=8.0)
     source, server, _ = fed_source(target)

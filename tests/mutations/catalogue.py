@@ -741,7 +741,7 @@ MUTATIONS = (
             "counts = np.array(arrays[taken], dtype=np.int64)",
             "counts = np.minimum(np.array(arrays[taken], dtype=np.int64), 1)",
         ),
-        tests="tests/policy tests/central tests/contracts",
+        tests="tests/policy/test_bookkeeping.py::test_counts_of_an_earlier_layout_are_brought_together",
     ),
     _bug(
         "an old layout taken for the new",
@@ -751,7 +751,7 @@ MUTATIONS = (
             "found._typed = int(arrays.get(layout, np.array(1))) != _ONE_ID_A_PERSON",
             "found._typed = False",
         ),
-        tests="tests/policy tests/central tests/contracts",
+        tests="tests/policy/test_bookkeeping.py::test_counts_of_an_earlier_layout_are_brought_together",
     ),
     _bug(
         "old counts of a person overwrite each other",
@@ -761,7 +761,7 @@ MUTATIONS = (
             "self._taken[digest] += earlier",
             "self._taken[digest] = earlier",
         ),
-        tests="tests/policy tests/central tests/contracts",
+        tests="tests/policy/test_bookkeeping.py::test_counts_of_an_earlier_layout_are_brought_together",
     ),
     _bug(
         "ids go on after a crash",
@@ -772,7 +772,7 @@ MUTATIONS = (
             "self._epoch_nonces = [*nonces, secrets.token_hex(4)]",
             "self._epoch_nonces = [*nonces, nonces[-1]]",
         ),
-        tests="tests/policy tests/central tests/contracts",
+        tests="tests/policy/test_bookkeeping.py::test_a_restored_book_goes_on_and_disowns_ids_it_never_saved",
     ),
     _bug(
         "restored mechanism keeps fresh noise",
@@ -782,7 +782,7 @@ MUTATIONS = (
             "        self._mechanism = replace(self._mechanism, noise=self.noise)\n",
             "",
         ),
-        tests="tests/central tests/contracts",
+        tests="tests/contracts/test_saving.py::test_a_restored_run_is_the_uninterrupted_run",
     ),
     _bug(
         "a shard forgets its parts when read",
@@ -792,7 +792,7 @@ MUTATIONS = (
             "self._users, self._parts, self._left_out = users, parts, left_out",
             "self._users, self._left_out = users, left_out",
         ),
-        tests="tests/central",
+        tests="tests/central/test_usca_attacks.py::test_a_shard_counts_once",
     ),
     _bug(
         "a merged shard's parts forgotten",
@@ -802,7 +802,7 @@ MUTATIONS = (
             "        self._parts |= other._parts\n",
             "",
         ),
-        tests="tests/central",
+        tests="tests/central/test_usca_attacks.py::test_a_shard_counts_once",
     ),
     _bug(
         "restored caps of another use",
@@ -812,7 +812,8 @@ MUTATIONS = (
             "replace(release.plan, caps=caps[-1] * REWARD_UNIT)",
             "replace(release.plan, caps=caps[0] * REWARD_UNIT)",
         ),
-        tests="tests/central",
+        tests="tests/central/test_usca_attacks.py::test_sensitivities_after_a_restart"
+        "_are_those_of_the_caps_that_rows_were_cut_at",
     ),
     _bug(
         "phases restored in their own basis",
@@ -822,7 +823,7 @@ MUTATIONS = (
             "        self._releases = self._calibrated()\n        features = self.features.n_features\n",
             "        features = self.features.n_features\n",
         ),
-        tests="tests/central",
+        tests="tests/central/test_phased_usca.py::test_restored_runs_go_on_bit_for_bit",
     ),
     _bug(
         "a first save that failed is forgotten",
@@ -832,7 +833,7 @@ MUTATIONS = (
             "self._store = self._store if before is None else before",
             "self._store = before",
         ),
-        tests="tests/state tests/central tests/contracts",
+        tests="tests/state/test_holder.py::test_a_failed_first_save_lets_nothing_leave_until_one_succeeds",
     ),
     _bug(
         "any ledger may adopt a state",
@@ -842,7 +843,7 @@ MUTATIONS = (
             'return isinstance(promise, dict) and promise.get("witnessed") is True',
             "return False",
         ),
-        tests="tests/state tests/central tests/contracts",
+        tests="tests/state/test_holder.py::test_a_witnessed_state_needs_its_ledger",
     ),
     _bug(
         "one step behind is not overtaken",
@@ -852,17 +853,19 @@ MUTATIONS = (
             "last.position > self.position)",
             "last.position > self.position + 1)",
         ),
-        tests="tests/state tests/central tests/contracts",
+        tests="tests/state/test_holder.py::test_of_two_that_are_witnessed_the_one_tha"
+        "t_was_loaded_last_goes_on",
     ),
     _bug(
         "a past without a witness called witnessed",
         "releases were made while nothing refused a second copy, and the statement says that something did",
         (
             "central/statement.py",
-            'witnessed=holder.witnessed and all(one["witnessed"] for one in past),',
+            'witnessed=holder.witnessed and not holder.adopted and all(one["witnessed"] for one in past),',
             "witnessed=holder.witnessed,",
         ),
-        tests="tests/central tests/contracts",
+        tests="tests/contracts/test_saving.py::test_what_was_released_unseen_stays_un"
+        "seen_and_what_was_simulated_stays_simulated",
     ),
     _bug(
         "the log calls every release witnessed",
@@ -872,7 +875,7 @@ MUTATIONS = (
             '"charge": paid, "witnessed": self.witnessed}',
             '"charge": paid, "witnessed": True}',
         ),
-        tests="tests/state tests/central tests/contracts",
+        tests="tests/contracts/test_saving.py::test_every_release_is_in_the_log_with_its_terms",
     ),
     _bug(
         "logged noise of any scale",
@@ -882,7 +885,8 @@ MUTATIONS = (
             '        or not float(entry["scale"]) >= record.scale * (1.0 - _ROUNDING)\n',
             "",
         ),
-        tests="tests/privacy tests/central tests/contracts",
+        tests="tests/contracts/test_saving.py::test_a_release_on_weaker_terms_than_th"
+        "e_configuration_promises_is_refused",
     ),
     _bug(
         "logged noise without proof",
@@ -892,7 +896,8 @@ MUTATIONS = (
             "if needed is None or privacy is None or proven == needed:",
             "if proven is None or needed is None or privacy is None or proven == needed:",
         ),
-        tests="tests/privacy tests/central tests/contracts",
+        tests="tests/contracts/test_saving.py::test_a_release_on_weaker_terms_than_th"
+        "e_configuration_promises_is_refused",
     ),
     # -- folders that a policy lives in, and journals --------------------------------------------------------
     _bug(
@@ -903,17 +908,18 @@ MUTATIONS = (
             "if found and found[-1] > position:",
             "if found and found[-1] > position + 1:",
         ),
-        tests="tests/state tests/central tests/contracts",
+        tests="tests/central/test_live_folder.py::test_a_state_of_just_before_a_relea"
+        "se_is_refused_beside_the_log_after_it",
     ),
     _bug(
         "a log without a state begun anew",
         "a state is deleted, and a new policy begins in its folder with everybody's rounds to spend again",
         (
             "state/live.py",
-            "        if self._positions():\n",
-            "        if self._journal is not None and self._positions():\n",
+            "            if _holds_records(path):\n",
+            "            if self._journal is not None and _holds_records(path):\n",
         ),
-        tests="tests/state tests/central tests/contracts",
+        tests="tests/central/test_live_folder.py::test_a_damaged_folder_is_refused",
     ),
     _bug(
         "a sealed folder's log lies open",
@@ -930,7 +936,7 @@ MUTATIONS = (
             "            if self._key is None:\n                yield record",
             "            if True:\n                yield record",
         ),
-        tests="tests/state tests/central tests/contracts",
+        tests="tests/central/test_live_folder.py::test_asks_tells_and_abandons_are_there_without_a_release",
     ),
     _bug(
         "sealed records without their place",
@@ -940,7 +946,7 @@ MUTATIONS = (
             'return f"{subject}:{number}".encode()',
             "return subject.encode()",
         ),
-        tests="tests/state tests/central tests/contracts",
+        tests="tests/central/test_live_folder.py::test_sealed_rounds_cannot_change_places",
     ),
     _bug(
         "a hole in a lazy log is its end",
@@ -950,7 +956,8 @@ MUTATIONS = (
             "followed = self._lazy and _goes_on(file, mark.length, size)",
             "followed = False",
         ),
-        tests="tests/state tests/central",
+        tests="tests/state/test_journal.py::test_a_lazy_journal_drops_what_was_never_"
+        "whole_and_refuses_what_was",
     ),
     _bug(
         "a journal's records unchained",
@@ -965,7 +972,7 @@ MUTATIONS = (
             "digest = hashlib.sha256(at.digest + head)",
             "digest = hashlib.sha256(head)",
         ),
-        tests="tests/state tests/outsourced tests/local",
+        tests="tests/state/test_journal.py::test_a_torn_or_garbled_tail_never_counted",
     ),
     _bug(
         "another copy's record taken for the own past",
@@ -975,7 +982,7 @@ MUTATIONS = (
             "if before == here or last != Witness(before.records, before.digest.hex()):",
             "if before == here or last.position != before.records:",
         ),
-        tests="tests/state tests/outsourced",
+        tests="tests/state/test_journal.py::test_an_unwitnessed_record_does_not_follow_another_copys_past",
     ),
     _bug(
         "an emptied log begins anew",
@@ -985,7 +992,7 @@ MUTATIONS = (
             "if begun and _read_end(end, kind) != first:",
             "if begun and _read_end(end, kind).records < 0:",
         ),
-        tests="tests/state tests/outsourced tests/local",
+        tests="tests/state/test_journal.py::test_a_log_that_held_records_is_not_begun_anew",
     ),
     _bug(
         "a rewritten past of a ledger accepted",
@@ -995,7 +1002,7 @@ MUTATIONS = (
             "if last is None or last == Witness(book.position - 1, book.previous):",
             "if last is None or last.position == book.position - 1:",
         ),
-        tests="tests/state",
+        tests="tests/state/test_witness.py::test_a_witness_one_behind_must_have_seen_what_came_before",
     ),
     # -- charges, and what one is ----------------------------------------------------------------------------
     _bug(
@@ -1006,7 +1013,7 @@ MUTATIONS = (
             'return self.lineage if purpose is None else f"{self.lineage}:{purpose}"',
             "return self.lineage",
         ),
-        tests="tests/state tests/central tests/local tests/contracts",
+        tests="tests/state/test_holder.py::test_a_purpose_is_charged_once_in_one_life_and_in_the_next",
     ),
     _bug(
         "answers under one charge",
@@ -1016,7 +1023,8 @@ MUTATIONS = (
             'self._spend("answer", number - 1, f"answer:{number}")',
             'self._spend("answer", number - 1, "answer")',
         ),
-        tests="tests/central",
+        tests="tests/central/test_durable_guards.py::test_every_use_of_noise_is_in_th"
+        "e_log_and_the_parts_are_charged_by_their_certificates",
     ),
     _bug(
         "saved before it is paid",
@@ -1026,17 +1034,17 @@ MUTATIONS = (
             "        self._charge()  # whoever loads the state need not know the account\n",
             "",
         ),
-        tests="tests/central tests/contracts tests/policy",
+        tests="tests/contracts/test_saving.py::test_a_state_saved_before_the_first_ask_is_paid_for",
     ),
     _bug(
         "a folder begun before it is paid",
         "a policy whose process dies before the first ask goes on in its folder unpaid",
         (
             "policy/base.py",
-            "        self._charge()\n        self._holder.bind(live, self._replay)\n        try:",
-            "        self._holder.bind(live, self._replay)\n        try:",
+            "        self._charge()\n        try:\n            self._holder.bind(live",
+            "        try:\n            self._holder.bind(live",
         ),
-        tests="tests/central tests/contracts tests/policy",
+        tests="tests/central/test_live_folder.py::test_a_folder_is_paid_for_when_it_is_begun",
     ),
     _bug(
         "tables charged under one name",
@@ -1046,7 +1054,7 @@ MUTATIONS = (
             'charge_id=f"learn:{run.name}"',
             'charge_id=f"learn:{account}"',
         ),
-        tests="tests/central tests/cli",
+        tests="tests/cli/test_usca_commands.py::test_the_ledger_pays_once_for_all_of_it",
     ),
     _bug(
         "simulated charges booked as enforced",
@@ -1056,7 +1064,7 @@ MUTATIONS = (
             "cost = cost_of(guarantee.certificate, privacy=definition, status=guarantee.status)",
             'cost = cost_of(guarantee.certificate, privacy=definition, status="enforced")',
         ),
-        tests="tests/policy tests/central tests/contracts tests/state",
+        tests="tests/contracts/test_saving.py::test_the_budget_is_charged_once_and_before_the_first_answer",
     ),
     _bug(
         "an account forgets simulated charges",
@@ -1066,7 +1074,7 @@ MUTATIONS = (
             "simulated=self.simulated or other.simulated)",
             "simulated=other.simulated)",
         ),
-        tests="tests/policy tests/state tests/privacy",
+        tests="tests/state/test_ledger.py::test_an_account_remembers_that_noise_could_be_repeated",
     ),
     _bug(
         "what is broken has a cost",
@@ -1076,7 +1084,7 @@ MUTATIONS = (
             'if status not in ("enforced", "simulated"):',
             'if status not in ("enforced", "simulated", "broken"):',
         ),
-        tests="tests/policy tests/state tests/privacy",
+        tests="tests/policy/test_accounts.py::test_what_nothing_proves_has_no_cost",
     ),
     _bug(
         "a charge id reused for more",
@@ -1086,7 +1094,7 @@ MUTATIONS = (
             "    if earlier != charge:\n",
             "    if earlier.loss != charge.loss:\n",
         ),
-        tests="tests/state tests/policy",
+        tests="tests/state/test_ledger.py::test_repeating_a_charge_is_the_same_charge",
     ),
     _bug(
         "answers' noise unpaid by the curator",
@@ -1096,7 +1104,7 @@ MUTATIONS = (
             "        epsilon += Decimal(repr(answers.epsilon))\n",
             "        epsilon += Decimal(0)\n",
         ),
-        tests="tests/outsourced",
+        tests="tests/outsourced/test_secret_side.py::test_the_account_pays_for_positions_and_answers",
     ),
     _bug(
         "neighbours not compared",
@@ -1106,7 +1114,7 @@ MUTATIONS = (
             'for name in ("unit", "neighbours"):\n            here, there',
             'for name in ("unit",):\n            here, there',
         ),
-        tests="tests/state tests/policy",
+        tests="tests/state/test_ledger.py::test_a_cost_of_another_unit_is_refused",
     ),
     # -- what adds up, in which currency, over phases and beside what ----------------------------------------
     _bug(
@@ -1117,7 +1125,7 @@ MUTATIONS = (
             "if total.loss > limits.loss or total.distance > limits.distance:",
             "if total.loss > limits.loss:",
         ),
-        tests="tests/state tests/policy",
+        tests="tests/state/test_ledger.py::test_distances_are_paid_apart_from_mu",
     ),
     _bug(
         "mu added as its square",
@@ -1127,7 +1135,7 @@ MUTATIONS = (
             'loss = square(self.total) if self.currency == "gaussian" else self.total',
             "loss = self.total",
         ),
-        tests="tests/state tests/policy",
+        tests="tests/state/test_ledger.py::test_mus_add_up_in_squares_exactly",
     ),
     _bug(
         "deltas of bare charges dropped",
@@ -1137,7 +1145,7 @@ MUTATIONS = (
             'if terms.currency == "zcdp" and not delta:',
             'if terms.currency == "zcdp":',
         ),
-        tests="tests/state tests/policy",
+        tests="tests/state/test_ledger.py::test_rhos_add_up_exactly",
     ),
     _bug(
         "pure loss free beside a zCDP charge",
@@ -1147,7 +1155,7 @@ MUTATIONS = (
             'return _UP.add(_half_square(exact(epsilon, name="epsilon")), _rho(other))',
             "return _rho(other)",
         ),
-        tests="tests/policy tests/state tests/privacy",
+        tests="tests/policy/test_accounts.py::test_what_each_certificate_costs",
     ),
     _bug(
         "pure loss free beside a Gaussian charge",
@@ -1157,7 +1165,7 @@ MUTATIONS = (
             "squares = _UP.add(_UP.multiply(pure, pure), _UP.multiply(beside[0], beside[0]))",
             "squares = _UP.multiply(beside[0], beside[0])",
         ),
-        tests="tests/policy tests/state tests/privacy",
+        tests="tests/policy/test_accounts.py::test_what_each_certificate_costs",
     ),
     _bug(
         "distance weighs one in an account",
@@ -1168,7 +1176,7 @@ MUTATIONS = (
             " (1.0 + 1e-13)",
             "left = delta - float(_up(distance)) * (1.0 + 1e-13)",
         ),
-        tests="tests/policy tests/state tests/privacy",
+        tests="tests/policy/test_accounts.py::test_twenty_releases_of_one_and_a_millionth",
     ),
     _bug(
         "a near Gaussian taken for one",
@@ -1179,7 +1187,7 @@ MUTATIONS = (
             "return GaussianDP(math.hypot(self.mu, other.mu)) if isinstance(other, NearGaussianDP) else"
             " super().beside(other)",
         ),
-        tests="tests/privacy",
+        tests="tests/privacy/test_accounting.py::TestNearGaussian::test_composition",
     ),
     _bug(
         "larger distance instead of their sum",
@@ -1189,7 +1197,7 @@ MUTATIONS = (
             "distance = self.distance + (other.distance if isinstance(other, NearGaussianDP) else 0.0)",
             "distance = max(self.distance, other.distance if isinstance(other, NearGaussianDP) else 0.0)",
         ),
-        tests="tests/privacy",
+        tests="tests/privacy/test_accounting.py::TestNearGaussian::test_composition",
     ),
     _bug(
         "below the pure loss nothing is lost",
@@ -1199,7 +1207,7 @@ MUTATIONS = (
             "return self.other.delta_at(left) if left >= 0.0 else 1.0",
             "return self.other.delta_at(left) if left >= 0.0 else 0.0",
         ),
-        tests="tests/privacy",
+        tests="tests/privacy/test_accounting.py::TestComposition::test_less_than_a_pure_loss_is_not_proven",
     ),
     _bug(
         "answers missing from the certificate",
@@ -1209,7 +1217,7 @@ MUTATIONS = (
             "certificate = PureBeside(pure, release.certificate) if pure > 0.0 else release.certificate",
             "certificate = release.certificate",
         ),
-        tests="tests/central tests/contracts",
+        tests="tests/central/test_usca.py::test_the_certificate_is_of_answers_and_release_together",
     ),
     _bug(
         "phases count one phase's draws",
@@ -1219,7 +1227,7 @@ MUTATIONS = (
             "draws = features.n_features * releases\n",
             "draws = features.n_features\n",
         ),
-        tests="tests/central",
+        tests="tests/central/test_phased_usca.py::test_one_certificate_holds_of_all_phases_together",
     ),
     _bug(
         "coarse phases with the finest phase's noise",
@@ -1229,7 +1237,7 @@ MUTATIONS = (
             "            sigma *= self.sensitivity / finest * (1.0 + 2.0**-50)\n",
             "            sigma *= 1.0 + 2.0**-50\n",
         ),
-        tests="tests/central",
+        tests="tests/central/test_phased_usca.py::test_one_certificate_holds_of_all_phases_together",
     ),
     _bug(
         "each epoch's tree by itself",
@@ -1239,7 +1247,8 @@ MUTATIONS = (
             "one_of_several=self.doubling,",
             "one_of_several=False,",
         ),
-        tests="tests/central",
+        tests="tests/central/test_dubey2021_published.py::test_doubling_claims_no_mor"
+        "e_than_holds_of_all_its_trees",
     ),
     _bug(
         "epsilon of the histogram not counted",
@@ -1249,7 +1258,7 @@ MUTATIONS = (
             "left = Decimal(repr(privacy.epsilon)) - Decimal(repr(float(histogram)))",
             "left = Decimal(repr(privacy.epsilon))",
         ),
-        tests="tests/central",
+        tests="tests/central/test_usca_privacy.py::test_private_histogram_has_its_law_and_is_counted",
     ),
     _bug(
         "a histogram of fewer rows accepted",
@@ -1259,7 +1268,8 @@ MUTATIONS = (
             "if contexts.epsilon > 0.0 and contexts.rounds_per_user < privacy.rounds_per_user:",
             "if contexts.epsilon < 0.0:",
         ),
-        tests="tests/central",
+        tests="tests/central/test_usca_attacks.py::test_a_histogram_must_cover_as_man"
+        "y_rows_of_a_user_as_the_promise",
     ),
     _bug(
         "a histogram's noise for one row",
@@ -1269,17 +1279,8 @@ MUTATIONS = (
             "math.nextafter(loss / (2.0 * rounds), 0.0)",
             "math.nextafter(loss / 2.0, 0.0)",
         ),
-        tests="tests/central",
-    ),
-    _bug(
-        "a simulated histogram in an enforced policy",
-        "contexts stand under repeatable noise, and the statement says that the promise is kept",
-        (
-            "central/statement.py",
-            'status="simulated" if contexts.status == "simulated" else setting.status,',
-            "status=setting.status,",
-        ),
-        tests="tests/central",
+        tests="tests/central/test_usca_privacy.py::test_private_histogram_noise_has_t"
+        "he_rate_that_its_sensitivity_needs",
     ),
     # -- caps of several uses, and whose rows take places ----------------------------------------------------
     _bug(
@@ -1290,7 +1291,7 @@ MUTATIONS = (
             "span = 2 * self.rounds_per_user * int((self.caps[0] * spread).max())",
             "span = 2 * self.rounds_per_user * int((self.caps[-1] * spread).max())",
         ),
-        tests="tests/central",
+        tests="tests/central/test_usca.py::test_each_use_has_caps_of_its_own",
     ),
     _bug(
         "a release of the answers' sums",
@@ -1300,7 +1301,7 @@ MUTATIONS = (
             "noisy = mechanism.release(self._shard.cells.sums[-1])",
             "noisy = mechanism.release(self._shard.cells.sums[0])",
         ),
-        tests="tests/central",
+        tests="tests/central/test_usca.py::test_each_use_has_caps_of_its_own",
     ),
     _bug(
         "rows counted call by call",
@@ -1310,7 +1311,7 @@ MUTATIONS = (
             "return np.asarray(had[codes] + earlier < most)",
             "return np.asarray(earlier < most)",
         ),
-        tests="tests/central tests/policy",
+        tests="tests/central/test_usca.py::test_units_are_counted_over_calls_and_shards",
     ),
     _bug(
         "a user twice in a batch",
@@ -1320,7 +1321,7 @@ MUTATIONS = (
             "any(self._users.of(user) + more > limit for user, more in fresh.items())",
             "any(self._users.of(user) + 1 > limit for user, more in fresh.items())",
         ),
-        tests="tests/central tests/policy tests/contracts",
+        tests="tests/policy/test_bookkeeping.py::test_a_users_rounds_are_bounded_also_inside_one_batch",
     ),
     # -- devices ---------------------------------------------------------------------------------------------
     _bug(
@@ -1331,17 +1332,24 @@ MUTATIONS = (
             "        self._paid = None\n        return nonce",
             "        return nonce",
         ),
-        tests="tests/local",
+        tests="tests/local/test_client_and_outbox.py::test_retries_are_the_same_bytes"
+        "_and_another_report_needs_budget",
     ),
     _bug(
         "an unstored report drawn again",
         "while the disk is full every retry draws another report of one choice",
         (
             "local/device/client.py",
-            "if not last.report:",
-            "if not last.kept:",
+            "if last.choice is not None and not last.report:",
+            "if last.choice is not None and not last.kept:",
         ),
-        tests="tests/local",
+        (
+            "local/device/client.py",
+            "        last.choice = None  # what the report was about is not kept\n",
+            "",
+        ),
+        tests="tests/local/test_client_and_outbox.py::test_a_report_that_could_not_be"
+        "_stored_is_stored_by_the_next_call",
     ),
     _bug(
         "silent about missing rewards",
@@ -1351,7 +1359,8 @@ MUTATIONS = (
             "            self._report(self._last, None)\n            self._last = None\n",
             "            self._last = None\n",
         ),
-        tests="tests/local",
+        tests="tests/local/test_one_choice_one_report.py::test_a_choice_of_another_th"
+        "read_closes_the_first_with_a_report_of_its_own",
     ),
     _bug(
         "one account for all specs",
@@ -1361,7 +1370,7 @@ MUTATIONS = (
             'unit = f"one report under the spec {spec.fingerprint}"',
             'unit = "one report"',
         ),
-        tests="tests/local",
+        tests="tests/local/test_device_refuses_blindly.py::test_an_account_is_bound_to_one_spec_for_good",
     ),
     _bug(
         "an outbox of reports of another spec",
@@ -1371,7 +1380,8 @@ MUTATIONS = (
             "if any(report[DIGEST] != digest for report in self.pending().values()):",
             "if any(not report for report in self.pending().values()):",
         ),
-        tests="tests/local",
+        tests="tests/local/test_device_refuses_blindly.py::test_an_outbox_from_before"
+        "_outboxes_were_bound_is_taken_over_if_it_is_the_specs",
     ),
     _bug(
         "two policies under one number",
@@ -1381,7 +1391,8 @@ MUTATIONS = (
             "if self._versions.setdefault(published.version, digest) != digest:",
             "if not self._versions.setdefault(published.version, digest):",
         ),
-        tests="tests/local",
+        tests="tests/local/test_device_refuses_blindly.py::test_a_version_that_change"
+        "d_is_refused_and_versions_are_counted",
     ),
     _bug(
         "own epsilon not used",
@@ -1391,7 +1402,8 @@ MUTATIONS = (
             "about=(leaf, self.mechanism_for(len(partition.leaves), privacy.epsilon)),",
             "about=(leaf, self.mechanism_for(len(partition.leaves))),",
         ),
-        tests="tests/local",
+        tests="tests/local/test_own_epsilon.py::test_devices_pay_their_own_epsilon_an"
+        "d_servers_learn_from_all",
     ),
     _bug(
         "a missing reward tells the bin",
@@ -1401,7 +1413,8 @@ MUTATIONS = (
             "            return anywhere, coin < LATTICE // 2",
             "            return anywhere if choice.missing else leaf, coin < LATTICE // 2",
         ),
-        tests="tests/local",
+        tests="tests/local/test_device_refuses_blindly.py::test_what_is_missing_is_an"
+        "y_cell_and_either_sign_equally_likely",
     ),
     _bug(
         "a source under its target's epsilon",
@@ -1411,7 +1424,7 @@ MUTATIONS = (
             "            privacy=self.privacy,\n            mechanism=self.mechanism,",
             "            mechanism=self.mechanism,",
         ),
-        tests="tests/local",
+        tests="tests/local/test_transfer.py::test_impossible_sources_are_refused",
     ),
     # -- reports that count once, and shards that add up -----------------------------------------------------
     _bug(
@@ -1422,7 +1435,7 @@ MUTATIONS = (
             "self._old, self._young, self.since = self._young, NonceSet(), newest",
             "self._old, self._young, self.since = NonceSet(), NonceSet(), newest",
         ),
-        tests="tests/local",
+        tests="tests/local/test_forgers.py::test_nonces_hold_over_the_whole_window",
     ),
     _bug(
         "nonces forgotten one version early",
@@ -1432,7 +1445,7 @@ MUTATIONS = (
             "if min(self.versions, default=0) > self.seen.since:",
             "if min(self.versions, default=0) >= self.seen.since:",
         ),
-        tests="tests/local",
+        tests="tests/local/test_forgers.py::test_nonces_hold_over_the_whole_window",
     ),
     _bug(
         "a nonce twice in one batch",
@@ -1442,7 +1455,7 @@ MUTATIONS = (
             "for others in (without, *sifted.nonces):",
             "for others in (without,):",
         ),
-        tests="tests/local",
+        tests="tests/local/test_forgers.py::test_in_one_batch_of_several_lengths_too",
     ),
     _bug(
         "merged nonces not kept",
@@ -1452,7 +1465,7 @@ MUTATIONS = (
             "        self.seen.put(other.nonces())\n",
             "",
         ),
-        tests="tests/local",
+        tests="tests/local/test_merge.py::test_any_shards_in_any_order_add_up_to_one_process",
     ),
     _bug(
         "merged reports without nonces",
@@ -1462,7 +1475,7 @@ MUTATIONS = (
             "if self.accepted != len(self.seen):",
             "if self.accepted < len(self.seen):",
         ),
-        tests="tests/local",
+        tests="tests/local/test_merge.py::test_counts_without_nonces_do_not_vanish_in_a_merge",
     ),
     _bug(
         "impossible sums added",
@@ -1472,7 +1485,7 @@ MUTATIONS = (
             "if not (np.abs(sums) <= _LARGEST_SUM).all() or not mechanism.possible(sums, n):",
             "if not (np.abs(sums) <= _LARGEST_SUM).all():",
         ),
-        tests="tests/local",
+        tests="tests/local/test_forgers.py::test_merged_counts_are_possible_ones",
     ),
     _bug(
         "a snapshot without the older nonces",
@@ -1482,7 +1495,7 @@ MUTATIONS = (
             'counts.seen = RecentNonces(young, old, since=int(numbers["since"]))',
             'counts.seen = RecentNonces(young, since=int(numbers["since"]))',
         ),
-        tests="tests/local",
+        tests="tests/local/test_durable_server.py::test_a_snapshot_is_the_log",
     ),
     _bug(
         "a source closes young versions",
@@ -1492,7 +1505,7 @@ MUTATIONS = (
             "left = self._pace.old_enough(self._left_behind(number))",
             "left = self._left_behind(number)",
         ),
-        tests="tests/local",
+        tests="tests/local/test_transfer.py::test_a_source_closes_no_version_before_its_time",
     ),
     _bug(
         "a flood publishes at once",
@@ -1502,7 +1515,7 @@ MUTATIONS = (
             "if due and self._pace.are_old(self._left_behind(self.current.version + 1)):",
             "if due:",
         ),
-        tests="tests/local",
+        tests="tests/local/test_forgers.py::test_a_flood_closes_no_version_before_its_time",
     ),
     _bug(
         "a report's norm unchecked",
@@ -1512,7 +1525,7 @@ MUTATIONS = (
             "return np.asarray(inside & (sizes.sum(axis=1) <= self.norm**self.order))",
             "return np.asarray(inside)",
         ),
-        tests="tests/local tests/privacy",
+        tests="tests/local/test_gp_bandits.py::test_what_no_device_sends_is_left_out",
     ),
     # -- the curator's cap, and its secret -------------------------------------------------------------------
     _bug(
@@ -1523,7 +1536,7 @@ MUTATIONS = (
             "log.evaluations >= self.cap:",
             "len(log.entries) >= self.cap:",
         ),
-        tests="tests/outsourced",
+        tests="tests/outsourced/test_curator.py::test_failed_evaluations_use_the_cap",
     ),
     _bug(
         "evaluations of one row count once",
@@ -1533,7 +1546,7 @@ MUTATIONS = (
             "return len(self._begun) + len(self._answers.keys() - self._begun)",
             "return len(self._answers.keys() | self._begun)",
         ),
-        tests="tests/outsourced",
+        tests="tests/outsourced/test_curator.py::test_failed_evaluations_use_the_cap",
     ),
     _bug(
         "a secret that others may read",
@@ -1543,7 +1556,7 @@ MUTATIONS = (
             "folder.stat().st_mode) & 0o077:",
             "folder.stat().st_mode) & 0o022:",
         ),
-        tests="tests/outsourced",
+        tests="tests/outsourced/test_curator.py::test_the_secret_side_is_for_its_owner_only",
     ),
     _bug(
         "an objective's own words",
@@ -1554,7 +1567,7 @@ MUTATIONS = (
             ' logged") from None',
             'raise ProtocolError(f"the objective failed ({error}): no answer was logged") from None',
         ),
-        tests="tests/outsourced",
+        tests="tests/outsourced/test_curator.py::test_a_failing_objective_loses_nothing",
     ),
     _bug(
         "another table finishes a release",
@@ -1564,6 +1577,6 @@ MUTATIONS = (
             'if bound is not None and rows.digest(bytes.fromhex(bound["salt"])) != bound["digest"]:',
             "if bound is None and rows is None:",
         ),
-        tests="tests/outsourced",
+        tests="tests/outsourced/test_curator.py::test_a_secret_directory_is_one_tables",
     ),
 )

@@ -216,6 +216,7 @@ class TestNearGaussian:
         assert one.compose(NearGaussianDP(4.0, 2e-9)).mu == 5.0
         assert one.compose(NearGaussianDP(4.0, 2e-9)).distance == pytest.approx(3e-9)
         assert one.compose(GaussianDP(4.0)) == NearGaussianDP(5.0, 1e-9)
+        assert GaussianDP(4.0).beside(one) == NearGaussianDP(5.0, 1e-9)
         assert one.compose(ZeroConcentratedDP(0.5)) == ZeroConcentratedDP(5.0)
 
     @given(st.floats(0.01, 4.0), st.floats(0.0, 1e-6), st.floats(1e-12, 0.4))
@@ -271,6 +272,12 @@ class TestComposition:
                 order * math.log(q) + (1 - order) * math.log(p),
             ) / (order - 1)
             assert divergence <= order * PureDP(epsilon).to_zcdp().rho * (1 + 1e-9)
+
+    def test_less_than_a_pure_loss_is_not_proven(self):
+        """Below the pure part alone no delta under 1 is proven, however little the other gives away."""
+        both = PureBeside(0.5, GaussianDP(0.01))
+        assert [both.delta_at(epsilon) for epsilon in (0.0, 0.25, 0.499)] == [1.0, 1.0, 1.0]
+        assert both.delta_at(0.5) < 0.01
 
 
 class TestMembership:

@@ -266,6 +266,19 @@ def test_a_ledger_that_has_gone_back_is_not_led_on(path):
     assert old.last("example").position == 1
 
 
+def test_an_unwitnessed_record_does_not_follow_another_copys_past(path):
+    """A ledger stands one record back, and that record is another copy's: two pasts do not become one."""
+    ledger, other = MemoryLedger(), MemoryLedger()
+    writer = made(path, b"one", ledger=ledger)
+    only_written(writer, b"W", b"two")
+    other.advance("example", position=1, digest="ab" * 32)
+    before = files_of(path)
+    with pytest.raises(ForkedState):
+        words(path, other)
+    assert other.last("example").position == 1
+    assert files_of(path) == before
+
+
 def test_records_from_elsewhere_are_not_believed(path):
     """A log with the same beginning that went on under another ledger, by one and by two records."""
     ledger, stranger = MemoryLedger(), MemoryLedger()
