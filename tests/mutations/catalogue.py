@@ -1308,7 +1308,7 @@ MUTATIONS = (
         "a user brings rounds_per_user rows in every call of learn",
         (
             "policy/bookkeeping.py",
-            "return np.asarray(had[codes] + earlier < most)",
+            "return np.asarray((had if isinstance(had, int) else had[numbers]) + earlier < most)",
             "return np.asarray(earlier < most)",
         ),
         tests="tests/central/test_usca.py::test_units_are_counted_over_calls_and_shards",
