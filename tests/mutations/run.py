@@ -4,6 +4,7 @@ A bug is caught when a test fails: not when nothing can be imported or collected
 a fixture. The copy without bugs must pass the same tests first. The tree itself is never changed.
 """
 
+import compileall
 import os
 import shutil
 import subprocess
@@ -11,8 +12,10 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests"))
@@ -54,6 +57,7 @@ class Copy:
         self._folder = folder
         self._package = folder / "dpbandits"
         shutil.copytree(REPOSITORY / "src" / "dpbandits", self._package)
+        compileall.compile_dir(self._package, quiet=1)  # once, and not for every bug
         (folder / "mutation_guard.py").write_text(_GUARD)
 
     def run(self, mutation: Mutation | None, tests: tuple[str, ...], *, timeout: float) -> Verdict:
@@ -129,22 +133,35 @@ def judged(code: int, report: str, said: str) -> tuple[bool, str]:
     return False, f"no verdict: {(broken or [said.strip() or f'exit status {code}'])[0]}"
 
 
-def run(chosen: list[Mutation], *, full: bool, timeout: float) -> tuple[Verdict, dict[str, Verdict]]:
-    """The verdict without bugs, and one for each bug."""
+def run(
+    chosen: list[Mutation], *, full: bool, timeout: float, jobs: int
+) -> tuple[Verdict, dict[str, Verdict]]:
+    """The verdict without bugs, and one for each bug; `jobs` at a time, each in a copy of its own."""
     everything = ("tests", "--ignore=tests/mutations", "--ignore=tests/faults")
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Copy(Path(folder))
-        named = tuple(sorted({test for mutation in chosen for test in mutation.tests}))
-        sound = copy.run(None, everything if full else named, timeout=20 * timeout)
-        if sound.by != "no test failed":
-            return sound, {}
-        verdicts = {}
-        for mutation in chosen:
-            tests = everything if full else mutation.tests
-            verdict = verdicts[mutation.name] = copy.run(mutation, tests, timeout=timeout)
-            word = "caught" if verdict.caught else "SURVIVED"
-            sys.stderr.write(f"{word:9} {mutation.name}: {verdict.by}\n")
-        return sound, verdicts
+    named = tuple(sorted({test for mutation in chosen for test in mutation.tests}))
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        idle: SimpleQueue[Copy] = SimpleQueue()
+        for number in range(jobs):
+            idle.put(Copy(Path(folder) / str(number)))
+
+        def verdict(mutation: Mutation | None) -> Verdict:
+            tests = named if mutation is None else mutation.tests
+            copy = idle.get()
+            try:
+                found = copy.run(
+                    mutation, everything if full else tests, timeout=timeout * (20 if mutation is None else 1)
+                )
+            finally:
+                idle.put(copy)
+            if mutation is not None:
+                word = "caught" if found.caught else "SURVIVED"
+                sys.stderr.write(f"{word:9} {mutation.name}: {found.by}\n")
+            return found
+
+        sound, *verdicts = pool.map(verdict, [None, *chosen])
+    if sound.by != "no test failed":
+        return sound, {}
+    return sound, {mutation.name: found for mutation, found in zip(chosen, verdicts, strict=True)}
 
 
 def main() -> int:
@@ -152,12 +169,13 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="name of a mutation; may be repeated")
     parser.add_argument("--full", action="store_true", help="run the whole fast suite for each")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for one mutation's tests")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="bugs at a time")
     arguments = parser.parse_args()
     known = {mutation.name: mutation for mutation in MUTATIONS}
     if unknown := set(arguments.only or ()) - set(known):
         parser.error(f"no such mutation: {', '.join(sorted(unknown))}")
     chosen = [known[name] for name in arguments.only or known]
-    sound, verdicts = run(chosen, full=arguments.full, timeout=arguments.timeout)
+    sound, verdicts = run(chosen, full=arguments.full, timeout=arguments.timeout, jobs=arguments.jobs)
     if not verdicts:
         sys.stderr.write(f"the package without bugs does not pass: {sound.by}\n")
         return 2
