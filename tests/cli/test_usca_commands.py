@@ -422,6 +422,16 @@ def test_a_manifest_lists_the_files_of_a_release_and_no_others(tables, other):
     assert isinstance(call("predict", tables / "policy", tables / "new.csv").exception, CorruptState)
 
 
+@pytest.mark.parametrize("damaged", [b"y", b"\xe6"], ids=["no digit", "no text"])
+def test_damaged_notes_of_a_run_are_refused_as_such(tables, damaged):
+    """A bit of the key that a disk flipped: no traceback, and no second run."""
+    assert learn(tables).exit_code == 0
+    notes = tables / "policy.private" / "run.json"
+    key = json.loads(notes.read_text())["key"].encode()
+    notes.write_bytes(notes.read_bytes().replace(key, damaged + key[1:]))
+    assert isinstance(learn(tables).exception, CorruptState)
+
+
 def test_nothing_public_depends_on_rows_but_through_the_release(tables):
     """The fingerprint under which a run is known is not in the folder that is published."""
     assert learn(tables).exit_code == 0

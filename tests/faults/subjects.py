@@ -555,8 +555,8 @@ class _DeviceSession:
             self.leave(f"report {report[9:17].hex()}", report)
         while self.done < self.subject.choices:
             if not self.chosen:
-                self.client.choose(self.policy, self.subject.context)
                 self.leave(f"choice {secrets.token_hex(8)}", "begun")
+                self.client.choose(self.policy, self.subject.context)
                 self.chosen = True
             report = self.client.report(0.5)
             self.leave(f"report {report[9:17].hex()}", report)

@@ -149,11 +149,12 @@ class _Run:
     @classmethod
     def read(cls, private: Path) -> "_Run | None":
         try:
-            text = (private / _RUN).read_text("utf-8")
+            data = (private / _RUN).read_bytes()
         except FileNotFoundError:
             return None
         with reading("the notes of a run", CorruptState):
-            fields = json_object(text, "the notes of a run", CorruptState)
+            fields = json_object(data.decode(), "the notes of a run", CorruptState)
+            bytes.fromhex(fields["key"])
             return cls(**{name: str(fields[name]) for name in ("name", "key", "same", "release")})
 
     def write(self, private: Path) -> None:
