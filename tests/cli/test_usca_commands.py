@@ -245,8 +245,8 @@ def test_a_folder_of_another_run_is_refused_and_nothing_is_charged(tables, chang
         extra = ["--epsilon", "3"]
     elif changed == "row":
         lines = (tables / "log.csv").read_text().splitlines()
-        (tables / "log.csv").write_text("\n".join([*lines[:-1], lines[1]]) + "\n")
-        extra = ["--rows-per-user", "2"]
+        assert lines[1] != lines[2]
+        (tables / "log.csv").write_text("\n".join([lines[0], lines[2], lines[1], *lines[3:]]) + "\n")
     else:
         extra = pay(tables)
     done = learn(tables, *extra)

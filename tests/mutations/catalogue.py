@@ -658,6 +658,11 @@ MUTATIONS = (
             "if run.release or (ledger is not None and ledger.last(run.name) is not None):",
             "if False and run.release:",
         ),
+        (
+            "central/explore_then_commit/once.py",
+            "        _known(published, run)\n        if ledger is not None:\n",
+            "        if ledger is not None and not run.release:\n",
+        ),
         tests="tests/cli/test_usca_commands.py",
     ),
     _bug(
@@ -714,7 +719,7 @@ MUTATIONS = (
     ),
     _bug(
         "cells as they come",
-        "Parquet: a list in a cell passes for somebody's name",
+        "Parquet: bytes or a date in a cell pass for somebody's name",
         (
             "tables/files.py",
             "_FROM_PARQUET: dict[type, Callable[[Any], object]] = {float: _number, str: _text,",

@@ -2,6 +2,7 @@ import csv
 import gzip
 import os
 import sys
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -255,6 +256,15 @@ def test_cells_of_another_kind_in_parquet_are_refused_without_showing_one(tmp_pa
     path = as_parquet(tmp_path / "t.parquet", {"age": cells})
     with pytest.raises(InvalidData, match=f"'age' has cells that are (no {kind.__name__}|lists)") as caught:
         read_table_file(path, {"age": kind})
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("cells", [[b"s3cret"], [date(2026, 1, 2)]], ids=["bytes", "date"])
+def test_bytes_and_dates_in_parquet_name_nobody(tmp_path, cells):
+    """Read as text they would be names, of people whom other files call otherwise."""
+    path = as_parquet(tmp_path / "t.parquet", {"id": cells})
+    with pytest.raises(InvalidData, match="'id' has cells that are no str") as caught:
+        read_table_file(path, {"id": str})
     assert "s3cret" not in str(caught.value)
 
 
