@@ -99,3 +99,13 @@ def test_all_policies_of_the_room_rest_on_one_list():
         assert not any(
             "equally many" in one.text or "same order" in one.text for one in guarantee.assumptions
         )
+
+
+def test_what_a_ledger_does_not_notice_is_listed_as_unchecked():
+    """It sees releases and openings: an older copy put back between them asks anew."""
+    ledger = dpb.state.MemoryLedger()
+    ledger.open_account("people", epsilon=2, delta=1e-5)
+    guarantee, said = statement(ledger=ledger, account="people")
+    (put_back,) = [one for one in guarantee.assumptions if "put back" in one.text]
+    assert not put_back.enforced
+    assert "the ledger refuses a second one" in said

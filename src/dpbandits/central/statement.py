@@ -65,6 +65,12 @@ EVERY_ROW = (
 WHEN_ASKED = "how many asks there were, and when: that somebody took part is not hidden"
 
 
+NOT_PUT_BACK = (
+    "Between two releases no older copy of the state or its folder is put back: rounds asked since would be "
+    "asked anew, beyond a user's bound. A ledger notices it at openings and releases only."
+)
+
+
 def room_assumptions(
     privacy: JointDP,
     setting: Setting,
@@ -102,6 +108,7 @@ def room_assumptions(
                 f"{chosen} and every other parameter were chosen without looking at the private data.",
                 *trusts,
                 *(one_id if setting.user_ids else []),
+                *([NOT_PUT_BACK] if asks and saved else []),
                 "Nothing else is computed from the same people's data, a fresh start of this policy "
                 "included; or its promise is added to this one (an account of a ledger does so).",
                 sentences.SERVER_OUT_OF_REACH,
