@@ -183,9 +183,9 @@ MUTATIONS = (
         "scale from the wrong root",
         "a discrete Gaussian at 1/sqrt(2) of the scale that its certificate needs",
         (
-            "privacy/noise.py",
-            "sigma = _rounded_up(distance / math.sqrt(2.0 * rho))",
-            "sigma = _rounded_up(distance / math.sqrt(4.0 * rho))",
+            "privacy/calibration.py",
+            "math.sqrt(2.0 * zcdp_rho(epsilon, delta))",
+            "math.sqrt(4.0 * zcdp_rho(epsilon, delta))",
         ),
         tests="tests/privacy/test_noise.py",
     ),

@@ -29,12 +29,14 @@ __all__ = [
     "coins_permitted",
     "concentrated_delta",
     "discrete_gaussian_sigma",
+    "discrete_scale",
     "gaussian_delta",
     "gaussian_mu",
     "gaussian_sigma",
     "membership_bound",
     "narrowed",
     "near_gaussian_sigma",
+    "rounded_up",
     "rounding_distance",
     "within_range",
     "zcdp_rho",
@@ -117,6 +119,36 @@ def near_gaussian_sigma(epsilon: float, delta: float, sensitivity: float, draws:
         return gaussian_delta(loss, mu) + (1.0 + math.exp(loss)) * apart <= target
 
     return distance / _largest(kept)
+
+
+def discrete_scale(
+    epsilon: float, delta: float, sensitivity: float, draws: int | None = None
+) -> tuple[float, float | None]:
+    """The noise scale of a release, one of a block of rounds included: the smaller of the two above.
+
+    Args:
+        epsilon, delta, sensitivity: see the module; outputs are integers.
+        draws: as for `near_gaussian_sigma`; None where they have no bound, which rules its scale out.
+
+    Returns:
+        The scale, a few float64 steps up, and what `near_gaussian_sigma`'s certificate adds to it: the total
+        variation between all draws and rounded real ones; None where the zero-concentrated certificate holds.
+
+    Example:
+        >>> sigma, apart = discrete_scale(1.0, 1e-6, 2.0**20, draws=1000)
+        >>> round(sigma / 2.0**20, 3), apart < 1e-10
+        (4.225, True)
+    """
+    sigma = rounded_up(discrete_gaussian_sigma(epsilon, delta, sensitivity))
+    if draws is None:
+        return sigma, None
+    nearer = rounded_up(near_gaussian_sigma(epsilon, delta, sensitivity, draws))
+    return (nearer, draws * rounding_distance(nearer)) if nearer < sigma else (sigma, None)
+
+
+def rounded_up(sigma: float) -> float:
+    """A few float64 steps up: divisions and roots that led here may have rounded down."""
+    return sigma * (1.0 + 2.0**-50)
 
 
 def calibrate_gaussian(

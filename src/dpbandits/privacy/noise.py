@@ -38,7 +38,6 @@ Simulated noise protects nobody: whoever has the seed can subtract it. A guarant
 has the status `simulated`.
 """
 
-import math
 import os
 import threading
 import weakref
@@ -51,7 +50,7 @@ from dpbandits import _checks
 from dpbandits._config import Registry, Valued
 from dpbandits._typing import IntArray, Seed
 from dpbandits.errors import InvalidParameter, MissingExtra
-from dpbandits.privacy.calibration import gaussian_mu, near_gaussian_sigma, rounding_distance, zcdp_rho
+from dpbandits.privacy.calibration import discrete_scale, gaussian_mu, rounded_up, zcdp_rho
 from dpbandits.privacy.certificates import Certificate, GaussianDP, NearGaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.samplers import LARGEST_SIGMA, SMALLEST_SIGMA, discrete_gaussian
 from dpbandits.privacy.words import SimulatedWords, Words, secure_words
@@ -149,15 +148,11 @@ class SecureNoise(Valued):
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
     ) -> tuple[float, Certificate]:
         """The smallest scale that the rule of the module allows, and its certificate."""
-        rho = zcdp_rho(epsilon, delta)
-        distance = _checks.number(sensitivity, name="sensitivity")
-        sigma = _rounded_up(distance / math.sqrt(2.0 * rho))
-        if self.certificate == "near_gaussian" and draws is not None:
-            nearer = _rounded_up(near_gaussian_sigma(epsilon, delta, distance, draws))
-            if nearer < sigma:
-                apart = draws * rounding_distance(nearer)
-                return _check_sigma(nearer), NearGaussianDP(distance / nearer, apart)
-        return _check_sigma(sigma), ZeroConcentratedDP(rho)
+        counted = draws if self.certificate == "near_gaussian" else None
+        sigma, apart = discrete_scale(epsilon, delta, sensitivity, counted)
+        if apart is None:
+            return _check_sigma(sigma), ZeroConcentratedDP(zcdp_rho(epsilon, delta))
+        return _check_sigma(sigma), NearGaussianDP(sensitivity / sigma, apart)
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
         """Fresh discrete Gaussian noise (size,), prepared draws first; nothing is handed out twice."""
@@ -275,7 +270,7 @@ class SimulatedNoise(Valued):
         """
         mu = gaussian_mu(epsilon, delta)
         distance = _checks.number(sensitivity, name="sensitivity")
-        return _check_sigma(_rounded_up(distance / mu)), GaussianDP(mu)
+        return _check_sigma(rounded_up(distance / mu)), GaussianDP(mu)
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
         """Normal draws (size,) rounded to integers; moves `position` on by one."""
@@ -330,11 +325,6 @@ def _opendp(sigma: float, size: int) -> IntArray:
 
 
 _SAMPLERS: dict[str, Callable[[float, int], IntArray]] = {"exact": _exact, "opendp": _opendp}
-
-
-def _rounded_up(sigma: float) -> float:
-    """A few float64 steps up: divisions and roots that led here may have rounded down."""
-    return sigma * (1.0 + 2.0**-50)
 
 
 def _check_sigma(sigma: object) -> float:
