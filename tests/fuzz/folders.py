@@ -6,6 +6,7 @@ A checksum stops nobody who may write to a folder, so each of these is right her
 import hashlib
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,11 @@ from dpbandits.state.release_log import ReleaseLog
 from dpbandits.state.witness import FileWitness
 from dpbandits.tables.files import read_table_file
 from fuzz.target import Target, any_json, as_json, as_text, header_of, listed_arrays, new_folder, whole_file
+from internals.journal import with_record
+from internals.policy import raw_arrays
+from internals.policy import replay as replay_of_policy
+from internals.server import replay as replay_of_server
+from internals.server import snapshot_counts, snapshots_often
 
 __all__ = ["FOLDERS"]
 
@@ -40,13 +46,71 @@ PROMISE = dpb.JointDP(epsilon=1, delta=1e-6)
 ROWS = np.array([[0.1, 0.2], [0.7, 0.8]])
 
 
-def _restored(sound: Path, folder: Path) -> None:
-    """The files of a sound folder, and no others."""
-    for path in folder.iterdir():
-        if not (sound / path.name).exists():
-            path.unlink()
-    for path in sound.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
+class _Folder:
+    """A folder that is put back into what it held at first; only what is not so any more is written."""
+
+    _AS_WRITTEN = 1
+    """A time of files, which any change moves."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._files = {file.name: file.read_bytes() for file in path.iterdir()}
+
+    def put_back(self, **instead: bytes) -> None:
+        """The files of the beginning, and no others; `instead` of some of them something else."""
+        found = {}
+        for entry in os.scandir(self.path):
+            if entry.name in self._files:
+                found[entry.name] = entry.stat().st_mtime_ns
+            else:
+                Path(entry).unlink()
+        for name in self._files.keys() - instead.keys():
+            if found.get(name) != self._AS_WRITTEN:
+                (self.path / name).write_bytes(self._files[name])
+                os.utime(self.path / name, ns=(self._AS_WRITTEN, self._AS_WRITTEN))
+        for name, data in instead.items():
+            (self.path / name).write_bytes(data)
+
+    def put_back_with(self, log: str, kind: bytes, content: bytes) -> None:
+        """The same, and a record with a right checksum at the end of a log."""
+        longer, end = with_record((self._files[log], self._files[f"{log}.end"]), kind, content)
+        self.put_back(**{log: longer, f"{log}.end": end})
+
+
+class _Trial:
+    """An object that records are tried on first: most are refused or change nothing.
+
+    What opening a folder does with its log is the same. One that changes the object goes the whole way
+    through a folder besides, and the object is opened anew.
+
+    Args:
+        opened: gives the object, as at the beginning.
+        replay: what opening a folder does with (object, kind, content).
+        look: everything that such a step can change.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[], Any],
+        replay: Callable[[Any, bytes, bytes], object],
+        look: Callable[[Any], object],
+    ) -> None:
+        self._opened, self._replay, self._look = opened, replay, look
+        self._begin()
+
+    def _begin(self) -> None:
+        self._object = self._opened()
+        self._before = self._look(self._object)
+
+    def changed_by(self, kind: bytes, content: bytes) -> bool:
+        """Whether the record changes anything; raises what the replay does."""
+        try:
+            self._replay(self._object, kind, content)
+        finally:
+            changed = self._look(self._object) != self._before
+            if changed:
+                self._begin()
+        return changed
 
 
 def _names(path: Path) -> tuple[str, str]:
@@ -55,18 +119,18 @@ def _names(path: Path) -> tuple[str, str]:
     return header["journal"], header["subject"]
 
 
-def _appended(path: Path, *records: tuple[bytes, bytes]) -> None:
-    """Records with right checksums at the end of a log."""
-    kind, subject = _names(path)
-    journal = Journal(path, kind=kind, subject=subject)
-    journal.settle()
-    for one in records:
-        journal.append(*one)
-
-
 def _held(path: Path) -> list[tuple[bytes, bytes]]:
     kind, subject = _names(path)
     return list(Journal(path, kind=kind, subject=subject).settle())
+
+
+def _copy(folder: Path) -> Path:
+    return Path(shutil.copytree(folder, new_folder(), dirs_exist_ok=True))
+
+
+def _record(data: bytes) -> tuple[bytes, bytes]:
+    """Any bytes as a record: its kind, then its content."""
+    return data[:1].ljust(1), data[1:]
 
 
 # -- the journal -------------------------------------------------------------------------------------
@@ -145,24 +209,33 @@ def _living(**changes: Any) -> GPBandit:
 
 def _round_log() -> Target:
     """A policy's folder whose log of rounds ends with any record: its kind, then its content."""
-    sound, folder = new_folder(), new_folder()
+    sound = new_folder()
     with GPBandit.open(sound, new=_living()) as policy:
         policy.tell(policy.ask(ROWS, user="u0").id, 0.5)
         waiting = policy.ask(ROWS, user="u1").id
-    shutil.copytree(sound, folder, dirs_exist_ok=True)
-    with GPBandit.open(folder) as policy:
+    folder, whole = _Folder(_copy(sound)), _copy(sound)
+    with GPBandit.open(whole) as policy:
         policy.tell(waiting, 0.25)
         policy.ask(ROWS, user="u2")
     (name,) = (path.name for path in sound.glob("rounds-*.log"))
-    (log,) = folder.glob("rounds-*.log")
+    (log,) = whole.glob("rounds-*.log")
     seeds = tuple(kind + content for kind, content in _held(log))
 
+    def opened() -> GPBandit:
+        folder.put_back()
+        with GPBandit.open(folder.path) as policy:
+            return policy
+
+    trial = _Trial(opened, replay_of_policy, raw_arrays)
+
     def parse(data: bytes) -> object:
-        _restored(sound, folder)
-        _appended(folder / name, (data[:1].ljust(1), data[1:]))
-        with GPBandit.open(folder) as policy:
+        record = _record(data)
+        if not trial.changed_by(*record):
+            return None
+        folder.put_back_with(name, *record)
+        with GPBandit.open(folder.path) as policy:
             policy.predict(ROWS)
-            for number in range(6):
+            for number in range(3):  # enough for a block that holds the record's rounds
                 policy.tell(policy.ask(ROWS, user=f"v{number}").id, 0.5)
             return repr(policy), policy.pending
 
@@ -241,7 +314,7 @@ def _used(folder: Path) -> object:
     rows = held.context_rows({name: np.array([0.2, 0.9]) for name in held.contexts}, clip=True)
     mean, _ = held.function.predict(rows)
     shown = [held.action_names[best] for best in mean.argmax(axis=1)]
-    return shown, held.action_cells({held.action: shown}), held.function.guarantee.explain()
+    return shown, held.action_cells({held.action: shown}), repr(held.function.guarantee)
 
 
 def _manifest() -> Target:
@@ -268,8 +341,8 @@ def _learned() -> Target:
         del new["manifest.json"]
         listed = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(new.items())}
         new["manifest.json"] = f"{json.dumps({'format': 1, 'files': listed}, indent=1)}\n".encode()
-        for name, data in new.items():
-            (folder / name).write_bytes(data)
+        for name in ("manifest.json", *said):
+            (folder / name).write_bytes(new[name])
         return _used(folder)
 
     return Target(parse=any_json(build), seeds=(as_json(said),), form="json")
@@ -299,11 +372,11 @@ def _some_reports(n: int) -> list[bytes]:
 
 def _server_log() -> Target:
     """A server's log whose last record is anything: its kind, then its content."""
-    sound, folder, whole = new_folder(), new_folder(), new_folder()
+    sound = new_folder()
     reports = _some_reports(8)
     with DurableServer.open(SPEC, sound, least_open=0.0) as server:
         server.publish()
-    shutil.copytree(sound, whole, dirs_exist_ok=True)
+    folder, whole, attached = _Folder(_copy(sound)), _copy(sound), _copy(sound)
     with DurableServer.open(SPEC, whole, least_open=0.0) as server:
         server.absorb(reports)
         server.publish()
@@ -313,18 +386,29 @@ def _server_log() -> Target:
     device, told = Client(source.reports, budget=100.0), past.publish()
     device.choose(told, [0.1, 0.2])
     past.absorb([device.report(1.0)])
-    attached = new_folder()
-    shutil.copytree(sound, attached, dirs_exist_ok=True)
     with DurableServer.open(SPEC, attached, least_open=0.0) as server:
         server.attach(source, past)
     begun = len(_held(sound / "reports.log"))
     seeds = [kind + content for kind, content in held[begun : begun + 1]]
     seeds += [kind + content for kind, content in _held(attached / "reports.log")[begun:]]
 
+    def opened() -> DurableServer:
+        folder.put_back()
+        with DurableServer.open(SPEC, folder.path, least_open=0.0) as server:
+            return server
+
+    def look(server: DurableServer) -> object:
+        arrays = server.server.to_arrays()
+        return {name: (array.shape, array.tobytes()) for name, array in arrays.items()}
+
+    trial = _Trial(opened, replay_of_server, look)
+
     def parse(data: bytes) -> object:
-        _restored(sound, folder)
-        _appended(folder / "reports.log", (data[:1].ljust(1), data[1:]))
-        with DurableServer.open(SPEC, folder, least_open=0.0) as server:
+        record = _record(data)
+        if not trial.changed_by(*record):
+            return None
+        folder.put_back_with("reports.log", *record)
+        with DurableServer.open(SPEC, folder.path, least_open=0.0) as server:
             server.absorb(reports[:5])
             return server.publish().to_json(SPEC), repr(server)
 
@@ -332,19 +416,19 @@ def _server_log() -> Target:
 
 
 def _server_snapshot() -> Target:
-    """A server's snapshot that says what it likes, its checksums right; its texts are JSON here."""
-    from internals.server import snapshots_often
+    """A server's snapshot that says what it likes, its checksums right; its texts are JSON here.
 
-    folder, reports = new_folder(), _some_reports(12)
+    One that does not count is passed over: the log is read from its start, whatever the snapshot said.
+    """
+    place, reports = new_folder(), _some_reports(12)
     snapshots_often(2)
-    with DurableServer.open(SPEC, folder, least_open=0.0) as server:
+    with DurableServer.open(SPEC, place, least_open=0.0) as server:
         for start in (0, 4):
             server.publish()
             server.absorb(reports[start : start + 4])
         server.publish()
     snapshots_often(1000)
-    path = folder / "server.state"
-    data = path.read_bytes()
+    data = (place / "server.state").read_bytes()
     state, _ = decode(io.BytesIO(data), len(data))
     texts = {
         name: json.loads(array.tobytes())
@@ -353,8 +437,7 @@ def _server_snapshot() -> Target:
     }
     arrays = {name: entry for name, entry in listed_arrays(state).items() if name not in texts}
     seed = as_json({"header": json.loads(header_of(data)), "arrays": arrays, "texts": texts})
-    sound = new_folder()
-    shutil.copytree(folder, sound, dirs_exist_ok=True)
+    folder = _Folder(place)
 
     def build(value: Any) -> object:
         parts = value if isinstance(value, dict) else {}
@@ -368,9 +451,10 @@ def _server_snapshot() -> Target:
         found = whole_file(json.dumps({**header, "arrays": kept | written}).encode())
         if found is None:
             return None
-        _restored(sound, folder)
-        path.write_bytes(found[1])
-        with DurableServer.open(SPEC, folder, least_open=0.0) as server:
+        folder.put_back(**{"server.state": found[1]})
+        if not snapshot_counts(SPEC, place):
+            return None
+        with DurableServer.open(SPEC, place, least_open=0.0) as server:
             server.absorb(reports[8:])
             return server.publish().to_json(SPEC), repr(server)
 
@@ -399,14 +483,14 @@ def _outbox() -> Target:
 
 def _answer_log() -> Target:
     """A log of answers whose last record is anything."""
-    sound, folder = new_folder(), new_folder()
+    sound = new_folder()
     log = AnswerLog.create(sound / "answers.log", "example", ledger=None)
     log.append(3, 0.25)
+    folder = _Folder(sound)
 
     def parse(data: bytes) -> object:
-        _restored(sound, folder)
-        _appended(folder / "answers.log", (data[:1].ljust(1), data[1:]))
-        read = AnswerLog.open(folder / "answers.log", "example", ledger=None)
+        folder.put_back_with("answers.log", *_record(data))
+        read = AnswerLog.open(sound / "answers.log", "example", ledger=None)
         return read.evaluations, read.entries, read.get(3)
 
     return Target(parse=parse, seeds=(b"A[1, 0.5]", b"B[2]"), form="bytes")

@@ -1,12 +1,13 @@
 """The files of a `Journal`, for tests that damage them on purpose, and the steps at which a disk can fail."""
 
 import contextlib
+import hashlib
 import os
 from pathlib import Path
 
 from dpbandits.state import journal as module
 
-__all__ = ["copy_of", "end_of", "failing", "files_of", "only_written", "put_back"]
+__all__ = ["copy_of", "end_of", "failing", "files_of", "only_written", "put_back", "with_record"]
 
 
 def end_of(path: Path) -> Path:
@@ -30,6 +31,16 @@ def copy_of(path: Path, name: str) -> Path:
     other = path.with_name(name)
     put_back(other, files_of(path))
     return other
+
+
+def with_record(files: tuple[bytes, bytes], kind: bytes, content: bytes) -> tuple[bytes, bytes]:
+    """What `files_of` gave, after a record that counts."""
+    log, end = files
+    mark = module.Place(*module._END.unpack(end))
+    record = module._FRAME.pack(len(content), kind) + content
+    digest = hashlib.sha256(mark.digest + record).digest()
+    longer = log + record + digest
+    return longer, module._END.pack(mark.records + 1, len(longer), digest)
 
 
 STEPS = {"write": (os, "write"), "sync": (os, "fsync"), "end": (module, "_write_end")}

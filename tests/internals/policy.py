@@ -22,8 +22,10 @@ __all__ = [
     "mechanism_record",
     "phase_mechanisms",
     "posterior",
+    "raw_arrays",
     "raw_rounds",
     "raw_sums",
+    "replay",
     "row_sums",
     "spy_on_coins",
     "store",
@@ -90,6 +92,16 @@ def raw_rounds(policy):
     taken = sorted(zip(arrays["book_users"].tolist(), arrays["book_taken"].tolist(), strict=True))
     kept = ("book_clock", "book_status", "book_actions", "book_rewards")
     return [arrays[name].tolist() for name in kept], taken
+
+
+def raw_arrays(policy):
+    """Everything that would be saved and changes with what is asked and told, as bytes by name."""
+    return {name: (array.shape, array.tobytes()) for name, array in policy._arrays().items()}
+
+
+def replay(policy, kind, content):
+    """Make a change again that the log of rounds of the policy's folder has."""
+    policy._replay(kind, content)
 
 
 def raw_sums(policy):

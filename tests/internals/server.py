@@ -1,6 +1,7 @@
 """What a local server keeps to itself: for tests that attack it."""
 
 from dpbandits.local.server import durable
+from dpbandits.state.journal import Record
 
 
 def counts(server):
@@ -11,6 +12,18 @@ def counts(server):
 def learner(server):
     """What learns from the counts."""
     return server._learner
+
+
+def replay(server, kind, content):
+    """Make a step again that the log of a durable server has."""
+    server._take(Record(kind, content))
+
+
+def snapshot_counts(spec, folder):
+    """Whether a durable server begins with the folder's snapshot, and not with the start of its log."""
+    server = object.__new__(durable.DurableServer)
+    server._folder, server._subject = folder, spec.fingerprint
+    return server._snapshot(spec, {"least_open": 0.0}) is not None
 
 
 def snapshots_often(records):

@@ -5,6 +5,7 @@ import os
 import pickle
 import shutil
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -395,3 +396,16 @@ def test_a_release_is_entered_once_and_in_order_and_the_log_survives(tmp_path):
 def test_a_log_that_leaves_out_or_repeats_is_corrupt(entries):
     with pytest.raises(CorruptState):
         ReleaseLog.from_json(entries)
+
+
+def test_a_long_log_is_read_and_written_in_time():
+    """Thirty thousand releases, each on its own terms: a look at all others for each would take minutes."""
+    terms = [{"law": "discrete Gaussian", "scale": float(number)} for number in range(30_000)]
+    entries = [{"purpose": "block", "first": at, "count": 1, **term} for at, term in enumerate(terms)]
+    started, log = time.process_time(), ReleaseLog()
+    read = ReleaseLog.from_json(entries)
+    for number, term in enumerate(terms):
+        log.enter("block", number, term)
+    assert time.process_time() - started < 10.0
+    assert read.count("block") == log.count("block") == 30_000
+    assert read.to_json() == log.to_json() == entries

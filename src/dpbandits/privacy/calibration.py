@@ -17,6 +17,7 @@ Example:
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import erfcx, ndtr
@@ -71,8 +72,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         >>> round(gaussian_mu(1.0, 1e-5), 4)
         0.2681
     """
-    loss, target = _calibration_point(epsilon, delta)
-    return _largest(lambda mu: gaussian_delta(loss, mu) <= target)
+    return _gaussian_mu(*_calibration_point(epsilon, delta))
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -87,8 +87,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
         >>> round(1.0 / (2.0 * zcdp_rho(1.0, 1e-6)) ** 0.5, 2)
         4.53
     """
-    loss, target = _calibration_point(epsilon, delta)
-    return _largest(lambda rho: concentrated_delta(loss, rho) <= target)
+    return _zcdp_rho(*_calibration_point(epsilon, delta))
 
 
 def discrete_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -110,15 +109,9 @@ def near_gaussian_sigma(epsilon: float, delta: float, sensitivity: float, draws:
         >>> round(near_gaussian_sigma(1.0, 1e-6, 2.0**20, draws=1000) / 2.0**20, 3)
         4.225
     """
-    loss, target = _calibration_point(epsilon, delta)
     distance = _checks.number(sensitivity, name="sensitivity")
     count = _checks.integer(draws, name="draws")
-
-    def kept(mu: float) -> bool:
-        apart = count * rounding_distance(distance / mu)
-        return gaussian_delta(loss, mu) + (1.0 + math.exp(loss)) * apart <= target
-
-    return distance / _largest(kept)
+    return distance / _near_gaussian_mu(*_calibration_point(epsilon, delta), distance, count)
 
 
 def discrete_scale(
@@ -179,6 +172,26 @@ def calibrate_gaussian(
         "sigma_discrete": discrete_gaussian_sigma(epsilon, delta, together),
         "membership": membership_bound(epsilon, delta),
     }
+
+
+# Every object that is built or opened asks again for the numbers of its promise.
+@lru_cache(maxsize=256)
+def _gaussian_mu(loss: float, target: float) -> float:
+    return _largest(lambda mu: gaussian_delta(loss, mu) <= target)
+
+
+@lru_cache(maxsize=256)
+def _zcdp_rho(loss: float, target: float) -> float:
+    return _largest(lambda rho: concentrated_delta(loss, rho) <= target)
+
+
+@lru_cache(maxsize=256)
+def _near_gaussian_mu(loss: float, target: float, distance: float, count: int) -> float:
+    def kept(mu: float) -> bool:
+        apart = count * rounding_distance(distance / mu)
+        return gaussian_delta(loss, mu) + (1.0 + math.exp(loss)) * apart <= target
+
+    return _largest(kept)
 
 
 def _calibration_point(epsilon: float, delta: float) -> tuple[float, float]:

@@ -28,7 +28,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import ClassVar
 
 from scipy.special import ndtr
@@ -236,11 +236,7 @@ class ZeroConcentratedDP(Certificate):
         size = 1 - power. Orders are taken on a grid, the Kullback-Leibler divergence (order 1)
         included; leaving orders out only raises the bound.
         """
-        low, high = 0.0, 1e4  # log odds of p; the accepted end is returned, from above
-        for _ in range(100):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if coins_permitted(middle, self.rho) else (low, middle)
-        return 1.0 / (1.0 + math.exp(-high))
+        return _coin_bound(self.rho)
 
 
 @_CERTIFICATES.add("NearGaussianDP")
@@ -335,13 +331,28 @@ class PureBeside(Certificate):
 
     def membership_bound(self) -> float:
         """The zero-concentrated one, or that of (epsilon, delta) at the best delta of a few."""
-        chances = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.1)
-        simple = min(membership_bound(self.epsilon_at(delta), delta) for delta in chances)
-        return min(simple, self.to_zcdp().membership_bound())
+        return _bound_beside(self)
 
     def describe(self) -> str:
         """The certificate in a few words, and the other one's."""
         return f"{super().describe()} beside {self.other.describe()}"
+
+
+# A statement asks for these each time that it is read or explained.
+@lru_cache(maxsize=256)
+def _coin_bound(rho: float) -> float:
+    low, high = 0.0, 1e4  # log odds of p; the accepted end is returned, from above
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if coins_permitted(middle, rho) else (low, middle)
+    return 1.0 / (1.0 + math.exp(-high))
+
+
+@lru_cache(maxsize=256)
+def _bound_beside(both: PureBeside) -> float:
+    chances = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2, 0.1)
+    simple = min(membership_bound(both.epsilon_at(delta), delta) for delta in chances)
+    return min(simple, both.to_zcdp().membership_bound())
 
 
 from_config = _CERTIFICATES.read

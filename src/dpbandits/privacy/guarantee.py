@@ -183,6 +183,10 @@ class Guarantee:
 
     def explain(self) -> str:
         """The guarantee in prose: for whom, against whom, what, how, and on which assumptions."""
+        return _wrapped(self._prose())
+
+    def _prose(self) -> str:
+        """The same, in lines of any length."""
         if self.status == "none":
             parts = [_HEADLINES["none"], self._observers(), *self.notes]
         elif self.status == "broken":
@@ -194,7 +198,7 @@ class Guarantee:
             parts += [f"The promise: {self.definition.title} at {self._numbers()}.", self._protected()]
             parts += [self._observers(), self._meaning(), self._not_promised(), self._mechanisms()]
             parts += [self._assumptions(), f"Why it holds: {self.theorem}", *self.notes]
-        return "\n\n".join(_wrapped(part) for part in parts if part)
+        return "\n\n".join(part for part in parts if part)
 
     def _numbers(self) -> str:
         return f"epsilon = {_exact(self.epsilon)}, delta = {_exact(self.delta)}"
@@ -278,7 +282,7 @@ class Guarantee:
                 raise InvalidParameter(f"a guarantee of another format, expected {_FORMAT}")
             fields["epsilon"] = math.inf if fields["epsilon"] is None else fields["epsilon"]
             guarantee = cls(**parse_fields(fields, _JSON_PARSERS))
-            guarantee.explain()  # every field is of the kind that its prose needs
+            guarantee._prose()  # every field is of the kind that its prose needs
             return guarantee
 
 
@@ -318,9 +322,9 @@ def _exact(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
-def _wrapped(paragraph: str) -> str:
+def _wrapped(text: str) -> str:
     """Lines of at most `_WIDTH` characters; list items hang."""
     return "\n".join(
         textwrap.fill(line, _WIDTH, subsequent_indent="  " if line.startswith("- ") else "")
-        for line in paragraph.split("\n")
+        for line in text.split("\n")
     )

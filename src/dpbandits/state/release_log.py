@@ -41,6 +41,7 @@ class ReleaseLog:
 
     def __init__(self) -> None:
         self._entries: list[dict[str, Any]] = []
+        self._counts: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         return iter([dict(entry) for entry in self._entries])
@@ -50,7 +51,7 @@ class ReleaseLog:
 
     def count(self, purpose: str) -> int:
         """How many releases of this purpose were begun."""
-        return max((e["first"] + e["count"] for e in self._entries if e["purpose"] == purpose), default=0)
+        return self._counts.get(purpose, 0)
 
     def enter(self, purpose: str, number: int, terms: Mapping[str, Any]) -> None:
         """Enter release `number` of a purpose; again on the same terms: nothing changes.
@@ -58,7 +59,7 @@ class ReleaseLog:
         Raises:
             ProtocolError: a number was left out, or entered before on other terms.
         """
-        for entry in self._entries:
+        for entry in self._entries if number < self.count(purpose) else ():
             if entry["purpose"] == purpose and 0 <= number - entry["first"] < entry["count"]:
                 if _terms(entry) != {"purpose": purpose, **terms}:
                     raise ProtocolError("this release was begun on other terms: it is drawn once")
@@ -70,6 +71,7 @@ class ReleaseLog:
             self._entries[-1] = {**last, "count": last["count"] + 1}
         else:
             self._entries.append({"purpose": purpose, "first": number, "count": 1, **terms})
+        self._counts[purpose] = number + 1
 
     def to_json(self) -> list[dict[str, Any]]:
         """The entries, as `from_json` reads them."""
@@ -93,6 +95,7 @@ class ReleaseLog:
             if count < 1 or first != log.count(purpose):
                 raise CorruptState("the log of releases leaves numbers out, or has one twice")
             log._entries.append(dict(fields))
+            log._counts[purpose] = first + count
         return log
 
 
