@@ -29,6 +29,7 @@ __all__ = [
     "row_sums",
     "spy_on_coins",
     "store",
+    "streams_kept",
     "turn",
 ]
 
@@ -184,3 +185,8 @@ def spy_on_coins(policy):
     """From now on, every public draw by (purpose, round), in the dictionary that is returned."""
     policy._coins = _SpyingCoins(policy.seed)
     return policy._coins.seen
+
+
+def streams_kept(coins):
+    """How many generators these public coins hold."""
+    return len(coins._streams)

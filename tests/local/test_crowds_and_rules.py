@@ -193,3 +193,20 @@ def test_a_real_crowd_of_devices_and_a_simulated_one_reach_the_same_regret(mecha
     simulated = [simulate(spec, one, n_users=n, seed=100 + s).average_regret for s in range(200)]
     error = np.sqrt(np.var(simulated, ddof=1) * (1 / runs + 1 / 200))
     assert abs(np.mean(real) - np.mean(simulated)) < 5.3 * error
+
+
+@pytest.mark.parametrize("name", ["smooth", "tree"])
+def test_what_a_rule_believes_is_never_older_than_what_it_was_taught(name):
+    """Asked at every turn, restored over an earlier belief or asked for the first time: one answer."""
+    asked, used = rules(2)[name], rules(2)[name]
+    rng = np.random.default_rng(5)
+    for turn in range(40):
+        teach(asked, rng.random(2), n=40 * (turn + 1), rounds=1)
+        fresh = rules(2)[name]
+        used.posterior()
+        for other in (fresh, used):
+            other.restore(asked.to_arrays())
+            for mine, theirs in zip(asked.posterior(), other.posterior(), strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+            np.testing.assert_array_equal(asked.split_ready(), other.split_ready())
+    assert len(asked.partition.leaves) > 1

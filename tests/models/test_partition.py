@@ -98,3 +98,15 @@ def test_an_edge_too_short_to_halve_is_refused():
         smallest = int(partition.split([smallest])[0, 0])
     with pytest.raises(InvalidParameter, match="too short"):
         partition.split([smallest])
+
+
+def test_points_are_found_from_any_node_that_holds_them():
+    points = np.random.default_rng(0).random((200, 2))
+    partition = DyadicPartition(dim=2, splits=[0, 1])
+    before = partition.locate(points)
+    for _ in range(3):
+        partition.split(partition.leaves[::2])
+        np.testing.assert_array_equal(partition.locate(points, before), partition.locate(points))
+    at = partition.locate(points)
+    np.testing.assert_array_equal(partition.locate(points, at), at)
+    assert len(partition.locate(points[:0], at[:0])) == 0

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from tests.internals import policy as inside
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.policy import PublicCoins
@@ -73,3 +74,14 @@ def test_the_order_of_calls_does_not_matter():
         coins.uniform("ties", 3, 7, 5)
         for t in range(start, stop):
             np.testing.assert_array_equal(drawn[t - start], expected[t])
+
+
+def test_coins_of_many_purposes_hold_few_generators_and_draw_the_same():
+    """A local server's versions each have a purpose of their own."""
+    coins = PublicCoins(2)
+    for turn in range(3):
+        for purpose in [*map(str, range(50)), "rare"]:
+            drawn = coins.uniform(purpose, 7 * turn, 7 * turn + 2, 3)
+            alone = PublicCoins(2).uniform(purpose, 7 * turn, 7 * turn + 2, 3)
+            np.testing.assert_array_equal(drawn, alone)
+    assert inside.streams_kept(coins) <= 16

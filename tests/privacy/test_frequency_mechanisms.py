@@ -365,3 +365,16 @@ def test_helpers_are_exact():
     counts = np.bincount([int(uniform_below(5, 1, seeded_words(k))[0]) for k in range(3000)], minlength=5)
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
     assert secure_words(3).dtype == np.uint64
+
+
+def test_a_simulated_crowd_of_signed_reports_repeats_what_it_was():
+    """Seeds of published studies: the draws come in the order in which six binomials did one by one."""
+    one = mechanism("signed", n_cells=40, epsilon=1.5)
+    positive, negative = np.random.default_rng(1).integers(0, 30, size=(2, 40))
+    a, b, theta = map(float, one.rates)
+    rng, others = np.random.default_rng(2), (positive + negative).sum() - positive - negative
+    told = [rng.binomial(n, p) for n, p in ((positive, a + b), (negative, a + b), (others, 2 * theta))]
+    odds = (b / (a + b), b / (a + b), 0.5)
+    lies, truths, other = (rng.binomial(n, p) for n, p in zip(told, odds, strict=True))
+    expected = [sum(told), lies + told[1] - truths + other]
+    np.testing.assert_array_equal(one.simulate(positive, negative, np.random.default_rng(2)), expected)

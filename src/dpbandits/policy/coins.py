@@ -7,8 +7,10 @@ how many draws other rounds took, which of them tied, or what anyone's data was 
 
 import hashlib
 import operator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpbandits import _checks
@@ -18,6 +20,16 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["PublicCoins"]
 
 _WORDS_PER_STEP = 4  # one Philox counter step yields four 64-bit words
+_STREAMS_KEPT = 16  # more than the purposes of a policy; of a local server each version has its own
+_ZEROS = np.zeros(_WORDS_PER_STEP, dtype=np.uint64)
+# A generator that has drawn nothing: its buffer of one step is used up.
+_UNUSED = {
+    "bit_generator": "Philox",
+    "buffer": _ZEROS,
+    "buffer_pos": _WORDS_PER_STEP,
+    "has_uint32": 0,
+    "uinteger": 0,
+}
 _HALF_STEP = 2.0**-54  # centres a 53-bit uniform inside its cell, away from 0 and 1
 
 
@@ -59,13 +71,26 @@ class PublicCoins:
         stream, position = self._streams.pop((purpose, draws), (None, 0))
         if stream is None or position > first:
             digest = hashlib.blake2b(f"{self.seed}|{purpose}|{draws}".encode(), digest_size=16).digest()
-            stream, position = np.random.Philox(key=np.frombuffer(digest, dtype=np.uint64)), 0
+            stream, position = self._begun(np.frombuffer(digest, dtype=np.uint64), stream), 0
         if first > position:
             stream.advance((first - position) * steps)
         words = np.asarray(stream.random_raw((last - first) * steps * _WORDS_PER_STEP))
         self._streams[purpose, draws] = (stream, last)
         uniforms = (words >> np.uint64(11)) * 2.0**-53 + _HALF_STEP
         return np.ascontiguousarray(uniforms.reshape(last - first, -1)[:, :draws])
+
+    def _begun(self, key: NDArray[np.uint64], used: np.random.Philox | None) -> np.random.Philox:
+        """The stream of a key, in place of another one where that is no longer needed.
+
+        A generator of its own would ask the operating system for a seed that nothing uses.
+        """
+        if used is None and len(self._streams) >= _STREAMS_KEPT:
+            used, _ = self._streams.pop(next(iter(self._streams)))  # the one not used for longest
+        if used is None:
+            return np.random.Philox(key=key)
+        fresh: Any = _UNUSED | {"state": {"counter": _ZEROS, "key": key}}
+        used.state = fresh
+        return used
 
     def normal(self, purpose: str, start: int, stop: int, draws: int) -> FloatArray:
         """Standard normals (by inverse distribution function), shape (stop - start, draws)."""

@@ -156,6 +156,7 @@ class Crowd:
         self._version = 0
         # Everyone's leaf, moved down where a leaf is split.
         self._nodes = self.rule.partition.locate(self._contexts)
+        self._located = self.rule.partition.n_nodes
 
     @property
     def running(self) -> bool:
@@ -217,9 +218,13 @@ class Crowd:
 
     def relocate(self) -> None:
         """Find the leaves of those still to come, where a leaf was split since."""
-        later = self.seen + np.flatnonzero(self.rule.partition.left[self._nodes[self.seen :]] >= 0)
+        partition = self.rule.partition
+        if partition.n_nodes == self._located:
+            return
+        later = self.seen + np.flatnonzero(partition.left[self._nodes[self.seen :]] >= 0)
         if len(later):
-            self._nodes[later] = self.rule.partition.locate(self._contexts[later])
+            self._nodes[later] = partition.locate(self._contexts[later], self._nodes[later])
+        self._located = partition.n_nodes
 
     def _estimate(self, cells: IntArray, positive: BoolArray, people: slice, n_leaves: int) -> Estimates:
         """What a version's reports say."""

@@ -120,10 +120,12 @@ class VersionSums:
 
     def people(self, mass: FloatArray) -> FloatArray:
         """(L, 3) unbiased count of a leaf's people, its variance, and reports."""
-        spread = self.moments.count_variance(self.shares(mass))
-        cells = (len(mass), -1)
-        count, spread = self.count.reshape(cells).sum(axis=1), spread.reshape(cells).sum(axis=1)
-        return np.stack([count, self.n * spread, np.full(len(mass), self.n)], axis=1)
+        count, spread = self.count, self.moments.count_variance(self.shares(mass))
+        if self.weights is not None:
+            count, spread = count.sum(axis=1), spread.sum(axis=1)
+        people = np.empty((len(mass), 3))
+        people[:, 0], people[:, 1], people[:, 2] = count, self.n * spread, self.n
+        return people
 
 
 # -- several classes of epsilon become one ----------------------------------------------------------
@@ -380,16 +382,29 @@ class PosteriorLearner(BinLearner):
     kept: ClassVar[tuple[str, ...]] = ("_data", "masses", "reports", "_masses_at")
     refresh: ClassVar[float]
     """Masses and beliefs are computed anew when this share of reports has come in since."""
+    _posterior: tuple[FloatArray, FloatArray] | None
+    _ready: IntArray | None
 
     def _begin(self) -> None:
         nodes = self.partition.n_nodes
         self._temperature = self.constants.temperature / self.n_arms
         self._data, self.masses = NodeData(nodes, self.n_arms), np.ones(nodes)
         self.reports, self._masses_at = 0, 0
+        self._forget()
 
-    @abstractmethod
     def posterior(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means and variances of the leaves' arms, (L, K) each."""
+        if self._posterior is None:
+            self._posterior = self._believed()
+        return self._posterior
+
+    @abstractmethod
+    def _believed(self) -> tuple[FloatArray, FloatArray]:
+        """`posterior`, computed anew; whoever changes what it rests on calls `_forget`."""
+
+    def _forget(self) -> None:
+        """What was computed from the beliefs no longer holds."""
+        self._posterior = self._ready = None
 
     @abstractmethod
     def split(self, chosen: IntArray) -> None:
@@ -429,6 +444,11 @@ class PosteriorLearner(BinLearner):
         `known` times the spread, the leader when it is at most the spread; nothing is split where one arm is
         best with at least probability `settled`.
         """
+        if self._ready is None:
+            self._ready = self._well_known()
+        return self._ready
+
+    def _well_known(self) -> IntArray:
         leaves, constants = self.partition.leaves, self.constants
         mean, variance = self.posterior()
         child_sd = child_spread(constants.child_sd, self.partition.depth[leaves], self.partition.dim)
@@ -446,6 +466,12 @@ class PosteriorLearner(BinLearner):
     def _look_again(self) -> None:
         """Estimates the masses, and whatever rests on them, from all reports."""
         self.masses, self._masses_at = self._data.masses(self.partition), self.reports
+        self._forget()
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """See `Learner.restore`."""
+        super().restore(arrays)
+        self._forget()
 
 
 def child_spread(scale: float, depth: IntArray, dim: int) -> FloatArray:

@@ -62,8 +62,7 @@ class SmoothTreeRule(PosteriorLearner):
         )
         self._belief = SmoothTree(self._features(partition.low, partition.high)[0], n_arms=self.n_arms)
 
-    def posterior(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior means and variances of the leaves' arms, (L, K) each."""
+    def _believed(self) -> tuple[FloatArray, FloatArray]:
         mean, variance = self._belief.at(self.partition.leaves)
         return self.constants.prior_mean + mean, variance
 
@@ -71,6 +70,7 @@ class SmoothTreeRule(PosteriorLearner):
         super()._look_again()
         precision, moment = self._told(self.partition.leaves)
         self._belief.update(self.partition.leaves, precision=precision, moment=moment)
+        self._forget()
 
     def _told(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
         """Precision and moment (about the prior mean) of what reports said while the nodes were leaves."""
@@ -93,3 +93,4 @@ class SmoothTreeRule(PosteriorLearner):
         )
         self._data.grow(self.partition.n_nodes)
         self.masses = np.concatenate([self.masses, np.repeat(self.masses[chosen] / 2.0, 2)])
+        self._forget()

@@ -213,7 +213,8 @@ class TransferTree(TreeRule):
         prior = told + downward(partition, root=root, local=local, below=told + beside, child_sd=child_sd)
         self._prior_mean = prior.moment / prior.precision
         self._prior_variance = 1.0 / prior.precision
-        self._posterior, self._placed_n = None, self.reports
+        self._placed_n = self.reports
+        self._forget()
 
 
 class _Source:

@@ -57,24 +57,20 @@ class TreeRule(PosteriorLearner):
         shape = (self.partition.n_nodes, self.n_arms)
         self._prior_mean = np.full(shape, self.constants.prior_mean)
         self._prior_variance = np.full(shape, self.constants.prior_sd**2)
-        self._posterior: tuple[FloatArray, FloatArray] | None = None
 
-    def posterior(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior means and variances of the leaves' arms, (L, K) each."""
-        if self._posterior is None:
-            leaves = self.partition.leaves
-            self._posterior = arm_posterior(
-                prior_mean=self._prior_mean[leaves],
-                prior_variance=self._prior_variance[leaves],
-                information=self._data.information[leaves],
-                evidence=self._data.evidence[leaves],
-                mass=self.masses[leaves, None],
-            )
-        return self._posterior
+    def _believed(self) -> tuple[FloatArray, FloatArray]:
+        leaves = self.partition.leaves
+        return arm_posterior(
+            prior_mean=self._prior_mean[leaves],
+            prior_variance=self._prior_variance[leaves],
+            information=self._data.information[leaves],
+            evidence=self._data.evidence[leaves],
+            mass=self.masses[leaves, None],
+        )
 
     def learn(self, sums: VersionSums) -> None:
         """Add a version's sums; those of leaves split since only inform the masses."""
-        self._posterior = None
+        self._forget()
         super().learn(sums)
 
     def split(self, chosen: IntArray) -> None:
@@ -92,7 +88,3 @@ class TreeRule(PosteriorLearner):
             self._prior_mean[children[:, side]] = child_mean
             self._prior_variance[children[:, side]] = child_variance
         self._look_again()
-
-    def _look_again(self) -> None:
-        super()._look_again()
-        self._posterior = None

@@ -128,12 +128,17 @@ class DyadicPartition:
             self.split(splits[done:ready])
             done = ready
 
-    def locate(self, points: FloatArray) -> IntArray:
-        """The leaf (node number) of each point (n, dim) of the unit cube."""
-        nodes = np.zeros(len(points), dtype=np.int64)
+    def locate(self, points: FloatArray, below: IntArray | None = None) -> IntArray:
+        """The leaf (node number) of each point (n, dim) of the unit cube.
+
+        Args:
+            points: where.
+            below: (n,) a node that each point lies in; by default the cube.
+        """
+        nodes = np.zeros(len(points), dtype=np.int64) if below is None else below
         rows = np.arange(len(points))
         left, right, column, threshold = self.left, self.right, self.split_column, self.threshold
-        for _ in range(self.max_depth):
+        for _ in range(self.max_depth - int(self.depth[nodes].min(initial=self.max_depth))):
             inner = left[nodes] >= 0
             upper = points[rows, column[nodes]] >= threshold[nodes]
             nodes = np.where(inner, np.where(upper, right[nodes], left[nodes]), nodes)

@@ -61,6 +61,12 @@ class SignedTernary(ReportMechanism):
         return lattice_fraction(self._same), lattice_fraction(self._opposite), lattice_fraction(self._theta)
 
     @cached_property
+    def _chances(self) -> tuple[float, float, float]:
+        """`rates`, for arithmetic that need not be exact."""
+        a, b, theta = map(float, self.rates)
+        return a, b, theta
+
+    @cached_property
     def exact_epsilon(self) -> float:
         """Maximum over inputs that share a cell and inputs that do not."""
         a, b, theta = self.rates
@@ -74,7 +80,7 @@ class SignedTernary(ReportMechanism):
     @cached_property
     def moments(self) -> Moments:
         """Exact moments."""
-        a, b, theta = map(float, self.rates)
+        a, b, theta = self._chances
         signed, count = (a - b) ** 2, (a + b - 2.0 * theta) ** 2
         return Moments(
             signed_own=(a + b) / signed,
@@ -86,7 +92,7 @@ class SignedTernary(ReportMechanism):
     @property
     def weights(self) -> tuple[float, float]:
         """A sign in every cell."""
-        a, b, _ = map(float, self.rates)
+        a, b, _ = self._chances
         return 1.0 / (a - b), self.n_cells / (a - b)
 
     @property
@@ -140,20 +146,19 @@ class SignedTernary(ReportMechanism):
         return bool(((negative >= 0) & (negative <= nonzero) & (nonzero <= n)).all())
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """Four binomials a cell."""
-        a, b, theta = map(float, self.rates)
+        """Six binomials a cell: who sends a sign at all, and who of them sends -1.
+
+        Rows: users of the cell with sign +1, with sign -1, and users of other cells.
+        """
+        a, b, theta = self._chances
         others = int(positive.sum() + negative.sum()) - positive - negative
-        nonzero_positive = rng.binomial(positive, a + b)
-        nonzero_negative = rng.binomial(negative, a + b)
-        nonzero_others = rng.binomial(others, 2.0 * theta)
-        minus = rng.binomial(nonzero_positive, b / (a + b))
-        minus += nonzero_negative - rng.binomial(nonzero_negative, b / (a + b))
-        minus += rng.binomial(nonzero_others, 0.5)
-        return np.stack([nonzero_positive + nonzero_negative + nonzero_others, minus])
+        nonzero = rng.binomial(np.array([positive, negative, others]), [[a + b], [a + b], [2.0 * theta]])
+        turned, kept, minus = rng.binomial(nonzero, [[b / (a + b)], [b / (a + b)], [0.5]])
+        return np.array([nonzero.sum(axis=0), turned + (nonzero[1] - kept) + minus])
 
     def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
         """Signed sums and counts."""
-        a, b, theta = map(float, self.rates)
+        a, b, theta = self._chances
         nonzero, negative = aggregate
         signed = (nonzero - 2.0 * negative) / (a - b)
         return signed, (nonzero - 2.0 * theta * n) / (a + b - 2.0 * theta)
