@@ -31,6 +31,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.state import MemoryLedger, StateKey, journal, read_state
 from internals import policy as internals
+from internals.journal import failing
 
 WORKER = Path(live_worker.__file__)
 KILLS = 10
@@ -441,6 +442,23 @@ def test_a_policy_is_closed_by_its_own_process_when_nothing_is_under_way(tmp_pat
     assert order == ["asked", "closed"]
     with type(policy).open(tmp_path / "p") as again:
         assert again.diagnostics()["rounds_asked"] == 1
+
+
+def test_a_policy_that_a_full_disk_closes_has_left_its_folder_whole(tmp_path, monkeypatch):
+    case = CASES[1]
+    policy = type(case.make()).open(tmp_path / "p", new=case.make())
+    told, waiting = ask(policy, 0), ask(policy, 1)
+    policy.tell(told.id, 0.75)
+    with failing(monkeypatch, "end"), pytest.raises(OSError, match="disk full"):
+        policy.close()
+    policy.close()
+    with pytest.raises(ProtocolError, match="closed"):
+        ask(policy, 2)
+    with type(policy).open(tmp_path / "p") as again:
+        assert again.diagnostics()["rounds_asked"] == 2
+        assert again.pending == (waiting.id,)
+        with pytest.raises(AlreadyTold):
+            again.tell(told.id, 0.75)
 
 
 def test_public_data_given_to_a_folder_is_kept(tmp_path):

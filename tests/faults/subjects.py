@@ -258,11 +258,14 @@ class PolicySubject:
 
 class _PolicySession:
     def __init__(self, subject: PolicySubject, folder: Path, leave: Leave) -> None:
-        self.subject, self.leave = subject, leave
+        self.subject, self.folder, self.leave = subject, folder, leave
         self.policy = subject.load(folder)
         self.seen: set[str] = set()
+        self.closed = False
 
     def work(self) -> None:
+        if self.closed:  # and the disk refused: the policy has left its folder all the same
+            self.policy, self.closed = self.subject.load(self.folder), False
         self.show()  # after a crash, whoever comes first sees what there is
         for late in self.policy.pending[:1]:
             self.tell(late)
@@ -272,6 +275,7 @@ class _PolicySession:
             if self.subject.asked(self.policy) % 3:
                 self.tell(decision)
             self.show()
+        self.closed = True
         self.policy.close()
 
     def tell(self, decision: str) -> None:

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from internals.journal import with_record
 from internals.policy import raw_arrays
 from internals.policy import replay as replay_of_policy
 from internals.server import replay as replay_of_server
-from internals.server import snapshot_counts, snapshots_often
+from internals.server import snapshot_counts, snapshots_often, without_folder
 
 __all__ = ["FOLDERS"]
 
@@ -78,39 +79,52 @@ class _Folder:
 
 
 class _Trial:
-    """An object that records are tried on first: most are refused or change nothing.
+    """An object without a folder that plays back records, as one does whose folder is opened.
 
-    What opening a folder does with its log is the same. One that changes the object goes the whole way
-    through a folder besides, and the object is opened anew.
+    Most records are refused, or change nothing; what changes the object is used, and the object made anew.
+    One in `EVERY` of those, by a digest of the record, goes through a folder too.
 
     Args:
-        opened: gives the object, as at the beginning.
-        replay: what opening a folder does with (object, kind, content).
-        look: everything that such a step can change.
+        made: gives the object, as it stands at the end of a sound log.
+        replay: plays (object, kind, content) back.
+        look: everything that a record can change.
+        use: what is done with an object that a record changed.
     """
+
+    EVERY = 8
 
     def __init__(
         self,
-        opened: Callable[[], Any],
+        *,
+        made: Callable[[], Any],
         replay: Callable[[Any, bytes, bytes], object],
         look: Callable[[Any], object],
+        use: Callable[[Any], object],
     ) -> None:
-        self._opened, self._replay, self._look = opened, replay, look
+        self._made, self._replay, self._look, self._use = made, replay, look, use
         self._begin()
 
     def _begin(self) -> None:
-        self._object = self._opened()
+        self._object = self._made()
         self._before = self._look(self._object)
 
-    def changed_by(self, kind: bytes, content: bytes) -> bool:
-        """Whether the record changes anything; raises what the replay does."""
+    def wants_folder(self, kind: bytes, content: bytes) -> bool:
+        """Play the record back; whether it is one to go through a folder."""
+        refused = True
         try:
             self._replay(self._object, kind, content)
+            refused = False
         finally:
             changed = self._look(self._object) != self._before
-            if changed:
+            if refused and changed:
                 self._begin()
-        return changed
+        if not changed:
+            return False
+        try:
+            self._use(self._object)
+        finally:
+            self._begin()
+        return zlib.crc32(kind + content) % self.EVERY == 0
 
 
 def _names(path: Path) -> tuple[str, str]:
@@ -219,25 +233,29 @@ def _round_log() -> Target:
         policy.ask(ROWS, user="u2")
     (name,) = (path.name for path in sound.glob("rounds-*.log"))
     (log,) = whole.glob("rounds-*.log")
-    seeds = tuple(kind + content for kind, content in _held(log))
+    seeds, begun = tuple(kind + content for kind, content in _held(log)), _held(sound / name)
 
-    def opened() -> GPBandit:
-        folder.put_back()
-        with GPBandit.open(folder.path) as policy:
-            return policy
+    def made() -> GPBandit:
+        policy = _living()
+        for record in begun:
+            replay_of_policy(policy, *record)
+        return policy
 
-    trial = _Trial(opened, replay_of_policy, raw_arrays)
+    def use(policy: GPBandit) -> object:
+        policy.predict(ROWS)
+        for number in range(3):  # enough for a block that holds the record's rounds
+            policy.tell(policy.ask(ROWS, user=f"v{number}").id, 0.5)
+        return repr(policy), policy.pending
+
+    trial = _Trial(made=made, replay=replay_of_policy, look=raw_arrays, use=use)
 
     def parse(data: bytes) -> object:
         record = _record(data)
-        if not trial.changed_by(*record):
+        if not trial.wants_folder(*record):
             return None
         folder.put_back_with(name, *record)
         with GPBandit.open(folder.path) as policy:
-            policy.predict(ROWS)
-            for number in range(3):  # enough for a block that holds the record's rounds
-                policy.tell(policy.ask(ROWS, user=f"v{number}").id, 0.5)
-            return repr(policy), policy.pending
+            return use(policy)
 
     return Target(parse=parse, seeds=seeds, form="bytes")
 
@@ -392,25 +410,29 @@ def _server_log() -> Target:
     seeds = [kind + content for kind, content in held[begun : begun + 1]]
     seeds += [kind + content for kind, content in _held(attached / "reports.log")[begun:]]
 
-    def opened() -> DurableServer:
-        folder.put_back()
-        with DurableServer.open(SPEC, folder.path, least_open=0.0) as server:
-            return server
+    def made() -> DurableServer:
+        server = without_folder(SPEC)
+        for record in held[:begun]:
+            replay_of_server(server, *record)
+        return server
 
     def look(server: DurableServer) -> object:
         arrays = server.server.to_arrays()
         return {name: (array.shape, array.tobytes()) for name, array in arrays.items()}
 
-    trial = _Trial(opened, replay_of_server, look)
+    def use(server: Server | DurableServer) -> object:
+        server.absorb(reports[:5])
+        return server.publish().to_json(SPEC), repr(server)
+
+    trial = _Trial(made=made, replay=replay_of_server, look=look, use=lambda server: use(server.server))
 
     def parse(data: bytes) -> object:
         record = _record(data)
-        if not trial.changed_by(*record):
+        if not trial.wants_folder(*record):
             return None
         folder.put_back_with("reports.log", *record)
         with DurableServer.open(SPEC, folder.path, least_open=0.0) as server:
-            server.absorb(reports[:5])
-            return server.publish().to_json(SPEC), repr(server)
+            return use(server)
 
     return Target(parse=parse, seeds=tuple(seeds), form="bytes")
 

@@ -1,5 +1,6 @@
 """What a local server keeps to itself: for tests that attack it."""
 
+from dpbandits.local import Server
 from dpbandits.local.server import durable
 from dpbandits.state.journal import Record
 
@@ -12,6 +13,13 @@ def counts(server):
 def learner(server):
     """What learns from the counts."""
     return server._learner
+
+
+def without_folder(spec):
+    """A durable server that nothing of is written down, for `replay` alone."""
+    server = object.__new__(durable.DurableServer)
+    server._server, server._unrecorded = Server(spec, least_open=0.0), None
+    return server
 
 
 def replay(server, kind, content):

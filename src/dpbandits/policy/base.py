@@ -551,7 +551,12 @@ class RoundPolicy(KeptPolicy):
             self._book.before = before
 
     def close(self) -> None:
-        """Leave the folder that it lives in to another process; nothing more is answered."""
+        """Leave the folder that it lives in to another process; nothing more is answered.
+
+        Raises:
+            OSError: the disk refused to write down how far the log of rounds reaches. The folder is left all
+                the same, and nothing that was answered is lost.
+        """
         self._holder.close()
 
     def __enter__(self) -> Self:
