@@ -187,6 +187,33 @@ def test_large_predictions_are_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_allclose(a, b, atol=1e-12)
 
 
+def test_what_was_looked_at_before_is_learned_the_same() -> None:
+    """Past a panel of the solver, with candidates repeated, and looked at before another observation."""
+    rng = np.random.default_rng(4)
+    X, y = rng.random((300, 2)), rng.normal(size=300)
+    looking, plain = (ExactGP(kernel=KERNEL, noise_sd=0.1, capacity=2) for _ in range(2))
+    for t, (x, value) in enumerate(zip(X, y, strict=True)):
+        if t % 3:
+            looking.predict(np.stack([X[t - 1], x, x]))
+        if t % 5 == 0:
+            looking.predict(X[: t + 1])
+            looking.add(X[0], value)
+            plain.add(X[0], value)
+        looking.add(x, value)
+        plain.add(x, value)
+    at = rng.random((50, 2))
+    whole = np.concatenate(
+        [np.insert(X[t : t + 1], 0, X[0], axis=0) if t % 5 == 0 else X[t : t + 1] for t in range(300)]
+    )
+    values = np.repeat(y, [2 if t % 5 == 0 else 1 for t in range(300)])
+    joint = KERNEL(whole) + 0.01 * np.eye(len(whole))
+    mean = KERNEL(at, whole) @ np.linalg.solve(joint, values)
+    for gp in (looking, plain):
+        np.testing.assert_allclose(gp.predict(at)[0], mean, atol=1e-9)
+    np.testing.assert_allclose(looking.predict(at)[1], plain.predict(at)[1], atol=1e-9)
+    np.testing.assert_allclose(looking.log_marginal_likelihood, plain.log_marginal_likelihood, rtol=1e-10)
+
+
 def carry_on(one: Any, two: Any, inputs: Iterable[Any], y: np.ndarray) -> None:
     """The second takes over the first one's arrays after 25 of the observations, and sees the rest."""
     for t, where in enumerate(inputs):

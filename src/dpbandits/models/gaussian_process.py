@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.blas import dger
-from scipy.linalg.lapack import dtrtrs
 
 from dpbandits._checks import integer, number, scale
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.models.triangular import solve_lower
 
 __all__ = ["ExactGP", "FeatureGP", "PoolGP"]
 
@@ -62,11 +62,11 @@ class ExactGP:
         self.kernel = kernel
         self.noise_sd = scale(noise_sd, name="noise_sd")
         self.n_observations = 0
-        self._factor = np.zeros(
-            (0, 0)
-        )  # lower triangle of K + noise^2 I; no spare rows: a solve copies nothing
-        self._whitened = np.zeros(integer(capacity, name="capacity"))  # factor^-1 targets
-        self._inputs = np.zeros((capacity, 0))
+        room = integer(capacity, name="capacity")
+        self._factor = np.zeros((room, room))  # lower triangle of K + noise^2 I
+        self._whitened = np.zeros(room)  # factor^-1 targets
+        self._inputs = np.zeros((room, 0))
+        self._predicted: tuple[int, FloatArray, FloatArray] | None = None
 
     def add(self, x: ArrayLike, y: float) -> None:
         """Observe `y` at the point `x` (d,)."""
@@ -82,19 +82,26 @@ class ExactGP:
         self._reserve(t + b, points.shape[1])
         new = slice(t, t + b)
         own = self.kernel(points) if b > 1 else self.kernel.diagonal(points)[:, None].copy()
-        own[np.diag_indices(b)] += self.noise_sd**2
-        factor = np.zeros((t + b, t + b))
+        own.flat[:: b + 1] += self.noise_sd**2
         if t:
-            cross = _solved(self._factor, self.kernel(self._inputs[:t], points))
+            cross = self._whitened_at(points)
             own -= cross.T @ cross
-            factor[:t, :t] = self._factor
-            factor[new, :t] = cross.T
+            self._factor[new, :t] = cross.T
             values = values - cross.T @ self._whitened[:t]
-        factor[new, new] = _bounded_cholesky(own, self.noise_sd**2)
-        self._whitened[new] = _solved(np.ascontiguousarray(factor[new, new]), values)
-        self._factor = factor
+        corner = _bounded_cholesky(own, self.noise_sd**2)
+        self._factor[new, new] = corner
+        self._whitened[new] = solve_lower(corner, values) if b > 1 else values / corner[0]
         self._inputs[new] = points
         self.n_observations = t + b
+
+    def _whitened_at(self, points: FloatArray) -> FloatArray:
+        """(t, b) factor^-1 kernel(inputs, points); kept for one point that was just predicted at."""
+        t, predicted = self.n_observations, self._predicted
+        if predicted is not None and predicted[0] == t and len(points) == 1:
+            same = np.flatnonzero((predicted[1] == points).all(axis=1))
+            if same.size:
+                return predicted[2][:, same[:1]]
+        return solve_lower(self._factor[:t, :t], self.kernel(self._inputs[:t], points))
 
     def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (n,) of the function (without noise) at points (n, d)."""
@@ -105,7 +112,8 @@ class ExactGP:
         step = max(1, PREDICTION_ELEMENTS // max(1, t))
         for start in range(0, len(points) if t else 0, step):
             at = slice(start, start + step)
-            whitened = _solved(self._factor, self.kernel(self._inputs[:t], points[at]))
+            whitened = self._whitened_at(points[at])
+            self._predicted = t, points[at].copy(), whitened
             mean[at] = self._whitened[:t] @ whitened
             variance[at] -= np.einsum("ij,ij->j", whitened, whitened)
         return mean, np.sqrt(np.maximum(variance, 0.0))
@@ -114,19 +122,20 @@ class ExactGP:
     def log_marginal_likelihood(self) -> float:
         """Log density of all observations under the prior."""
         t = self.n_observations
-        return _log_density(self._whitened[:t], np.diagonal(self._factor))
+        return _log_density(self._whitened[:t], np.diagonal(self._factor)[:t])
 
     def to_arrays(self) -> dict[str, FloatArray]:
         """Everything learned, as arrays to be stored."""
         t = self.n_observations
         return {
             "inputs": self._inputs[:t].copy(),
-            "factor": self._factor.copy(),
+            "factor": self._factor[:t, :t].copy(),
             "whitened": self._whitened[:t].copy(),
         }
 
     def load_arrays(self, arrays: Mapping[str, FloatArray]) -> None:
-        """Replace what was learned by the arrays of `to_arrays`; it goes on bit for bit.
+        """Replace what was learned by the arrays of `to_arrays`; it goes on up to rounding, and bit for bit
+        where no prediction came between the last observation and `to_arrays`.
 
         Raises:
             InvalidData: an array is missing or the shapes do not fit together.
@@ -138,9 +147,9 @@ class ExactGP:
                 f"stored arrays do not fit together: inputs {inputs.shape}, factor {factor.shape}, "
                 f"whitened {whitened.shape}"
             )
-        self.n_observations = 0
+        self.n_observations, self._predicted = 0, None
         self._reserve(t, inputs.shape[1])
-        self._inputs[:t], self._factor, self._whitened[:t] = inputs, np.array(factor, order="C"), whitened
+        self._inputs[:t], self._factor[:t, :t], self._whitened[:t] = inputs, factor, whitened
         self.n_observations = t
 
     def _reserve(self, needed: int, dim: int) -> None:
@@ -149,6 +158,8 @@ class ExactGP:
             room *= 2
         if more := room - len(self._whitened):
             self._whitened = np.pad(self._whitened, (0, more))
+            factor, self._factor = self._factor, np.zeros((room, room))
+            self._factor[:t, :t] = factor[:t, :t]
         if self._inputs.shape != (room, dim):
             inputs = np.zeros((room, dim))
             inputs[:t] = self._inputs[:t] if t else 0.0
@@ -354,12 +365,6 @@ class FeatureGP:
         self._mean = mean.copy()
         self._factor = np.array(factor, order="F")
         self.n_observations, self.log_marginal_likelihood = int(totals[0]), float(totals[1])
-
-
-def _solved(lower: FloatArray, right: FloatArray) -> FloatArray:
-    """L^-1 b by LAPACK itself, to which a C-ordered L is an upper triangle, transposed: nothing is copied."""
-    solved: FloatArray = dtrtrs(lower.T, right, lower=0, trans=1)[0]
-    return solved
 
 
 def _bounded_cholesky(matrix: FloatArray, least: float) -> FloatArray:
