@@ -1,10 +1,28 @@
 """Arms: integer codes and their names."""
 
+import json
+from enum import StrEnum
+
 import numpy as np
 import pytest
 
 from dpbandits.domains import Arms, Domain, from_config
 from dpbandits.errors import InvalidData, InvalidParameter
+
+
+class Name(StrEnum):
+    A = "a"
+
+
+def test_labels_come_back_from_json_as_they_were():
+    given = ["mail", 0, 2.5, np.int64(7), np.float64(0.1), np.str_("call"), Name.A, "1", 1, 2**53]
+    arms = Arms(given)
+    again = from_config(json.loads(json.dumps(arms.to_config())))
+    assert again.labels == arms.labels == tuple(given)
+    assert [type(label) for label in again.labels] == [type(label) for label in arms.labels]
+    assert [arms.code(label) for label in given] == list(range(len(given)))
+    assert [arms.code(other) for other in ("fax", None, [1], {}, 3, float("nan"))] == [-1] * 6
+    assert Arms([True, False]).code(np.True_) == 0
 
 
 def test_numbers_and_names():
@@ -50,7 +68,14 @@ def test_config_rebuilds_equal_arms(arms):
     assert eval(repr(arms), {"Arms": Arms}) == arms  # noqa: S307 - our own repr
 
 
-@pytest.mark.parametrize("bad", [0, -1, 2.0, True, [], ["a", "a"], ["a", 1], "ab", None])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *(0, -1, 2.0, True, [], "ab", None, (65536,) * 65537),
+        *(["a", "a"], [1, True], [1, 1.0], [0.0, -0.0], [np.int64(1), 1], [Name.A, "a"]),
+        *([None], [("a",)], [float("nan")], [float("inf")], [1j], [b"a"], [2**53 + 1], [[1], [2]], {"a": 1}),
+    ],
+)
 def test_bad_arms_are_refused(bad):
     with pytest.raises(InvalidParameter):
         Arms(bad)

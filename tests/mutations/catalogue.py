@@ -296,8 +296,8 @@ MUTATIONS = (
         (
             "policy/base.py",
             "        digests = self._admit(len(rows), users)\n"
-            "        refused = self._unusable(rows, available)\n",
-            "        refused = self._unusable(rows, available)\n"
+            "        refused = self._outside(rows) if unreadable is None else unreadable\n",
+            "        refused = self._outside(rows) if unreadable is None else unreadable\n"
             "        if refused.all():\n"
             "            self.domain.validate(rows)\n"
             "        digests = self._admit(len(rows), users)\n",

@@ -35,9 +35,11 @@ from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
 from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.domains import RewardRange
+from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
 from dpbandits.models.decision_sets import PublicSets
-from dpbandits.models.features import Features, in_fixed_shapes, mercer_or_given
+from dpbandits.models.features import Features, in_fixed_shapes
+from dpbandits.models.features.people import features_for
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import BasePolicy, PolicyOptions, best_choice, uniform_choice
@@ -48,6 +50,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.prefix_sums import BlockRelease, Factor, factor_for
 from dpbandits.privacy.release_terms import Release
+from dpbandits.tables import Schema
 
 __all__ = ["GPBandit", "GPTuning"]
 
@@ -57,6 +60,9 @@ THOMPSON_SCALE = 0.25
 PRIOR_VARIANCE = 0.2
 """Prior variance of the function where the kernel's is 1, in squared widths of the reward range; chosen on
 tuning seeds."""
+
+N_FEATURES = 20
+"""Features of candidates, where their number is not said."""
 
 LONGEST_HORIZON = 1 << 22
 """What int64 sums hold: the horizon when none is given."""
@@ -113,8 +119,8 @@ class GPTuning(Configured):
     """What of a `GPBandit` most people leave as it is; all of it is public and fixed before any data.
 
     Args:
-        n_features: size of the Mercer feature map of the kernel over the domain; more of them fit finer
-            functions and carry more noise.
+        n_features: size of the Mercer feature map of the kernel over the domain, or over contexts where there
+            are arms; more of them fit finer functions and carry more noise. Default 20, of contexts 8.
         blocks: round indices at which to release, strictly increasing; default `default_blocks`.
         reporting_delay: rounds that a block's release waits for its last rewards.
         lag: rounds that go on being answered by the releases before, from there on, while noise is drawn and
@@ -141,7 +147,7 @@ class GPTuning(Configured):
         "public_decision_sets": np.asarray,
     }
 
-    n_features: int = 20
+    n_features: int | None = None
     blocks: Sequence[int] | None = None
     reporting_delay: int = 0
     lag: int = 0
@@ -159,6 +165,8 @@ class GPTuning(Configured):
             limited(self.public_law_spread, name="public_law_spread")
         _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
         limited(self.thompson_scale, name="thompson_scale")
+        if self.n_features is not None:
+            _checks.integer(self.n_features, name="n_features")
         _checks.integer(self.reporting_delay, name="reporting_delay", minimum=0)
         _checks.integer(self.lag, name="lag", minimum=0)
 
@@ -180,13 +188,18 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     """Gaussian-process bandit that learns from a few noisy releases.
 
     Args:
-        domain: public set that every candidate lies in.
+        contexts: public columns of a person's context: who asks brings one, and is given one of the `arms`.
+        arms: labels of the arms: texts, numbers or booleans, all different.
+        domain: instead of these two, a public set; who asks brings candidates of it, one of which is chosen.
         reward_range: public (low, high).
         horizon: rounds in all; the noise is calibrated to the blocks they are cut into. None where it is
             not known: every block then gets fresh noise by itself (parallel composition), which costs more.
         privacy: epsilon, delta and `rounds_per_user`.
-        kernel: what the reward function looks like; a public choice.
-        features: another feature map with norm at most 1, instead of `kernel`.
+        kernel: what the reward function looks like, a public choice: over the columns of the domain; or over
+            encoded contexts (ranges in [0, 1], categories as codes), and then separate for every arm. Only
+            contexts have a default, `models.features.people.context_kernel`.
+        features: another feature map with norm at most 1, instead of `kernel`; of encoded contexts with the
+            arm's code as last column.
         decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may
             know what every user was offered; only rewards are protected and the Gram is exact).
         tuning: see `GPTuning`.
@@ -202,6 +215,18 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     Example:
         >>> import dpbandits as dpb
+        >>> people = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"]))
+        >>> policy = GPBandit(
+        ...     contexts=people, arms=["mail", "call", "nothing"], reward_range=(0, 1), horizon=1000,
+        ...     privacy=JointDP(epsilon=1, delta=1e-6))
+        >>> decision = policy.ask({"age": 44, "region": "west"}, user="u-17")
+        >>> decision.arm in ("mail", "call", "nothing")
+        True
+        >>> policy.tell(decision.id, True).value
+        'counted'
+
+        Candidates as rows:
+
         >>> policy = GPBandit(
         ...     kernel=dpb.kernels.SquaredExponential(lengthscale=0.3), domain=dpb.Box(low=[0], high=[1]),
         ...     reward_range=(0, 1), horizon=100, privacy=JointDP(epsilon=1, delta=1e-6))
@@ -218,7 +243,9 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     def __init__(
         self,
         *,
-        domain: domains.Domain,
+        contexts: Schema | None = None,
+        arms: Sequence[Label] | None = None,
+        domain: domains.Domain | None = None,
         reward_range: RewardRange | tuple[float, float],
         horizon: int | None,
         privacy: JointDP,
@@ -234,10 +261,18 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             kernel=kernel,
             features=features,
             noise=options.get("noise"),
-            optional=("features", "kernel", "noise"),
+            optional=("domain", "features", "kernel", "noise"),
         )
         rounds = LONGEST_HORIZON if horizon is None else horizon
-        super().__init__(domain=domain, reward_range=reward_range, horizon=rounds, privacy=privacy, **options)
+        super().__init__(
+            domain=domain,
+            contexts=contexts,
+            arms=arms,
+            reward_range=reward_range,
+            horizon=rounds,
+            privacy=privacy,
+            **options,
+        )
         _checks.one_of(decision_sets, ("private", "public"), name="decision_sets")
         if rounds > LONGEST_HORIZON:
             raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
@@ -246,11 +281,18 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         tuning = tuned(tuning, GPTuning)
         self.open_ended = horizon is None
         self.decision_sets = decision_sets
-        self.features = mercer_or_given(features, kernel=kernel, domain=domain, n_features=tuning.n_features)
+        self.features = features_for(
+            self.domain,
+            features,
+            kernel=kernel,
+            n_features=tuning.n_features,
+            of_rows=N_FEATURES,
+            per_arm=self.menu is not None,
+        )
         self.blocks, factor = tuning.schedule(horizon)
         sets = tuning.public_decision_sets
         if sets is not None:
-            sets = domain.validate(sets, name="public sets")
+            sets = self.domain.validate(sets, name="public sets")
             if sets.ndim != 3:
                 raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
         self.tuning = replace(tuning, blocks=self.blocks, factor=factor, public_decision_sets=sets)
@@ -275,7 +317,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             delta=privacy.delta,
             max_rounds=rounds,
         )
-        self.features(domain.sample(1, np.random.default_rng(0)))  # a map of another domain fails here
+        self.features(self.domain.sample(1, np.random.default_rng(0)))  # a map of another domain fails here
         size = self._mechanism.mechanism.size
         self._raw_sums = np.zeros((0, size), dtype=np.int64)  # secret
         self._released = np.zeros((0, size), dtype=np.int64)
@@ -503,15 +545,12 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             drawn = self._draws = _Draws(number, posterior, ties, weights)
         return drawn
 
-    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the expected reward at `points` (n, d), from releases only.
-
-        The deviation includes what the features leave out of the kernel; before any release it is the
+    def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The deviation includes what the features leave out of the kernel; before any release it is the
         prior's.
         """
-        rows = self.domain.validate(points, name="points")
         mean, spread = (self._posterior or self._prior).predict_function(
-            self.features, rows, weight_variance=self._weight_variance
+            self.features, points, weight_variance=self._weight_variance
         )
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
 

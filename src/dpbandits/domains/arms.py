@@ -1,21 +1,29 @@
 """`Arms`: one column of integer codes for a fixed public list of choices."""
 
+import math
+import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dpbandits._checks import integer
+from dpbandits._checks import assign, integer
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains.protocol import DOMAINS, Domain
 from dpbandits.errors import InvalidParameter
 
-__all__ = ["Arms"]
+__all__ = ["Arms", "Label"]
 
+Label = str | int | float | bool
+"""What an arm may be called: what JSON gives back as it was."""
 
 MOST_ARMS = 1 << 16
-"""Arms that are told apart; each has a name."""
+"""Arms that are told apart; each has a label."""
+
+LARGEST_WHOLE = 1 << 53
+"""Whole numbers up to here are the same number for every reader of JSON."""
 
 
 @DOMAINS.add("Arms")
@@ -24,10 +32,11 @@ class Arms(Domain):
     """Codes 0, 1, ..., n_arms - 1 in one column.
 
     Args:
-        n_or_names: number of arms, or their distinct names in the order of the codes.
+        n_or_names: number of arms, or their labels in the order of the codes: texts, numbers or booleans, no
+            two of them equal (as 1, 1.0 and True are).
 
     Raises:
-        InvalidParameter: no arm, a name that is not a string, or a name used twice.
+        InvalidParameter: no arm, a label of another kind, or two that are equal.
 
     Example:
         >>> arms = Arms(["control", "mail", "call"])
@@ -35,26 +44,39 @@ class Arms(Domain):
         (3, 'call')
         >>> arms.contains([[2], [3], [0.5]])
         array([ True, False, False])
+        >>> Arms([0, 2.5, "none"]).code(2.5)
+        1
     """
 
-    names: tuple[str, ...]
+    labels: tuple[Label, ...]
+    _codes: Mapping[object, int] = field(compare=False)
 
-    def __init__(self, n_or_names: int | Sequence[str]) -> None:
+    def __init__(self, n_or_names: int | Sequence[Label]) -> None:
         if isinstance(n_or_names, str):
-            raise InvalidParameter("n_or_names is one string, expected a number of arms or a list of names")
+            raise InvalidParameter("n_or_names is one string, expected a number of arms or a list of labels")
         if isinstance(n_or_names, Sequence) or np.ndim(n_or_names) == 1:
-            names = tuple(n_or_names)  # type: ignore[arg-type]
-            if not names or not all(isinstance(arm, str) for arm in names):
-                raise InvalidParameter("names of arms must be a non-empty list of strings")
-            if len(set(names)) != len(names):
-                raise InvalidParameter("names of arms must be distinct")
-            names = tuple(str(arm) for arm in names)
+            labels = tuple(_label(given) for given in n_or_names)  # type: ignore[union-attr]
         else:
             n_arms = integer(n_or_names, name="n_or_names")
-            if n_arms > MOST_ARMS:
-                raise InvalidParameter(f"n_or_names: expected at most {MOST_ARMS} arms")
-            names = _default_names(n_arms)
-        object.__setattr__(self, "names", names)
+            labels = _default_labels(n_arms) if n_arms <= MOST_ARMS else ()
+        if not 1 <= len(labels) <= MOST_ARMS:
+            raise InvalidParameter(f"expected from 1 to {MOST_ARMS} arms")
+        codes = {label: code for code, label in enumerate(labels)}
+        if len(codes) != len(labels):
+            raise InvalidParameter("two arms have equal labels (as 1, 1.0 and True are): name each once")
+        assign(self, labels=labels, _codes=codes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The labels as texts."""
+        return tuple(map(str, self.labels))
+
+    def code(self, label: object) -> int:
+        """The code of a label; -1 for what is none, whatever it is."""
+        try:
+            return self._codes.get(label, -1)
+        except Exception:  # noqa: BLE001 - what cannot be hashed or compared is no label
+            return -1
 
     @property
     def dim(self) -> int:
@@ -64,7 +86,7 @@ class Arms(Domain):
     @property
     def n_arms(self) -> int:
         """Number of arms."""
-        return len(self.names)
+        return len(self.labels)
 
     @property
     def points(self) -> FloatArray:
@@ -86,20 +108,39 @@ class Arms(Domain):
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""
-        if self.names == _default_names(self.n_arms):
+        if self.labels == _default_labels(self.n_arms):
             return {"type": "Arms", "n_arms": self.n_arms}
-        return {"type": "Arms", "names": list(self.names)}
+        return {"type": "Arms", "names": list(self.labels)}
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The number of arms, or their names."""
+        """The number of arms, or their labels."""
         return {"n_or_names": config["names"] if "names" in config else config["n_arms"]}
 
     def __repr__(self) -> str:
-        if self.names == _default_names(self.n_arms):
+        if self.labels == _default_labels(self.n_arms):
             return f"Arms({self.n_arms})"
-        return f"Arms({list(self.names)})"
+        return f"Arms({list(self.labels)})"
 
 
-def _default_names(n_arms: int) -> tuple[str, ...]:
+def _label(given: object) -> Label:
+    """A label as JSON gives it back: no subclass, no number of NumPy, no -0.0."""
+    with reading("the label of an arm"):
+        if isinstance(given, np.generic):
+            given = given.item()
+        if isinstance(given, str):
+            return str.__str__(given)
+        if isinstance(given, bool):
+            return given
+        if isinstance(given, numbers.Integral) and abs(int(given)) <= LARGEST_WHOLE:
+            return int(given)
+        if isinstance(given, float) and math.isfinite(given):
+            return float(given) + 0.0
+        raise InvalidParameter(
+            f"a label is a {type(given).__name__}: expected a text, a boolean, a finite number, or a whole "
+            "one up to 2^53"
+        )
+
+
+def _default_labels(n_arms: int) -> tuple[str, ...]:
     return tuple(str(code) for code in range(n_arms))

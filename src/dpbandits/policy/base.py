@@ -21,6 +21,7 @@ from dpbandits._config import Configured
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
+from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models import features, kernels
 from dpbandits.policy.accounts import cost_of_guarantee
@@ -38,6 +39,8 @@ from dpbandits.state.holder import Held, Holder, in_turn, saved_state
 from dpbandits.state.ledger import Ledger
 from dpbandits.state.live import LiveFolder
 from dpbandits.state.migration import Migrations, next_layout
+from dpbandits.tables import Schema
+from dpbandits.tables.menu import Menu
 
 __all__ = ["BasePolicy", "KeptPolicy", "PolicyOptions", "RoundPolicy", "round_taken"]
 
@@ -354,13 +357,14 @@ class RoundPolicy(KeptPolicy):
         refused: BoolArray,
         *,
         kept: FloatArray | None = None,
+        labels: tuple[Label, ...] = (),
     ) -> DecisionBatch:
         """Enter B rounds and give their decisions; the book keeps `kept` (B, dim), by default the actions."""
         ids = self._book.open(digests, actions if kept is None else kept, refused)
         if refused.any():
             indices, actions = np.where(refused, -1, indices), np.where(refused[:, None], np.nan, actions)
             propensities = None if propensities is None else np.where(refused, np.nan, propensities)
-        return DecisionBatch(ids, indices, actions, propensities, refused)
+        return DecisionBatch(ids, indices, actions, propensities, refused, labels)
 
     def _prepare(self) -> None:
         """Release what is due; every release is durable before anything is made of it."""
@@ -388,7 +392,7 @@ class RoundPolicy(KeptPolicy):
             UnknownDecision, AlreadyTold: the id is not this policy's, or was told before.
         """
         kind = type(reward)  # and none that merely inherits from it: reading those may fail
-        if kind in (float, np.float64) or (kind is int and abs(reward) <= _EXACT):
+        if kind in (float, np.float64, bool) or (kind is int and abs(reward) <= _EXACT):
             # The common case, without an array for one number.
             index = self._book.round_of(decision_id)
             value, usable = self.reward_range.holds(float(reward), clip=self.clip)
@@ -587,13 +591,24 @@ def round_taken(what: str = "round") -> Iterator[None]:
 
 
 class BasePolicy(RoundPolicy):
-    """A policy that chooses among candidate rows.
+    """A policy that chooses among candidate rows, or among a few arms for people with contexts.
+
+    With `contexts` and `arms` whoever asks brings a context, and every arm beside it is a row: see `Menu`.
 
     Args:
         domain: public set that every candidate row must lie in.
+        contexts: public columns of a person's context, instead of `domain`.
+        arms: labels of the arms: texts, numbers or booleans, all different.
         reward_range, horizon, privacy, **options: see `KeptPolicy`.
+
+    Attributes:
+        menu: of `contexts` and `arms`; None where there is a domain alone.
     """
 
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        **RoundPolicy.config_parsers,
+        "contexts": Schema.from_config,
+    }
     registry: ClassVar[dict[str, type["BasePolicy"]]] = {}
     """Every policy class that has been imported, by `kind`."""
 
@@ -602,15 +617,39 @@ class BasePolicy(RoundPolicy):
         if "kind" in cls.__dict__:
             BasePolicy.registry[cls.kind] = cls
 
-    def __init__(self, *, domain: domains.Domain, **shared: Any) -> None:
+    def __init__(
+        self,
+        *,
+        domain: domains.Domain | None = None,
+        contexts: Schema | None = None,
+        arms: Sequence[Label] | None = None,
+        **shared: Any,
+    ) -> None:
+        self.menu = menu = Menu.of(domain, contexts, arms)
         instead = "domain=Box(low=[0], high=[1]) or another domain"
-        self.domain = _checks.an(domain, domains.Domain, name="domain", pass_=instead)
-        self._anywhere = domain.sample(1, np.random.default_rng(0))[0]  # a public point
-        super().__init__(dim=domain.dim, **shared)
+        asked: Any = domain if menu is None else menu.domain
+        self.domain: domains.Domain = _checks.an(asked, domains.Domain, name="domain", pass_=instead)
+        self._anywhere = self.domain.sample(1, np.random.default_rng(0))[0]  # a public point
+        super().__init__(dim=self.domain.dim, **shared)
+
+    @property
+    def contexts(self) -> Schema | None:
+        """Public columns of a person's context; None where candidates are brought."""
+        return None if self.menu is None else self.menu.contexts
+
+    @property
+    def arms(self) -> tuple[Label, ...] | None:
+        """Labels of the arms; None where candidates are brought."""
+        return None if self.menu is None else self.menu.arms.labels
+
+    def to_config(self) -> dict[str, Any]:
+        """Everything public that builds this policy anew, as JSON."""
+        other = ("contexts", "arms") if self.menu is None else ("domain",)
+        return {name: value for name, value in super().to_config().items() if name not in other}
 
     @abstractmethod
-    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the reward at `points` (n, d)."""
+    def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (n,) of the reward at points (n, d) of the domain."""
 
     @abstractmethod
     def _choose(
@@ -618,49 +657,75 @@ class BasePolicy(RoundPolicy):
     ) -> tuple[IntArray, FloatArray | None]:
         """Indices (B,) and propensities (B,) or None for decision sets (B, n, d) of rounds start.."""
 
-    def ask(self, candidates: FloatArray, *, user: object | None = None) -> Decision:
-        """Choose one row of `candidates` (n, d) for `user`.
+    def ask(self, brought: Any, *, user: object | None = None, available: Any = None) -> Decision:
+        """Choose one arm, or one row, for `user`.
+
+        Args:
+            brought: with `contexts` and `arms`, the person's context: a dict, a dataclass, a named tuple, a
+                row or a one-row frame of a table, or values in the schema's order. Else, and there too where
+                it is an array of two axes, candidates (n, d), one of which is chosen.
+            user: whose round it is.
+            available: labels of the arms that this person may be given; default all. Of candidates leave rows
+                out instead.
 
         Raises:
-            InvalidData: candidates of another shape or type, or no user; nothing was taken. Or a candidate
-                is missing or outside the domain, or there is none: the round is taken, and counts nothing.
+            InvalidData: candidates of another shape or type, several people, or no user; nothing was taken.
+                Or the context cannot be read, a candidate is missing or outside the domain, or there is
+                nothing to choose from: the round is taken, and counts nothing.
             HorizonExceeded, ContributionExceeded: no rounds are left; nothing was taken.
         """
-        rows = self._rows_of(candidates, "n")
-        batch = self._decide(rows[None], None if user is None else [user], None)
+        users, menu = None if user is None else [user], self.menu
+        if menu is None or _is_set(brought, axes=2):
+            if available is not None:
+                raise InvalidData("available is for arms: of candidates leave rows out instead")
+            rows = self._rows_of(brought, "n")
+            batch = self._decide(rows[None], users, None)
+            if batch.refused[0]:
+                with round_taken():
+                    self.domain.validate(rows)
+            return batch[0]
+        point = menu.point(brought)
+        mask = None if available is None else menu.offered(available)[None]
+        batch = self._decide(menu.sets(point[None]), users, mask, np.isnan(point[:1]))
         if batch.refused[0]:
             with round_taken():
-                self.domain.validate(rows)
+                menu.refuse(brought, available)
         return batch[0]
 
     def ask_batch(
-        self,
-        candidates: FloatArray,
-        *,
-        users: Sequence[object] | None = None,
-        available: BoolArray | None = None,
+        self, brought: Any, *, users: Sequence[object] | None = None, available: Any = None
     ) -> DecisionBatch:
-        """Choose one row in each of B decision sets (B, n, d), all by what is released now.
+        """Choose for B people, all by what is released now.
 
         Args:
-            candidates: (B, n, d).
+            brought: with `contexts` and `arms`, a table of B rows, a mapping of columns, an array (B, d) in
+                the schema's order, or a list of what `ask` takes. Else, and there too where it is an array of
+                three axes, decision sets (B, n, d).
             users: B user ids; required unless the policy was built with user_ids=False.
-            available: (B, n) True where a row may be chosen; default all.
+            available: (B, n) True where an arm, or a row, may be chosen; or, of arms, B lists of labels.
+                Default all.
 
         Returns:
-            B decisions. A set with a missing candidate, one outside the domain, or none available is refused
-            (`DecisionBatch.refused`): it takes its round, counts nothing, and changes nobody else's answer.
+            B decisions. Where a context cannot be read, a candidate is missing or outside the domain, or
+            nothing is available, the decision is refused (`DecisionBatch.refused`): it takes its round,
+            counts nothing, and changes nobody else's answer.
 
         Raises:
-            InvalidData: arrays of another shape or type, or not one user a set; nothing was taken.
+            InvalidData: tables or arrays of another shape or type, or not one user a decision; nothing was
+                taken.
             HorizonExceeded, ContributionExceeded: no rounds are left for all of them; nothing was taken.
         """
-        rows = self._rows_of(candidates, "B, n")
-        if available is not None:
-            available, shape = np.asarray(available), rows.shape[:2]
-            if available.dtype != np.bool_ or available.shape != shape:
-                raise InvalidData(f"available: expected booleans of shape {shape}, got {available.shape}")
-        return self._decide(rows, users, available)
+        menu = self.menu
+        if menu is None or _is_set(brought, axes=3):
+            rows = self._rows_of(brought, "B, n")
+            if available is not None:
+                available, shape = np.asarray(available), rows.shape[:2]
+                if available.dtype != np.bool_ or available.shape != shape:
+                    raise InvalidData(f"available: expected booleans of shape {shape}, got {available.shape}")
+            return self._decide(rows, users, available)
+        points = menu.points(brought)
+        mask = None if available is None else menu.all_offered(available, len(points))
+        return self._decide(menu.sets(points), users, mask, np.isnan(points[:, 0]))
 
     def _rows_of(self, candidates: FloatArray, axes: str) -> FloatArray:
         """Candidates (..., d), whatever they say, as an array with these `axes`."""
@@ -671,11 +736,24 @@ class BasePolicy(RoundPolicy):
 
     @in_turn
     def _decide(
-        self, rows: FloatArray, users: Sequence[object] | None, available: BoolArray | None
+        self,
+        rows: FloatArray,
+        users: Sequence[object] | None,
+        available: BoolArray | None,
+        unreadable: BoolArray | None = None,
     ) -> DecisionBatch:
-        """Decisions for decision sets (B, n, d). The bad ones are answered on a public point, for nobody."""
+        """Decisions for decision sets (B, n, d). The bad ones are answered on a public point, for nobody.
+
+        Args:
+            rows: (B, n, d).
+            users: B ids.
+            available: (B, n), or all.
+            unreadable: (B,) which rows are none, where the others are known to lie in the domain.
+        """
         digests = self._admit(len(rows), users)
-        refused = self._unusable(rows, available)
+        refused = self._outside(rows) if unreadable is None else unreadable
+        if available is not None:
+            refused = refused | ~available.any(axis=1)
         if refused.any():
             rows = np.where(refused[:, None, None], self._anywhere, rows)
             available = None if available is None else available | refused[:, None]
@@ -683,27 +761,66 @@ class BasePolicy(RoundPolicy):
         if not refused.all():
             indices, propensities = self._choose(rows, available, self._book.asked)
         actions = rows[np.arange(len(rows)), indices]
-        return self._opened(digests, indices, actions, propensities, refused)
+        return self._opened(digests, indices, actions, propensities, refused, labels=self.arms or ())
 
-    def _unusable(self, rows: FloatArray, available: BoolArray | None) -> BoolArray:
-        """(B,) which decision sets cannot be answered."""
-        refused = np.zeros(len(rows), dtype=np.bool_) if available is None else ~available.any(axis=1)
+    def _outside(self, rows: FloatArray) -> BoolArray:
+        """(B,) which decision sets (B, n, d) have a row that is missing or outside the domain."""
         try:
             self.domain.validate(rows)
         except InvalidData:
-            refused |= ~self.domain.contains(rows).all(axis=1)
-        return np.asarray(refused)
+            return np.asarray(~self.domain.contains(rows).all(axis=1))
+        return np.zeros(len(rows), dtype=np.bool_)
 
-    def recommend(self, candidates: FloatArray) -> int:
-        """Row of `candidates` (n, d) with the best predicted reward."""
-        mean, _ = self.predict(candidates)
-        return int(np.argmax(mean))
+    def predict(self, points: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the expected reward, from what was released only.
+
+        Args:
+            points: (n, d) in the domain; with `contexts` and `arms`, contexts of n people, in any form that
+                `ask_batch` or `ask` takes.
+
+        Returns:
+            Two arrays (n,); with `contexts` and `arms` (n, K), one row a person and one column an arm.
+
+        Raises:
+            InvalidData: points outside the domain, or contexts that cannot be read.
+        """
+        if self.menu is None:
+            return self._predict(self.domain.validate(points, name="points"))
+        sets = self.menu.sets(self.menu.encode(points))
+        mean, spread = self._predict(sets.reshape(-1, sets.shape[-1]))
+        return mean.reshape(sets.shape[:2]), spread.reshape(sets.shape[:2])
+
+    def recommend(self, brought: Any) -> Any:
+        """What has the best predicted reward: the row among candidates (n, d), or one person's arm.
+
+        Raises:
+            InvalidData: as `predict`, or several people.
+        """
+        mean, _ = self.predict(brought)
+        if self.menu is None:
+            return int(np.argmax(mean))
+        if len(mean) != 1:
+            raise InvalidData(f"recommend: {len(mean)} people, expected one: use publish().recommend_batch")
+        return self.menu.arms.labels[int(np.argmax(mean[0]))]
 
     @in_turn
-    def warm_start(self, points: FloatArray, rewards: FloatArray) -> None:
-        """Learn from public data, points (n, d) and rewards (n,), before the first ask."""
+    def warm_start(self, points: Any, rewards: FloatArray, *, arms: Sequence[object] | None = None) -> None:
+        """Learn from public data before the first ask.
+
+        Args:
+            points: (n, d) in the domain; or contexts of n people, and which `arms` they were given.
+            rewards: (n,).
+            arms: n labels.
+        """
         if self._book.asked:
             raise ProtocolError("warm_start: public data comes before the first ask; build a new policy")
+        if self.menu is not None and arms is not None:
+            contexts, codes = self.menu.encode(points), self.menu.codes(arms)
+            if len(contexts) != len(codes):
+                raise InvalidData("warm_start: expected one arm a person")
+            points = np.column_stack([contexts, codes])
+        elif arms is not None:
+            raise InvalidData("arms are for a policy that was built with contexts and arms")
         rows = self.domain.validate(points, name="points")
         values = self.reward_range.validate(rewards, clip=self.clip)
         if rows.ndim != 2 or values.shape != (len(rows),):
@@ -714,3 +831,8 @@ class BasePolicy(RoundPolicy):
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         raise ProtocolError(f"{type(self).__name__} has nothing to learn from data: leave warm_start out")
+
+
+def _is_set(brought: object, *, axes: int) -> bool:
+    """Whether this is an array of candidate rows, which a table's row or a list is not."""
+    return isinstance(brought, np.ndarray) and brought.ndim == axes

@@ -11,6 +11,7 @@ from enum import Enum
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.domains.arms import Label
 
 __all__ = ["Decision", "DecisionBatch", "Receipt"]
 
@@ -37,12 +38,14 @@ class Decision:
         index: position of the chosen row among the candidates; -1 where a batch refused them.
         action: (d,) the chosen row.
         propensity: probability of this choice given everything public, where it is known; else None.
+        arm: the chosen arm's label, where the policy was built with `arms`; else None.
     """
 
     id: str
     index: int
     action: FloatArray
     propensity: float | None = None
+    arm: Label | None = None
 
     def __repr__(self) -> str:
         return f"Decision(id={self.id!r})"
@@ -59,6 +62,7 @@ class DecisionBatch:
         propensities: (B,) or None, as in `Decision.propensity`.
         refused: (B,) True where a decision set could not be answered: its index is -1, its action and
             propensity are NaN, and a reward told for it counts nothing. It took its round all the same.
+        labels: of all arms, where the policy was built with `arms`; else empty.
     """
 
     ids: tuple[str, ...]
@@ -66,19 +70,29 @@ class DecisionBatch:
     actions: FloatArray
     propensities: FloatArray | None = None
     refused: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    labels: tuple[Label, ...] = ()
 
     def __post_init__(self) -> None:
         if self.refused.shape != (len(self.ids),):  # by default none is
             object.__setattr__(self, "refused", np.zeros(len(self.ids), dtype=np.bool_))
+
+    @property
+    def arms(self) -> tuple[Label | None, ...]:
+        """B chosen arms, as `Decision.arm`; None where the set was refused."""
+        return tuple(self._arm(position) for position in range(len(self)))
+
+    def _arm(self, position: int) -> Label | None:
+        if not self.labels or self.refused[position]:
+            return None
+        return self.labels[int(self.actions[position, -1])]
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, position: int) -> Decision:
         propensity = None if self.propensities is None else float(self.propensities[position])
-        return Decision(
-            self.ids[position], int(self.indices[position]), np.array(self.actions[position]), propensity
-        )
+        index, action = int(self.indices[position]), np.array(self.actions[position])
+        return Decision(self.ids[position], index, action, propensity, self._arm(position))
 
     def __iter__(self) -> Iterator[Decision]:
         return (self[position] for position in range(len(self)))

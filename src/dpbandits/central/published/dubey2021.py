@@ -282,15 +282,14 @@ class Dubey2021(BasePolicy):
         whitened = solve_triangular(self._lower, phi.T, lower=True, check_finite=False)
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", whitened, whitened)))
 
-    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and confidence radius over two of the reward at `points` (n, d), from releases only.
+    def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and confidence radius over two of the reward.
 
         The radius includes what a function of norm B can be in the directions that the features leave out,
         B times the root of `left_out`; the paper's choices, made by the radius, do without.
         """
-        rows = self.domain.validate(points, name="points")
-        phi = self.features(rows)
-        beyond = self.features.scale * np.sqrt(left_out(self.features, rows, phi))
+        phi = self.features(points)
+        beyond = self.features.scale * np.sqrt(left_out(self.features, points, phi))
         radius = self._beta * self._width(phi) + self.norm_bound * beyond
         mean = self.reward_range.low + self.reward_range.width * (phi @ self._weights)
         return mean, 0.5 * self.reward_range.width * radius

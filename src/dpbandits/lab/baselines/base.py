@@ -1,10 +1,13 @@
 """What the policies here share: they bound no user's rounds, as they promise nothing."""
 
+from collections.abc import Sequence
 from typing import Any, Required, TypedDict, Unpack
 
 from dpbandits._typing import Seed
 from dpbandits.domains import Domain, RewardRange
+from dpbandits.domains.arms import Label
 from dpbandits.policy import BasePolicy
+from dpbandits.tables import Schema
 
 __all__ = ["Shared", "Yardstick"]
 
@@ -14,6 +17,7 @@ class Shared(TypedDict, total=False):
 
     Attributes:
         domain: public set that every candidate lies in.
+        contexts, arms: public columns of a person's context and labels of the arms, instead of `domain`.
         reward_range: public (low, high).
         horizon: rounds to answer, or None for no bound.
         user_ids: whether asks name their user.
@@ -21,7 +25,9 @@ class Shared(TypedDict, total=False):
         seed: public randomness.
     """
 
-    domain: Required[Domain]
+    domain: Domain | None
+    contexts: Schema | None
+    arms: Sequence[Label] | None
     reward_range: Required[RewardRange | tuple[float, float]]
     horizon: int | None
     user_ids: bool

@@ -1,12 +1,13 @@
 """Policies that learn nothing and reveal nothing: the floor, and the bar that using contexts must clear."""
 
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.errors import InvalidData
+from dpbandits.domains.arms import Label
+from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.baselines.base import Shared, Yardstick
 from dpbandits.policy import uniform_choice
 from dpbandits.privacy.guarantee import Guarantee
@@ -37,11 +38,10 @@ class _LearnsNothing(Yardstick):
         """None: it never learns, so all rounds can be asked at once."""
         return ()
 
-    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The middle of the reward range, with the deviation of a uniform law over it."""
-        rows = self.domain.validate(points, name="points")
         spread = self.reward_range.width / np.sqrt(12.0)
-        return np.full(len(rows), self.reward_range.middle), np.full(len(rows), spread)
+        return np.full(len(points), self.reward_range.middle), np.full(len(points), spread)
 
 
 class Uniform(_LearnsNothing):
@@ -66,8 +66,9 @@ class ConstantArm(_LearnsNothing):
     """Choose row `arm` of every decision set.
 
     Args:
-        arm: public row index. Chosen from private data it would be a release of its own.
-        domain, reward_range, horizon, user_ids, clip, seed: see `Shared`.
+        arm: public row index; with `contexts` and `arms`, a label. Chosen from private data it would be a
+            release of its own.
+        domain, contexts, arms, reward_range, horizon, user_ids, clip, seed: see `Shared`.
 
     Privacy: perfect, as long as `arm` is public knowledge.
     """
@@ -75,24 +76,27 @@ class ConstantArm(_LearnsNothing):
     kind = "baselines.ConstantArm"
     _reason = "the arm is a public constant"
 
-    def __init__(self, *, arm: int, **shared: Unpack[Shared]) -> None:
+    def __init__(self, *, arm: Label, **shared: Unpack[Shared]) -> None:
         super().__init__(**shared)
-        self.arm = _checks.integer(arm, name="arm", minimum=0)
+        self.arm = _checks.integer(arm, name="arm", minimum=0) if self.menu is None else arm
+        self._row = int(arm) if self.menu is None else self.menu.arms.code(arm)
+        if self._row < 0:
+            raise InvalidParameter("arm: expected one of the labels in arms")
 
-    def recommend(self, candidates: FloatArray) -> int:
+    def recommend(self, brought: Any) -> Any:
         """The constant arm."""
-        rows = self.domain.validate(candidates)
-        self._check(len(rows), None)
+        if self.menu is None:
+            self._check(len(self.domain.validate(brought)), None)
         return self.arm
 
     def _check(self, n_candidates: int, available: BoolArray | None) -> None:
-        if self.arm >= n_candidates:
-            raise InvalidData(f"candidates: expected more than {self.arm} rows, got {n_candidates}")
-        if available is not None and not available[:, self.arm].all():
-            raise InvalidData(f"available: the constant arm {self.arm} is missing in some decision set")
+        if self._row >= n_candidates:
+            raise InvalidData(f"candidates: expected more than {self._row} rows, got {n_candidates}")
+        if available is not None and not available[:, self._row].all():
+            raise InvalidData("available: the constant arm is missing in some decision set")
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
         self._check(candidates.shape[1], available)
-        return np.full(len(candidates), self.arm, dtype=np.int64), np.ones(len(candidates))
+        return np.full(len(candidates), self._row, dtype=np.int64), np.ones(len(candidates))

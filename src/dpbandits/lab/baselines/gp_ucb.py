@@ -14,7 +14,8 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.lab.baselines.base import Shared, Yardstick
-from dpbandits.models.features import Features, mercer_or_given
+from dpbandits.models.features import Features
+from dpbandits.models.features.people import arm_kernel, features_for
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Kernel
 from dpbandits.policy import BasePolicy, best_choice
@@ -28,6 +29,9 @@ UCB_WEIGHT = 0.5
 
 REWARD_VARIANCE = 0.25
 """Largest variance of a reward, in squared widths of its range."""
+
+N_FEATURES = 100
+"""Features of candidates, where their number is not said."""
 
 _FEATURES_HELD = 1 << 20
 """Numbers in the features of candidates that are held at a time (8 MiB)."""
@@ -55,9 +59,8 @@ class _Optimist(Yardstick):
             notes=("This policy is a yardstick for private ones. Use it on data that everyone may know.",),
         )
 
-    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the expected reward at `points` (n, d)."""
-        mean, spread = self._moments(self.domain.validate(points, name="points"))
+    def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, spread = self._moments(points)
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
 
     @abstractmethod
@@ -94,8 +97,8 @@ class FeatureGPUCB(_Optimist):
     """GP-UCB on a finite feature map: choose the row with the highest mean + ucb_weight * sd.
 
     Args:
-        domain, reward_range, horizon, user_ids, clip, seed: see `Shared`.
-        kernel, n_features: Mercer features, as in `GPBandit`.
+        domain, contexts, arms, reward_range, horizon, user_ids, clip, seed: see `Shared`.
+        kernel, n_features: Mercer features, as in `GPBandit`; default 100 of them, of contexts 8.
         features: another feature map, instead of `kernel` and `n_features`.
         ucb_weight: posterior deviations added to the mean.
         prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
@@ -115,7 +118,7 @@ class FeatureGPUCB(_Optimist):
         self,
         *,
         kernel: Kernel | None = None,
-        n_features: int = 100,
+        n_features: int | None = None,
         features: Features | None = None,
         ucb_weight: float = UCB_WEIGHT,
         prior_variance: float = 1.0,
@@ -124,7 +127,14 @@ class FeatureGPUCB(_Optimist):
         **shared: Unpack[Shared],
     ) -> None:
         super().__init__(ucb_weight=ucb_weight, **shared)
-        self.features = mercer_or_given(features, kernel=kernel, domain=self.domain, n_features=n_features)
+        self.features = features_for(
+            self.domain,
+            features,
+            kernel=kernel,
+            n_features=n_features,
+            of_rows=N_FEATURES,
+            per_arm=self.menu is not None,
+        )
         self.update_growth = _checks.number(update_growth, name="update_growth", exclusive=False)
         self.prior_variance, self.noise_variance = prior_variance, noise_variance
         self._weight_variance = _checks.scale(prior_variance, name="prior_variance") * self.features.scale**2
@@ -145,14 +155,10 @@ class FeatureGPUCB(_Optimist):
             edge += max(1, int(edge * self.update_growth))
         return tuple(edges)
 
-    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the expected reward at `points` (n, d).
-
-        The deviation includes what the features leave out of the kernel; choices do without.
-        """
-        rows = self.domain.validate(points, name="points")
+    def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The deviation includes what the features leave out of the kernel; choices do without."""
         mean, spread = self._model.posterior.predict_function(
-            self.features, rows, weight_variance=self._weight_variance
+            self.features, points, weight_variance=self._weight_variance
         )
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
 
@@ -174,8 +180,9 @@ class ExactGPUCB(_Optimist):
     """GP-UCB on the kernel itself.
 
     Args:
-        kernel: covariance of the reward function, rewards scaled to width 1.
-        domain, reward_range, horizon, user_ids, clip, seed: see `Shared`.
+        kernel: covariance of the reward function, rewards scaled to width 1; with `contexts` and `arms` over
+            encoded contexts, and separate for every arm, as in `GPBandit`.
+        domain, contexts, arms, reward_range, horizon, user_ids, clip, seed: see `Shared`.
         ucb_weight: as in `FeatureGPUCB`.
         noise_sd: of a reward given its mean, in widths of the reward range.
 
@@ -188,14 +195,17 @@ class ExactGPUCB(_Optimist):
     def __init__(
         self,
         *,
-        kernel: Kernel,
+        kernel: Kernel | None = None,
         ucb_weight: float = UCB_WEIGHT,
         noise_sd: float = 0.5,
         **shared: Unpack[Shared],
     ) -> None:
         super().__init__(ucb_weight=ucb_weight, **shared)
         self.kernel, self.noise_sd = kernel, noise_sd
-        self._model = ExactGP(kernel=kernel, noise_sd=noise_sd)
+        whole: Any = kernel
+        if self.menu is not None:
+            whole = arm_kernel(self.menu.domain, kernel)
+        self._model = ExactGP(kernel=whole, noise_sd=noise_sd)
 
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, spread = self._model.predict(points.reshape(-1, points.shape[-1]))

@@ -8,26 +8,31 @@ membership attack on the non-private and on the private policy.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial, reduce
-from operator import mul
+from functools import partial
 from typing import Literal
 
 from dpbandits import _checks
 from dpbandits._typing import Seed
 from dpbandits.audit import Guesses, attack_reward
 from dpbandits.central import GPBandit, GPTuning, default_blocks
+from dpbandits.domains import Arms, Product
 from dpbandits.lab.baselines import ConstantArm, FeatureGPUCB, Uniform
 from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
 from dpbandits.lab.evaluation.summary import Share, share_kept
 from dpbandits.lab.worlds import TableBandit
-from dpbandits.models import kernels
-from dpbandits.models.features import ArmFeatures, LittleVariance, MercerFeatures
-from dpbandits.models.kernels import Kernel
+from dpbandits.models.features import ArmFeatures, LittleVariance
+from dpbandits.models.features.people import (
+    CATEGORY_CORRELATION,
+    FEATURES_PER_ARM,
+    LENGTHSCALE,
+    arm_features,
+    context_kernel,
+)
 from dpbandits.policy import Policy
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
-from dpbandits.tables import Categories, Schema
+from dpbandits.tables import Schema
 
 __all__ = [
     "EPSILONS",
@@ -60,9 +65,9 @@ class TableConstants:
         ucb_weight: non-private policy: exploration.
     """
 
-    lengthscale: float = 0.3
-    category_correlation: float = 0.6
-    features_per_arm: int = 8
+    lengthscale: float = LENGTHSCALE
+    category_correlation: float = CATEGORY_CORRELATION
+    features_per_arm: int = FEATURES_PER_ARM
     public_law_spread: float = 0.3
     prior_variance: float = 0.5
     thompson_scale: float = 0.25
@@ -75,9 +80,6 @@ NON_PRIVATE_CONSTANTS = TableConstants(thompson_scale=0.0)
 UPDATE_GROWTH = 0.02
 """The non-private policy learns every 2% of rounds: no worse than every round, and fast."""
 
-_LANDMARKS = 300
-"""Points that eigenfunctions are computed from."""
-
 RANDOM, CONSTANT, NON_PRIVATE, PRIVATE = "random", "best constant arm", "non-private", "private"
 CEILING = "supervised ceiling"
 
@@ -85,33 +87,17 @@ Maker = Callable[..., Policy]
 """(table, seed, noise_seed=) -> a policy; `noise_seed` is of simulated noise, by default `seed`."""
 
 
-def context_kernel(schema: Schema, constants: TableConstants) -> Kernel:
-    """Squared exponential in the ranges, times a common correlation across each column of categories."""
-    kinds = [isinstance(column, Categories) for column in schema.columns.values()]
-    ranges = tuple(i for i, categories in enumerate(kinds) if not categories)
-    parts: list[Kernel] = [
-        kernels.Indicator(correlation=constants.category_correlation, columns=(i,))
-        for i, categories in enumerate(kinds)
-        if categories
-    ]
-    if ranges:
-        parts.insert(0, kernels.SquaredExponential(lengthscale=constants.lengthscale, columns=ranges))
-    return reduce(mul, parts)
-
-
-@lru_cache(maxsize=8)
 def table_features(schema: Schema, n_arms: int, constants: TableConstants) -> ArmFeatures:
     """Separate Mercer features of the context for every arm."""
+    kernel = context_kernel(
+        schema.domain, lengthscale=constants.lengthscale, correlation=constants.category_correlation
+    )
     with warnings.catch_warnings():
         # so few are best at these sizes: their number was tuned with the other constants
         warnings.simplefilter("ignore", LittleVariance)
-        base = MercerFeatures(
-            kernel=context_kernel(schema, constants),
-            domain=schema.domain,
-            n_features=constants.features_per_arm,
-            n_landmarks=_LANDMARKS,
+        return arm_features(
+            Product(schema.domain, Arms(n_arms)), kernel=kernel, n_features=constants.features_per_arm
         )
-    return ArmFeatures(base=base, arm_column=schema.dim, n_arms=n_arms)
 
 
 def private_policy(

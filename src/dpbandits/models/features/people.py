@@ -1,0 +1,181 @@
+"""People with contexts and a few arms: the kernel and the features that are used where none is named.
+
+A domain is the columns of a context, ranges scaled to [0, 1] and categories as codes, and then the arm.
+Similar contexts have similar rewards; arms share nothing. Constants were chosen on the made-up table
+`synthetic-income` and tuning seeds (`benchmarks/tune_table_study.py`).
+"""
+
+import warnings
+from functools import lru_cache, reduce
+from operator import mul
+
+from dpbandits._checks import an
+from dpbandits.domains import Arms, Box, Domain, Product
+from dpbandits.errors import InvalidParameter
+from dpbandits.models.features.base import Features, LittleVariance
+from dpbandits.models.features.mercer import ArmFeatures, MercerFeatures, mercer_or_given
+from dpbandits.models.kernels import (
+    Indicator,
+    Kernel,
+    ProductKernel,
+    ScaledKernel,
+    SquaredExponential,
+    SumKernel,
+)
+from dpbandits.models.kernels.stationary import Matern
+
+__all__ = ["arm_features", "arm_kernel", "context_kernel", "features_for"]
+
+LENGTHSCALE = 0.3
+"""Of ranges, which are scaled to [0, 1]."""
+
+CATEGORY_CORRELATION = 0.6
+"""Between people who differ in one category."""
+
+FEATURES_PER_ARM = 8
+"""Features of a context where a release is noisy: more fit finer functions and carry more noise."""
+
+LANDMARKS = 300
+"""Points that eigenfunctions are computed from."""
+
+
+def context_kernel(
+    domain: Domain, *, lengthscale: float = LENGTHSCALE, correlation: float = CATEGORY_CORRELATION
+) -> Kernel:
+    """Squared exponential in the ranges, times a common correlation across each column of categories.
+
+    Args:
+        domain: of encoded contexts: boxes and arms, as `Schema.domain` is.
+        lengthscale: of columns scaled to [0, 1].
+        correlation: between people who differ in one category.
+
+    Example:
+        >>> context_kernel(Product(Box(low=[0], high=[1]), Arms(2))).parts[1]
+        Indicator(correlation=0.6, columns=(1,))
+    """
+    ranges, codes = _columns(domain)
+    parts: list[Kernel] = [Indicator(correlation=correlation, columns=(column,)) for column in codes]
+    if ranges:
+        parts.insert(0, SquaredExponential(lengthscale=lengthscale, columns=ranges))
+    return reduce(mul, parts)
+
+
+def arm_kernel(domain: Product, kernel: Kernel | None = None) -> Kernel:
+    """`kernel` of contexts, by default `context_kernel`, beside the same arm; nothing across arms.
+
+    Args:
+        domain: contexts, and the arm in the last column.
+        kernel: over the columns of the contexts.
+    """
+    return _of_contexts(domain, kernel) * Indicator(columns=(domain.dim - 1,))
+
+
+def arm_features(
+    domain: Product,
+    *,
+    kernel: Kernel | None = None,
+    n_features: int = FEATURES_PER_ARM,
+    n_landmarks: int | None = None,
+) -> ArmFeatures:
+    """Mercer features of the context, separate ones for every arm.
+
+    Args:
+        domain: contexts, and the arm in the last column.
+        kernel: over the columns of the contexts; default `context_kernel`.
+        n_features: of a context.
+        n_landmarks: points that eigenfunctions are computed from.
+
+    Raises:
+        InvalidParameter: the kernel measures distances between codes of categories.
+    """
+    if kernel is not None:
+        return _made(domain, _of_contexts(domain, kernel), n_features, n_landmarks)
+    with warnings.catch_warnings():
+        # so few are best where releases are noisy: their number was tuned with the other constants
+        warnings.simplefilter("ignore", LittleVariance)
+        return _made(domain, _of_contexts(domain, None), n_features, n_landmarks)
+
+
+def features_for(
+    domain: Domain,
+    features: Features | None,
+    *,
+    kernel: Kernel | None,
+    n_features: int | None,
+    of_rows: int,
+    per_arm: bool,
+) -> Features:
+    """The features that were given, or those of a kernel: over a domain, or over contexts and for every arm.
+
+    Args:
+        domain: of points; contexts and an arm where `per_arm`.
+        features: what was given; then there is no kernel.
+        kernel: over the domain, or over contexts; only these have a default.
+        n_features: over the domain, or of a context.
+        of_rows: their number over the domain, where none is given.
+        per_arm: whether people with contexts are given arms.
+
+    Raises:
+        InvalidParameter: both, or neither where there is no default; or as `arm_features`.
+    """
+    if features is not None or not (per_arm and isinstance(domain, Product)):
+        return mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features or of_rows)
+    return arm_features(domain, kernel=kernel, n_features=n_features or FEATURES_PER_ARM)
+
+
+@lru_cache(maxsize=8)
+def _made(domain: Product, kernel: Kernel, n_features: int, n_landmarks: int | None) -> ArmFeatures:
+    """Kept for a study's thousands of policies that are alike."""
+    size = max(LANDMARKS, n_features) if n_landmarks is None else n_landmarks
+    base = MercerFeatures(
+        kernel=kernel, domain=Product(*domain.parts[:-1]), n_features=n_features, n_landmarks=size
+    )
+    return ArmFeatures(base=base, arm_column=domain.dim - 1, n_arms=_arms_of(domain).n_arms)
+
+
+def _arms_of(domain: Product) -> Arms:
+    last = domain.parts[-1]
+    if not isinstance(last, Arms) or len(domain.parts) < 2:
+        raise InvalidParameter("expected a product of contexts and Arms, the arms last")
+    return last
+
+
+def _of_contexts(domain: Product, kernel: Kernel | None) -> Kernel:
+    contexts = Product(*domain.parts[:-1])
+    if kernel is None:
+        return context_kernel(contexts)
+    an(kernel, Kernel, name="kernel", pass_="kernels.SquaredExponential(lengthscale=0.3), or leave it out")
+    _, codes = _columns(contexts)
+    _check_codes(kernel, set(codes))
+    return kernel
+
+
+def _check_codes(kernel: Kernel, codes: set[int]) -> None:
+    """Refuse a distance between codes: the third category is not farther from the first than the second."""
+    if isinstance(kernel, ProductKernel | SumKernel):
+        for part in kernel.parts:
+            _check_codes(part, codes)
+    elif isinstance(kernel, ScaledKernel):
+        _check_codes(kernel.kernel, codes)
+    elif isinstance(kernel, SquaredExponential | Matern):
+        measured = codes if kernel.columns is None else codes & set(kernel.columns)
+        if measured:
+            raise InvalidParameter(
+                f"kernel measures distances between codes of categories (columns {sorted(measured)} of the "
+                "contexts): pass columns= with the ranges alone, times kernels.Indicator(columns=...) of the "
+                "categories, or leave the kernel out"
+            )
+
+
+def _columns(domain: Domain) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Columns of numbers, and columns of codes."""
+    parts = domain.parts if isinstance(domain, Product) else (domain,)
+    ranges: list[int] = []
+    codes: list[int] = []
+    column = 0
+    for part in parts:
+        if not isinstance(part, Box | Arms):
+            raise InvalidParameter(f"contexts have a {type(part).__name__}, expected boxes and arms")
+        (codes if isinstance(part, Arms) else ranges).extend(range(column, column + part.dim))
+        column += part.dim
+    return tuple(ranges), tuple(codes)

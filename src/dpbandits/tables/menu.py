@@ -1,0 +1,350 @@
+"""`Menu`: people with contexts, and a few arms that each of them may be offered.
+
+The one place where what an app holds of a person (a dict, a dataclass, a row of a table) becomes the rows
+that policies choose among. Every room reads people here: NumPy alone is enough where no data frame comes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import is_dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from dpbandits._checks import an
+from dpbandits._typing import BoolArray, FloatArray
+from dpbandits.domains.arms import Arms, Label
+from dpbandits.domains.product import Product
+from dpbandits.domains.protocol import Domain
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.tables.columns import Categories, Range
+from dpbandits.tables.schema import Schema
+
+__all__ = ["Menu"]
+
+
+class Menu:
+    """Public columns of a person's context, and the arms.
+
+    A point of `domain` is an encoded context followed by an arm's code; a decision set holds one person's
+    context beside every arm, in the arms' order.
+
+    Args:
+        contexts: the columns.
+        arms: labels of the arms; see `Arms`.
+
+    Raises:
+        InvalidParameter: no schema, or labels that are none.
+
+    Example:
+        >>> people = Schema(age=Range(20, 70), region=Categories(["north", "south"]))
+        >>> menu = Menu(contexts=people, arms=["mail", "call"])
+        >>> menu.point({"age": 45, "region": "south"}).tolist()
+        [0.5, 1.0]
+        >>> menu.sets(menu.points({"age": [45], "region": ["south"]}))[0].tolist()
+        [[0.5, 1.0, 0.0], [0.5, 1.0, 1.0]]
+    """
+
+    def __init__(self, *, contexts: Schema, arms: Sequence[Label] | Arms) -> None:
+        an(contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
+        came: Any = arms
+        if not isinstance(came, Arms | Sequence | np.ndarray) or isinstance(came, str):
+            raise InvalidParameter(f'arms is a {type(came).__name__}, expected a list: arms=["mail", "call"]')
+        self.contexts = contexts
+        self.arms = came if isinstance(came, Arms) else Arms(list(came))
+        self._quick = {name: _quick(column) for name, column in contexts.columns.items()}
+
+    @classmethod
+    def of(cls, domain: Domain | None, contexts: Schema | None, arms: Any) -> Self | None:
+        """The menu of `contexts` and `arms`, or None where rows of a `domain` are asked about instead.
+
+        Raises:
+            InvalidParameter: neither, both, or half of them.
+        """
+        if contexts is None and arms is None:
+            if domain is None:
+                raise InvalidParameter(
+                    'pass contexts=Schema(...) and arms=["mail", "call"] for people with contexts and a few '
+                    "arms, or domain=Box(low=[0], high=[1]) for candidates as rows"
+                )
+            return None
+        if domain is not None:
+            raise InvalidParameter("pass contexts= and arms=, or domain=: not both")
+        if contexts is None or arms is None:
+            given, other = ("arms", "contexts") if contexts is None else ("contexts", "arms")
+            raise InvalidParameter(f"{given}= needs {other}= beside it")
+        return cls(contexts=contexts, arms=arms)
+
+    @cached_property
+    def domain(self) -> Product:
+        """Encoded contexts and arm codes side by side."""
+        return Product(self.contexts.domain, self.arms)
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return self.arms.n_arms
+
+    # -- contexts ---------------------------------------------------------------------------------
+
+    def point(self, context: object) -> FloatArray:
+        """(d,) one person's encoded context, all NaN where it cannot be read, whatever it is.
+
+        Raises:
+            InvalidData: a data frame of several rows.
+        """
+        if type(context) is dict:
+            try:  # a dict of plain values, without an array for each
+                return np.array([read(context[name]) for name, read in self._quick.items()])
+            except _Slow:
+                pass
+            except KeyError:
+                return self._nobody(1).ravel()
+        if _is_frame(context):
+            points = self.points(context)
+            if len(points) != 1:
+                raise InvalidData(f"context has {len(points)} rows, expected one person's")
+        else:
+            points = self.points([context])
+        return np.asarray(points[0])
+
+    def points(self, contexts: object) -> FloatArray:
+        """(B, d) encoded contexts of several people, a row of NaN for each that cannot be read.
+
+        Args:
+            contexts: a pandas, polars or pyarrow table; a mapping from the schema's names to columns; an
+                array (B, d) in the schema's order; or a list of what `point` takes. Further columns are
+                ignored.
+
+        Raises:
+            InvalidData: nobody, or a table without one of the schema's columns, or with columns of different
+                length or of another type: how it was sent, not what it says of a person.
+        """
+        table, count = self._columns(contexts)
+        if count == 0:
+            raise InvalidData("contexts: expected at least one person")
+        with suppress(Exception):  # whatever an object of the caller raises tells of what it holds
+            return self.contexts.encode(table, ignore_extra=True)
+        try:
+            self.contexts.encode(_slice(table, 0, 0), ignore_extra=True)  # what is wrong without any row
+        except InvalidData:
+            raise
+        except Exception:  # noqa: BLE001 - as above
+            raise InvalidData("contexts cannot be read") from None
+        points = self._nobody(count)
+        self._fill(points, table, 0, count)
+        return points
+
+    def encode(self, contexts: object) -> FloatArray:
+        """(n, d) encoded contexts, where all of them must be readable; takes what `points` takes.
+
+        Raises:
+            InvalidData: the first column that cannot be read, by name, and never a value.
+        """
+        table, _ = self._columns([contexts] if self._is_one(contexts) else contexts)
+        try:
+            return self.contexts.encode(table, ignore_extra=True)
+        except InvalidData:
+            raise
+        except Exception:  # noqa: BLE001 - as in `points`
+            raise InvalidData("contexts cannot be read") from None
+
+    def refuse(self, context: object, available: object) -> None:
+        """Say why one person's context, or what is `available` to them, cannot be answered.
+
+        Raises:
+            InvalidData: always; it names columns and types, and never a value.
+        """
+        kind = type(context)
+        if hasattr(kind, "keys"):
+            missing: list[str] = []
+            with suppress(Exception):  # whatever it raises tells of what it holds
+                known = set(context.keys())  # type: ignore[attr-defined]
+                missing = [name for name in self.contexts.names if name not in known]
+            if missing:
+                raise InvalidData(f"the context lacks the declared columns {missing}")
+        elif not (_is_frame(context) or (_reads(kind) and _size(context) in (None, self.contexts.dim))):
+            raise InvalidData(
+                f"the context is of type {kind.__name__}, expected a dict, a dataclass, a named tuple, a row "
+                f"of a table, or {self.contexts.dim} values in the schema's order"
+            )
+        self.encode(context if _is_frame(context) else [context])
+        raise InvalidData(f"available: expected a list of labels, at least one, of the {self.n_arms} arms")
+
+    def sets(self, points: FloatArray) -> FloatArray:
+        """(B, K, d + 1) every encoded context (B, d) beside every arm."""
+        rows = np.empty((len(points), self.n_arms, self.contexts.dim + 1))
+        rows[:, :, :-1] = points[:, None, :]
+        rows[:, :, -1] = np.arange(self.n_arms)
+        return rows
+
+    # -- arms -------------------------------------------------------------------------------------
+
+    def codes(self, labels: Iterable[object]) -> FloatArray:
+        """(n,) codes of arms.
+
+        Raises:
+            InvalidData: something among them is no arm.
+        """
+        found = np.array([self.arms.code(label) for label in labels], dtype=np.float64)
+        if (found < 0).any():
+            raise InvalidData(f"arms: something is none of the {self.n_arms} labels")
+        return found
+
+    def offered(self, labels: object) -> BoolArray:
+        """(K,) which arms a person may be given; none where something listed is no arm, or is no list."""
+        mask = np.zeros(self.n_arms, dtype=np.bool_)
+        try:
+            codes = [] if isinstance(labels, str | bytes) else [self.arms.code(label) for label in labels]  # type: ignore[attr-defined]
+        except Exception:  # noqa: BLE001 - as in `points`
+            return mask
+        if codes and min(codes) >= 0:
+            mask[codes] = True
+        return mask
+
+    def all_offered(self, available: object, count: int) -> BoolArray:
+        """(B, K) the same for `count` people: booleans (B, K), or a list of labels a person.
+
+        Raises:
+            InvalidData: booleans of another shape, or not one list a person.
+        """
+        shape = (count, self.n_arms)
+        if isinstance(available, np.ndarray) and available.dtype == np.bool_ and available.shape == shape:
+            return available
+        if not isinstance(available, Sequence) or isinstance(available, str) or len(available) != count:
+            raise InvalidData(
+                f"available: expected booleans of shape {shape}, or {count} lists of labels, one a person"
+            )
+        return np.array([self.offered(labels) for labels in available])
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def _nobody(self, count: int) -> FloatArray:
+        return np.full((count, self.contexts.dim), np.nan)
+
+    def _is_one(self, contexts: object) -> bool:
+        """Whether this is one person's context and no table."""
+        kind = type(contexts)
+        if isinstance(contexts, Mapping):
+            first: Any = next(iter(contexts.values()), None)
+            return isinstance(first, str | bytes) or np.ndim(first) == 0
+        return not _is_frame(contexts) and (
+            hasattr(kind, "keys") or hasattr(kind, "_fields") or is_dataclass(kind)
+        )
+
+    def _columns(self, contexts: Any) -> tuple[Any, int]:
+        """A table that `Schema.encode` reads, and its number of rows."""
+        names = self.contexts.names
+        if _is_frame(contexts):
+            return contexts, len(contexts)
+        if isinstance(contexts, Mapping):
+            if self._is_one(contexts):
+                raise InvalidData("contexts is one person's: expected those of several, as a list or a table")
+            missing = [name for name in names if name not in contexts]
+            if missing:
+                raise InvalidData(f"the table lacks the declared columns {missing}")
+            columns = {name: contexts[name] for name in names}
+            sizes = {len(column) for column in columns.values()}
+            if len(sizes) != 1:
+                raise InvalidData("the columns of the table have different lengths")
+            return columns, sizes.pop()
+        if isinstance(contexts, np.ndarray):
+            if contexts.ndim != 2 or contexts.shape[1] != len(names):
+                raise InvalidData(
+                    f"contexts: expected shape (B, {len(names)}) in the schema's order, got {contexts.shape}"
+                )
+            return dict(zip(names, contexts.T, strict=True)), len(contexts)
+        if not isinstance(contexts, Sequence) or isinstance(contexts, str | bytes):
+            raise InvalidData(
+                f"contexts is a {type(contexts).__name__}: expected a table, an array in the schema's order, "
+                "or a list of dicts, dataclasses or named tuples"
+            )
+        people = [_cells(person, names) for person in contexts]
+        return {name: [cells[j] for cells in people] for j, name in enumerate(names)}, len(people)
+
+    def _fill(self, points: FloatArray, table: Any, start: int, stop: int) -> None:
+        """Encode rows start..stop-1, by halves where something among them cannot be read."""
+        try:
+            points[start:stop] = self.contexts.encode(_slice(table, start, stop), ignore_extra=True)
+        except Exception:  # noqa: BLE001 - as in `points`
+            if stop - start > 1:
+                middle = (start + stop) // 2
+                self._fill(points, table, start, middle)
+                self._fill(points, table, middle, stop)
+
+    def __repr__(self) -> str:
+        return f"Menu(contexts={self.contexts!r}, arms={self.arms!r})"
+
+
+class _Slow(Exception):
+    pass
+
+
+def _quick(column: object) -> Callable[[Any], float]:
+    """What a column makes of one plain and proper value: the number that its `encode` gives, or `_Slow`."""
+    if type(column) is Categories:
+        codes, kind = {value: float(code) for code, value in enumerate(column.values)}, type(column.values[0])
+
+        def code(value: Any) -> float:
+            if type(value) is kind and value in codes:
+                return codes[value]
+            raise _Slow
+
+        return code
+    if type(column) is Range:
+        low, width, high = column.low, column.high - column.low, column.high
+
+        def share(value: Any) -> float:
+            if type(value) in (int, float) and low <= value <= high:
+                return min(max((float(value) - low) / width, 0.0), 1.0)
+            raise _Slow
+
+        return share
+
+    def slow(value: Any) -> float:
+        raise _Slow
+
+    return slow
+
+
+def _is_frame(table: object) -> bool:
+    kind = type(table)  # asked instead of the frame: a lazy one would resolve its columns
+    return hasattr(kind, "columns") or hasattr(kind, "column_names")
+
+
+def _slice(table: Any, start: int, stop: int) -> Any:
+    """Rows start..stop-1 of a table."""
+    if isinstance(table, dict):
+        return {name: column[start:stop] for name, column in table.items()}
+    if hasattr(table, "iloc"):
+        return table.iloc[start:stop]
+    return table.slice(start, stop - start)
+
+
+def _cells(person: Any, names: tuple[str, ...]) -> Sequence[object]:
+    """A person's values in the order of `names`, None for each that is not there or cannot be had."""
+    nobody = (None,) * len(names)
+    try:
+        if hasattr(type(person), "keys"):  # a dict, a row of pandas, of a database
+            known = set(person.keys())
+            return [person[name] if name in known else None for name in names]
+        if hasattr(type(person), "_fields") or is_dataclass(type(person)):
+            return [getattr(person, name, None) for name in names]
+        if _reads(type(person)):
+            cells = list(person)
+            return cells if len(cells) == len(names) else nobody
+    except Exception:  # noqa: BLE001 - as in `Menu.points`
+        return nobody
+    return nobody
+
+
+def _reads(kind: type) -> bool:
+    """Whether a context of this type, which has no keys, is read: by fields, or in the schema's order."""
+    in_order = issubclass(kind, Sequence | np.ndarray) and not issubclass(kind, str | bytes)
+    return in_order or is_dataclass(kind)
+
+
+def _size(context: object) -> int | None:
+    """How many values stand there in order; None for a dataclass, which has names."""
+    return len(context) if hasattr(type(context), "__len__") else None  # type: ignore[arg-type]
