@@ -4,7 +4,7 @@
 |---|---|
 | `mechanisms` | single ones: reports, private choice, noise, the last bits |
 | `central`, `local`, `outsourced` | whole policies, through their own calls |
-| `crowds` | central policies again: what composes, and what is missing |
+| `crowds` | central policies again, many people at once: releases, what composes, what is missing |
 | `state` | restarts, copies, loads on other terms |
 | `devices` | what devices refuse, when they are silent, races for one charge |
 | `broken` | claims that are known to be false |

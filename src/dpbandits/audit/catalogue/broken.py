@@ -11,7 +11,7 @@ from dpbandits.audit.attacks.own_bin_noise import own_bin_noise
 from dpbandits.audit.attacks.po_gp_ucb import distinguish_by_column_space
 from dpbandits.audit.catalogue.central import dubey, predictions_after
 from dpbandits.audit.catalogue.mechanisms import tree_nodes
-from dpbandits.audit.catalogue.parts import DELTA, Entries, PreparedNoise, listed, lived, lives
+from dpbandits.audit.catalogue.parts import DELTA, Entries, PreparedNoise, crowded, listed, lived, lives
 from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import first_column, fit_linear
 from dpbandits.central.published.printed import printed_scale
@@ -67,18 +67,20 @@ def _own_bin(epsilon: float, seed: int) -> Draw:
 
 
 def _lemma_12_tree(claim: float) -> None:
-    @_broken(
+    @crowded(
+        ENTRIES,
         f"broken-dubey2021-lemma-12-tree-{claim:g}",
         GaussianAudit,
+        known_broken=True,
         epsilon=claim,
         delta=_PAPER_DELTA,
         sees=f"the {_LEVELS} nodes that a user of {_TREE_ROUNDS} rounds enters",
         neighbours="one user's feature vector turned around",
     )
-    def nodes(epsilon: float, seed: int) -> Draw:
-        """The printed scale on the tree's nodes, all of which the first user enters."""
+    def nodes(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+        """The printed scale on the tree's nodes, all of which the first users enter."""
         scale = printed_scale("lemma-12", levels=_LEVELS, epsilon=claim, delta=_PAPER_DELTA)
-        return tree_nodes(claim, rounds=_TREE_ROUNDS, delta=_PAPER_DELTA, sigma_override=scale)
+        return tree_nodes(claim, noise, world, rounds=_TREE_ROUNDS, delta=_PAPER_DELTA, sigma_override=scale)
 
 
 def _lemma_12_policy(claim: float) -> None:
@@ -91,7 +93,7 @@ def _lemma_12_policy(claim: float) -> None:
         sees="the policy's prediction after one user, of two rounds",
         neighbours="that user's decision set turned around, reward 1",
         fit=fit_linear,
-        share=0.03,
+        share=0.015,
     )
     def predictions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
         """The same through the policy: what it predicts for others after the user came."""

@@ -1,27 +1,22 @@
 """Central policies end to end: what others see after one user's contribution is replaced.
 
-`GPBandit` and `Dubey2021` by actions, releases and predictions; `ExploreThenCommit`, and `USCA` as printed,
-by the law of an answer and by its sampler, by the published function, and in phases.
+`Dubey2021` by an action and by predictions; answers of `ExploreThenCommit`, and of `USCA` as printed. What
+releases to everybody is attacked with a crowd, in `crowds`.
 """
 
 import warnings
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dpbandits._typing import FloatArray, IntArray
-from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, PreparedNoise, listed, lived
+from dpbandits._typing import FloatArray
+from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, PreparedNoise, listed, lived, lives
 from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
-from dpbandits.audit.scores import first_column, fit_categories, fit_linear
+from dpbandits.audit.scores import first_column, fit_categories
 from dpbandits.central import (
     ExploreThenCommit,
     ExploreTuning,
-    GPBandit,
-    GPTuning,
-    PhasedExploreThenCommit,
-    PhasedTuning,
 )
 from dpbandits.central.explore_then_commit.policy import NothingToLearn
 from dpbandits.central.published import Dubey2021
@@ -31,7 +26,6 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.prefix_sums import square_root_toeplitz
 
 __all__ = ["ENTRIES", "dubey", "predictions_after"]
 
@@ -47,34 +41,6 @@ _turned = partial(
 )
 _DOMAIN = Box(low=[-1.0], high=[1.0])
 _AGAINST = np.array([[-1.0], [1.0]])
-_WATCHERS = 64
-"""Other users whose actions the attacker collects."""
-
-
-def _on_a_line(
-    epsilon: float, seed: int, noise: PreparedNoise, horizon: int, delta: float = DELTA
-) -> dict[str, Any]:
-    """What policies over the box are made with."""
-    return {
-        "features": LineFeatures(),
-        "domain": _DOMAIN,
-        "reward_range": (0.0, 1.0),
-        "horizon": horizon,
-        "privacy": JointDP(epsilon=epsilon, delta=delta),
-        "user_ids": False,
-        "seed": seed,
-        "noise": noise,
-    }
-
-
-def _gp_tuning(blocks: list[int], regression: Literal["blocks", "prefix"] = "blocks") -> GPTuning:
-    return GPTuning(
-        blocks=blocks,
-        factor=square_root_toeplitz(len(blocks)),
-        public_decision_sets=_AGAINST[None],
-        public_law_spread=0.03,
-        regression=regression,
-    )
 
 
 def _first_user(policy: BasePolicy, world: int) -> None:
@@ -83,30 +49,21 @@ def _first_user(policy: BasePolicy, world: int) -> None:
     policy.tell(decision.id, 1.0)
 
 
-@_turned(
-    "gp-bandit-actions", SampledAudit, sees=f"the actions of {_WATCHERS} other users", score=first_column
-)
-def _block_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> float:
-    policy = GPBandit(**_on_a_line(epsilon, seed, noise, 1 + _WATCHERS), tuning=_gp_tuning([1]))
-    _first_user(policy, world)
-    return float((1 - policy.ask_batch(np.tile(_AGAINST, (_WATCHERS, 1, 1))).indices).sum())
-
-
-@_turned("gp-bandit-released", GaussianAudit, sees="all released statistics of two blocks", score=None)
-def _block_released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> ArrayLike:
-    # what is released does not depend on the regression; this one is quicker
-    policy = GPBandit(**_on_a_line(epsilon, seed, noise, 3), tuning=_gp_tuning([1, 2], "prefix"))
-    _first_user(policy, world)
-    for _ in range(2):  # nobody else reports, and each ask lets a block be released
-        policy.ask(_AGAINST)
-    return policy.released
-
-
 def dubey(
     epsilon: float, seed: int, noise: PreparedNoise, horizon: int, *, delta: float = DELTA, **claim: Any
 ) -> Dubey2021:
     """Dubey2021's policy on a line; `claim`: how the paper's constants are taken."""
-    return Dubey2021(**_on_a_line(epsilon, seed, noise, horizon, delta), **claim)
+    return Dubey2021(
+        features=LineFeatures(),
+        domain=_DOMAIN,
+        reward_range=(0.0, 1.0),
+        horizon=horizon,
+        privacy=JointDP(epsilon=epsilon, delta=delta),
+        user_ids=False,
+        seed=seed,
+        noise=noise,
+        **claim,
+    )
 
 
 def predictions_after(policy: Dubey2021, world: int, *, nodes: int) -> FloatArray:
@@ -116,19 +73,27 @@ def predictions_after(policy: Dubey2021, world: int, *, nodes: int) -> FloatArra
     for _ in range(nodes):
         policy.ask(np.array([[0.0]]))
         mean, radius = policy.predict(np.array([[1.0]]))
-        seen += [mean, mean / radius**2]
+        seen.append(mean / radius**2)  # the released sum of rewards, times what hardly moves
     return np.concatenate(seen)
 
 
-@_turned("dubey2021-actions", SampledAudit, sees="the action of the next user", score=first_column)
+@_turned(
+    "dubey2021-actions", SampledAudit, sees="the action of the next user", score=first_column, share=0.02
+)
 def _tree_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> float:
-    """Two rounds: with more, the tree has more levels, and the next user's action shows less."""
+    """Two rounds: with more, the tree has more levels, and the next user's action shows less.
+
+    An action is one sign of one node, likelier by a tenth in one world than in the other: these samples prove
+    nothing. The predictions, of which it is a function, show more.
+    """
     policy = dubey(epsilon, seed, noise, 2)
     _first_user(policy, world)
     return float(1 - policy.ask(_AGAINST).index)
 
 
-@_turned("dubey2021-predictions", SampledAudit, sees="all predictions, after each node", fit=fit_linear)
+@_turned(
+    "dubey2021-predictions", GaussianAudit, sees="all predictions, after each node", score=None, share=0.04
+)
 def _tree_predictions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """The user enters the node of round 1 and that of rounds 1 and 2."""
     return predictions_after(dubey(epsilon, seed, noise, 3), world, nodes=2)
@@ -164,7 +129,11 @@ def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
 
 
 @_rewarded(
-    "explore-then-commit-answers", SampledAudit, sees="one answer at a context", fit=fit_categories, share=0.5
+    "explore-then-commit-answers",
+    SampledAudit,
+    sees="one answer at a context",
+    fit=fit_categories,
+    share=0.15,
 )
 def _answers(epsilon: float, seed: int) -> Draw:
     """Two rows in the cell that counts most: the second makes a tie or a lead of the whole range."""
@@ -208,86 +177,36 @@ def _answers_among_others(epsilon: float, seed: int) -> Draw:
     return draw
 
 
-@_lived(
+@_policy(
     "published-usca-answer",
     SampledAudit,
     sees="one answer at a context, Pavlovic2025 as printed",
     neighbours=_REWARDED,
     fit=fit_categories,
-    share=0.02,
+    share=0.03,
 )
-def _published_answer(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> int:
-    """Two rows in the cell that counts most; each policy answers once, so each answer is a life."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingToLearn)
-        policy = USCA(
-            kernel=_TWO_ARMS["kernel"],
-            actions=_TWO_ARMS["actions"],
-            contexts=CellMeasure.uniform(low=0.0, high=1.0, cells=1),
-            reward_range=(-1.0, 1.0),
-            horizon=2,
-            privacy=JointDP(epsilon=epsilon),
-            seed=seed,
-            noise=noise,
-        )
-    policy.learn(_BOTH, np.array([0, 0]), np.array([1.0, 2.0 * world - 1.0]))
-    return policy.answer(_CONTEXT)
+def _published_answer(epsilon: float, seed: int) -> Draw:
+    """One row of one action, where it counts most; each policy answers once, so each answer is a life."""
 
+    def policy() -> USCA:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NothingToLearn)
+            return USCA(
+                kernel=_TWO_ARMS["kernel"],
+                actions=_TWO_ARMS["actions"],
+                contexts=CellMeasure.uniform(low=0.0, high=1.0, cells=1),
+                reward_range=(-1.0, 1.0),
+                horizon=1,
+                privacy=JointDP(epsilon=epsilon),
+                seed=seed,
+            )
 
-@_lived(
-    "explore-then-commit-release",
-    GaussianAudit,
-    delta=DELTA,
-    sees="the released function",
-    neighbours=_REWARDED,
-    score=None,
-    share=0.06,
-)
-def _published_function(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> ArrayLike:
-    usca = _etc(epsilon, seed, privacy=JointDP(epsilon=epsilon, delta=DELTA), horizon=1, noise=noise)
-    usca.learn(_BOTH[:1], np.array([0]), np.array([2.0 * world - 1.0]))
-    return usca.publish().mean
+    pairs = np.array([[0.0, 0.5], [1.0, 0.5]])  # action, and the one context cell's middle
+    most = policy().estimator.deviation(pairs).argmax()
 
+    def run(world: int) -> int:
+        life = policy()
+        life.learn(_BOTH[:1], np.array([most]), np.array([2.0 * world - 1.0]))
+        return life.answer(_CONTEXT)
 
-_phases = partial(
-    _lived, delta=DELTA, neighbours="the first user's reward from lowest to highest", share=0.03
-)
-
-
-def _after_one(
-    epsilon: float, seed: int, noise: PreparedNoise, horizon: int, world: int
-) -> PhasedExploreThenCommit:
-    """A policy that published after its first user, once somebody asks."""
-    policy = PhasedExploreThenCommit(
-        **_TWO_ARMS,
-        contexts=CellMeasure.uniform(low=0.0, high=1.0, cells=2),
-        horizon=horizon,
-        privacy=JointDP(epsilon=epsilon, delta=DELTA),
-        tuning=PhasedTuning(phases=[1], exploration=[1.0]),
-        seed=seed,
-        noise=noise,
-    )
-    policy.tell(policy.ask(_CONTEXT).id, 2.0 * world - 1.0)
-    return policy
-
-
-@_phases(
-    "phased-explore-then-commit-policy",
-    GaussianAudit,
-    sees="the policy published after the first phase",
-    score=None,
-)
-def _phased_policy(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> ArrayLike:
-    policy = _after_one(epsilon, seed, noise, 2, world)
-    policy.ask(_CONTEXT)
-    return np.zeros(1) if policy.published is None else policy.published.mean
-
-
-@_phases(
-    "phased-explore-then-commit-actions",
-    SampledAudit,
-    sees="the actions of two other users after the first phase",
-    fit=fit_categories,
-)
-def _phased_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> IntArray:
-    return _after_one(epsilon, seed, noise, 3, world).ask_batch(np.array([[0.1], [0.9]])).indices
+    return lives(run)

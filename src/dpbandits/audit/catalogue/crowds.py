@@ -1,8 +1,9 @@
-"""Central policies over a crowd, everybody on an axis or in a cell of their own: what composes or is missing.
+"""Central policies over a crowd, everybody on an axis or in a cell of their own.
 
-Several rounds of one user, public decision sets, an unknown horizon, rewards that are late or never come,
-several phases, answers beside a release and a histogram beside one. One run has `_PEOPLE` people, all of them
-replaced by their neighbours at once; see `crowded`.
+`GPBandit`, `ExploreThenCommit` and its phases by what they release and by the actions of others; then what
+composes or is missing: several rounds of one user, public decision sets, an unknown horizon, rewards that are
+late or never come, several phases, answers beside a release and a histogram beside one. One run has `PEOPLE`
+people, all of them replaced by their neighbours at once; see `crowded`.
 """
 
 import warnings
@@ -11,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.audit.catalogue.parts import DELTA, AxisFeatures, Entries, PreparedNoise, crowded
 from dpbandits.audit.claims import GaussianAudit, SampledAudit
-from dpbandits.audit.scores import fit_categories, fit_linear
+from dpbandits.audit.scores import first_column, fit_categories, fit_linear
 from dpbandits.central import (
     ExploreThenCommit,
     ExploreTuning,
@@ -38,6 +39,9 @@ ENTRIES: Entries = {}
 PEOPLE = 50
 """In one run. Many enough that a run's own cost is shared, few enough that its linear algebra stays small."""
 
+_WATCHERS = 16
+"""Other users for everybody, whose actions the attacker collects."""
+
 AXES = AxisFeatures(PEOPLE)
 DOMAIN = Box(low=[0.0, -1.0], high=[float(PEOPLE - 1), 1.0])
 
@@ -49,6 +53,7 @@ _turned = partial(
     share=0.1,
     neighbours="one user's decision sets turned around, reward 1",
 )
+_REWARDED = "one row's reward from lowest to highest"
 
 # -- on axes ------------------------------------------------------------------------------------------
 
@@ -93,6 +98,39 @@ def tell_everyone(policy: GPBandit, world: int, *, first: int = 0) -> None:
 def vector(policy: GPBandit) -> FloatArray:
     """(people, blocks) what has been released of everybody's rewards."""
     return policy.released[:, -PEOPLE:].T.astype(np.float64)
+
+
+@_turned(
+    "gp-bandit-released",
+    sees="all released statistics of two blocks",
+    neighbours="one user's decision set turned around, reward 1",
+)
+def _released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """In the second block nobody reports, and it is released all the same."""
+    policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE])
+    tell_everyone(policy, world)
+    offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
+    policy.ask(np.array([[0.0, 0.0]]), user="last")
+    return np.column_stack([vector(policy), policy.released[:, :PEOPLE].T])
+
+
+@_crowded(
+    "gp-bandit-actions",
+    SampledAudit,
+    sees=f"the actions of {_WATCHERS} other users",
+    neighbours="one user's decision set turned around, reward 1",
+    score=first_column,
+    share=0.2,
+)
+def _actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """The others are offered both ends of somebody's axis."""
+    policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE], horizon=PEOPLE * (1 + _WATCHERS))
+    tell_everyone(policy, world)
+    axes = np.repeat(np.arange(PEOPLE, dtype=np.float64), _WATCHERS)[:, None]
+    ends = np.stack([np.hstack([axes, np.full_like(axes, end)]) for end in (-1.0, 1.0)], axis=1)
+    users = range(PEOPLE, PEOPLE + len(axes))
+    chosen = policy.ask_batch(ends, users=list(users)).indices.reshape(PEOPLE, _WATCHERS)
+    return np.asarray((1 - chosen).sum(axis=1, dtype=np.float64)[:, None])
 
 
 @_turned(
@@ -187,7 +225,7 @@ def _explore_then_commit(epsilon: float, seed: int, **changes: Any) -> ExploreTh
     "explore-then-commit-answers-beside-release",
     SampledAudit,
     sees="an answer at the user's context, and the released function",
-    neighbours="one row's reward from lowest to highest",
+    neighbours=_REWARDED,
     fit=fit_linear,
     share=0.03,
 )
@@ -235,31 +273,85 @@ def _histogram_beside_release(epsilon: float, seed: int, noise: PreparedNoise, w
 
 
 @_crowded(
-    "phased-explore-then-commit-several-phases",
+    "explore-then-commit-release",
     GaussianAudit,
-    sees="the policies published after two phases, in each a round of the user's",
-    neighbours="one user's rewards from lowest to highest",
+    sees="the released function",
+    neighbours=_REWARDED,
     score=None,
-    share=0.1,
+    share=0.2,
 )
-def _several_phases(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    policy = PhasedExploreThenCommit(
+def _released_function(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    policy = _learned(epsilon, seed, noise, np.full(PEOPLE, _ENDS[world]), PEOPLE)
+    return np.asarray(policy.publish().mean[0][:, None])
+
+
+def _phased(
+    epsilon: float, seed: int, noise: PreparedNoise, horizon: int, *, phases: int, actions: CellMeasure
+) -> PhasedExploreThenCommit:
+    """A policy in whose every phase each of the crowd has a round."""
+    return PhasedExploreThenCommit(
         **_CELL_ARGUMENTS | {"user_ids": True},
-        actions=CellMeasure.finite([0.0]),
-        horizon=2 * PEOPLE + 1,
-        privacy=JointDP(epsilon=epsilon, delta=DELTA, rounds_per_user=2),
-        tuning=PhasedTuning(phases=[PEOPLE, 2 * PEOPLE], exploration=[1.0, 1.0]),
+        actions=actions,
+        horizon=horizon,
+        privacy=JointDP(epsilon=epsilon, delta=DELTA, rounds_per_user=phases),
+        tuning=PhasedTuning(
+            phases=[PEOPLE * (phase + 1) for phase in range(phases)], exploration=[1.0] * phases
+        ),
         seed=seed,
         noise=noise,
     )
-    seen = []
-    for _ in range(2):
-        ids = policy.ask_batch(_CELLS.points, users=list(range(PEOPLE))).ids
+
+
+def _told(policy: PhasedExploreThenCommit, world: int) -> IntArray:
+    """Everybody asks in their own cell, and reports one end of the range; (people,) the actions they took."""
+    decisions = policy.ask_batch(_CELLS.points, users=list(range(PEOPLE)))
+    policy.tell_batch(decisions.ids, np.full(PEOPLE, _ENDS[world]))
+    return decisions.indices
+
+
+def _phases(name: str, *, phases: int, sees: str) -> None:
+    @_crowded(
+        name,
+        GaussianAudit,
+        sees=sees,
+        neighbours="one user's rewards from lowest to highest",
+        score=None,
+        share=0.2,
+    )
+    def published(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+        actions = CellMeasure.finite([0.0])
+        policy = _phased(epsilon, seed, noise, phases * PEOPLE + 1, phases=phases, actions=actions)
+        seen = []
+        for _ in range(phases):
+            _told(policy, world)
+            seen.append(policy.published)
+        policy.ask(_CELLS.points[0], user="last")
         seen.append(policy.published)
-        policy.tell_batch(ids, np.full(PEOPLE, _ENDS[world]))
-    policy.ask(_CELLS.points[0], user="last")
-    seen.append(policy.published)
-    return np.column_stack([one.mean[0] for one in seen if one is not None])
+        return np.column_stack([one.mean[0] for one in seen if one is not None])
+
+
+_phases("phased-explore-then-commit-policy", phases=1, sees="the policy published after the first phase")
+_phases(
+    "phased-explore-then-commit-several-phases",
+    phases=2,
+    sees="the policies published after two phases, in each a round of the user's",
+)
+
+
+@_crowded(
+    "phased-explore-then-commit-actions",
+    SampledAudit,
+    sees="the action of another user after the first phase",
+    neighbours=_REWARDED,
+    score=first_column,
+    share=0.2,
+)
+def _phased_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Whether the other one takes the action of the user whose context they share."""
+    policy = _phased(epsilon, seed, noise, 2 * PEOPLE, phases=1, actions=_TWO)
+    taken = _told(policy, world)
+    others = policy.ask_batch(_CELLS.points, users=list(range(PEOPLE, 2 * PEOPLE)))
+    return np.asarray(others.indices == taken, dtype=np.float64)[:, None]
 
 
 # -- what a missing reward shows --------------------------------------------------------------------------

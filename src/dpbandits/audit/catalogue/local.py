@@ -13,6 +13,7 @@ from dpbandits.domains import Box, RewardRange
 from dpbandits.local import Client, GPSpec, PublishedArms, Server, SourceClient, SourceSpec, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy.definitions import JointDP, LocalDP
+from dpbandits.privacy.reports import PaperLaplace
 
 __all__ = ["ENTRIES"]
 
@@ -23,6 +24,9 @@ _SPLIT = PublishedArms(version=0, splits=(0,), arms=np.array([0, 1]))
 
 _CHOICES = 64
 """A device that draws its arm asks anew until it has the one in question, this many times at most."""
+
+_LEAD = 3
+"""By how much reward an attacker's report puts the second arm ahead."""
 
 _policy = partial(listed, ENTRIES, scope="policy")
 _bin = partial(
@@ -39,7 +43,16 @@ def _spec(epsilon: float, seed: int, **more: Any) -> Spec:
     )
 
 
-@_bin("local-bins-report", sees="the bytes of one device's report", share=0.5)
+def _reported(spec: Spec, policy: PublishedArms, arm: int, reward: float) -> bytes:
+    """The report of a fresh device that chose this arm."""
+    client = Client(spec, budget=spec.epsilon * _CHOICES)
+    for _ in range(_CHOICES):
+        if client.choose(policy, [0.25]) == arm:
+            break
+    return client.report(reward)
+
+
+@_bin("local-bins-report", sees="the bytes of one device's report", share=0.15)
 def _reports(epsilon: float, seed: int) -> Draw:
     """The device's whole path: choose, report, bytes; the header holds no data."""
     spec = _spec(epsilon, seed, n_arms=2, mechanism="signed")
@@ -53,18 +66,14 @@ def _reports(epsilon: float, seed: int) -> Draw:
     return lives(run)
 
 
-@_bin("local-bins-policy", sees="the policy that the server publishes after one report", share=0.1)
+@_bin("local-bins-policy", sees="the policy that the server publishes after one report", share=0.05)
 def _published_policy(epsilon: float, seed: int) -> Draw:
     """A server that publishes after every report; arms are the device's, so probabilities are published."""
-    spec = _spec(epsilon, seed, n_arms=3, mechanism="krr", arms="user", reports_per_version=1)
+    spec = _spec(epsilon, seed, n_arms=2, mechanism="krr", arms="user", reports_per_version=1)
 
     def run(world: int) -> FloatArray:
-        server, client = Server(spec), Client(spec, budget=epsilon * _CHOICES)
-        policy = server.publish()
-        for _ in range(_CHOICES):
-            if client.choose(policy, [0.25]) == 0:
-                break
-        server.absorb([client.report(float(world))])
+        server = Server(spec)
+        server.absorb([_reported(spec, server.publish(), 0, float(world))])
         weights = server.publish().weights
         return np.zeros(1) if weights is None else np.round(weights, 9)
 
@@ -84,7 +93,7 @@ def _gp_spec(epsilon: float, seed: int, **more: Any) -> GPSpec:
     )
 
 
-@_gaussian("local-gp-report", sees="the bytes of one device's report", share=0.5)
+@_gaussian("local-gp-report", sees="the bytes of one device's report", share=0.15)
 def _gp_reports(epsilon: float, seed: int) -> Draw:
     spec = _gp_spec(epsilon, seed)
     policy = Server(spec).publish()
@@ -98,7 +107,7 @@ def _gp_reports(epsilon: float, seed: int) -> Draw:
     return lives(run)
 
 
-@_gaussian("local-gp-policy", sees="the weights that the server publishes after one report", share=0.1)
+@_gaussian("local-gp-policy", sees="the weights that the server publishes after one report", share=0.05)
 def _gp_weights(epsilon: float, seed: int) -> Draw:
     spec = _gp_spec(epsilon, seed)
 
@@ -131,9 +140,21 @@ def _transferred(epsilon: float, seed: int) -> Draw:
     return lives(run)
 
 
-@_bin("local-ma2025-policy", sees="the policy published after one report, Ma2025's Algorithm 2", share=0.01)
+@_policy(
+    "local-ma2025-policy",
+    SampledAudit,
+    sees="the policy published after one report and three forged ones, Ma2025's Algorithm 2",
+    neighbours="a user of the first arm, or of the second; reward highest",
+    fit=fit_categories,
+    share=0.05,
+)
 def _ma2025_policy(epsilon: float, seed: int) -> Draw:
-    """Narrow intervals, so that a single report can drop an arm."""
+    """A policy says which arms are left, and nothing else of four noisy sums: the bound stays far off.
+
+    Intervals are narrow, so that one report can drop an arm. The forged ones drown the noise of both counts,
+    so that the two reward sums decide, and put the second arm ahead in them: being overtaken is rarer then,
+    and tells more.
+    """
     spec = Spec(
         domain=Box(low=[0.0], high=[1.0]),
         n_arms=2,
@@ -141,19 +162,22 @@ def _ma2025_policy(epsilon: float, seed: int) -> Draw:
         learner="ma2025",
         mechanism="paper-laplace",
         arms="user",
-        reports_per_version=1,
-        n_users=2,
+        reports_per_version=4,
+        n_users=4,
         constants={"radius": 1e-3, "bias": 1e-3},
         seed=seed,
     )
+    policy = Server(spec).publish()
+    clamp = PaperLaplace(n_cells=spec.n_arms, epsilon=epsilon).clamp
+    count = int(min(clamp.entry, 0.4 * clamp.norm))
+    entries = np.tile([count, 10, count, 10], (3, 1)).astype("<i2")
+    entries[0, -1] += _LEAD
+    forged = [_reported(spec, policy, 0, 1.0)[:HEADER_BYTES] + row.tobytes() for row in entries]
 
     def run(world: int) -> FloatArray:
-        server, client = Server(spec), Client(spec, budget=epsilon * _CHOICES)
-        policy = server.publish()
-        for _ in range(_CHOICES):
-            if client.choose(policy, [0.25]) == 0:
-                break
-        server.absorb([client.report(float(world))])
+        server = Server(spec)
+        server.publish()
+        server.absorb([_reported(spec, policy, world, 1.0), *forged])
         return np.asarray(server.publish().weights)
 
     return lives(run)

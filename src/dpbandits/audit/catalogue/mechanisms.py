@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 from itertools import combinations, product
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.audit.attacks.low_bits import finest_bit
-from dpbandits.audit.catalogue.parts import DELTA, Entries, Pairs, PreparedNoise, listed, lives
+from dpbandits.audit.catalogue.parts import DELTA, Entries, Pairs, PreparedNoise, crowded, listed, lives
 from dpbandits.audit.claims import Draw, ExactAudit, GaussianAudit, Law, SampledAudit
 from dpbandits.audit.scores import fit_categories
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
@@ -121,11 +120,14 @@ _FACTOR = square_root_toeplitz(2)
 _POSITIONS = np.array([[0.0, 0.0], [1.0, 0.0]])
 
 # Means and variances need twice the samples for bounds as near to the claim as counts give.
-_normal = partial(listed, ENTRIES, kind=GaussianAudit, delta=DELTA, share=2.0)
+_MEANS: dict[str, Any] = {"kind": GaussianAudit, "delta": DELTA, "share": 2.0}
+_TURNED = _MEANS | {"neighbours": "one user's feature vector turned around"}
 
 
 def _one_number(name: str, certificate: Literal["concentrated", "near_gaussian"]) -> None:
-    @_normal(name, sees="one integer with noise", neighbours="integers one sensitivity apart")
+    @listed(
+        ENTRIES, name, **_MEANS, sees="one integer with noise", neighbours="integers one sensitivity apart"
+    )
     def number(epsilon: float, seed: int) -> Draw:
         noise = PreparedNoise(certificate=certificate)
         sigma, _ = noise.gaussian_scale(_UNITS, epsilon, DELTA, draws=1)
@@ -139,6 +141,16 @@ _one_number("near-gaussian", "near_gaussian")
 _ENDS = [_MECHANISM.encode(np.array([[phi]]), np.array([0.5])) for phi in (1.0, -1.0)]
 """What a user adds in either world: (phi, z) = (1, 1/2), or (-1, 1/2)."""
 
+_PEOPLE = 500
+"""In one release, on an axis each, all of them replaced at once: see `parts.crowded`."""
+
+_CROWD = GramVectorMechanism(n_features=_PEOPLE, supports=[(axis, axis + 1) for axis in range(_PEOPLE)])
+
+
+def _everybody(world: int) -> IntArray:
+    """(D,) sums of a crowd: all Gram entries, then all of the vector."""
+    return np.repeat(_ENDS[world], _PEOPLE)
+
 
 def _towards_the_other(outputs: FloatArray) -> FloatArray:
     """Along the line between the two centres of the releases of a user in the first of two blocks."""
@@ -146,44 +158,50 @@ def _towards_the_other(outputs: FloatArray) -> FloatArray:
     return np.asarray(outputs @ (centres[1] - centres[0]).ravel())
 
 
-@_normal(
+@crowded(
+    ENTRIES,
     "block-release",
     sees="all released sums",
-    neighbours="one user's feature vector turned around",
     score=_towards_the_other,
+    **_TURNED,
 )
-def _block_release(epsilon: float, seed: int) -> Draw:
-    """Two blocks; the user in the first enters both releases."""
-    noise = PreparedNoise()
+def _block_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Two blocks; the users in the first enter both releases."""
     release = BlockRelease(
-        factor=_FACTOR, mechanism=_MECHANISM, noise=noise, epsilon=epsilon, delta=DELTA, max_rounds=2
+        factor=_FACTOR, mechanism=_CROWD, noise=noise, epsilon=epsilon, delta=DELTA, max_rounds=2 * _PEOPLE
     )
-
-    def run(world: int) -> ArrayLike:
-        sums = np.stack([_ENDS[world], np.zeros_like(_ENDS[world])])
-        return [release.release(0, sums[:1]), release.release(1, sums)]
-
-    return lives(run)
+    sums = np.stack([_everybody(world), np.zeros(_CROWD.size, np.int64)])
+    released = np.stack([release.release(0, sums[:1]), release.release(1, sums)])
+    return np.asarray(released.reshape(-1, _PEOPLE).T, dtype=np.float64)
 
 
-def tree_nodes(epsilon: float, *, rounds: int, delta: float, sigma_override: float | None = None) -> Draw:
-    """(world, n) -> (n, 1) sums over all nodes of a tree that the first round's user enters."""
+def tree_nodes(
+    epsilon: float,
+    noise: PreparedNoise,
+    world: int,
+    *,
+    rounds: int,
+    delta: float,
+    sigma_override: float | None = None,
+) -> FloatArray:
+    """(people, 1) sums over all nodes of a tree that the users of the first round enter."""
     tree = BinaryTree(rounds)
     release = TreeRelease(
         tree=tree,
-        mechanism=_MECHANISM,
-        noise=PreparedNoise(),
+        mechanism=_CROWD,
+        noise=noise,
         epsilon=epsilon,
         delta=delta,
         sigma_override=sigma_override,
     )
-    return lives(lambda world: sum(float(release.release(_ENDS[world])[-1]) for _ in range(tree.levels)))
+    nodes = [release.release(_everybody(world)) for _ in range(tree.levels)]
+    return np.asarray(np.stack(nodes).sum(axis=0)[-_PEOPLE:, None], dtype=np.float64)
 
 
-@_normal("tree-release", sees="all released nodes", neighbours="one user's feature vector turned around")
-def _tree_release(epsilon: float, seed: int) -> Draw:
+@crowded(ENTRIES, "tree-release", sees="all released nodes", **_TURNED)
+def _tree_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """Two rounds, two levels."""
-    return tree_nodes(epsilon, rounds=2, delta=DELTA)
+    return tree_nodes(epsilon, noise, world, rounds=2, delta=DELTA)
 
 
 @_sampled(
@@ -200,7 +218,9 @@ def _rows_l2_laplace(epsilon: float, seed: int) -> Draw:
     return lambda world, n: mechanism.privatize(np.tile(_POSITIONS[world], (n, 1)), SecureNoise())
 
 
-@_normal("rows-gaussian", sees="one released row", neighbours="positions at the stated distance")
+@listed(
+    ENTRIES, "rows-gaussian", **_MEANS, sees="one released row", neighbours="positions at the stated distance"
+)
 def _rows_gaussian(epsilon: float, seed: int) -> Draw:
     noise = PreparedNoise()
     definition = RowDP(epsilon=epsilon, delta=DELTA, distance=1.0)

@@ -68,7 +68,7 @@ def _gaussian(epsilon: float, seed: int) -> Draw:
     sees="one row of the release directory, and its answer",
     neighbours="position and answer at their stated distances",
     score=lambda outputs: _ramp(outputs).sum(axis=1),
-    share=0.2,
+    share=0.08,
 )
 def _answers(epsilon: float, seed: int) -> Draw:
     """Half of epsilon for the position, half for the answer."""

@@ -148,16 +148,28 @@ class AxisFeatures(Features):
         return np.asarray((points[..., :1] == np.arange(self.n_features)) * points[..., 1:2])
 
 
-class PreparedNoise(SecureNoise):
+class PreparedNoise:
     """`SecureNoise` for many short lives: draws ahead, and solves each calibration once.
 
-    The sampler is `SecureNoise`'s, and nothing is handed out twice.
+    The sampler is `SecureNoise`'s, and nothing is handed out twice. It has no `prepare`: a policy would begin
+    a thread in each of its short lives, to draw what is there already.
     """
 
+    gaussian_law = SecureNoise.gaussian_law
+
     def __init__(self, *, certificate: Literal["near_gaussian", "concentrated"] = "near_gaussian") -> None:
-        super().__init__(certificate=certificate)
+        self._source = SecureNoise(certificate=certificate)
         self._scales: dict[tuple[float, float, float, int | None], tuple[float, Certificate]] = {}
         self._waiting: dict[float, int] = {}
+
+    @property
+    def status(self) -> Literal["enforced", "simulated"]:
+        """As `SecureNoise`."""
+        return self._source.status
+
+    def to_config(self) -> dict[str, Any]:
+        """As `SecureNoise`: what is loaded draws from the system anew."""
+        return self._source.to_config()
 
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
@@ -165,13 +177,13 @@ class PreparedNoise(SecureNoise):
         """As `SecureNoise`, remembered."""
         key = (sensitivity, epsilon, delta, draws)
         if key not in self._scales:
-            self._scales[key] = super().gaussian_scale(sensitivity, epsilon, delta, draws=draws)
+            self._scales[key] = self._source.gaussian_scale(sensitivity, epsilon, delta, draws=draws)
         return self._scales[key]
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
         """As `SecureNoise`, from what was drawn ahead."""
         if self._waiting.get(sigma, 0) < size:
             self._waiting[sigma] = max(size, _AHEAD)
-            self.prepare(sigma, self._waiting[sigma])
+            self._source.prepare(sigma, self._waiting[sigma])
         self._waiting[sigma] -= size
-        return super().integer_gaussian(sigma, size)
+        return self._source.integer_gaussian(sigma, size)
