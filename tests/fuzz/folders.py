@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PhasedExploreThenCommit, PhasedTuning
+from dpbandits.central import (
+    ExploreThenCommit,
+    ExploreTuning,
+    GPBandit,
+    GPTuning,
+    PhasedExploreThenCommit,
+    PhasedTuning,
+)
 from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable, PublishedTable
 from dpbandits.lab.worlds.tables import table_from_toml
 from dpbandits.local import Client, DurableServer, FileOutbox, Server, SourceSpec, Spec
@@ -273,6 +280,7 @@ def _explore_state() -> Target:
     once = ExploreThenCommit(
         **common, privacy=dpb.JointDP(epsilon=4.0, delta=1e-6), horizon=200, user_ids=False,
         publish_epsilon=2.0, answer_epsilon=0.5,
+        tuning=ExploreTuning(ridge=1.0, publish_ridge=1.0),  # the rule looks at many, each time it is loaded
     )  # fmt: skip
     rng = np.random.default_rng(1)
     once.learn(rng.random(200), once.explore(0, 200), rng.random(200))

@@ -111,5 +111,7 @@ def _reshaped(value: Any, key: Any, rng: random.Random) -> Any:
     if kind == 0:
         return value[:key] + value[key + 1 :]
     if kind == 1:
-        return value + [value[key]] * rng.choice((1, 3, 1000))
+        times = rng.choice((1, 3, 1000))
+        # a thousand lists of a thousand would be the fuzzer's own end
+        return value + [value[key]] * (min(times, 3) if isinstance(value[key], dict | list) else times)
     return value[::-1]

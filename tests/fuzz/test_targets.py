@@ -1,5 +1,6 @@
 """Every parser under a few hundred wicked inputs, without a fuzzer; `make fuzz` runs a million each."""
 
+import json
 import random
 
 import pytest
@@ -30,3 +31,9 @@ def test_mutations_depend_on_their_random_numbers_alone():
     once = [mutate_json(text, random.Random(number)) for number in range(50)]  # noqa: S311
     assert once == [mutate_json(text, random.Random(number)) for number in range(50)]  # noqa: S311
     assert len(set(once)) > 30
+
+
+def test_mutations_stay_small():
+    text = json.dumps([[0] * 1000, {"a": [0] * 1000}]).encode()
+    longest = max(len(mutate_json(text, random.Random(number))) for number in range(500))  # noqa: S311
+    assert longest < 20 * len(text)
