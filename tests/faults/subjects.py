@@ -9,6 +9,7 @@ and returns the violations.
 import hashlib
 import secrets
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -30,7 +31,7 @@ from dpbandits.privacy.rows import AnswerLaplace
 from dpbandits.state import MemoryLedger, SQLiteLedger
 from dpbandits.state.witness import FileWitness
 from internals.policy import kept_nodes, kept_phases
-from internals.server import snapshots_often
+from internals.server import held_back, snapshots_often
 
 __all__ = ["SUBJECTS", "Act", "Session", "Subject"]
 
@@ -603,6 +604,8 @@ class ServerSubject:
         found = []
         with self.open(folder) as server:
             again = [server.absorb(self.batch(folder, number)).repeated for number in confirmed]
+            alone = [bytes.fromhex(what.split()[1]) for what, _ in acts if what.startswith("report")]
+            again += [server.absorb([report]).repeated + 2 for report in alone]
         found += ["a confirmed report was lost"] * sum(repeated != 3 for repeated in again)
         later = finish(self, folder, acts)
         plain = Server(SPEC)
@@ -624,9 +627,26 @@ class _ServerSession:
         for number in range(self.subject.batches):
             policy = self.server.publish()
             self.leave(f"version {policy.version}", policy.to_json(SPEC))
-            self.server.absorb(self.subject.batch(self.folder, number))
+            batch = self.subject.batch(self.folder, number)
+            if number % 2:
+                self.absorb_apart(batch)
+            else:
+                self.server.absorb(batch)
             self.leave(f"batch {number}", "confirmed")
         self.server.close()
+
+    def absorb_apart(self, batch: list[bytes]) -> None:
+        """A thread a report, all at the same time: one record of the log holds them."""
+
+        def absorb(place: int) -> None:
+            self.server.absorb([batch[place]])
+            self.leave(f"report {batch[place].hex()}", "confirmed")
+
+        with ThreadPoolExecutor(len(batch)) as threads:
+            with held_back(self.server, len(batch)):
+                calls = [threads.submit(absorb, place) for place in range(len(batch))]
+            for call in calls:
+                call.result()
 
 
 # -- the curator of a table --------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """What a local server keeps to itself: for tests that attack it."""
 
+from contextlib import contextmanager
+from time import sleep
+
 from dpbandits.local import Server
 from dpbandits.local.server import durable
 from dpbandits.state.journal import Record
@@ -42,3 +45,17 @@ def snapshots_often(records):
 def snapshot_every(monkeypatch, records):
     """Write a snapshot of a durable server after so many records."""
     monkeypatch.setattr(durable, "_TAIL_RECORDS", records)
+
+
+@contextmanager
+def held_back(server, calls):
+    """No call of a durable server begins before so many that absorb have come."""
+    with server._holder.turn():
+        yield
+        while len(server._gathering._waiting) < calls:
+            sleep(0.001)
+
+
+def records_logged(server):
+    """How many steps of a durable server are in its log."""
+    return len(server._journal)

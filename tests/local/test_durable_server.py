@@ -7,8 +7,14 @@ import copy
 import json
 import os
 import pickle
-from contextlib import suppress
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from time import sleep
 
 import numpy as np
 import pytest
@@ -25,12 +31,13 @@ from dpbandits.local import (
     SourceSpec,
     Spec,
 )
+from dpbandits.local.server.gathering import Gathering
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, LocalDP, SimulatedNoise
 from dpbandits.privacy.reports import ReportMechanism
 from dpbandits.state.journal import Journal
-from internals.server import learner, snapshot_every
+from internals.server import held_back, learner, records_logged, snapshot_every
 
 SPEC = Spec(
     domain=Box(low=[0], high=[1]),
@@ -666,3 +673,162 @@ def test_a_refusal_of_the_disk_does_not_stop_a_server_whose_step_was_not_written
         with pytest.raises(OSError, match="no space"):
             server.absorb([report])
     assert server.absorb([report]).accepted == 1
+
+
+# -- many threads ------------------------------------------------------------------------------------
+
+
+def absorbed_apart(server, batches):
+    """A thread a batch, all at the same time; what each of them got or what stopped it."""
+    with ThreadPoolExecutor(len(batches)) as threads:
+        with held_back(server, len(batches)):
+            calls = [threads.submit(server.absorb, batch) for batch in batches]
+        return [call.exception() or call.result() for call in calls]
+
+
+def test_reports_of_many_threads_are_one_record(tmp_path):
+    with opened(tmp_path) as server:
+        policy = server.publish()
+        reports = [report_of(policy, x) for x in np.linspace(0.0, 1.0, 20)]
+        plain = Server(SPEC)
+        plain.publish()
+        before = records_logged(server)
+        batches = [[one] for one in reports] + [[b"junk", None], []]
+        tallies = absorbed_apart(server, batches)
+        assert records_logged(server) == before + 1
+        assert tallies == [plain.absorb(batch) for batch in batches]
+        assert server.server.totals == plain.totals
+        now = server.publish().to_json(SPEC)
+        assert now == plain.publish().to_json(SPEC)
+    with opened(tmp_path) as again:
+        assert again.publish().to_json(SPEC) == now
+        assert again.absorb(reports).repeated == 20
+
+
+def test_one_report_through_many_threads_counts_once(tmp_path):
+    with opened(tmp_path) as server:
+        report = report_of(server.publish(), 0.3)
+        tallies = absorbed_apart(server, [[report]] * 8)
+        assert sorted((one.accepted, one.repeated) for one in tallies) == [(0, 1)] * 7 + [(1, 0)]
+        assert server.server.totals.accepted == 1
+
+
+def test_no_thread_returns_before_its_report_is_on_disk(tmp_path, monkeypatch):
+    with opened(tmp_path) as server:
+        policy = server.publish()
+        reports = [report_of(policy, x) for x in (0.1, 0.5, 0.9)]
+        written, written_through = threading.Event(), os.fsync
+        with monkeypatch.context() as slow, ThreadPoolExecutor(3) as threads:
+            slow.setattr(os, "fsync", lambda file: written.wait(60) and written_through(file))
+            calls = [threads.submit(server.absorb, [report]) for report in reports]
+            done, _ = wait(calls, timeout=0.5)
+            assert not done
+            written.set()
+            assert [call.result(60).accepted for call in calls] == [1, 1, 1]
+
+
+def test_a_refused_write_stops_one_thread_and_the_others_write_for_themselves(tmp_path, monkeypatch):
+    with opened(tmp_path) as server:
+        policy = server.publish()
+        reports = [report_of(policy, x) for x in (0.1, 0.5, 0.9)]
+        full = iter([True])
+        with monkeypatch.context() as failing:
+            failing.setattr(
+                os,
+                "write",
+                lambda *given, write=os.write: _full_disk() if next(full, False) else write(*given),
+            )
+            got = absorbed_apart(server, [[report] for report in reports])
+        assert [type(one).__name__ for one in got].count("OSError") == 1
+        assert sum(one.accepted for one in got if not isinstance(one, OSError)) == 2
+        assert server.absorb(reports).accepted == 1
+    with opened(tmp_path) as again:
+        assert again.absorb(reports).repeated == 3
+
+
+def test_a_thread_that_is_interrupted_while_it_waits_is_no_longer_acted_for():
+    acted, gate = [], threading.Lock()
+
+    def act(given):
+        acted.append(given)
+        return given
+
+    @contextmanager
+    def turn():
+        with gate:
+            yield
+
+    gathering = Gathering(act, turn)
+    with ThreadPoolExecutor(1) as threads:
+        with gate:
+            first = threads.submit(gathering, "first")
+            signal.signal(signal.SIGALRM, _interrupt)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(KeyboardInterrupt):
+                gathering("second")
+        assert first.result(60) == "first"
+    assert gathering("third") == "third"
+    assert acted == [["first"], ["third"]]
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_closing_waits_for_a_call_under_way(tmp_path, monkeypatch):
+    """Otherwise another server could write to the log while this one still does."""
+    server = opened(tmp_path)
+    report, written, written_through = report_of(server.publish(), 0.3), threading.Event(), os.fsync
+    with monkeypatch.context() as slow, ThreadPoolExecutor(2) as threads:
+        slow.setattr(os, "fsync", lambda file: written.wait(60) and written_through(file))
+        absorbing = threads.submit(server.absorb, [report])
+        done, _ = wait([absorbing], timeout=0.2)
+        closing = threads.submit(server.close)
+        more, _ = wait([closing], timeout=0.3)
+        assert not done | more
+        written.set()
+        assert absorbing.result(60).accepted == 1
+        closing.result(60)
+    with opened(tmp_path) as again:
+        assert again.absorb([report]).repeated == 1
+
+
+SENDERS = """
+import os, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from dpbandits.local import DurableServer, Spec
+
+spec, data, size = Spec.from_json(sys.argv[1]), Path(sys.argv[3]).read_bytes(), int(sys.argv[4])
+server = DurableServer.open(spec, sys.argv[2], least_open=0.0)
+
+def send(start):
+    for at in range(start, len(data), 8 * size):
+        server.absorb([data[at : at + size]])
+        os.write(1, data[at : at + size])
+
+with ThreadPoolExecutor(8) as threads:
+    list(threads.map(send, range(0, 8 * size, size)))
+"""
+
+
+@pytest.mark.parametrize("moment", [0.02, 0.1, 0.3])
+def test_what_threads_were_confirmed_survives_kill_9(tmp_path, moment):
+    with opened(tmp_path / "server") as server:
+        policy = server.publish()
+        reports = [report_of(policy, x) for x in np.random.default_rng(0).random(800)]
+    (tmp_path / "reports").write_bytes(b"".join(reports))
+    size = len(reports[0])
+    given = [SPEC.to_json(), tmp_path / "server", tmp_path / "reports", str(size)]
+    with subprocess.Popen([sys.executable, "-c", SENDERS, *given], stdout=subprocess.PIPE) as senders:
+        said = senders.stdout.read(size)  # one is confirmed
+        sleep(moment)
+        senders.kill()
+        said += senders.stdout.read()
+    confirmed = [said[at : at + size] for at in range(0, len(said) - size + 1, size)]
+    assert senders.returncode == -signal.SIGKILL
+    with opened(tmp_path / "server") as again:
+        assert again.absorb(confirmed).repeated == len(confirmed) > 0
+        tally = again.absorb(reports)
+        assert tally.accepted + tally.repeated == 800
+        assert tally.accepted > 0  # it was killed in the middle

@@ -282,11 +282,7 @@ class Holder:
             StateError: the ledger could not be asked.
             ProtocolError: this thread is having its turn already, and nested turns are refused.
         """
-        if os.getpid() != self._process:
-            raise ForkedState(
-                f"this process was forked from the one that holds the {self._what}: build, open or load it "
-                "after the fork, in one process"
-            )
+        self.refuse_fork()
         if self._nested is not None and self._thread == threading.get_ident():
             raise ProtocolError(self._nested)
         with self._lock:
@@ -300,6 +296,14 @@ class Holder:
                 yield
             finally:
                 self._thread = before
+
+    def refuse_fork(self) -> None:
+        """ForkedState in a forked process: to be asked before any lock, which may be held there for ever."""
+        if os.getpid() != self._process:
+            raise ForkedState(
+                f"this process was forked from the one that holds the {self._what}: build, open or load it "
+                "after the fork, in one process"
+            )
 
     def _check_overtaken(self) -> None:
         """Refuse to go on where another copy was taken up; the next commit settles an own one that failed."""

@@ -12,7 +12,7 @@ anything else happens to it.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Self
 
 import numpy as np
@@ -28,12 +28,16 @@ from dpbandits.local.contract.reports import HEADER_BYTES, Contract, PublishedT,
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.server.nonces import Nonces, RecentNonces
 
-__all__ = ["Absorbed", "OpenVersion", "ReportCounts", "Sifted"]
+__all__ = ["Absorbed", "OpenVersion", "ReportCounts", "Sifted", "batch_of"]
 
 # Sums beyond it are of no crowd, and could overflow when they are added.
 _LARGEST_SUM = 1 << 53
 
 NO_NONCES: Nonces = np.zeros(0, dtype=np.uint64)
+
+
+Fates = NDArray[np.uint8]
+"""(n,) what became of each report: the place of its reason among the attributes of `Absorbed`."""
 
 
 @dataclass(kw_only=True)
@@ -61,6 +65,15 @@ class Absorbed:
         for name, n in vars(other).items():
             setattr(self, name, getattr(self, name) + n)
 
+    @classmethod
+    def of(cls, fates: Fates) -> "Absorbed":
+        """The tally of reports with these fates."""
+        return cls(**dict(zip(_FATES, np.bincount(fates, minlength=len(_FATES)).tolist(), strict=True)))
+
+
+_FATES = tuple(one.name for one in fields(Absorbed))
+_ACCEPTED, _MALFORMED, _FOREIGN, _CLOSED, _REPEATED, _FORGED = range(len(_FATES))
+
 
 @dataclass(repr=False, kw_only=True)
 class Sifted:
@@ -68,12 +81,14 @@ class Sifted:
 
     Attributes:
         tally: of all that came.
+        fates: of each report that `ReportCounts.sift` was given, in that order.
         records: accepted reports without tags, one array a length.
         nonces: theirs, one ascending array a length.
         parts: version, class and payloads.
     """
 
     tally: Absorbed = field(default_factory=Absorbed)
+    fates: Fates = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
     records: list[Records] = field(default_factory=list)
     nonces: list[Nonces] = field(default_factory=list)
     parts: list[tuple[int, int, Records]] = field(default_factory=list)
@@ -127,6 +142,16 @@ class OpenVersion(Generic[PublishedT]):
                     f"the counts of version {self.published.version} are sums that no {n} reports have: they "
                     "were altered, or counted by something else"
                 )
+
+
+def batch_of(reports: Iterable[bytes]) -> list[bytes]:
+    """The reports of one call; InvalidParameter where it is no list of reports."""
+    given: object = reports  # of any type, from a caller
+    if isinstance(given, bytes | bytearray | str) or not isinstance(given, Iterable):
+        raise InvalidParameter(
+            f"reports: expected a list of bytes, one a report, not {type(reports).__name__}"
+        )
+    return list(reports)
 
 
 class ReportCounts(Generic[PublishedT]):
@@ -237,7 +262,7 @@ class ReportCounts(Generic[PublishedT]):
             raise InvalidParameter("records: expected an array (n, length) of uint8, as `read_records` gives")
         sifted = Sifted()
         if records.shape[1] in self._lengths():
-            self._sift(records, sifted, without, tagged=self._key is not None)
+            sifted.tally = Absorbed.of(self._sift(records, sifted, without, tagged=self._key is not None))
         else:
             sifted.tally.malformed += len(records)
         self.count(sifted)
@@ -247,7 +272,7 @@ class ReportCounts(Generic[PublishedT]):
         """Count `Sifted.records` that were kept."""
         sifted = Sifted()
         for one in records:
-            self._sift(one, sifted, NO_NONCES, tagged=False)
+            sifted.tally.add(Absorbed.of(self._sift(one, sifted, NO_NONCES, tagged=False)))
         self.count(sifted)
         return sifted.tally
 
@@ -259,23 +284,16 @@ class ReportCounts(Generic[PublishedT]):
         Raises:
             InvalidParameter: not a list of reports.
         """
-        given: object = reports  # of any type, from a caller
-        if isinstance(given, bytes | bytearray | str) or not isinstance(given, Iterable):
-            raise InvalidParameter(
-                f"reports: expected a list of bytes, one a report, not {type(reports).__name__}"
-            )
-        every, sifted = list(reports), Sifted()
-        good = [report for report in every if type(report) is bytes]
-        lengths = np.array([len(report) for report in good], dtype=np.int64)
-        left = len(every)
+        every, sifted = batch_of(reports), Sifted()
+        lengths = np.array([len(one) if type(one) is bytes else -1 for one in every], dtype=np.int64)
+        fates = np.full(len(every), _MALFORMED, dtype=np.uint8)
         for length in sorted(self._lengths()):
             here = np.flatnonzero(lengths == length)
             if len(here):
-                chosen = good if len(here) == len(good) else [good[i] for i in here.tolist()]
+                chosen = every if len(here) == len(every) else [every[i] for i in here.tolist()]
                 records = np.frombuffer(b"".join(chosen), dtype=np.uint8).reshape(-1, length)
-                self._sift(records, sifted, NO_NONCES, tagged=self._key is not None)
-                left -= len(here)
-        sifted.tally.malformed += left
+                fates[here] = self._sift(records, sifted, NO_NONCES, tagged=self._key is not None)
+        sifted.tally, sifted.fates = Absorbed.of(fates), fates
         return sifted
 
     def count(self, sifted: Sifted) -> None:
@@ -399,15 +417,14 @@ class ReportCounts(Generic[PublishedT]):
         head = HEADER_BYTES + self._class_bytes + (0 if self._key is None else TAG_BYTES)
         return {head + one.report_bytes for v in self.versions.values() for one in v.mechanisms}
 
-    def _sift(self, records: Records, sifted: Sifted, without: Nonces, *, tagged: bool) -> None:
-        """Add to `sifted` what counts of reports of one length; of equal nonces the first."""
-        tally, tagged_records = sifted.tally, records
+    def _sift(self, records: Records, sifted: Sifted, without: Nonces, *, tagged: bool) -> Fates:
+        """The fates of reports of one length; adds what counts to `sifted`, of equal nonces the first."""
+        tagged_records = records
         if tagged:
             records = records[:, :-TAG_BYTES]
         sound, versions, nonces, payloads = parse(records, self.spec)
-        tally.foreign += int((~sound).sum())
         known = sound & np.isin(versions, list(self.versions))
-        tally.closed += int((sound & ~known).sum())
+        fates = np.where(known, np.uint8(_MALFORMED), np.where(sound, np.uint8(_CLOSED), np.uint8(_FOREIGN)))
         kinds = np.zeros(len(nonces), dtype=np.uint8)
         if self._class_bytes:
             kinds, payloads = payloads[:, 0], payloads[:, 1:]
@@ -415,11 +432,10 @@ class ReportCounts(Generic[PublishedT]):
         valid = np.zeros(len(nonces), dtype=np.bool_)
         for _, _, rows in parts:
             valid[rows] = True
-        tally.malformed += int((known & ~valid).sum())
         if self._key is not None and tagged:
             genuine = valid.copy()
             genuine[valid] = self._key.genuine(tagged_records[valid], self.spec)
-            tally.forged += int((valid & ~genuine).sum())
+            fates[valid & ~genuine] = _FORGED
             valid = genuine
         rows = np.flatnonzero(valid)
         # Sorted nonces are looked up many times faster; of equal ones, `first` is the first that came.
@@ -428,8 +444,7 @@ class ReportCounts(Generic[PublishedT]):
         for others in (without, *sifted.nonces):
             seen |= np.isin(ordered, others)
         chosen = rows[first[~seen]]
-        tally.repeated += len(rows) - len(chosen)
-        tally.accepted += len(chosen)
+        fates[rows], fates[chosen] = _REPEATED, _ACCEPTED
         if len(chosen):
             fresh = np.zeros(len(nonces), dtype=np.bool_)
             fresh[chosen] = True
@@ -439,6 +454,7 @@ class ReportCounts(Generic[PublishedT]):
                 mine = among[fresh[among]]
                 if len(mine):
                     sifted.parts.append((number, kind, np.ascontiguousarray(payloads[mine])))
+        return fates
 
     def _parts(
         self, known: BoolArray, versions: IntArray, kinds: NDArray[np.uint8], payloads: Records

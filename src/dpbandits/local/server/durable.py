@@ -7,10 +7,11 @@ again, so that it may be another processor, which rounds otherwise.
 
 A folder of mode 0700 holds
 
-- `reports.log`, a `Journal` with its end. A record stands for an accepted call: reports absorbed, a version
-  published, counts merged, a source or a target attached (with the sums that it handed over and the version
-  that followed). What would not count is dropped before anything is written, by length, version, digest,
-  tag, nonce and payload: the log grows by what was accepted, and nothing else;
+- `reports.log`, a `Journal` with its end. A record stands for an accepted call: reports absorbed (or those of
+  several calls at the same time, see `gathering`), a version published, counts merged, a source or a target
+  attached (with the sums that it handed over and the version that followed). What would not count is dropped
+  before anything is written, by length, version, digest, tag, nonce and payload: the log grows by what was
+  accepted, and nothing else;
 - `server.state`, a snapshot of the server at some place of the log: it saves time when the folder is opened.
   It is written beside and renamed. Where it is missing, torn or another release's, the log is read from its
   beginning;
@@ -41,6 +42,7 @@ from dpbandits._reading import reading
 from dpbandits.errors import (
     CorruptState,
     DPBanditsError,
+    ForkedState,
     IncompatibleState,
     InvalidParameter,
     ProtocolError,
@@ -51,7 +53,8 @@ from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT
 from dpbandits.local.contract.sources import SourceSpec
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums
-from dpbandits.local.server.counting import Absorbed, ReportCounts
+from dpbandits.local.server.counting import Absorbed, ReportCounts, batch_of
+from dpbandits.local.server.gathering import Gathering
 from dpbandits.local.server.pace import Clock
 from dpbandits.local.server.server import Server, bins_spec
 from dpbandits.models.trees.messages import Gaussians
@@ -122,6 +125,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._journal = self._log(place)
         self._kept, self._kept_bytes = self._journal.place if place is None else place, 0
         self._closed = False
+        self._gathering = Gathering(self._absorb_together, self._holder.turn)
 
     @classmethod
     def open(
@@ -160,27 +164,33 @@ class DurableServer(Held, Generic[PublishedT]):
             server._files = files.pop_all()
         return server
 
-    @in_turn
     def absorb(self, reports: Iterable[bytes]) -> Absorbed:
         """As the server's own; returns when the reports that count are on disk.
 
-        Confirm them then, and only then.
+        Confirm them then, and only then. Batches that several threads bring at the same time are written
+        together, and each returns with its own tally: single reports cost little where many come at once.
 
         Raises:
             InvalidParameter: not a list of reports.
             OSError: the disk refused. Send the batch again: what arrived counts as repeated.
         """
+        self._holder.refuse_fork()
+        return self._gathering(batch_of(reports))
+
+    def _absorb_together(self, batches: list[list[bytes]]) -> list[Absorbed]:
+        """Batches in the order in which they came, by one record of the log."""
         self._settle()
-        sifted = self._server.sift(reports)
+        sifted = self._server.sift([report for batch in batches for report in batch])
         if not sifted.tally.accepted:
             self._server.count(sifted)
             self._changes = self._server.changes
-            return sifted.tally
-        with self._behind_its_log():
-            self._logged(lambda: self._journal.append(_ABSORB, _packed_records(sifted.records)))
-            tally = self._server.count(sifted)
-        self._keep()
-        return tally
+        else:
+            with self._behind_its_log():
+                self._logged(lambda: self._journal.append(_ABSORB, _packed_records(sifted.records)))
+                self._server.count(sifted)
+            self._keep()
+        ends = np.cumsum([len(batch) for batch in batches])[:-1]
+        return [Absorbed.of(fates) for fates in np.split(sifted.fates, ends)]
 
     @in_turn
     def publish(self) -> PublishedT:
@@ -251,9 +261,10 @@ class DurableServer(Held, Generic[PublishedT]):
         return self._server
 
     def close(self) -> None:
-        """Let another server have the folder."""
-        self._closed = True
-        self._files.close()
+        """Let another server have the folder, after a call under way."""
+        with suppress(ForkedState), self._holder.turn():  # in a forked process the folder is the parent's
+            self._closed = True
+            self._files.close()
 
     def __enter__(self) -> Self:
         return self
