@@ -4,6 +4,7 @@ The one place where what an app holds of a person (a dict, a dataclass, a row of
 that policies choose among. Every room reads people here: NumPy alone is enough where no data frame comes.
 """
 
+import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
@@ -223,15 +224,17 @@ class Menu:
     def _nobody(self, count: int) -> FloatArray:
         return np.full((count, self.contexts.dim), np.nan)
 
-    def _is_one(self, contexts: object) -> bool:
+    def _is_one(self, contexts: Any) -> bool:
         """Whether this is one person's context and no table."""
         kind = type(contexts)
         if isinstance(contexts, Mapping):
-            first: Any = next(iter(contexts.values()), None)
-            return isinstance(first, str | bytes) or np.ndim(first) == 0
-        return not _is_frame(contexts) and (
-            hasattr(kind, "keys") or hasattr(kind, "_fields") or is_dataclass(kind)
-        )
+            return _is_cell(next(iter(contexts.values()), None))
+        if isinstance(contexts, np.ndarray):
+            return contexts.ndim == 1
+        if hasattr(kind, "keys") or hasattr(kind, "_fields") or is_dataclass(kind):
+            return not _is_frame(contexts)
+        in_order = isinstance(contexts, Sequence) and not isinstance(contexts, str | bytes)
+        return in_order and len(contexts) == self.contexts.dim and _is_cell(contexts[0])
 
     def _columns(self, contexts: Any) -> tuple[Any, int]:
         """A table that `Schema.encode` reads, and its number of rows."""
@@ -348,3 +351,8 @@ def _reads(kind: type) -> bool:
 def _size(context: object) -> int | None:
     """How many values stand there in order; None for a dataclass, which has names."""
     return len(context) if hasattr(type(context), "__len__") else None  # type: ignore[arg-type]
+
+
+def _is_cell(value: object) -> bool:
+    """Whether this is one value and no column, and no person."""
+    return value is None or isinstance(value, str | bytes | numbers.Number | np.generic)
