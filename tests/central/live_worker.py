@@ -2,11 +2,14 @@
 
 For every line on standard input a child is forked that opens the folder. What was answered is written to an
 fsynced file, `acknowledged`, only after the call has returned; `errors` says why a life ended by itself.
+
+With `forking` behind the directory the folder is opened, then a child forked, and its id printed; both wait.
 """
 
 import json
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -64,6 +67,16 @@ def live(directory):
             write(f"abandoned {given_up}")
 
 
+def forking(directory):
+    with opened(directory):
+        child = os.fork()
+        if child:
+            sys.stdout.write(f"{child}\n")
+            sys.stdout.flush()
+        time.sleep(60.0)
+        os._exit(0)
+
+
 def main(directory):
     dpb.SecureNoise().integer_gaussian(1000.0, 2)  # libraries are imported once, before the first fork
     for _ in sys.stdin:
@@ -83,4 +96,4 @@ def main(directory):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    (forking if "forking" in sys.argv else main)(Path(sys.argv[1]))

@@ -9,10 +9,11 @@ import dpbandits as dpb
 from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PhasedExploreThenCommit
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
+from dpbandits.state.live import WITNESSED_EVERY
 from tuning import built
 
 
-def statement(**changes):
+def small(**changes):
     arguments = {
         "kernel": dpb.kernels.SquaredExponential(lengthscale=0.4),
         "n_features": 4,
@@ -21,7 +22,11 @@ def statement(**changes):
         "horizon": 40,
         "privacy": JointDP(epsilon=1.0, delta=1e-6),
     }
-    guarantee = built(GPBandit, arguments | changes).guarantee
+    return built(GPBandit, arguments | changes)
+
+
+def statement(**changes):
+    guarantee = small(**changes).guarantee
     return guarantee, re.sub(r"\s+", " ", guarantee.explain())
 
 
@@ -82,6 +87,9 @@ def test_all_policies_of_the_room_rest_on_one_list():
     cells["privacy"] = JointDP(epsilon=4.0)
     answers = ExploreThenCommit(**cells).guarantee
     assert any("how many asks there were" in observer.sees for observer in answers.observers)
+    for guarantee, answering in ((answers, True), (explore, False), (phases, False), (blocks, False)):
+        timed = [one for one in guarantee.assumptions if "nobody but the server times it" in one.text]
+        assert [one.enforced for one in timed] == [False] * answering
     (parts,) = [one for one in answers.assumptions if "learned in parts" in one.text]
     assert "no more rows than the horizon" in parts.text
     shared = [
@@ -108,4 +116,16 @@ def test_what_a_ledger_does_not_notice_is_listed_as_unchecked():
     guarantee, said = statement(ledger=ledger, account="people")
     (put_back,) = [one for one in guarantee.assumptions if "put back" in one.text]
     assert not put_back.enforced
+    assert "unless the policy lives in a folder" in put_back.text
     assert "the ledger refuses a second one" in said
+
+
+def test_what_a_ledger_notices_of_a_folder_is_enforced_and_the_rest_is_listed(tmp_path):
+    ledger = dpb.state.MemoryLedger()
+    ledger.open_account("people", epsilon=4, delta=1e-5)
+    for runtime in ({}, {"ledger": ledger, "account": "people"}):
+        with GPBandit.open(tmp_path / f"{len(runtime)}", new=small(**runtime)) as policy:
+            put_back = [one for one in policy.guarantee.assumptions if "put back" in one.text]
+        assert [one.enforced for one in put_back] == ([True, False] if runtime else [False])
+        if runtime:
+            assert all(f"the last {WITNESSED_EVERY}" in one.text for one in put_back)

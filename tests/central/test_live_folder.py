@@ -29,7 +29,8 @@ from dpbandits.errors import (
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy import JointDP, SimulatedNoise
-from dpbandits.state import MemoryLedger, StateKey, journal, read_state
+from dpbandits.state import MemoryLedger, SQLiteLedger, StateKey, journal, read_state
+from dpbandits.state.live import WITNESSED_EVERY
 from internals import policy as internals
 from internals.journal import failing
 
@@ -217,6 +218,124 @@ def test_a_copied_folder_takes_over_and_the_original_is_refused(case, tmp_path):
         type(original).open(tmp_path / "p", ledger=ledger)
 
 
+def paid(case, **changes):
+    ledger = MemoryLedger()
+    ledger.open_account("people", epsilon=8.0, delta=1e-5)
+    return ledger, case.make(ledger=ledger, account="people", **changes)
+
+
+@private
+def test_a_folder_of_before_its_last_closing_is_refused(case, tmp_path):
+    """No release in between: positions of the state say nothing of what was asked and told since."""
+    ledger, new = paid(case)
+    with type(new).open(tmp_path / "p", new=new) as policy:
+        drive(policy, 0, 2)
+    with type(new).open(tmp_path / "p", ledger=ledger) as policy:
+        first = ask(policy, 2)
+        shutil.copytree(tmp_path / "p", tmp_path / "old")
+        policy.tell(first.id, 0.25)
+    with pytest.raises(ForkedState, match="put back"):
+        type(new).open(tmp_path / "old", ledger=ledger)
+    with type(new).open(tmp_path / "p", ledger=ledger) as policy:
+        assert policy.diagnostics()["rounds_asked"] == 3
+        drive(policy, 3, 12)
+
+
+def test_a_folder_that_lacks_more_than_the_last_calls_is_refused_though_none_was_closed(tmp_path):
+    case = CASES[1]
+    ledger, new = paid(case)
+    with type(new).open(tmp_path / "p", new=new) as policy:
+        drive(policy, 0, 21)  # the second block ended before round 20
+        shutil.copytree(tmp_path / "p", tmp_path / "old")
+        assert 2 * 17 == WITNESSED_EVERY + 2  # since the release, its own call not counted
+        drive(policy, 21, 37)
+        shutil.copytree(tmp_path / "p", tmp_path / "newest")
+        with pytest.raises(ForkedState, match="put back"):
+            type(new).open(tmp_path / "old", ledger=ledger)
+        drive(policy, 37, 38)  # what was refused changed nothing
+    shutil.rmtree(tmp_path / "p")
+    with pytest.raises(ForkedState, match="put back"):  # closed, and so known to the last call
+        type(new).open(tmp_path / "newest", ledger=ledger)
+
+
+def test_a_ledger_that_does_not_answer_stops_the_next_ask_and_no_closing(tmp_path, monkeypatch):
+    case = CASES[1]
+    ledger, new = paid(case)
+    with type(new).open(tmp_path / "p", new=new) as policy:
+        drive(policy, 0, 20)
+        decisions = [ask(policy, t) for t in range(20, 20 + WITNESSED_EVERY // 2)]
+        for decision in decisions:
+            policy.tell(decision.id, 0.5)
+        before = internals.raw_rounds(policy)
+        with monkeypatch.context() as broken:
+            broken.setattr(ledger, "advance", _unreachable)
+            with pytest.raises(StateError, match="did not answer"):
+                ask(policy, 36)
+            assert internals.raw_rounds(policy) == before
+        ask(policy, 36)
+        monkeypatch.setattr(ledger, "advance", _unreachable)
+    monkeypatch.undo()
+    with type(new).open(tmp_path / "p", ledger=ledger) as again:
+        assert again.diagnostics()["rounds_asked"] == 37
+
+
+def _unreachable(*_, **__):
+    raise StateError("the witness did not answer")
+
+
+def test_a_crash_at_any_moment_leaves_a_folder_that_opens(tmp_path, monkeypatch):
+    """Folder and ledger as they are at every sync and around every event of the ledger, over two releases."""
+    case, moments, said = CASES[1], tmp_path / "moments", []
+    (tmp_path / "now").mkdir()
+    ledger = SQLiteLedger(tmp_path / "now" / "ledger")
+    ledger.open_account("people", epsilon=8.0, delta=1e-5)
+    real_sync, real_advance = os.fsync, SQLiteLedger.advance
+
+    def moment():
+        shutil.copytree(tmp_path / "now", moments / f"{len(said)}")
+        said.append(told)
+
+    def sync(descriptor):
+        moment()
+        real_sync(descriptor)
+
+    def advance(*arguments, **options):
+        moment()
+        real_advance(*arguments, **options)
+        moment()
+
+    told = 0
+    new = case.make(ledger=ledger, account="people", blocks=(2, 22, 40))
+    with type(new).open(tmp_path / "now" / "p", new=new) as policy:
+        drive(policy, 0, 2)
+        monkeypatch.setattr(os, "fsync", sync)
+        monkeypatch.setattr(SQLiteLedger, "advance", advance)
+        for told in range(2, 23):
+            drive(policy, told, told + 1)
+    monkeypatch.undo()
+    assert len(said) > 2 * 21
+    for number, acknowledged_rounds in enumerate(said):
+        kept = SQLiteLedger(moments / f"{number}" / "ledger")
+        with type(new).open(moments / f"{number}" / "p", ledger=kept) as again:
+            assert again.diagnostics()["rounds_asked"] in (acknowledged_rounds, acknowledged_rounds + 1)
+
+
+def test_an_older_log_beside_a_newer_state_is_refused(tmp_path):
+    """It would open with fewer rounds than were asked, though neither is damaged."""
+    case = CASES[1]
+    with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
+        drive(policy, 0, 5)
+        (log,) = (tmp_path / "p").glob("rounds-*.log")
+        kept = {path.name: path.read_bytes() for path in (log, log.with_name(log.name + ".end"))}
+        drive(policy, 5, 10)
+    for path in (tmp_path / "p").glob("rounds-*"):
+        path.unlink()
+    for name, content in kept.items():
+        (tmp_path / "p" / name).write_bytes(content)
+    with pytest.raises(CorruptState, match="older than the state"):
+        type(policy).open(tmp_path / "p")
+
+
 @private
 def test_a_state_saved_by_value_can_be_opened(case, tmp_path):
     policy = case.make()
@@ -384,6 +503,40 @@ def test_what_came_after_a_commit_that_failed_is_kept(tmp_path, monkeypatch):
         assert len(again.released) == 1
         with pytest.raises(AlreadyTold):
             again.tell(decisions[7].id, 0.5)
+
+
+def test_an_earlier_state_that_is_written_late_does_not_end_the_log(tmp_path, monkeypatch):
+    """The disk is full twice: when a commit was prepared, and when that one was written but not the next."""
+    case = CASES[1]
+    policy = type(case.make()).open(tmp_path / "p", new=case.make())
+    decisions = [ask(policy, t) for t in range(8)]
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbandits.state.store.replace_durably", _full_disk)
+        with pytest.raises(OSError, match="no space"):
+            ask(policy, 8)
+    policy.tell(decisions[7].id, 0.5)
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbandits.state.store.write_durably", _full_disk)
+        with pytest.raises(OSError, match="no space"):
+            ask(policy, 8)
+    policy.close()
+    with type(policy).open(tmp_path / "p") as again, pytest.raises(AlreadyTold):
+        again.tell(decisions[7].id, 0.5)
+
+
+def test_a_forked_child_does_not_keep_the_folder_of_a_parent_that_died(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, str(WORKER), str(tmp_path), "forking"], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        child = int(parent.stdout.readline())
+        try:
+            os.kill(parent.pid, signal.SIGKILL)
+            parent.wait()
+            os.kill(child, 0)  # it is there
+            with live_worker.opened(tmp_path) as policy:
+                assert policy.diagnostics()["rounds_asked"] == 0
+        finally:
+            os.kill(child, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])

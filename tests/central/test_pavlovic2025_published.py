@@ -8,7 +8,7 @@ from scipy.stats import chi2
 
 from dpbandits.central.explore_then_commit.estimator import PopulationEstimator
 from dpbandits.central.published.pavlovic2025 import USCA, ApproximatingSet, CovarianceEstimator
-from dpbandits.errors import BudgetExceeded, ForkedState, InvalidParameter
+from dpbandits.errors import BudgetExceeded, ForkedState, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
@@ -95,6 +95,7 @@ def test_learns_and_answers_once():
     assumed = " ".join(one.text for one in usca.guarantee.assumptions if not one.enforced)
     assert "An action reaches the user whose context it is for" in assumed
     assert "whoever asks next learns whether the context is another" in assumed
+    assert "How long an answer takes depends on the scores" in assumed
     assert usca.estimator.approximating.size == 150 * int(np.ceil(150 / usca.information_gain))
 
 
@@ -148,6 +149,27 @@ def test_the_answer_has_the_law_that_is_stated():
     shown = expected > 5.0
     statistic = ((counts - expected)[shown] ** 2 / expected[shown]).sum()
     assert statistic < chi2.ppf(1.0 - 1e-7, shown.sum())
+
+
+@pytest.mark.parametrize("bad", [[np.nan], [7.0]], ids=["missing", "off the public range"])
+def test_a_bad_context_takes_the_one_answer(bad):
+    """Were it left, whoever is answered next would learn that the context before could not be."""
+    usca = learned(noise=SecureNoise())
+    with pytest.raises(InvalidData, match="expected one, of shape"):
+        usca.answer([[0.1], [0.2]])  # judged by its shape alone: nothing is taken
+    with pytest.raises(InvalidData, match="the answer is taken"):
+        usca.answer(bad)
+    for context in ([0.3], bad):
+        with pytest.raises(BudgetExceeded):
+            usca.answer(context)
+
+
+def test_a_bad_context_after_the_answer_is_one_of_the_others():
+    usca = learned()
+    first = usca.answer([0.3])
+    with pytest.raises(BudgetExceeded):
+        usca.answer([np.nan])
+    assert usca.answer([0.3]) == first
 
 
 def test_several_threads_get_one_answer():

@@ -296,6 +296,16 @@ def test_aggregated_noise_is_exact():
     assert gap < 0.09
 
 
+@pytest.mark.parametrize("number", [1e300, 1e7, -1.0, float("nan")])
+@pytest.mark.parametrize("name", ["prior_variance", "thompson_scale"])
+def test_a_number_beyond_every_unit_is_refused_at_construction(name, number):
+    with pytest.raises(InvalidParameter, match=name):
+        spec(**{name: number})
+    with pytest.raises(InvalidParameter, match="prior_variance"):
+        spec(prior_variance=0.9e-6)
+    assert spec(**{name: 1e6}).digest != spec().digest
+
+
 def test_spec_survives_its_config():
     again = GPSpec.from_config(spec().to_config(), noise=SimulatedNoise(1))
     assert again.digest == spec().digest

@@ -862,6 +862,36 @@ MUTATIONS = (
         "t_was_loaded_last_goes_on",
     ),
     _bug(
+        "a bad context leaves the one answer",
+        "whoever is answered learns whether the context that came before could be answered",
+        (
+            "central/published/pavlovic2025.py",
+            "            self._answer = cell, cell\n",
+            "",
+        ),
+        tests="tests/central/test_pavlovic2025_published.py::test_a_bad_context_takes_the_one_answer",
+    ),
+    _bug(
+        "answers that nobody times",
+        "the statement of answers is silent about the time that they take, which depends on raw scores",
+        (
+            "central/statement.py",
+            "            *([ANSWER_TIMES] if answers is not None else []),\n",
+            "",
+        ),
+        tests="tests/central/test_guarantees.py::test_all_policies_of_the_room_rest_on_one_list",
+    ),
+    _bug(
+        "a prior of any variance",
+        "a spec of devices takes numbers that its server's arithmetic overflows on, once people reported",
+        (
+            "local/contract/gp_spec.py",
+            '_checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)',
+            '_checks.number(self.prior_variance, name="prior_variance")',
+        ),
+        tests="tests/local/test_gp_bandits.py::test_a_number_beyond_every_unit_is_refused_at_construction",
+    ),
+    _bug(
         "a past without a witness called witnessed",
         "releases were made while nothing refused a second copy, and the statement says that something did",
         (
@@ -917,6 +947,80 @@ MUTATIONS = (
         "se_is_refused_beside_the_log_after_it",
     ),
     _bug(
+        "a log older than its state",
+        "an older log is put back beside the state, and rounds that were asked are asked anew",
+        (
+            "state/live.py",
+            "            if not fits:\n                raise CorruptState",
+            "            if False:\n                raise CorruptState",
+        ),
+        tests="tests/central/test_live_folder.py::test_an_older_log_beside_a_newer_state_is_refused",
+    ),
+    _bug(
+        "a folder that is put back",
+        "an older copy of a folder is put back, and the ledger that knows better is not believed",
+        (
+            "state/live.py",
+            "        if not fits:\n            raise ForkedState",
+            "        if False:\n            raise ForkedState",
+        ),
+        tests="tests/central/test_live_folder.py::test_a_folder_of_before_its_last_closing_is_refused",
+    ),
+    _bug(
+        "a witness that hears at closings only",
+        "whoever stops a server hard can put back a copy of its folder from any time since its last release",
+        ("state/live.py", "        if len(journal) - self._told >= WITNESSED_EVERY:", "        if False:"),
+        tests="tests/central/test_live_folder.py::test_a_folder_that_lacks_more_than_the_last_calls_is_refused"
+        "_though_none_was_closed",
+    ),
+    _bug(
+        "a witness ahead of the disk",
+        "a crash at the wrong moment, and the ledger knows of a record that never was: the folder is refused",
+        (
+            "state/live.py",
+            'here = f"{self._position}:{len(journal)}"',
+            'here = f"{self._position}:{len(journal) + 1}"',
+        ),
+        tests="tests/central/test_live_folder.py::test_a_crash_at_any_moment_leaves_a_folder_that_opens",
+    ),
+    _bug(
+        "an earlier state ends the log",
+        "a state that a full disk had kept back is written late, and what was told since is forgotten",
+        (
+            "state/holder.py",
+            "        self.position = state.position\n        self._uncommitted = None\n",
+            "        self.position = state.position\n        self._uncommitted = None\n"
+            "        if self._live is not None:\n            self._live.begin(self.lineage, self.position)\n",
+        ),
+        tests="tests/central/test_live_folder.py::test_an_earlier_state_that_is_written_late_does_not_end_the_log",
+    ),
+    _bug(
+        "locks that a forked child keeps",
+        "a server dies, and a child that it had forked keeps everybody out of its folder",
+        ("state/files.py", "        os.close(_LOCKS.popitem()[1])\n", "        _LOCKS.popitem()\n"),
+        tests="tests/central/test_live_folder.py::test_a_forked_child_does_not_keep_the_folder_of_a_parent_that_died",
+    ),
+    _bug(
+        "witnessed rounds without a folder",
+        "a policy that only saves says that rounds between two releases are witnessed",
+        (
+            "central/statement.py",
+            "witnessed_rounds = setting.live and setting.witnessed",
+            "witnessed_rounds = setting.witnessed",
+        ),
+        tests="tests/central/test_guarantees.py::test_what_a_ledger_does_not_notice_is_listed_as_unchecked",
+    ),
+    _bug(
+        "a lag that a restart forgets",
+        "a reward that came too late for its block counts after all once the folder is opened again",
+        (
+            "policy/bookkeeping.py",
+            "        self.end()\n        count = len(actions)\n",
+            "        if self.before is not None:\n            self.end()\n        count = len(actions)\n",
+        ),
+        tests="tests/central/test_releases_beside_answers.py::test_an_opened_folder_ends_blocks_where_they_had_ended",
+    ),
+    _bug(
         "a log without a state begun anew",
         "a state is deleted, and a new policy begins in its folder with everybody's rounds to spend again",
         (
@@ -931,9 +1035,7 @@ MUTATIONS = (
         "asks and rewards of a sealed folder can be read by whoever has the disk",
         (
             "state/live.py",
-            "        if self._key is not None:\n"
-            "            content = self._key.seal(content, public=_place(self._subj"
-            "ect, len(journal)))\n",
+            "            content = self._key.seal(content, public=_place(subject, len(journal)))\n",
             "",
         ),
         (

@@ -13,8 +13,10 @@ from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.prefix_sums import BlockRelease, TreeRelease
 from dpbandits.privacy.sentences import kept, kept_if, protected_from, shown_to, trusted
 from dpbandits.state.holder import Holder
+from dpbandits.state.live import WITNESSED_EVERY
 
 __all__ = [
+    "ANSWER_TIMES",
     "EVERY_ROW",
     "OWN_CONTEXT",
     "Setting",
@@ -33,6 +35,7 @@ class Setting(NamedTuple):
     user_ids: bool  # whether the policy counts each user's rounds
     witnessed: bool  # whether a ledger refuses every second copy of a saved state
     charged: bool  # whether a ledger's account pays
+    live: bool = False  # whether it lives in a folder, which has every ask and tell
 
     @classmethod
     def of(cls, holder: Holder, *, noise: NoiseSource, user_ids: bool) -> "Setting":
@@ -45,6 +48,7 @@ class Setting(NamedTuple):
             # a histogram is drawn, and charged, before there is a policy
             charged=holder.charged
             and all(one["charge"] is not None for one in past if one["purpose"] != "histogram"),
+            live=holder.live,
         )
 
 
@@ -67,7 +71,17 @@ WHEN_ASKED = "how many asks there were, and when: that somebody took part is not
 
 NOT_PUT_BACK = (
     "Between two releases no older copy of the state or its folder is put back: rounds asked since would be "
-    "asked anew, beyond a user's bound. A ledger notices it at openings and releases only."
+    "asked anew, beyond a user's bound. A ledger notices it at openings and releases only, unless the policy "
+    "lives in a folder."
+)
+PUT_BACK_REFUSED = (
+    "A folder that is put back is refused when it is opened, where the ledger has witnessed more of it: "
+    "everything before a release or a closing, and all calls of ask, tell and abandon (a batch is one) but "
+    f"the last {WITNESSED_EVERY}."
+)
+LAST_CALLS = (
+    f"No copy of the folder is put back that lacks nothing but some of the last {WITNESSED_EVERY} calls, "
+    "neither a release nor a closing: rounds asked in them would be asked anew, beyond a user's bound."
 )
 
 
@@ -100,15 +114,17 @@ def room_assumptions(
         if asks
         else f"No user has more than {most} (rows carry no user id).",
     )
+    witnessed_rounds = setting.live and setting.witnessed
+    put_back = LAST_CALLS if witnessed_rounds else NOT_PUT_BACK
     one_id = [f"All of one person's {'rounds' if asks else 'rows'} carry that person's one id."]
     return sentences.in_order(
         (
-            *kept(*keeps),
+            *kept(*keeps, *([PUT_BACK_REFUSED] if witnessed_rounds else [])),
             *trusted(
                 f"{chosen} and every other parameter were chosen without looking at the private data.",
                 *trusts,
                 *(one_id if setting.user_ids else []),
-                *([NOT_PUT_BACK] if asks and saved else []),
+                *([put_back] if asks and saved else []),
                 "Nothing else is computed from the same people's data, a fresh start of this policy "
                 "included; or its promise is added to this one (an account of a ledger does so).",
                 sentences.SERVER_OUT_OF_REACH,
@@ -305,6 +321,9 @@ PROPENSITIES = (
     "Propensities, where rows have them, should be a public function of public strata: a wrong one makes "
     "answers worse. What a row can change is bounded whatever it says."
 )
+ANSWER_TIMES = (
+    "How long an answer takes depends on the scores that it is drawn by: nobody but the server times it."
+)
 OWN_CONTEXT = (
     "An action reaches the user whose context it is for; that user's own context is not protected from "
     "whoever sees it."
@@ -406,6 +425,7 @@ def explore_guarantee(
         ],
         trusts=[
             *([OWN_CONTEXT] if phased or answers is not None else []),
+            *([ANSWER_TIMES] if answers is not None else []),
             *([] if phased else [parts_of_logs]),
         ],
         chosen="Kernel, actions, reward range, horizon",
@@ -422,7 +442,7 @@ def explore_guarantee(
         mechanisms=tuple(records.values()),
         assumptions=assumptions,
         theorem=" ".join(parts),
-        status="simulated" if contexts.status == "simulated" else setting.status,
+        status=setting.status,
         certificate=certificate,
         notes=(
             contexts.describe() + " Where it is wrong, answers are worse; the promise holds all the same.",

@@ -505,7 +505,7 @@ class RoundPolicy(KeptPolicy):
             ForkedState, CorruptState, InvalidParameter, BudgetExceeded: as `load`.
         """
         ledger = new._holder.ledger if ledger is None and new is not None else ledger
-        live = LiveFolder(folder, key=key)
+        live = LiveFolder(folder, key=key, ledger=ledger)
         try:
             try:
                 policy = cls._taken_up(
@@ -520,7 +520,9 @@ class RoundPolicy(KeptPolicy):
             if new is not None and new.to_config() != policy.to_config():
                 raise IncompatibleState("the folder holds a policy of another configuration than `new` has")
             holder = policy._holder
-            for record in live.earlier(holder.lineage, holder.position, lived=holder.lived):
+            for record in live.earlier(
+                holder.lineage, holder.position, lived=holder.lived, follows=holder.follows
+            ):
                 policy._replay(record.kind, record.content)
             policy._book.begin_epoch()
             policy._charge()

@@ -16,7 +16,8 @@ the proof for monotone scores applies: it needs no more than changes of one sign
 
 The sampler is exact: gaps, R and epsilon (as the rational number its float64 is) meet in integers, and
 every comparison of a uniform number with exp(-rational) is decided by unbiased coins (Canonne, Kamath,
-Steinke 2020, Algorithm 1). No float decides anything.
+Steinke 2020, Algorithm 1). No float decides anything. How many words it takes, and how long, depends
+on the scores: a policy that draws by it lists in its statement that nobody times its answers.
 """
 
 import math

@@ -5,6 +5,7 @@ import fcntl
 import os
 import shlex
 import stat
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,26 @@ __all__ = [
 
 # A directory's fsync is refused with these by file systems that have no such notion.
 _NO_DIRECTORY_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+_LOCKS: dict[object, int] = {}
+"""Open lock files: their descriptors, by what holds each."""
+
+_OPENING = threading.RLock()
+"""Held from the opening of a lock file until it is in `_LOCKS`, and over every fork."""
+
+
+def _leave_locks_to_the_parent() -> None:
+    """In a forked child: a lock is freed when nobody has its file open, and the parent may die first."""
+    while _LOCKS:
+        os.close(_LOCKS.popitem()[1])
+    _OPENING.release()
+
+
+os.register_at_fork(
+    before=_OPENING.acquire,
+    after_in_parent=_OPENING.release,
+    after_in_child=_leave_locks_to_the_parent,
+)
 
 
 def write_durably(path: Path, data: bytes, *, exclusive: bool = False) -> None:
@@ -141,12 +162,15 @@ def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the exclusive lock file `path`; the system frees it when the process dies.
+    """Hold the exclusive lock file `path`; the system frees it when the process dies. No forked child has it.
 
     Raises:
         StateError: the file system has no locks; or another holds this one, and `wait` is False.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    holder = object()
+    with _OPENING:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        _LOCKS[holder] = descriptor
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -159,4 +183,5 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
             ) from None
         yield
     finally:
-        os.close(descriptor)
+        if _LOCKS.pop(holder, None) is not None:  # else a forked child's: closed, and its number is another's
+            os.close(descriptor)

@@ -42,7 +42,7 @@ from dpbandits.errors import (
 from dpbandits.state.container import State
 from dpbandits.state.format import read_state
 from dpbandits.state.ledger import Cost, Ledger
-from dpbandits.state.live import LiveFolder
+from dpbandits.state.live import LiveFolder, Reach
 from dpbandits.state.migration import Migrations, migrated
 from dpbandits.state.release_log import ReleaseLog
 from dpbandits.state.sealing import StateKey
@@ -106,6 +106,7 @@ class Holder:
         log: what was released; see `ReleaseLog`.
         paid: whether the state that was taken up names the account that pays.
         lived: whether that state lived in a folder.
+        follows: how far the log in that folder reached then; see `LiveFolder`.
         adopted: whether it was saved without a ledger first: copies of that time are not refused.
         lineage, position: of the state; see `State`.
     """
@@ -131,6 +132,7 @@ class Holder:
         self._forked = False
         self.log = ReleaseLog()
         self.paid = self.adopted = self.lived = False
+        self.follows: Reach | None = None
         self._live: LiveFolder | None = None
         self._replay: Callable[[bytes, bytes], None] | None = None
         self._noted: tuple[int, bytes, bytes] | None = None
@@ -171,6 +173,9 @@ class Holder:
         """
         if account is not None and saved.ledger is None:
             raise InvalidParameter("account: names an account of `ledger`; pass both")
+        log = saved.state.secret.get("log")
+        with reading("how far the log of rounds reached", CorruptState):
+            self.follows = None if log is None else Reach(int(log[0]), int(log[1]), str(log[2]))
         promise = saved.state.public.get("promise")
         self.adopted = saved.ledger is not None
         if promise is not None:
@@ -399,7 +404,10 @@ class Holder:
         # What was drawn is not always part of a state (an answer is not). Two copies that draw under one
         # number must differ all the same, or the second would pass for a repetition of the first.
         mark = {"commit": secrets.token_hex(16)}
-        self._write(self._store, replace(present, secret={**present.secret, **mark}))
+        log = {} if self._live is None else {"log": self._live.reach}
+        self._write(self._store, replace(present, secret={**present.secret, **mark, **log}))
+        if self._live is not None:  # not after an earlier state: it lacks what was noted since
+            self._live.begin(self.lineage, self.position)
 
     def _write(self, store: StateStore, state: State) -> None:
         self._uncommitted = store, state
@@ -410,8 +418,6 @@ class Holder:
             raise
         self.position = state.position
         self._uncommitted = None
-        if self._live is not None:
-            self._live.begin(self.lineage, self.position)
 
 
 def _witnessed(state: State) -> bool:

@@ -42,6 +42,7 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -190,6 +191,13 @@ class Journal:
     def place(self) -> Place:
         """Behind the last record that was settled or appended."""
         return self._mark
+
+    def digest_after(self, records: int) -> str | None:
+        """Digest of the log's first `records` records; None where it has fewer that are whole."""
+        first = _first(self._header)
+        with self._opened(first) as (file, size):
+            places = chain((first,), _places(file, size, first))
+            return next((place.digest.hex() for place in places if place.records == records), None)
 
     def settle(self) -> list[Record]:
         """As `stream`, all at once."""

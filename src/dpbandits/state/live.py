@@ -12,28 +12,50 @@ a state begins a new log, `rounds-POSITION.log`, named after it; then older logs
 | after the new log was begun | p + 1 | p, p + 1 | both, in order |
 | after that | p + 1 | p + 1 | p + 1 |
 
-So playing back must pass over what the state has already, and no state of a folder is without a log. With a
-`StateKey` the records are sealed, each bound to its log and its place there; their number, kinds and lengths
-can be seen.
+So playing back must pass over what the state has already, and no state of a folder is without a log. Each
+state says which log it follows, how many records that had and their digest, so that an older log beside it is
+refused. With a `StateKey` the records are sealed, each bound to its log and its place there; their number,
+kinds and lengths can be seen.
+
+With a ledger, it witnesses beside the state how far the log reaches: the log's position and its number of
+records, and no digest of what people brought. It is told at every closing, and before a record is appended
+while `WITNESSED_EVERY` are untold: an event of a ledger costs several times what an append does. A log is on
+disk before the ledger hears of it, so that no crash leaves a folder that is refused. A folder that is put
+back without records that were told is `ForkedState`; the last `WITNESSED_EVERY` may be missing unnoticed
+where the folder was never closed. A ledger that cannot be reached stops the next append, and no closing.
 
 One process at a time uses a folder: it holds `open.lock` until it closes or dies.
 """
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
-from dpbandits.errors import CorruptState, StateError
+from dpbandits._reading import reading
+from dpbandits.errors import CorruptState, ForkedState, StateError
 from dpbandits.state.files import locked, private_folder
 from dpbandits.state.journal import Journal, Record
+from dpbandits.state.ledger import Ledger, Witness
 from dpbandits.state.sealing import StateKey
 
-__all__ = ["LiveFolder"]
+__all__ = ["WITNESSED_EVERY", "LiveFolder", "Reach"]
 
 _KIND = "rounds"
 _NAME = re.compile(r"rounds-([0-9]{1,19})\.log(\.end)?", re.ASCII)
+
+WITNESSED_EVERY = 32
+"""Records that a ledger need not know of: what it costs to tell it is then a small part of each append."""
+
+
+class Reach(NamedTuple):
+    """How far a log reaches: the position it is named after, its records and the digest of all of them."""
+
+    log: int
+    records: int
+    digest: str
 
 
 class LiveFolder:
@@ -42,16 +64,21 @@ class LiveFolder:
     Args:
         folder: made where it does not exist, with mode 0700.
         key: seals the records, as it seals the state.
+        ledger: witnesses how far the log reaches.
 
     Raises:
         StateError: another process or object uses the folder, others may write to it, or it cannot be made.
     """
 
-    def __init__(self, folder: str | PathLike[str], *, key: StateKey | None = None) -> None:
+    def __init__(
+        self, folder: str | PathLike[str], *, key: StateKey | None = None, ledger: Ledger | None = None
+    ) -> None:
         self._folder = private_folder(Path(folder), what="the policy's folder").resolve()
-        self._key = key
+        self._key, self._ledger = key, ledger
         self._journal: Journal | None = None
-        self._subject = ""
+        self._lineage, self._position = "", 0
+        self._told = 0  # records of the present log that the ledger has heard of
+        self._earlier: Reach | None = None
         with ExitStack() as files:
             files.enter_context(locked(self._folder / "open.lock", wait=False))
             self._files = files.pop_all()
@@ -64,16 +91,26 @@ class LiveFolder:
     def __repr__(self) -> str:
         return "LiveFolder()"
 
-    def earlier(self, lineage: str, position: int, *, lived: bool) -> Iterator[Record]:
+    @property
+    def reach(self) -> Reach | None:
+        """How far the present log reaches, or what was played back of earlier ones; None of neither."""
+        if self._journal is None:
+            return self._earlier
+        return Reach(self._position, len(self._journal), self._journal.digest)
+
+    def earlier(self, lineage: str, position: int, *, lived: bool, follows: Reach | None) -> Iterator[Record]:
         """What the logs in the folder hold, in order, for a state that stands at `position`.
 
         Args:
             lineage, position: of the state.
             lived: whether the state was written in such a folder, and so has a log.
+            follows: how far the log reached when the state was written, as the state says.
 
         Raises:
-            CorruptState: a log was changed, cut or removed, or the state is older than its log.
+            CorruptState: a log was changed, cut or removed, or state and log are not of one time.
+            ForkedState: the ledger has seen more records than there are.
             IncompatibleState: another policy's log.
+            StateError: the ledger could not be asked.
         """
         found = self._positions()
         if lived and not found:
@@ -82,6 +119,7 @@ class LiveFolder:
             raise CorruptState(
                 "the state is older than the log of rounds beside it: restore both from one backup"
             )
+        self._check_reach(lineage, position, follows, [one for one in found if self._log(one).exists()])
         for one in found:
             path, subject = self._log(one), _subject(lineage, one)
             if not path.exists() and one != found[-1]:
@@ -89,7 +127,41 @@ class LiveFolder:
             if not _end(path).exists():
                 Journal.create(path, kind=_KIND, subject=subject)  # refuses what holds a record
                 continue
-            yield from self._opened(Journal(path, kind=_KIND, subject=subject, lazy=True), subject)
+            journal = Journal(path, kind=_KIND, subject=subject, lazy=True)
+            yield from self._opened(journal, subject)
+            self._earlier = Reach(one, len(journal), journal.digest)
+
+    def _check_reach(self, lineage: str, position: int, follows: Reach | None, logs: list[int]) -> None:
+        """Refuse logs that are older than the state, or the ledger, knows them to be.
+
+        A log that is gone was followed by that of a later state, which holds all of it.
+        """
+        if follows is not None:
+            if follows.log in logs:
+                fits = self._digest_after(lineage, follows.log, follows.records) == follows.digest
+            else:
+                fits = position in logs
+            if not fits:
+                raise CorruptState(
+                    "the log of rounds is older than the state beside it: restore both from one backup"
+                )
+        last = None if self._ledger is None else self._ledger.last(_witnessed_as(lineage))
+        if last is None:
+            return
+        log, records = _told(last)
+        if log in logs:
+            fits = self._digest_after(lineage, log, records) is not None
+        else:
+            fits = bool(logs) and log < logs[-1]
+        if not fits:
+            raise ForkedState(
+                "the ledger has witnessed more of the log of rounds than the folder holds: an older copy of "
+                "it was put back; use the newest"
+            )
+
+    def _digest_after(self, lineage: str, log: int, records: int) -> str | None:
+        subject = _subject(lineage, log)
+        return Journal(self._log(log), kind=_KIND, subject=subject, lazy=True).digest_after(records)
 
     def prepare(self, lineage: str, position: int) -> None:
         """Begin an empty log where there is none, before a state is written here for the first time."""
@@ -104,7 +176,7 @@ class LiveFolder:
         subject, path = _subject(lineage, position), self._log(position)
         try:
             self._journal = Journal.create(path, kind=_KIND, subject=subject, lazy=True)
-            self._subject = subject
+            self._lineage, self._position, self._told = lineage, position, 0
             for one in self._positions():
                 if one != position:
                     self._log(one).unlink(missing_ok=True)
@@ -114,10 +186,18 @@ class LiveFolder:
                 raise
 
     def append(self, kind: bytes, content: bytes) -> None:
-        """Make a record durable; see `Journal.append`."""
+        """Make a record durable; see `Journal.append`.
+
+        Raises:
+            ForkedState: the ledger has heard of a later log; nothing was appended.
+            StateError: it could not be told how far the log reaches; nothing was appended.
+        """
         journal = self._begun()
+        if len(journal) - self._told >= WITNESSED_EVERY:
+            self._tell(journal)
         if self._key is not None:
-            content = self._key.seal(content, public=_place(self._subject, len(journal)))
+            subject = _subject(self._lineage, self._position)
+            content = self._key.seal(content, public=_place(subject, len(journal)))
         journal.append(kind, content)
 
     @property
@@ -145,9 +225,24 @@ class LiveFolder:
         try:
             if self._journal is not None:
                 self._journal.close()
+                with suppress(StateError):  # as after a crash, the ledger knows of all but the last
+                    self._tell(self._journal)
         finally:
             self._journal = None
             self._files.close()
+
+    def _tell(self, journal: Journal) -> None:
+        """Let the ledger know how far the log reaches, all of which is on disk."""
+        if self._ledger is None or len(journal) == self._told:
+            return
+        name = _witnessed_as(self._lineage)
+        last = self._ledger.last(name)
+        if last is not None and _told(last)[0] > self._position:
+            raise ForkedState("another copy of this folder has gone on: use that one")
+        here = f"{self._position}:{len(journal)}"
+        if last is None or last.digest != here:  # an event that was not acknowledged may have happened
+            self._ledger.advance(name, position=0 if last is None else last.position + 1, digest=here)
+        self._told = len(journal)
 
     def _begun(self) -> Journal:
         if self._journal is None:
@@ -187,6 +282,18 @@ def _holds_records(log: Path) -> bool:
 
 def _subject(lineage: str, position: int) -> str:
     return f"{lineage}:{position}"
+
+
+def _witnessed_as(lineage: str) -> str:
+    """What the ledger calls the logs of a lineage, all of them together."""
+    return f"{lineage}:rounds"
+
+
+def _told(witness: Witness) -> tuple[int, int]:
+    """Position and records of a log, as the ledger was told."""
+    with reading("what a ledger witnessed of a log of rounds", CorruptState):
+        log, records = witness.digest.split(":")
+        return int(log), int(records)
 
 
 def _place(subject: str, number: int) -> bytes:

@@ -34,12 +34,13 @@ from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.arguments import check_kinds
 from dpbandits.central.explore_then_commit.rows import one_row
 from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, exact_products, integer_weights
-from dpbandits.central.statement import EVERY_ROW, OWN_CONTEXT, Setting, room_assumptions
+from dpbandits.central.statement import ANSWER_TIMES, EVERY_ROW, OWN_CONTEXT, Setting, room_assumptions
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
+from dpbandits.policy.base import round_taken
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
@@ -226,12 +227,14 @@ class USCA(Held):
                 self.privacy,
                 Setting(self._noise.status, user_ids=False, witnessed=False, charged=False),
                 keeps=[
-                    "Rewards are bounded, and this object gives one answer, to one thread and process.",
+                    "Rewards are bounded, and this object gives one answer, in one process, whichever thread "
+                    "asks. The first context takes it, also one that cannot be answered.",
                     "Scores are exact sums of integers, and no float decides which action is drawn.",
                     EVERY_ROW,
                 ],
                 trusts=[
                     OWN_CONTEXT,
+                    ANSWER_TIMES,
                     "Nobody but that user asks: whoever asks next learns whether the context is another.",
                 ],
                 chosen="Z, kernel, ridge, actions, reward range, horizon",
@@ -293,10 +296,17 @@ class USCA(Held):
         """An action (cell number) for one context; asked again about the same context, the same one.
 
         Raises:
-            BudgetExceeded: another context was answered before; nothing was drawn.
+            BudgetExceeded: the answer was given to another context, or taken by a bad one; nothing was drawn.
+            InvalidData: several contexts; nothing was taken. Or the context is missing or none of the public
+                ones: nothing was drawn, and the answer is taken all the same.
             ForkedState: this process was forked from the one that holds the object.
         """
-        cell = int(self.contexts.locate(one_row(context), name="context")[0])
+        row = one_row(context)
+        cell = int(self.contexts.find(self.contexts.rows(row, name="context"))[0])
+        if self._answer is None and cell < 0:
+            self._answer = cell, cell
+            with round_taken("answer"):
+                self.contexts.locate(row, name="context")
         if self._answer is None:
             scores, spread = self._exact_scores(cell)
             words = words_of(self._noise, stream=_STREAM)
@@ -304,7 +314,7 @@ class USCA(Held):
             chosen = exponential(scores.tolist(), sensitivity=spread, epsilon=epsilon, words=words)
             self._answer = cell, chosen
         answered, index = self._answer
-        if cell != answered:
+        if cell != answered or cell < 0:
             raise BudgetExceeded("the paper's promise covers one answer: it was given to another context")
         return index
 

@@ -131,8 +131,8 @@ class GPSpec(Contract["PublishedWeights"]):
             raise InvalidParameter(
                 "privacy: expected JointDP with rounds_per_user=1, as a device sends one report"
             )
-        _checks.number(self.prior_variance, name="prior_variance")
-        _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False)
+        _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
+        _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False, maximum=_checks.TUNABLE)
         _checks.integer(self.n_candidates, name="n_candidates")
         _checks.integer(self.seed, name="seed", minimum=0)
         _checks.one_of(self.certificate, get_args(NoiseCertificate), name="certificate")
