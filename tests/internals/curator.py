@@ -4,13 +4,26 @@ import os
 import signal
 
 from dpbandits.outsourced import Curator, PublishedRows
+from dpbandits.outsourced.curator import objective
 from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.privacy.rows import L2Laplace
 from dpbandits.state import StateStore, journal, store
 from dpbandits.state.holder import Holder
 from dpbandits.state.journal import Journal
 
-__all__ = ["ANSWERING", "PUBLISHING", "counted_draws", "kill", "refused_rename", "then_kill"]
+__all__ = ["ANSWERING", "PUBLISHING", "Clock", "counted_draws", "kill", "refused_rename", "then_kill"]
+
+
+class Clock:
+    """The clock of a curator's pace, which moves when told to or slept on."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(objective, "monotonic", lambda: self.now)
+        monkeypatch.setattr(objective, "sleep", self._sleep)
+
+    def _sleep(self, seconds):
+        self.now += seconds
 
 
 def kill(*_, **__):

@@ -573,7 +573,7 @@ MUTATIONS = (
             "            value = log.get(published.number(row))\n"
             '            if value is not None and self._public["answers"]["type"] != "public":\n'
             '                noise = AnswerLaplace.from_config(self._public["answers"])\n'
-            "                exact = np.array([self._evaluate(published.number(row))])\n"
+            "                exact = np.array([self._evaluate(published.number(row), None)])\n"
             "                value = float(noise.privatize(exact, self._noise, position=999)[0])\n",
         ),
         tests="tests/outsourced/test_curator.py",
@@ -1670,9 +1670,8 @@ MUTATIONS = (
         "the row's data stand in the error that its objective raised",
         (
             "outsourced/curator/objective.py",
-            'raise ProtocolError(f"the objective failed ({type(error).__name__}): no answer was'
-            ' logged") from None',
-            'raise ProtocolError(f"the objective failed ({error}): no answer was logged") from None',
+            'raise ProtocolError(f"the objective failed ({type(error).__name__})") from None',
+            'raise ProtocolError(f"the objective failed ({error})") from None',
         ),
         tests="tests/outsourced/test_curator.py::test_a_failing_objective_loses_nothing",
     ),
@@ -1685,5 +1684,110 @@ MUTATIONS = (
             "if bound is None and rows is None:",
         ),
         tests="tests/outsourced/test_curator.py::test_a_secret_directory_is_one_tables",
+    ),
+    _bug(
+        "a failed evaluation is refused",
+        "the modeler learns for which rows a noised answer's evaluation failed",
+        ("outsourced/curator/curator.py", "if self._answer_noise is None:\n                raise", "raise"),
+        tests="tests/outsourced/test_curator.py::test_a_noised_answer_looks_the_same_whether_its_evaluation_failed",
+    ),
+    _bug(
+        "a failed evaluation is answered without noise",
+        "an answer in the exact middle of the bounds tells that its evaluation failed",
+        (
+            "outsourced/curator/curator.py",
+            "                if self._answer_noise is not None:\n                    exact",
+            "                if self._answer_noise is not None and value != self._answer_noise.middle:\n"
+            "                    exact",
+        ),
+        tests="tests/outsourced/test_curator.py::test_a_noised_answer_looks_the_same_whether_its_evaluation_failed",
+    ),
+    _bug(
+        "a late program is not stopped for its pace",
+        "when an answer leaves tells which rows' evaluations time out",
+        (
+            "outsourced/curator/objective.py",
+            "min(objective.timeout, _STOPPED_AT * pace)",
+            "objective.timeout",
+        ),
+        tests="tests/outsourced/test_curator.py::test_a_paced_command_is_stopped_in_time_with_all_that_it_started",
+    ),
+    _bug(
+        "failures keep no pace",
+        "an answer that leaves early tells that its evaluation failed",
+        (
+            "outsourced/curator/objective.py",
+            "    try:\n        yield\n    finally:\n        if seconds is not None:\n"
+            "            taken = monotonic() - begun\n            sleep(",
+            "    yield\n    if seconds is not None:\n        taken = monotonic() - begun\n        if True:\n"
+            "            sleep(",
+        ),
+        tests="tests/outsourced/test_curator.py::test_at_a_fixed_pace_every_answer_takes_the_same_time",
+    ),
+    _bug(
+        "late answers keep no pace",
+        "how long an evaluation took is told to the millisecond where it took longer than its pace",
+        ("outsourced/curator/objective.py", "max(1, math.ceil(taken / seconds))", "1"),
+        tests="tests/outsourced/test_curator.py::test_at_a_fixed_pace_every_answer_takes_the_same_time",
+    ),
+    _bug(
+        "no cap, no bound",
+        "without a cap a modeler makes a failing row be evaluated without end",
+        ("outsourced/curator/curator.py", "cap = n if cap is None else", "cap = 10**6 if cap is None else"),
+        ("outsourced/curator/curator.py", "        if cap > n:\n", "        if n > cap:\n"),
+        tests="tests/outsourced/test_curator.py::test_without_a_cap_failures_are_bounded_too",
+    ),
+    _bug(
+        "one row's person by type",
+        "a person whose id is 51624 in one row and '51624' in another has two rows, and loses twice as much",
+        (
+            "outsourced/scaling.py",
+            '_checks.person(value, name=f"the id column {name!r}") for',
+            "repr(value) for",
+        ),
+        tests="tests/outsourced/test_curator.py::test_one_person_has_one_row_however_the_id_is_written",
+    ),
+    _bug(
+        "rows of nobody",
+        "rows without an id pass for one person's each",
+        (
+            "outsourced/scaling.py",
+            '_checks.person(value, name=f"the id column {name!r}") for',
+            "str(value.decode() if isinstance(value, bytes) else value).strip() for",
+        ),
+        tests="tests/outsourced/test_curator.py::test_a_row_of_nobody_is_refused",
+    ),
+    _bug(
+        "two accounts of one name",
+        "people whose account is written with a blank have a second budget",
+        ("state/ledger.py", 'if name != unicodedata.normalize("NFC", name.strip()):', "if False:"),
+        tests="tests/state/test_ledger.py::test_an_accounts_name_is_written_one_way",
+    ),
+    _bug(
+        "a curator's past is forgotten",
+        "rows of simulated noise are called enforced when the curator is opened with other parameters",
+        (
+            "outsourced/curator/curator.py",
+            '"simulated" if any(one["status"] == "simulated" for one in past) else self._noise.status',
+            "self._noise.status",
+        ),
+        tests="tests/outsourced/test_curator.py::test_rows_of_simulated_noise_stay_simulated_whatever"
+        "_the_parameters_say",
+    ),
+    _bug(
+        "a curator's log is not held against its parameters",
+        "rows of epsilon 1 are promised at epsilon 0.25",
+        (
+            "outsourced/curator/curator.py",
+            "        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)\n",
+            "",
+        ),
+        tests="tests/outsourced/test_curator.py::test_a_folder_released_on_other_terms_is_refused",
+    ),
+    _bug(
+        "an earlier curator's past is lost",
+        "a simulated release of an earlier layout becomes an enforced one",
+        ("outsourced/curator/directory.py", ' | {"status": guarantee.status}', ' | {"status": "enforced"}'),
+        tests="tests/outsourced/test_curator.py::test_an_earlier_directory_says_what_it_released_and_gets_a_cap",
     ),
 )

@@ -1,13 +1,17 @@
 """The curator: one release, durable answers, one clear error for every bad input, nothing lost in a crash."""
 
 import dataclasses
+import io
 import itertools
 import json
+import math
 import os
 import stat
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -45,10 +49,12 @@ from dpbandits.outsourced import (
     SecretDirectory,
 )
 from dpbandits.outsourced.curator.answers import AnswerLog
+from dpbandits.outsourced.pipe import serve
 from dpbandits.privacy.definitions import LargeDelta
 from dpbandits.privacy.rows import L2Laplace
 from dpbandits.state import read_state, write_state
 from dpbandits.state.journal import Journal
+from internals.curator import Clock
 from internals.journal import end_of, files_of, put_back
 
 SCHEMA = Schema(age=Range(20, 80), dose=Range(0, 10))
@@ -313,18 +319,99 @@ def test_a_secret_directory_is_one_tables(tmp_path):
     assert set(read_state(tmp_path / "secret" / "curator.state").arrays) == {"inputs", "table_rows", "column"}
 
 
-def test_a_directory_that_knows_no_table_opens_and_is_not_taken_up(tmp_path):
-    """Layout 3 held no digest."""
-    make(secret=tmp_path / "secret").publish()
-    path = tmp_path / "secret" / "curator.state"
+def published_in(folder, **options):
+    curator = make(secret=folder, **options)
+    curator.publish()
+    return curator
+
+
+def as_layout_4(folder, curator, **changes):
+    """Its state in the layout that kept the guarantee, no log of releases and no cap that was not given."""
+    path = folder / "curator.state"
     state = read_state(path)
     path.unlink()
-    older = {name: value for name, value in state.secret.items() if name != "table"}
-    write_state(path, dataclasses.replace(state, version=3, secret=older))
+    later = ("privacy", "answer_after", "releases")
+    public = {name: value for name, value in state.public.items() if name not in later}
+    public |= {"guarantee": json.loads(curator.guarantee.to_json()), "cap": None}
+    write_state(path, dataclasses.replace(state, **{"version": 4, "public": public, **changes}))
+
+
+def test_a_directory_that_knows_no_table_opens_and_is_not_taken_up(tmp_path):
+    """Layout 3 held no digest."""
+    curator = published_in(tmp_path / "secret")
+    as_layout_4(tmp_path / "secret", curator, version=3, secret={"ids": None})
     with pytest.raises(ProtocolError, match="does not know its table"):
         make(secret=SecretDirectory(tmp_path / "secret", resume=True))
     opened = Curator.open(tmp_path / "secret")
     assert opened.answer(3) == opened.answer_again(3)
+
+
+@pytest.mark.parametrize("noise", [SecureNoise(), SimulatedNoise(3)], ids=["secure", "simulated"])
+def test_an_earlier_directory_says_what_it_released_and_gets_a_cap(tmp_path, noise):
+    """Layout 4 kept the guarantee itself, and no cap where none was given: now it is one evaluation a row."""
+    answers = AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0)
+    curator = published_in(tmp_path / "secret", noise=noise, answers=answers)
+    as_layout_4(tmp_path / "secret", curator)
+    again = make(secret=SecretDirectory(tmp_path / "secret", resume=True), noise=noise, answers=answers)
+    for opened in (Curator.open(tmp_path / "secret"), again):
+        assert opened.cap == 200
+        assert opened.guarantee == curator.guarantee
+        np.testing.assert_array_equal(opened.publish().inputs, curator.publish().inputs)
+
+
+# -- the guarantee after a restart --------------------------------------------------------------------
+
+
+def changed(folder, public=(), releases=None):
+    """Its state as somebody left it who changed parameters, or what the log of releases says."""
+    path = folder / "curator.state"
+    state = read_state(path)
+    path.unlink()
+    log = [entry | (releases or {}) for entry in state.public["releases"]]
+    write_state(path, dataclasses.replace(state, public={**state.public, "releases": log, **dict(public)}))
+    return folder
+
+
+def test_the_guarantee_is_what_was_released(tmp_path):
+    """Positions and answers are in the log, and a restart derives the same guarantee from it."""
+    answers = AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0)
+    curator = published_in(tmp_path / "one", answers=answers, answer_after=2.0)
+    state = read_state(tmp_path / "one" / "curator.state")
+    assert "guarantee" not in state.public
+    for entry, record in zip(state.public["releases"], curator.guarantee.mechanisms, strict=True):
+        assert (entry["law"], entry["scale"], entry["sensitivity"]) == (
+            record.law, record.scale, record.sensitivity,
+        )  # fmt: skip
+        assert entry["certificate"] == record.certificate.to_config()
+        assert (entry["source"], entry["status"], entry["charge"]) == ("SecureNoise", "enforced", None)
+    assert Curator.open(tmp_path / "one").guarantee == curator.guarantee
+
+
+def test_rows_of_simulated_noise_stay_simulated_whatever_the_parameters_say(tmp_path):
+    """The parameters were changed to secure noise; the rows are the old ones."""
+    published_in(tmp_path / "one", noise=SimulatedNoise(5))
+    opened = Curator.open(changed(tmp_path / "one", {"noise": SecureNoise().to_config()}))
+    assert opened.guarantee.status == "simulated"
+    assert opened.publish().guarantee.status == "simulated"
+
+
+@pytest.mark.parametrize(
+    ("public", "releases"),
+    [
+        ({"privacy": RowDP(epsilon=0.25, distance=1.0).to_config()}, None),
+        ({"privacy": RowDP(epsilon=1.0, distance=2.0).to_config()}, None),
+        ((), {"scale": 0.5}),
+        ((), {"certificate": None}),
+        ((), {"purpose": "other"}),
+        ({"releases": []}, None),
+        ({"releases": [{"purpose": "positions"}]}, None),
+    ],
+)
+def test_a_folder_released_on_other_terms_is_refused(tmp_path, public, releases):
+    """Rows of epsilon 1 are no rows of epsilon 0.25, whatever the folder's parameters say."""
+    published_in(tmp_path / "one")
+    with pytest.raises(CorruptState):
+        Curator.open(changed(tmp_path / "one", public, releases))
 
 
 def test_bad_arguments_are_refused():
@@ -422,6 +509,163 @@ def test_an_objective_cannot_dress_its_error_as_ours():
         curator.answer(3)
     assert type(caught.value) is ProtocolError
     assert str(CANARY) not in str(caught.value)
+
+
+def raising(error):
+    raise error
+
+
+FAILING = {
+    "raises": lambda: raising(ValueError("Ann")),
+    "leaves": lambda: sys.exit("Ann"),
+    "no number": lambda: "Ann",
+    "nan": lambda: math.nan,
+    "infinite": lambda: math.inf,
+    "too large": lambda: 10**400,
+    "one of ours": lambda: raising(AlreadyTold("Ann")),
+}
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+@pytest.mark.parametrize("failure", FAILING)
+def test_a_noised_answer_looks_the_same_whether_its_evaluation_failed(tmp_path, failure, on_disk):
+    """Word for word, beside one whose answer is the middle of the bounds: replies, log and a restart."""
+
+    def kept(folder, objective):
+        curator = make(
+            objective=objective,
+            answers=AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=5.0),
+            noise=SimulatedNoise(7),
+            cap=3,
+            secret=folder if on_disk else None,
+        )
+        curator.publish()
+        replies, asked = io.StringIO(), ['{"ask": 3}', '{"ask": 3}', '{"again": 3}', '{"ask": 4}']
+        serve(curator, [*asked, '{"ask": 5}', '{"ask": 6}'], replies)
+        seen = [replies.getvalue().replace(curator.release_id, ""), curator.answered, repr(curator)[55:]]
+        if on_disk:
+            log = Journal(folder / "answers.log", kind="answers", subject=curator.release_id)
+            seen += [list(log.settle()), Curator.open(folder, objective=objective).answered]
+        return curator, seen
+
+    failing, seen = kept(tmp_path / "one", lambda _: FAILING[failure]())
+    good, expected = kept(tmp_path / "two", lambda _: 1.0)
+    assert seen == expected
+    assert len(failing.answered) == 3
+    assert all(value != 1.0 for _, value in failing.answered)  # the middle has noise on it
+    assert len(failing.unsafe_failures) == 3
+    assert good.unsafe_failures == []
+    assert "Ann" not in "".join(failing.unsafe_failures)
+    if on_disk:
+        assert "row 3" in (tmp_path / "one" / "failures.log").read_text().splitlines()[0]
+        assert not (tmp_path / "two" / "failures.log").exists()
+
+
+def test_what_can_evaluate_no_row_refuses_every_row_and_takes_nothing(tmp_path):
+    """No objective, or no program: a refusal that no row has a part in, and no answer of the middle."""
+    for objective in (None, Command("/no/such/program --row"), Command("no-such-program")):
+        curator = make(objective=objective, answers=AnswerLaplace(epsilon=1.0, distance=1.0, low=0, high=1))
+        curator.publish()
+        for row in (3, 3, 4):
+            with pytest.raises(ProtocolError):
+                curator.answer(row)
+        assert curator.answered == []
+        assert curator.unsafe_failures == []
+
+
+def test_without_a_cap_failures_are_bounded_too(tmp_path):
+    """One evaluation for each row of the table, across restarts: the fifth of four rows' does not begin."""
+    table = {"age": [30.0, 40.0, 50.0, 60.0], "dose": [1.0, 2.0, 3.0, 2.5]}
+    begun = []
+
+    def failing(row):
+        begun.append(row)
+        raise ValueError
+
+    release = make(table, objective=failing, secret=tmp_path / "secret").publish()
+    assert release.cap == 4
+    for _ in range(3):
+        curator = Curator.open(tmp_path / "secret", objective=failing)
+        assert curator.cap == 4
+        for _ in range(2):
+            with pytest.raises((ProtocolError, HorizonExceeded)):
+                curator.answer(1)
+    assert len(begun) == 4
+    with pytest.raises(HorizonExceeded):
+        curator.answer(2)
+
+
+@pytest.mark.parametrize("answers", [None, AnswerLaplace(epsilon=1.0, distance=1.0, low=0.0, high=1.0)])
+def test_at_a_fixed_pace_every_answer_takes_the_same_time(monkeypatch, answers):
+    """On a clock of its own: quick, slow and failed evaluations leave 10 seconds after they began."""
+    clock = Clock(monkeypatch)
+    durations = {1: 0.0, 2: 9.5, 3: 4.0, 4: 10.5, 5: 30.0}
+    fails = {3}
+
+    def evaluate(row):
+        clock.now += durations[asked]
+        if asked in fails:
+            raise ValueError
+        return 0.5
+
+    curator = make(objective=evaluate, answers=answers, answer_after=10)
+    curator.publish()
+    taken = []
+    for asked in durations:
+        begun = clock.now
+        with suppress(ProtocolError):  # exact answers: there is none
+            curator.answer(asked)
+        taken.append(clock.now - begun)
+    assert taken == [10.0, 10.0, 10.0, 20.0, 30.0]
+    for wrong in (0, 0.5, -1, math.nan, math.inf, 1e9, True, "10"):
+        with pytest.raises(InvalidParameter, match="answer_after"):
+            make(answer_after=wrong)
+
+
+def test_a_paced_command_is_stopped_in_time_with_all_that_it_started(tmp_path):
+    """At half of the pace, whatever its own timeout: no later than others, and nothing of it goes on."""
+    script = tmp_path / "slow.sh"
+    script.write_text(f"#!/bin/sh\nsleep 77 & echo $! > {tmp_path / 'child'}\nwait\necho 1\n")
+    script.chmod(0o700)
+    curator = make(
+        objective=Command(str(script)),
+        answers=AnswerLaplace(epsilon=1.0, distance=1.0, low=0.0, high=1.0),
+        answer_after=1.0,
+    )
+    curator.publish()
+    curator.answer(3)
+    assert "TimeoutExpired" in curator.unsafe_failures[0]
+    child = int((tmp_path / "child").read_text())
+    state = Path(f"/proc/{child}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [51624, "51624", 3, 4],
+        [np.int64(51624), b"51624", 3, 4],
+        ["51624", " 51624 ", "3", "4"],
+        ["Jos\u00e9", "Jose\u0301", "3", "4"],
+        [b"51624", np.bytes_(b"51624"), 3, 4],
+    ],
+    ids=["text", "numpy and bytes", "blanks", "accents", "numpy bytes"],
+)
+def test_one_person_has_one_row_however_the_id_is_written(ids):
+    table = {"age": [30.0, 40.0, 50.0, 60.0], "dose": [1.0, 2.0, 3.0, 2.5], "id": ids}
+    with pytest.raises(InvalidData, match="duplicates") as caught:
+        make(table, objective=None, ids="id")
+    assert "51624" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "nobody", [None, math.nan, np.float64("nan"), pd.NA, pd.NaT, "", "  ", b"", 7.0, True, ["u"]]
+)
+def test_a_row_of_nobody_is_refused(nobody):
+    ids = [nobody, "2", "3", "4"]
+    table = {"age": [30.0, 40.0, 50.0, 60.0], "dose": [1.0, 2.0, 3.0, 2.5], "id": ids}
+    with pytest.raises(InvalidData, match="the id column 'id'"):
+        make(table, objective=None, ids="id")
 
 
 def test_commands(tmp_path):
@@ -736,10 +980,23 @@ def test_explain_claims_durability_only_where_there_is_a_disk(tmp_path):
 
 def test_explain_says_what_a_failing_objective_tells():
     noise = AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0)
-    told = "whether there is one (the objective may fail"
-    assert told in words(make(objective=None, answers=noise))
-    assert told not in words(make(answers=noise))  # a column was checked before
-    assert told not in words(make(objective=None))  # exact answers are not covered at all
+    same, told = "as the middle of the public bounds", "so does the reply that an evaluation gave no answer"
+    noised, column, exact = (
+        words(make(objective=None, answers=noise)), words(make(answers=noise)), words(make(objective=None)),
+    )  # fmt: skip
+    assert [same in text for text in (noised, column, exact)] == [True, False, False]
+    assert [told in text for text in (noised, column, exact)] == [False, False, True]
+    measured = "How long an evaluation takes, which the modeler can measure"
+    assert [measured in text for text in (noised, column, exact)] == [True, False, True]
+    assert all("response times" not in text for text in (noised, column, exact))  # the modeler is there
+    paced = words(make(objective=None, answers=noise, answer_after=30))
+    assert measured not in paced
+    assert "leaves 30 seconds after its evaluation began" in paced
+
+
+def test_explain_says_how_many_evaluations_there_are():
+    assert "At most 200 answers are given or evaluations begun" in words(make(objective=None))
+    assert "At most 7 answers are given or evaluations begun" in words(make(objective=None, cap=7))
 
 
 def test_a_large_delta_is_said_and_warned_of():

@@ -246,7 +246,8 @@ def test_an_objective_cannot_ask_its_own_curator(tmp_path, on_disk):
             return curator.answer(2)
         return 0.5
 
-    curator = make(tmp_path / "one" if on_disk else None, objective=effect)
+    place = tmp_path / "one" if on_disk else None
+    curator = make(place, objective=effect, answers=None)
     curator.publish()
     with pytest.raises(ProtocolError, match="the objective failed"):
         curator.answer(1)

@@ -134,6 +134,15 @@ def test_names_are_checked(ledger):
         ledger.open_account("a", epsilon=1, delta=1.5)
 
 
+@pytest.mark.parametrize("other", [" ward", "ward ", "\u00a0ward", "Cafe\u0301", 51624, b"ward"])
+def test_an_accounts_name_is_written_one_way(ledger, other):
+    """With a blank or a loose accent it would look the same, and be a second account of the same people."""
+    for name in ("ward", "Caf\u00e9", "51624"):
+        ledger.open_account(name, epsilon=1)
+    with pytest.raises(InvalidParameter, match="account's name"):
+        ledger.open_account(other, epsilon=1)
+
+
 def test_ids_of_charges_stay_out_of_messages_and_reprs(ledger):
     ledger.open_account("a", epsilon=1)
     ledger.charge("a", charge_id="canary", epsilon=0.5)

@@ -49,13 +49,19 @@ def curate(
         ),
     ] = 1.0,
     ids: Annotated[str | None, Option(help="Column with the rows' own ids, for a command.")] = None,
-    cap: Annotated[int | None, Option(help="Evaluations at most, failed ones included.")] = None,
+    cap: Annotated[
+        int | None, Option(help="Evaluations at most, failed ones included; by default one a row.")
+    ] = None,
     clip: Clip = False,
     mechanism: Annotated[str, Option(help="auto, l2_laplace, gaussian or randomised_response.")] = "auto",
     answer_epsilon: Annotated[float | None, Option(help="Noise the answers, at this further loss.")] = None,
     answer_bounds: Annotated[str | None, Option(help="Public LOW:HIGH of noised answers.")] = None,
     answer_distance: Annotated[
         float | None, Option(help="Answers this far apart are protected; the bounds' width if left out.")
+    ] = None,
+    answer_after: Annotated[
+        float | None,
+        Option(help="Seconds after which an answer leaves, whatever its evaluation took; at least 1."),
     ] = None,
     ledger: LedgerFile = None,
     account: Account = None,
@@ -81,6 +87,7 @@ def curate(
         ids=ids,
         cap=cap,
         answers=_answer_noise(answer_epsilon, answer_bounds, answer_distance),
+        answer_after=answer_after,
         mechanism=mechanism,
         # resumed: rows that were drawn and not written, or lost, are written again
         secret=SecretDirectory(secret, ledger=book, account=account, resume=True),
@@ -101,7 +108,7 @@ def answer(
 ) -> None:
     """Answer a modeler's questions on standard input and output, one line each, until they end.
 
-    Why a row got no answer stands in failures.log in the secret directory, and nowhere else.
+    Why an evaluation failed stands in failures.log in the secret directory, and nowhere else.
     """
     directory = SecretDirectory(secret, ledger=opened(ledger))
     curator = Curator.open(directory, objective=None if command is None else Command(command))

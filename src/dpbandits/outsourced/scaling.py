@@ -108,7 +108,7 @@ class TableRows:
     Attributes:
         points: (n, d) rows in public coordinates.
         answers: (n,) finite answers, if a column has them.
-        ids: the rows' own ids as text, all different, if a column has them.
+        ids: the rows' own ids as text, all different, if a column has them; see `_checks.person`.
     """
 
     points: FloatArray
@@ -122,8 +122,8 @@ class TableRows:
         """Read and check a data frame or a mapping of columns; `answers` and `ids` name two of them.
 
         Raises:
-            InvalidData: see `PublicScaling.to_public`; or answers or ids are missing, or are no finite
-                numbers, or not all different.
+            InvalidData: see `PublicScaling.to_public`; or answers are missing or no finite numbers; or an id
+                is missing, a float or the like, or the same person's as another.
         """
         frame = read_table(table)
         named = {name: frame.column(name) for name in scaling.schema.names if name in frame.names}
@@ -163,9 +163,10 @@ def _answers(frame: Table, name: str, n: int) -> FloatArray:
 def _ids(frame: Table, name: str, n: int) -> list[str]:
     if name not in frame.names:
         raise InvalidData(f"the table lacks the id column {name!r}")
-    values = [str(value) for value in frame.column(name).tolist()]
-    if len(values) != n:
+    column = frame.column(name)
+    if len(column) != n:
         raise InvalidData("the id column has another length than the table")
+    values = [_checks.person(value, name=f"the id column {name!r}") for value in column.tolist()]
     if len(set(values)) != n:
         raise InvalidData(f"the id column {name!r} has duplicates: each row needs its own id")
     return values

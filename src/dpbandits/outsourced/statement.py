@@ -3,11 +3,10 @@
 import math
 from collections.abc import Iterator
 
-from dpbandits.outsourced.curator.directory import SecretDirectory
 from dpbandits.outsourced.scaling import RADIUS
 from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, PureBeside, PureDP, rounded_up
 from dpbandits.privacy.definitions import RowDP
-from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
+from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Status
 from dpbandits.privacy.rows import (
     AnswerLaplace,
     CellResponse,
@@ -19,6 +18,7 @@ from dpbandits.privacy.rows.base import LatticeMechanism
 from dpbandits.privacy.sentences import (
     LEDGER_CHECKS_COPIES,
     check_noise_status,
+    in_order,
     kept,
     protected_from,
     reason,
@@ -26,7 +26,10 @@ from dpbandits.privacy.sentences import (
     trusted,
 )
 
-__all__ = ["rows_guarantee"]
+__all__ = ["RELEASES", "rows_guarantee"]
+
+RELEASES = ("positions", "answers")
+"""What a log of releases calls the mechanisms of a guarantee, in their order."""
 
 _THEOREMS = {
     "l2_laplace": (
@@ -59,8 +62,11 @@ def rows_guarantee(
     rows: int,
     status: Status,
     answers: AnswerLaplace | None,
-    cap: int | None,
-    secret: SecretDirectory | None,
+    cap: int,
+    pace: float | None,
+    durable: bool,
+    witnessed: bool,
+    budgeted: bool,
     evaluated: bool,
 ) -> Guarantee:
     """The guarantee of a release and of the answers that follow it.
@@ -70,17 +76,14 @@ def rows_guarantee(
         rows, cap: of the table; evaluations at most.
         status: of the noise source.
         answers: the noise on answers, or None where they are public.
-        secret: where the curator's state and log are; whether a ledger refuses a second copy of them, and
-            its account pays for every release of this table. None where all is in memory.
+        pace: seconds after which an answer leaves; None: as soon as it is there.
+        durable, witnessed, budgeted: whether state and log are on disk, a ledger refuses a second copy of
+            them, and its account pays for every release of this table.
         evaluated: whether answers come from a function or a program, which may fail, and not from a column.
     """
     check_noise_status(status)
     definition = mechanism.definition
-    place = {
-        "witnessed": secret is not None and secret.ledger is not None,
-        "budgeted": secret is not None and secret.account is not None,
-        "durable": secret is not None,
-    }
+    place = {"witnessed": witnessed, "budgeted": budgeted, "durable": durable}
     scale, moved, in_unit = definition.epsilon, definition.epsilon, "in log-likelihood ratios"
     if isinstance(mechanism, LatticeMechanism):
         scale, moved, in_unit = mechanism.scale, mechanism.reach, "in public coordinates, rounding included"
@@ -119,7 +122,7 @@ def rows_guarantee(
                 scale=answers.sd / 2**0.5,
                 sensitivity=answers.distance + answers.step,
                 certificate=paid,
-                releases=cap if cap is not None else rows,
+                releases=cap,
                 unit="in the answer's unit, rounding included; a row is in one of the releases only",
             )
         )
@@ -130,9 +133,12 @@ def rows_guarantee(
             protected_from("the modeler and everybody else", sees),
         ),
         mechanisms=tuple(records),
-        assumptions=(
-            *kept(*_kept(enforced=status == "enforced", **place)),
-            *trusted(*_trusted(failing=evaluated and answers is not None, **place)),
+        assumptions=in_order(
+            (
+                *kept(*_kept(enforced=status == "enforced", **place)),
+                *trusted(*_trusted(**place)),
+                *_answering(cap, noised=answers is not None, pace=pace, evaluated=evaluated),
+            )
         ),
         theorem=theorem,
         status=status,
@@ -143,7 +149,7 @@ def rows_guarantee(
         neighbours=neighbours,
         notes=(
             _distance_note(mechanism, definition),
-            _answers_note(answers, mechanism),
+            _answers_note(answers, mechanism, evaluated=evaluated),
             _attacker_note(mechanism),
             *_delta_note(definition, rows),
         ),
@@ -177,7 +183,7 @@ def _kept(*, enforced: bool, witnessed: bool, budgeted: bool, durable: bool) -> 
         yield "Another release of the same population is refused when its ledger account is empty."
 
 
-def _trusted(*, failing: bool, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
+def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
     yield (
         "Bounds, columns, mechanism, distance and every other parameter were chosen without looking at the "
         "table."
@@ -190,13 +196,7 @@ def _trusted(*, failing: bool, witnessed: bool, budgeted: bool, durable: bool) -
         "One person has one row. A person with k rows, or whose relatives' rows say the same, loses k times "
         "as much."
     )
-    yield "The curator's directory and process are out of the attacker's reach, and so are response times."
-    if failing:
-        yield (
-            "An answer depends on its own row alone, and whether there is one (the objective may fail or "
-            "give no number, and the modeler is told that no answer was given) does not depend on private "
-            "data."
-        )
+    yield "The curator's directory and process are out of the attacker's reach."
     if not budgeted:
         yield "The table is released once (name a ledger account to have further releases paid for)."
     if not durable:
@@ -209,6 +209,38 @@ def _trusted(*, failing: bool, witnessed: bool, budgeted: bool, durable: bool) -
             "Only one copy of the curator's directory goes on, and nobody shortens its log of answers"
             + LEDGER_CHECKS_COPIES
         )
+
+
+def _answering(cap: int, *, noised: bool, pace: float | None, evaluated: bool) -> Iterator[Assumption]:
+    yield from kept(
+        f"At most {cap} answers are given or evaluations begun, those that fail included; each is counted "
+        "before it begins."
+    )
+    if not evaluated:
+        yield from trusted(
+            "How long an answer takes does not depend on private data (it is read from a column)."
+        )
+        return
+    if noised:
+        yield from kept(
+            "An evaluation that fails, is stopped or gives no finite number is answered once, as the middle "
+            "of the public bounds and under the same noise: no reply tells it from another."
+        )
+        yield from trusted("An answer depends on its own row alone.")
+    if pace is None:
+        yield from trusted(
+            "How long an evaluation takes, which the modeler can measure, and whether the curator's process "
+            "outlives it, do not depend on private data (answer_after gives every answer the same time)."
+        )
+        return
+    yield from kept(
+        f"An answer, or the reply that there is none, leaves {pace:g} seconds after its evaluation began; a "
+        "program is stopped, and has failed, at half of that."
+    )
+    yield from trusted(
+        f"No function takes longer than these {pace:g} seconds (what is late leaves at the next multiple of "
+        "them, which the modeler can measure), and the curator's process outlives every evaluation."
+    )
 
 
 def _loss(mechanism: RowMechanism) -> str:
@@ -255,13 +287,14 @@ def _distance_note(mechanism: RowMechanism, definition: RowDP) -> str:
     )
 
 
-def _answers_note(answers: AnswerLaplace | None, mechanism: RowMechanism) -> str:
+def _answers_note(answers: AnswerLaplace | None, mechanism: RowMechanism, *, evaluated: bool) -> str:
     if answers is None:
+        told = ", and so does the reply that an evaluation gave no answer" if evaluated else ""
         return (
             "Answers are public and exact, and no part of this promise covers them: an answer f(x) tells "
-            "about x by itself, and whoever knows the answer of a person's row from elsewhere finds the row "
-            "by it, with its released position and the fact that it was asked for. Noise on the answers is "
-            "the remedy (AnswerLaplace)."
+            f"about x by itself{told}, and whoever knows the answer of a person's row from elsewhere finds "
+            "the row by it, with its released position and the fact that it was asked for. Noise on the "
+            "answers is the remedy (AnswerLaplace)."
         )
     return (
         f"Answers are noised: epsilon {answers.epsilon:g} of the total pays for two answers at most "

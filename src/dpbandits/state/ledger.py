@@ -65,6 +65,7 @@ filters of these currencies hold for their concurrent composition (Haney et al. 
 
 import json
 import threading
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -403,7 +404,7 @@ class Ledger(ABC):
         """Create an account with these limits; repeating it with the same limits does nothing.
 
         Args:
-            name: public.
+            name: public; without blanks around it and in Unicode's form NFC, so that it is written one way.
             epsilon, delta: of a bare account that names no unit: short for `Terms(epsilon=, delta=)`.
             terms: of any account, in place of `epsilon` and `delta`.
 
@@ -411,6 +412,11 @@ class Ledger(ABC):
             InvalidParameter: the limits are no budget, or the account exists with other terms.
         """
         _check_name(name, what="an account's name")
+        if name != unicodedata.normalize("NFC", name.strip()):
+            raise InvalidParameter(
+                "an account's name has blanks around it or an accent apart from its letter (Unicode's form "
+                "NFC is expected): written so it would be a second account of the same people"
+            )
         opened = Balance.of(_asked(terms, Terms, epsilon, delta))
         with self._event() as entries:
             existing = entries.account(name)

@@ -13,6 +13,13 @@ was drawn and committed is never drawn again. From step 4 on a missing log is an
 log (`dpbandits.outsourced.curator.answers`), so that no crash and, with a ledger, no copy of the directory
 can answer a row anew. A secret made with a ledger opens with it only.
 
+A failed evaluation takes its slot like any other. Where answers are noised it is answered, as the middle of
+the public bounds is and under the same noise, so that the modeler cannot tell; where they are exact, and no
+promise covers them, the modeler is told that there is none.
+
+What was drawn, and on which terms, is part of the state (`dpbandits.state.release_log`): the guarantee is
+derived from it and from the parameters whenever it is asked for, and never kept.
+
 One process holds a curator, one thread at a time has its turn; it cannot be copied, pickled or used behind a
 fork (`dpbandits.state.holder`). Several processes may open one directory: they take turns by a lock file.
 """
@@ -20,7 +27,8 @@ fork (`dpbandits.state.holder`). Several processes may open one directory: they 
 import json
 import os
 import secrets
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, ClassVar, Literal
@@ -28,22 +36,39 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
-from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidParameter, ProtocolError, UnknownDecision
+from dpbandits.errors import (
+    AlreadyTold,
+    CorruptState,
+    HorizonExceeded,
+    InvalidParameter,
+    ProtocolError,
+    UnknownDecision,
+)
 from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.outsourced.curator.directory import KIND, VERSION, SecretDirectory
-from dpbandits.outsourced.curator.objective import Command, Objective, evaluated
+from dpbandits.outsourced.curator.objective import (
+    LEAST_PACE,
+    Command,
+    Objective,
+    evaluated,
+    paced,
+    ready,
+)
 from dpbandits.outsourced.publish import PublishedRows, check_target
 from dpbandits.outsourced.scaling import Drawn, PublicScaling, TableRows
-from dpbandits.outsourced.statement import rows_guarantee
+from dpbandits.outsourced.statement import RELEASES, rows_guarantee
 from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.privacy.definitions import RowDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.noise import from_config as noise_from_config
+from dpbandits.privacy.release_terms import Release, check_releases, terms_of_release
 from dpbandits.privacy.rows import AnswerLaplace, RowMechanism, choose_row_mechanism
 from dpbandits.state import Cost, State
 from dpbandits.state.holder import Held, Holder, Saved, in_turn
+from dpbandits.state.release_log import ReleaseLog
 from dpbandits.tables import Schema
 
 __all__ = ["Curator", "MechanismChoice"]
@@ -72,17 +97,19 @@ class Curator(Held):
         schema: the columns to publish, all `Range`s with public bounds.
         privacy: the promise for one row's position; its distance is in public coordinates.
         objective: what answers are: the name of a column, a function of the row's own id, or a `Command`.
-        ids: name of the column with the rows' own ids, for functions and commands; the row's place in the
-            table where None.
-        cap: evaluations at most, those that failed included; None for no bound but one answer a row.
+        ids: name of the column with the rows' own ids, for functions and commands, which get them as text;
+            the row's place in the table where None.
+        cap: evaluations at most, those that failed included; by default one for each row of the table.
         answers: noise on answers, or None: exact answers, which the guarantee does not cover.
+        answer_after: seconds, public, after which an answer leaves whatever its evaluation took, at least 1;
+            a `Command` is stopped, and has failed, at half of that. None: as soon as it is there.
         mechanism: a name, or a `MechanismChoice`.
         noise: `SecureNoise()`, or `SimulatedNoise(seed)` for studies.
         secret: directory for the secret side, or a `SecretDirectory` with the ledger that watches over it,
             the account that pays, and the key that seals it; None keeps everything in memory, for studies.
 
     Raises:
-        InvalidData: missing values, rows outside the bounds, constant columns, duplicate ids.
+        InvalidData: missing values, rows outside the bounds, constant columns, missing or duplicate ids.
         InvalidParameter: arguments of another kind, or that cannot work together.
         ProtocolError: the secret directory holds a release already (`Curator.open`), or one of another table
             or other parameters, or is open to others.
@@ -112,6 +139,7 @@ class Curator(Held):
         ids: str | None = None,
         cap: int | None = None,
         answers: AnswerLaplace | None = None,
+        answer_after: float | None = None,
         mechanism: str | MechanismChoice = "auto",
         noise: NoiseSource | None = None,
         secret: str | os.PathLike[str] | SecretDirectory | None = None,
@@ -126,11 +154,14 @@ class Curator(Held):
         secret = None if secret is None else _directory(secret)
         column, function = (objective, None) if isinstance(objective, str) else (None, _callable(objective))
         scaling = PublicScaling(schema)
-        if cap is not None:
-            cap = _checks.integer(cap, name="cap")
+        if answer_after is not None:
+            answer_after = _checks.number(
+                answer_after, name="answer_after", minimum=LEAST_PACE, exclusive=False, maximum=86_400.0
+            )
         rows = TableRows.read(table, scaling=scaling, answers=column, ids=ids)
         n = len(rows.points)
-        if cap is not None and cap > n:
+        cap = n if cap is None else _checks.integer(cap, name="cap")
+        if cap > n:
             raise InvalidParameter(f"cap is {cap}, expected an integer from 1 to the table's {n} rows")
         warn_if_delta_large(privacy.delta, n)
         chosen = choose_row_mechanism(
@@ -143,30 +174,22 @@ class Curator(Held):
             projection=choice.projection,
             cells_per_dimension=choice.cells_per_dimension,
         )
-        guarantee = rows_guarantee(
-            chosen,
-            rows=n,
-            status=noise.status,
-            answers=answers,
-            cap=cap,
-            secret=secret,
-            evaluated=column is None,
-        )
         public = {
             "rows": n,
             "half_width": scaling.half_width,
             "public_transform": scaling.to_config(),
+            "privacy": privacy.to_config(),
             "mechanism": chosen.to_config(),
             "noise_law": chosen.law.to_config(),
-            "guarantee": json.loads(guarantee.to_json()),
             "answers": {"type": "public"} if answers is None else answers.to_config(),
+            "answer_after": answer_after,
             "noise": noise.to_config(),
             "cap": cap,
             "account": None if secret is None else secret.account,
             "witnessed": secret is not None and secret.ledger is not None,
             "charge": _charge(privacy, answers),
         }
-        self._set_up(public, noise=noise, objective=function, secret=secret, raw=(rows, chosen))
+        self._set_up(public, noise=noise, mechanism=chosen, objective=function, secret=secret, raw=rows)
         if secret is not None:
             secret.make()
             with secret.turn():
@@ -206,8 +229,11 @@ class Curator(Held):
                 )
             if objective is not None and "column" in saved.state.arrays:
                 raise InvalidParameter("objective: answers of this release are a column of its table")
-            noise = noise_from_config(public["noise"])
-            curator._set_up(public, noise=noise, objective=objective, secret=secret)
+            public.pop("releases")
+            with reading("the parameters of a release", CorruptState):
+                noise = noise_from_config(public["noise"])
+                mechanism = _mechanism(public, noise)
+            curator._set_up(public, noise=noise, mechanism=mechanism, objective=objective, secret=secret)
             curator._take_up(saved)
         return curator
 
@@ -249,13 +275,26 @@ class Curator(Held):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised about the published rows and the answers."""
-        return Guarantee.from_json(json.dumps(self._public["guarantee"]))
+        """What is promised about the published rows and the answers, on the terms they were released on."""
+        column = self._raw.answers is not None if self._raw is not None else "column" in self._kept()[0]
+        past = tuple(self._holder.log)
+        return rows_guarantee(
+            self._mechanism,
+            rows=self._public["rows"],
+            status="simulated" if any(one["status"] == "simulated" for one in past) else self._noise.status,
+            answers=self._answer_noise,
+            cap=self.cap,
+            pace=self._public["answer_after"],
+            durable=self._secret is not None,
+            witnessed=self._public["witnessed"] and all(one["witnessed"] for one in past),
+            budgeted=self._public["account"] is not None and all(one["charge"] is not None for one in past),
+            evaluated=not column,
+        )
 
     @property
-    def cap(self) -> int | None:
+    def cap(self) -> int:
         """Evaluations at most, those that failed included."""
-        cap: int | None = self._public["cap"]
+        cap: int = self._public["cap"]
         return cap
 
     # -- answers -----------------------------------------------------------------------------------
@@ -265,15 +304,25 @@ class Curator(Held):
         """(row, answer) in the order they were given; all of it has left."""
         return self._log.entries
 
+    @property
+    def unsafe_failures(self) -> list[str]:
+        """Which evaluations of this process failed, and how: for the curator's eyes only."""
+        return list(self._failures)
+
     @in_turn
     def answer(self, row: int) -> float:
         """The answer of a published row: evaluated once, durable before it is returned.
 
+        Where answers are noised, an objective that fails, takes too long or gives no finite number is
+        answered as the middle of the public bounds is: nothing but the curator's own notes
+        (`unsafe_failures`, `failures.log`) tells the two apart.
+
         Raises:
-            ProtocolError: nothing was published, or the objective failed (no answer was logged, ask again).
+            ProtocolError: nothing was published; there is no objective, or its program is not found, and
+                nothing was evaluated; or answers are exact and the objective failed: ask again.
             UnknownDecision: no such row.
             AlreadyTold: the row was answered before (`answer_again`).
-            HorizonExceeded: the cap is reached; an objective that fails uses one, too.
+            HorizonExceeded: the cap is reached; an evaluation that fails uses one, too.
             ForkedState: another copy of the secret directory has answered; nothing was evaluated.
         """
         with self._locked():
@@ -281,15 +330,17 @@ class Curator(Held):
             number = published.number(row)
             if log.get(number) is not None:
                 raise AlreadyTold(f"row {number} was answered before: each row is answered once")
-            if self.cap is not None and log.evaluations >= self.cap:
+            if log.evaluations >= self.cap:
                 raise HorizonExceeded(
                     f"all {self.cap} answers of this release were given, or their evaluations failed"
                 )
-            value = self._evaluate(number)
-            if self._public["answers"]["type"] != "public":
-                noise = AnswerLaplace.from_config(self._public["answers"])
-                value = float(noise.privatize(np.array([value]), self._noise, position=len(log.entries))[0])
-            log.append(number, value)  # on disk, then witnessed
+            objective = None if "column" in self._kept()[0] else ready(self._objective)
+            with paced(self._public["answer_after"]):
+                value = self._evaluate(number, objective)
+                if self._answer_noise is not None:
+                    exact, position = np.array([value]), len(log.entries)
+                    value = float(self._answer_noise.privatize(exact, self._noise, position=position)[0])
+                log.append(number, value)  # on disk, then witnessed
             return value
 
     @in_turn
@@ -318,14 +369,18 @@ class Curator(Held):
         public: dict[str, Any],
         *,
         noise: NoiseSource,
+        mechanism: RowMechanism,
         objective: Objective | Command | None,
         secret: SecretDirectory | None,
-        raw: tuple[TableRows, RowMechanism] | None = None,
+        raw: TableRows | None = None,
     ) -> None:
         nested = "an objective cannot ask the curator that is waiting for it"
         self._holder = Holder(self._describe, what="curator", nested=nested)
-        self._public, self._noise, self._objective = public, noise, objective
-        self._secret, self._raw = secret, raw
+        self._public, self._noise, self._mechanism = public, noise, mechanism
+        self._objective, self._secret, self._raw = objective, secret, raw
+        answers = public["answers"]
+        self._answer_noise = None if answers["type"] == "public" else AnswerLaplace.from_config(answers)
+        self._failures: list[str] = []
         self._drawn: Drawn | None = None
         self._table: dict[str, str] | None = None
         self._published: PublishedRows | None = None
@@ -341,12 +396,14 @@ class Curator(Held):
         except FileNotFoundError:
             salt = secrets.token_bytes(16)
             table = {"salt": salt.hex(), "digest": rows.digest(salt)}
-            secret.begin(self._holder.lineage, self._public, {"ids": None, "table": table})
+            plan = self._public | {"releases": self._holder.log.to_json()}
+            secret.begin(self._holder.lineage, plan, {"ids": None, "table": table})
             earlier = secret.load()
         finished, bound = bool(earlier.state.arrays), earlier.state.secret["table"]
         if finished and not secret.resume:
             raise ProtocolError("this directory holds a release already: use Curator.open")
-        if earlier.state.public != json.loads(json.dumps(self._public)):
+        public = {name: value for name, value in earlier.state.public.items() if name != "releases"}
+        if public != json.loads(json.dumps(self._public)):
             kind = "finished" if finished else "unfinished"
             raise ProtocolError(f"the {kind} release in this directory has other parameters")
         if bound is None and finished:
@@ -359,9 +416,22 @@ class Curator(Held):
         """Stand where the directory stands, and open for answers if there are rows."""
         self._holder.take_up(saved, account=self._public["account"] if saved.ledger is not None else None)
         self._table = saved.state.secret["table"]
+        self._holder.log = ReleaseLog.from_json(saved.state.public["releases"])
         if saved.state.arrays:
             self._drawn = saved.state.arrays, saved.state.secret["ids"]
+        uses = self._uses(drawn=bool(saved.state.arrays))
+        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)
+        if saved.state.arrays:
             self._open()
+
+    def _uses(self, *, drawn: bool) -> list[Release]:
+        """Everything that noise is used for; how many answers there are, their own log says."""
+        return [
+            Release(purpose=purpose, record=record, noise=self._noise, drawn=int(drawn), charge="")
+            for purpose, record in zip(
+                RELEASES, self.guarantee.mechanisms, strict=False
+            )  # no answers, no noise
+        ]
 
     def _pay(self) -> None:
         """Positions and answers, under the release's id: paid once, however often it is begun."""
@@ -375,11 +445,13 @@ class Curator(Held):
         """Where raw rows meet noise; then durable; then gone from memory."""
         if self._raw is None:
             raise ProtocolError("the table is not here: make the curator with the table")
-        rows, mechanism = self._raw
         if self._secret is not None:
             AnswerLog.create(self._secret.answers, self.release_id, ledger=self._secret.ledger)
+        for use in self._uses(drawn=True):
+            terms = terms_of_release(use.record, use.noise)
+            self._holder.record(use.purpose, 0, terms, charge=use.charge)
         if self._drawn is None:  # after a commit that failed, what was drawn is committed again
-            self._drawn = rows.draw(mechanism, self._noise)
+            self._drawn = self._raw.draw(self._mechanism, self._noise)
         self._holder.commit()
         self._open()
 
@@ -390,7 +462,7 @@ class Curator(Held):
             version=VERSION,
             lineage=lineage,
             position=position,
-            public=self._public,
+            public=self._public | {"releases": self._holder.log.to_json()},
             secret={"ids": ids, "table": self._table},
             arrays=arrays,
         )
@@ -401,7 +473,9 @@ class Curator(Held):
         if self._secret is not None:
             self._log = AnswerLog.open(self._secret.answers, self.release_id, ledger=self._secret.ledger)
         self._published = PublishedRows.described(
-            self._public, release_id=self.release_id, inputs=np.asarray(arrays["inputs"], dtype=np.float64)
+            self._public | {"guarantee": json.loads(self.guarantee.to_json())},
+            release_id=self.release_id,
+            inputs=np.asarray(arrays["inputs"], dtype=np.float64),
         )
         self._raw = None
 
@@ -417,16 +491,44 @@ class Curator(Held):
         self._log.settle()
         return self._published, self._log
 
-    def _evaluate(self, row: int) -> float:
-        """The exact answer of a published row."""
+    def _evaluate(self, row: int, objective: Objective | Command | None) -> float:
+        """The answer of a published row before noise; where noise follows and there is none, the middle.
+
+        Args:
+            objective: what computes it; None for the table's own column.
+        """
         arrays, ids = self._kept()
         place = int(arrays["table_rows"][row])
-        if "column" in arrays:
+        if objective is None:
             return float(arrays["column"][place])
-        if self._objective is None:
-            raise ProtocolError("this curator has no objective: pass one to answer")
         self._log.append(row)  # counts from now on, whatever comes
-        return evaluated(self._objective, place if ids is None else ids[place])
+        try:
+            own = place if ids is None else ids[place]
+            return evaluated(objective, own, pace=self._public["answer_after"])
+        except ProtocolError as failure:
+            if self._answer_noise is None:
+                raise
+            reason = f"row {row} was answered as the middle of the bounds: {failure}"
+            self._failures.append(reason)
+            if self._secret is not None:
+                with suppress(OSError):  # a full disk is no reason to tell the modeler
+                    self._secret.note(reason)
+            return self._answer_noise.middle
+
+
+def _mechanism(public: Mapping[str, Any], noise: NoiseSource) -> RowMechanism:
+    """The mechanism that a state's parameters describe."""
+    described = public["mechanism"]
+    return choose_row_mechanism(
+        definition=RowDP.from_config(public["privacy"]),
+        n=public["rows"],
+        dim=described["dim"],
+        half_width=public["half_width"],
+        noise=noise,
+        mechanism=described["type"],
+        projection=described.get("projection"),
+        cells_per_dimension=described.get("cells_per_dimension"),
+    )
 
 
 def _directory(secret: str | os.PathLike[str] | SecretDirectory) -> SecretDirectory:

@@ -12,6 +12,7 @@ another table is refused. It tells whoever reads this directory, and nobody else
 table is right in every row, at some 30 milliseconds a guess.
 """
 
+import json
 import os
 import stat
 from contextlib import AbstractContextManager
@@ -20,8 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits import _checks
-from dpbandits.errors import InvalidParameter, ProtocolError
+from dpbandits._reading import reading
+from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
 from dpbandits.outsourced.publish import as_path
+from dpbandits.outsourced.statement import RELEASES
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.noise import from_config as noise_from_config
+from dpbandits.privacy.release_terms import terms_of_release
 from dpbandits.state import Ledger, State, StateKey, StateStore
 from dpbandits.state.files import locked, refuse_if_others_write
 from dpbandits.state.holder import Saved, saved_state
@@ -29,7 +35,7 @@ from dpbandits.state.holder import Saved, saved_state
 __all__ = ["KIND", "VERSION", "SecretDirectory"]
 
 KIND = "outsourced.curator"
-VERSION = 4
+VERSION = 5
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,12 @@ class SecretDirectory:
     def load(self) -> Saved:
         """The last committed state; see `saved_state`."""
         return saved_state(
-            self._state, kind=KIND, version=VERSION, steps={3: _unbound}, ledger=self.ledger, key=self.key
+            self._state,
+            kind=KIND,
+            version=VERSION,
+            steps={3: _unbound, 4: _logged},
+            ledger=self.ledger,
+            key=self.key,
         )
 
     @property
@@ -127,3 +138,24 @@ class SecretDirectory:
 def _unbound(state: State) -> State:
     """Layout 3 held no digest of the table."""
     return replace(state, version=4, secret={"ids": None, "table": None, **state.secret})
+
+
+def _logged(state: State) -> State:
+    """Layout 4 kept the guarantee itself, no log of releases, and no cap where none was given.
+
+    A directory of that layout could be opened on its own terms only: what its guarantee says of the noise is
+    what the rows were drawn on.
+    """
+    public = dict(state.public)
+    with reading("a release of an earlier layout", CorruptState):
+        guarantee = Guarantee.from_json(json.dumps(public.pop("guarantee")))
+        noise, terms = noise_from_config(public["noise"]), []
+        for purpose, record in zip(RELEASES, guarantee.mechanisms, strict=False):
+            charge = None if public["account"] is None else state.lineage
+            place = {"purpose": purpose, "first": 0, "count": 1, "charge": charge}
+            kept = terms_of_release(record, noise) | {"status": guarantee.status}
+            terms.append({**place, **kept, "witnessed": public["witnessed"]})
+        public["privacy"] = guarantee.definition.to_config()
+        public["cap"] = public["rows"] if public["cap"] is None else public["cap"]
+    public |= {"answer_after": None, "releases": terms if state.arrays else []}
+    return replace(state, version=5, public=public)

@@ -1,18 +1,29 @@
-"""What an answer is computed by: a function of the row's own id, or a program."""
+"""What an answer is computed by: a function of the row's own id, or a program; and when its answer leaves."""
 
 import math
+import os
 import shlex
+import shutil
+import signal
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from time import monotonic, sleep
 
 from dpbandits import _checks
 from dpbandits.errors import InvalidParameter, ProtocolError
 
-__all__ = ["Command", "Objective", "evaluated"]
+__all__ = ["LEAST_PACE", "Command", "Objective", "evaluated", "paced", "ready"]
 
 Objective = Callable[[object], float]
 """A row's own id -> its answer."""
+
+LEAST_PACE = 1.0
+"""Seconds: below, stopping a program and writing to a disk would show in when an answer leaves."""
+
+_STOPPED_AT = 0.5
+"""Part of a pace after which a program is stopped: the rest is for what comes after it."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +31,11 @@ class Command:
     """An objective that is a program: run with the row's own id as its last argument, prints one number.
 
     Its standard input is empty: what the curator's process reads (the modeler's questions) is not for it.
+    What it writes to standard error is dropped.
 
     Args:
         line: program and arguments as a shell would split them; no shell is involved.
-        timeout: seconds after which it counts as failed.
+        timeout: seconds after which it is stopped, with all that it has started, and counts as failed.
     """
 
     line: str
@@ -46,40 +58,73 @@ class Command:
             ProtocolError: it cannot be started, fails, takes too long or prints no number.
         """
         try:
-            done = subprocess.run(  # noqa: S603 - the curator's own command, without a shell
-                [*shlex.split(self.line), str(row_id)],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=self.timeout,
-                check=False,
-            )
+            status, printed = self._run(str(row_id))
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            raise ProtocolError(
-                f"the answer command could not be run ({type(error).__name__}): no answer was logged"
-            ) from None
-        if done.returncode != 0:
-            raise ProtocolError(
-                f"the answer command failed with exit status {done.returncode}: no answer was logged"
-            )
+            raise ProtocolError(f"the answer command could not be run ({type(error).__name__})") from None
+        if status != 0:
+            raise ProtocolError(f"the answer command failed with exit status {status}")
         try:
-            return float(done.stdout.strip())
+            return float(printed.strip())
         except ValueError:
-            raise ProtocolError("the answer command printed no number: no answer was logged") from None
+            raise ProtocolError("the answer command printed no number") from None
+
+    def _run(self, row_id: str) -> tuple[int, bytes]:
+        with subprocess.Popen(  # noqa: S603 - the curator's own command, without a shell
+            [*shlex.split(self.line), row_id],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            try:
+                printed, _ = process.communicate(timeout=self.timeout)
+            except BaseException:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+        return process.returncode, printed
 
 
-def evaluated(objective: Objective | Command, own_id: object) -> float:
-    """The finite answer of a row.
+def ready(objective: Objective | Command | None) -> Objective | Command:
+    """The objective, unless it can evaluate no row at all: said before one is named.
+
+    Raises:
+        ProtocolError: there is no objective, or its program is not found.
+    """
+    if objective is None:
+        raise ProtocolError("this curator has no objective: pass one to answer")
+    if isinstance(objective, Command) and shutil.which(shlex.split(objective.line)[0]) is None:
+        raise ProtocolError("the answer command is not found (FileNotFoundError): nothing was evaluated")
+    return objective
+
+
+@contextmanager
+def paced(seconds: float | None) -> Iterator[None]:
+    """Leave `seconds` after the beginning, whatever happens inside; late, at the next multiple of them."""
+    begun = monotonic()
+    try:
+        yield
+    finally:
+        if seconds is not None:
+            taken = monotonic() - begun
+            sleep(max(0.0, seconds * max(1, math.ceil(taken / seconds)) - taken))
+
+
+def evaluated(objective: Objective | Command, own_id: object, *, pace: float | None = None) -> float:
+    """The finite answer of a row; with a pace, a program is stopped early enough to keep it.
 
     Raises:
         ProtocolError: the objective failed or gave no finite number. What it said is not passed on: it may
             hold the row's data, or dress as one of our public errors.
     """
+    if isinstance(objective, Command) and pace is not None:
+        objective = replace(objective, timeout=min(objective.timeout, _STOPPED_AT * pace))
     try:
         value = float(objective(own_id))
     except (Exception, SystemExit) as error:  # sys.exit("...") would print its text as the process ends
         if isinstance(error, ProtocolError) and isinstance(objective, Command):
             raise  # its texts are ours and hold no value
-        raise ProtocolError(f"the objective failed ({type(error).__name__}): no answer was logged") from None
+        raise ProtocolError(f"the objective failed ({type(error).__name__})") from None
     if not math.isfinite(value):
-        raise ProtocolError("the objective gave NaN or an infinite number: no answer was logged")
+        raise ProtocolError("the objective gave NaN or an infinite number")
     return value

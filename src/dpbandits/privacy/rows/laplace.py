@@ -140,6 +140,11 @@ class AnswerLaplace(Configured):
         """Standard deviation of the noise."""
         return math.sqrt(2.0) * self.step / self.rate
 
+    @property
+    def middle(self) -> float:
+        """What a row without an answer is answered as, before noise: the middle of the bounds."""
+        return 0.5 * (self.low + self.high)
+
     def privatize(self, values: FloatArray, noise: NoiseSource, *, position: int = 0) -> FloatArray:
         """(n,) answers -> (n,) noised. `position` numbers the answers, for a simulated source's stream."""
         clipped = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
