@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from dpbandits import _checks
-from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable, cost_of_publishing
+from dpbandits.central.explore_then_commit.once import publish_once
+from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpbandits.policy.accounts import cost_of_guarantee, open_account
 from dpbandits.privacy import JointDP
+from dpbandits.state import MemoryLedger
 
 ROWS = 400
 PROMISE = JointDP(epsilon=2.0, delta=1e-6)
@@ -123,3 +126,44 @@ def test_a_persons_id_is_read_once_for_all_that_learn_from_the_table(monkeypatch
     log.rehearse(PROMISE, horizon=ROWS)
     log.publish(PROMISE, horizon=ROWS)
     assert came == [f"p{i}" for i in range(50)]
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize(
+    "promise", [PROMISE, JointDP(epsilon=0.5, delta=1e-9), JointDP(epsilon=9.0, delta=1e-3)]
+)
+def test_what_is_charged_covers_what_the_release_proves(uniform, promise):
+    function = read(table()).publish(promise, horizon=ROWS, uniform_contexts=uniform).function
+    proven, charged = (
+        cost_of_guarantee(function.guarantee),
+        cost_of_publishing(promise, uniform_contexts=uniform),
+    )
+    assert proven.rho <= charged.rho <= proven.rho * type(proven.rho)("1.000001")
+    assert (charged.epsilon, charged.delta) == (proven.epsilon, proven.delta)
+    assert (charged.unit, charged.neighbours, charged.mu) == (proven.unit, proven.neighbours, None)
+
+
+def test_learning_is_added_up_by_what_proves_it(tmp_path):
+    """As bare promises, two of (2, 1e-6) are (4, 2e-6); an account of (3.8, 2e-6) pays for both."""
+    ledger = MemoryLedger()
+    open_account(ledger, "people", privacy=JointDP(epsilon=3.8, delta=2e-6))
+    for out in ("one", "another", "third"):
+        run = {"horizon": ROWS, "ledger": ledger, "account": "people"}
+        if out == "third":
+            with pytest.raises(BudgetExceeded):
+                publish_once(read(table()), tmp_path / out, PROMISE, **run)
+        else:
+            publish_once(read(table()), tmp_path / out, PROMISE, **run)
+    cost = cost_of_publishing(PROMISE, uniform_contexts=False)
+    assert ledger.balance("people").spent_loss == 2 * cost.rho
+
+
+@pytest.mark.parametrize("currency", ["bare", "zcdp", "gaussian"])
+def test_a_default_account_pays_for_learning_at_its_own_promise(tmp_path, currency):
+    ledger = MemoryLedger()
+    open_account(ledger, "people", privacy=PROMISE, currency=currency)
+    run = {"horizon": ROWS, "ledger": ledger, "account": "people"}
+    for _ in range(2):
+        publish_once(read(table()), tmp_path / "one", PROMISE, **run)
+    with pytest.raises(BudgetExceeded):
+        publish_once(read(table()), tmp_path / "another", PROMISE, **run)

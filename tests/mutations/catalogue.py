@@ -1225,6 +1225,58 @@ MUTATIONS = (
     ),
     # -- what adds up, in which currency, over phases and beside what ----------------------------------------
     _bug(
+        "all of an account for any charge",
+        "an account that has paid already pays its whole promise once more",
+        (
+            "state/ledger.py",
+            "            if not any(balance.spent.amounts):\n                charge = first\n",
+            "            if charge != first:\n"
+            "                charge, balance = first, Balance.of(balance.terms)\n",
+        ),
+        tests="tests/policy/test_accounts.py::test_all_of_an_account_is_for_its_first_charge_within_the_promise",
+    ),
+    _bug(
+        "all of an account and change",
+        "a charge that the account could not add up takes nothing of it, and others follow",
+        (
+            "state/ledger.py",
+            "        return limits._replace(simulated=self.simulated)\n",
+            "        return Charge(simulated=self.simulated)\n",
+        ),
+        tests="tests/policy/test_accounts.py::test_a_default_account_pays_for_one_policy"
+        "_of_its_promise_and_nothing_after",
+    ),
+    _bug(
+        "a first charge beyond the promise",
+        "an account pays a first charge of any delta",
+        (
+            "state/ledger.py",
+            "if pair[0] > terms.epsilon or pair[1] > terms.delta:",
+            "if pair[0] > terms.epsilon:",
+        ),
+        tests="tests/policy/test_accounts.py::test_all_of_an_account_is_for_its_first_charge_within_the_promise",
+    ),
+    _bug(
+        "learn: the histogram of contexts is free",
+        "an account of zCDP pays for the release of a log and not for the counts of contexts before it",
+        (
+            "central/explore_then_commit/logged_table.py",
+            "    if histogram:\n        certificate = PureBeside(histogram, certificate)\n",
+            "",
+        ),
+        tests="tests/central/test_logged_table.py::test_what_is_charged_covers_what_the_release_proves",
+    ),
+    _bug(
+        "learn: distances are free",
+        "a Gaussian account adds up a release as Gaussian though nothing bounds how far from it the noise is",
+        (
+            "central/explore_then_commit/logged_table.py",
+            "    return replace(cost_of(certificate, privacy=privacy), mu=None, distance=Decimal(0))\n",
+            "    return cost_of(certificate, privacy=privacy)\n",
+        ),
+        tests="tests/central/test_logged_table.py::test_what_is_charged_covers_what_the_release_proves",
+    ),
+    _bug(
         "distances unbounded",
         "a Gaussian account adds up any number of lattices and says they are Gaussian",
         (

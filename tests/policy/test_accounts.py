@@ -10,8 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
+from dpbandits.central import GPBandit
+from dpbandits.domains import Box
 from dpbandits.errors import BudgetExceeded, InvalidParameter
-from dpbandits.policy.accounts import cost_of, epsilon_for, gaussian_mu_of_pure, open_account, terms_of
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.policy.accounts import (
+    cost_of,
+    cost_of_guarantee,
+    epsilon_for,
+    gaussian_mu_of_pure,
+    open_account,
+    terms_of,
+)
 from dpbandits.privacy.calibration import gaussian_mu, near_gaussian_sigma, rounding_distance, zcdp_rho
 from dpbandits.privacy.certificates import (
     GaussianDP,
@@ -21,6 +31,7 @@ from dpbandits.privacy.certificates import (
     ZeroConcentratedDP,
 )
 from dpbandits.privacy.definitions import JointDP, LocalDP, NoPrivacy, RowDP
+from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import Cost, MemoryLedger
 
 ONE = JointDP(epsilon=1, delta=1e-6)
@@ -76,6 +87,53 @@ def test_an_account_pays_for_one_release_of_its_own_promise(epsilon, delta):
         ledger.charge("people", charge_id="a", cost=cost)
         with pytest.raises(BudgetExceeded):
             ledger.charge("people", charge_id="b", cost=cost)
+
+
+@pytest.mark.parametrize("currency", ["bare", "zcdp", "gaussian"])
+@pytest.mark.parametrize("noise", [SecureNoise(), SecureNoise(certificate="concentrated"), SimulatedNoise(1)])
+def test_a_default_account_pays_for_one_policy_of_its_promise_and_nothing_after(currency, noise):
+    policy = GPBandit(
+        kernel=SquaredExponential(lengthscale=0.4), domain=Box(low=[0], high=[1]), reward_range=(0, 1),
+        horizon=1000, privacy=ONE, noise=noise,
+    )  # fmt: skip
+    ledger, cost = MemoryLedger(), cost_of_guarantee(policy.guarantee)
+    open_account(ledger, "people", privacy=ONE, currency=currency)
+    for _ in range(2):  # a retry is the same charge
+        balance = ledger.charge("people", charge_id="policy", cost=cost)
+    assert balance.simulated == isinstance(noise, SimulatedNoise)
+    for more in (cost, cost_of(PureDP(1e-3)), cost_of(GaussianDP(1e-3))) if currency != "bare" else [cost]:
+        with pytest.raises((BudgetExceeded, InvalidParameter)):
+            ledger.charge("people", charge_id="more", cost=more)
+    with pytest.raises(InvalidParameter, match="charged"):
+        ledger.charge("people", charge_id="policy", cost=Cost(epsilon=2, delta=1e-6))
+
+
+def test_all_of_an_account_is_for_its_first_charge_within_the_promise():
+    whole = Cost(epsilon=1, delta=1e-6, rho=0.03)
+    for before in (None, Cost(rho=1e-9)):
+        for cost in (
+            whole,
+            Cost(epsilon=1.0001, delta=1e-6, rho=0.03),
+            Cost(epsilon=1, delta=2e-6, rho=0.03),
+            Cost(rho=0.03),
+        ):
+            ledger = MemoryLedger()
+            open_account(ledger, "people", privacy=ONE, beside=(0.5, 5e-7))
+            if before is not None:
+                ledger.charge("people", charge_id="before", cost=before)
+            if before is None and cost is whole:
+                assert ledger.charge("people", charge_id="whole", cost=cost).remaining_loss == 0
+                assert ledger.balance("people").remaining_epsilon == 0
+                continue
+            with pytest.raises(BudgetExceeded):
+                ledger.charge("people", charge_id="whole", cost=cost)
+    # what fits takes its part, as ever
+    ledger = MemoryLedger()
+    open_account(ledger, "people", privacy=ONE)
+    assert (
+        ledger.charge("people", charge_id="part", cost=Cost(epsilon=1, delta=1e-6, rho=0.01)).remaining_loss
+        > 0
+    )
 
 
 # -- totals -----------------------------------------------------------------------------------------

@@ -101,8 +101,9 @@ def open_account(
         currency: what it adds up; see `dpbandits.state.ledger`.
         beside: (epsilon, delta), the part of the promise that is set aside for bare charges.
         distance: of a Gaussian account: total variation that its charges may have in all; by default
-            a hundredth of its delta, over 1 + e^epsilon. With that of a policy's own `NearGaussianDP`
-            certificate the account pays for just that policy at the account's own promise.
+            a hundredth of its delta, over 1 + e^epsilon.
+
+    A charge of the account's own promise, the first one, it pays whatever the certificate, and nothing after.
 
     Raises:
         InvalidParameter: no such account can be, or it exists with other terms.
@@ -251,7 +252,9 @@ def cost_of_guarantee(guarantee: Guarantee) -> Cost:
 
 
 def epsilon_for(costs: Iterable[Cost], *, delta: float, currency: Currency = "zcdp") -> float:
-    """An epsilon, hardly above the smallest, at which an account pays for all these costs; for planning.
+    """An epsilon, hardly above the smallest, at which an account adds up all these costs; for planning.
+
+    One cost alone may need less: its own promise, of which it takes all.
 
     In a Gaussian account open it with `distance=` the sum of the costs' distances.
 

@@ -59,6 +59,12 @@ on both sides, mere coins to whoever chooses the next charge, against which the 
 that the positive part is at most delta - beside_delta. The sum is (epsilon, delta), and distances weigh
 (1 + e^E).
 
+*All of it for one.* Every mechanism of the currency within the total keeps the promise, but one that keeps it
+need not be within the total: Gaussian noise calibrated to (1, 1e-6) is .0280-zCDP, and .0244-zCDP is what
+proves (1, 1e-6) for all. So the first charge of an account, if its bare pair is within the whole promise and
+it fits in no other way, takes everything: every limit is reached, and nothing follows that costs anything.
+Which of the two it is, is decided before anything was released; in either case the promise is kept.
+
 Charges may stand for interactive mechanisms (a policy that goes on for years) that run at the same time:
 filters of these currencies hold for their concurrent composition (Haney et al. 2023; Vadhan, Zhang 2023).
 """
@@ -126,6 +132,10 @@ class Charge(NamedTuple):
     def amounts(self) -> tuple[Decimal, Decimal, Decimal, Decimal]:
         """What is added up."""
         return self.epsilon, self.delta, self.loss, self.distance
+
+    def within(self, limits: "Charge") -> bool:
+        """Whether no sum exceeds its limit."""
+        return all(amount <= limit for amount, limit in zip(self.amounts, limits.amounts, strict=True))
 
     def plus(self, other: "Charge") -> "Charge":
         """Both, exactly."""
@@ -292,6 +302,20 @@ class Cost:
             return Charge(loss=_EXACT.multiply(square(epsilon), Decimal("0.5")), simulated=self.simulated)
         return Charge(epsilon, delta, simulated=self.simulated)
 
+    def charged_first(self, terms: Terms, *, account: str) -> Charge:
+        """The sums that it moves in an account that nothing was charged to: all of them, if need be.
+
+        Raises:
+            InvalidParameter: as `charged_to`.
+        """
+        charge, limits = self.charged_to(terms, account=account), terms.limits
+        if charge.within(limits) or self.epsilon is None:
+            return charge
+        pair = exact(self.epsilon, name="epsilon"), exact(self.delta, name="delta")
+        if pair[0] > terms.epsilon or pair[1] > terms.delta:
+            return charge
+        return limits._replace(simulated=self.simulated)
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -443,6 +467,8 @@ class Ledger(ABC):
             epsilon, delta: a bare charge, short for `Cost(epsilon=, delta=)`.
             cost: what to spend, in place of `epsilon` and `delta`.
 
+        The first charge of an account may take all of it; see the module's page.
+
         Raises:
             BudgetExceeded: the account cannot pay; nothing was written.
             InvalidParameter: no such account, no budget, the id was charged other amounts, or the account
@@ -453,10 +479,14 @@ class Ledger(ABC):
         with self._event() as entries:
             balance = _found(entries.account(account), account)
             charge = asked.charged_to(balance.terms, account=account)
+            first = asked.charged_first(balance.terms, account=account)
             earlier = entries.charge(account, charge_id)
             if earlier is not None:
-                _check_same_charge(earlier, charge)
+                if earlier != first:
+                    _check_same_charge(earlier, charge)
                 return balance
+            if not any(balance.spent.amounts):
+                charge = first
             balance = balance.charged(charge, account=account)
             entries.put_charge(account, charge_id, charge)
             entries.put_account(account, balance)

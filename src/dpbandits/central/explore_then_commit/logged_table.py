@@ -14,7 +14,8 @@ import os
 import secrets
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,17 +26,22 @@ from numpy.typing import ArrayLike, NDArray
 from dpbandits._checks import contents
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
+from dpbandits.central.explore_then_commit.calibration import Budget
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, ExploreTuning
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
 from dpbandits.models.measures import CellMeasure, IntervalAxis
+from dpbandits.policy.accounts import cost_of
 from dpbandits.policy.bookkeeping import Owners
+from dpbandits.privacy.calibration import gaussian_mu
+from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.state.files import replace_durably, write_folder
+from dpbandits.state.ledger import Cost
 
-__all__ = ["READ_ARMS", "LogColumns", "LoggedTable", "PublishedTable", "is_taken"]
+__all__ = ["READ_ARMS", "LogColumns", "LoggedTable", "PublishedTable", "cost_of_publishing", "is_taken"]
 
 CELLS = 24
 """Bins of a continuous action, and of one context column; fewer where there are several."""
@@ -86,6 +92,28 @@ class LogColumns:
         numbers, texts = [*self.contexts, self.propensity, self.reward], [self.action, self.user]
         kinds = {**dict.fromkeys(numbers, float), **dict.fromkeys(texts, str)}
         return {name: kind for name, kind in kinds.items() if name is not None}
+
+
+def cost_of_publishing(privacy: JointDP, *, uniform_contexts: bool) -> Cost:
+    """What `LoggedTable.publish` costs at most, whatever the table: it is paid before anything is drawn.
+
+    The histogram is pure. Which certificate the release gets is known once there is a histogram, but its rho
+    is at most mu^2/2, mu being that of real-valued Gaussian noise which keeps the release's promise: a
+    near-Gaussian certificate has a smaller mu; and what mu^2/2-zCDP proves is no better than the promise, so
+    that a zCDP certificate which proves it has no larger rho. How far from Gaussian the noise will be has no
+    such bound: a Gaussian account is charged the promise.
+
+    Example:
+        >>> cost = cost_of_publishing(JointDP(epsilon=1, delta=1e-6), uniform_contexts=False)
+        >>> float(round(cost.rho, 4)), cost.mu  # of which the histogram 0.02
+        (0.0385, None)
+    """
+    histogram = 0.0 if uniform_contexts else HISTOGRAM_SHARE * privacy.epsilon
+    left = Budget.divided(privacy, histogram=histogram, publish=None, answer=None).publish_epsilon
+    certificate: Certificate = GaussianDP(gaussian_mu(left, privacy.delta))
+    if histogram:
+        certificate = PureBeside(histogram, certificate)
+    return replace(cost_of(certificate, privacy=privacy), mu=None, distance=Decimal(0))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -5,7 +5,8 @@ another run: a secret key, and under it the fingerprint of table and options. It
 has it can try out tables. Steps, each on disk before the next:
 
 1. the run gets a random name, kept in OUT.private;
-2. the ledger's account pays the whole promise, under that name;
+2. the ledger's account pays for all of it at once, under that name: the histogram of contexts and the release
+   by what proves them, or a bare account the promise; see `cost_of_publishing`;
 3. noise is drawn, and all files of the release are written to OUT.private/release;
 4. the ledger witnesses the release's digest, under that name, and OUT.private notes it;
 5. OUT.private/release is renamed to OUT.
@@ -26,9 +27,13 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits._reading import json_object, reading
-from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable, is_taken
+from dpbandits.central.explore_then_commit.logged_table import (
+    LoggedTable,
+    PublishedTable,
+    cost_of_publishing,
+    is_taken,
+)
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter, StateError
-from dpbandits.policy.accounts import cost_of
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.sentences import one_copy
 from dpbandits.state.files import (
@@ -61,7 +66,7 @@ def publish_once(
         log: the table.
         directory: OUT; missing, empty, or written by the same run.
         privacy, horizon, bound, uniform_contexts: as `LoggedTable.publish` takes them.
-        ledger, account: charged the whole promise at once, before anything is drawn.
+        ledger, account: charged for all of it at once, before anything is drawn.
 
     Raises:
         InvalidParameter: the folder is another run's, or ledger and account do not come together; nothing was
@@ -105,7 +110,8 @@ def publish_once(
                 )
             if ledger is not None and account is not None:
                 try:
-                    ledger.charge(account, charge_id=f"learn:{run.name}", cost=cost_of(None, privacy=privacy))
+                    cost = cost_of_publishing(privacy, uniform_contexts=uniform_contexts)
+                    ledger.charge(account, charge_id=f"learn:{run.name}", cost=cost)
                 except (BudgetExceeded, InvalidParameter):
                     shutil.rmtree(private, ignore_errors=True)  # nothing was charged: another run may begin
                     raise
