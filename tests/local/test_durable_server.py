@@ -467,9 +467,9 @@ def test_a_record_that_another_writer_left_is_refused_as_such(tmp_path, kind, co
 def test_a_disk_that_refuses_a_snapshot_refuses_no_report(tmp_path, monkeypatch, snapshots):
     snapshots(every=3)
     with opened(tmp_path) as server:
-        policy = server.publish()
         with monkeypatch.context() as failing:
             failing.setattr("dpbandits.state.format.write_durably", _full_disk)
+            policy = server.publish()
             for x in (0.1, 0.4, 0.8):
                 assert server.absorb([report_of(policy, x)]).accepted == 1
         assert not (tmp_path / "server.state").exists()

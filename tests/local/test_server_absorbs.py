@@ -93,6 +93,7 @@ def test_the_server_has_no_way_in_for_raw_data():
         "merge": {"counts"},
         "check_merge": {"counts"},
         "nonces": set(),
+        "remember": {"terms"},
         "attach": {"source", "server"},
         "attach_target": {"name", "server"},
         "sums_of": {"source", "server"},

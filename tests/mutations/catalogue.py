@@ -489,7 +489,7 @@ MUTATIONS = (
         "a release with a hundredth less noise than is promised is taken up",
         (
             "privacy/release_terms.py",
-            'or not float(entry["scale"]) >= record.scale * (1.0 - _ROUNDING)',
+            'or not float(entry["scale"]) >= needed["scale"] * (1.0 - _ROUNDING)',
             'or not float(entry["scale"]) > 0.0',
         ),
         tests="tests/contracts/test_saving.py",
@@ -917,7 +917,7 @@ MUTATIONS = (
         "a state whose releases had less noise than its configuration asks for is taken up",
         (
             "privacy/release_terms.py",
-            '        or not float(entry["scale"]) >= record.scale * (1.0 - _ROUNDING)\n',
+            '        or not float(entry["scale"]) >= needed["scale"] * (1.0 - _ROUNDING)\n',
             "",
         ),
         tests="tests/contracts/test_saving.py::test_a_release_on_weaker_terms_than_th"
@@ -1536,7 +1536,7 @@ MUTATIONS = (
         "reports made for one server are sent to another",
         (
             "local/device/outbox.py",
-            "if any(report[DIGEST] != digest for report in self.pending().values()):",
+            "if any(report[DIGEST] != digest for report in held):",
             "if any(not report for report in self.pending().values()):",
         ),
         tests="tests/local/test_device_refuses_blindly.py::test_an_outbox_from_before"
@@ -1841,5 +1841,75 @@ MUTATIONS = (
         "a simulated release of an earlier layout becomes an enforced one",
         ("outsourced/curator/directory.py", ' | {"status": guarantee.status}', ' | {"status": "enforced"}'),
         tests="tests/outsourced/test_curator.py::test_an_earlier_directory_says_what_it_released_and_gets_a_cap",
+    ),
+    # -- what was released, on a device and its server --------------------------------------------
+    _bug(
+        "an outbox forgets its noise",
+        "reports of simulated noise are called enforced when the device starts with secure noise",
+        (
+            "local/contract/statement.py",
+            'simulated |= entry["status"] != "enforced"',
+            "simulated |= False",
+        ),
+        tests="tests/local/test_terms_of_reports.py",
+    ),
+    _bug(
+        "an account forgets its noise",
+        "with a new outbox a device's simulated reports become enforced",
+        (
+            "local/device/client.py",
+            "return Cost(epsilon=own.epsilon, delta=own.delta, simulated=simulated)",
+            "return Cost(epsilon=own.epsilon, delta=own.delta)",
+        ),
+        tests="tests/local/test_terms_of_reports.py::test_an_account_remembers_simulated_reports_when_the"
+        "_outbox_is_gone",
+    ),
+    _bug(
+        "reports without terms",
+        "nothing says on which terms a device's reports were made",
+        (
+            "local/device/client.py",
+            "        if not self._remembered:\n",
+            "        if self._remembered:\n",
+        ),
+        tests="tests/local/test_terms_of_reports.py::test_terms_are_on_disk_before_anything_is_drawn",
+    ),
+    _bug(
+        "the device's smallest epsilon",
+        "a waiting report of epsilon 8 is promised at epsilon 1",
+        ("local/contract/statement.py", "max(promises, key=", "min(promises, key="),
+        tests="tests/local/test_terms_of_reports.py::test_a_report_of_a_larger_epsilon_counts_for_good",
+    ),
+    _bug(
+        "weaker terms in an outbox",
+        "reports of an earlier build with less noise are promised as those of this one",
+        (
+            "local/contract/statement.py",
+            'if entry["status"] == spec.status and are_weaker(',
+            "if False and (",
+        ),
+        tests="tests/local/test_terms_of_reports.py::test_weaker_terms_than_the_specs_are_refused",
+    ),
+    _bug(
+        "a snapshot forgets terms",
+        "a server's folder of simulated reports becomes enforced once a snapshot was written",
+        (
+            "local/server/server.py",
+            'ReleaseLog.from_json(numbers.get("releases", []))',
+            "ReleaseLog.from_json([])",
+        ),
+        tests="tests/local/test_terms_of_reports.py::test_a_folder_of_simulated_reports_stays_simulated",
+    ),
+    _bug(
+        "a server writes no terms",
+        "a folder of simulated reports becomes enforced when it is opened with secure noise",
+        ("local/server/durable.py", "            server._note_terms()\n", ""),
+        tests="tests/local/test_terms_of_reports.py::test_a_folder_of_simulated_reports_stays_simulated",
+    ),
+    _bug(
+        "merged counts of any noise",
+        "simulated reports that another process counted are promised as enforced",
+        ("local/server/counting.py", " or other.spec.status != self.spec.status:", ":"),
+        tests="tests/local/test_terms_of_reports.py::test_counts_of_other_noise_are_not_merged",
     ),
 )

@@ -16,7 +16,7 @@ from dpbandits.privacy.definitions import Definition
 from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
 
-__all__ = ["Release", "check_releases", "terms_of_release"]
+__all__ = ["Release", "are_weaker", "check_releases", "terms_of_release"]
 
 _ROUNDING = 1e-6
 """Relative difference that another processor may make to a calibrated scale or certificate."""
@@ -98,21 +98,31 @@ def check_releases(
             )
 
 
+def are_weaker(entry: Mapping[str, Any], needed: Mapping[str, Any], *, privacy: Definition | None) -> bool:
+    """Whether the terms of an entry promise less than others, wherever their noise came from.
+
+    Another law or unit, a smaller scale, a larger sensitivity or more releases, or a certificate that proves
+    less at the delta of `privacy`; beyond what another processor may round otherwise.
+    """
+    proven, asked = (
+        None if one["certificate"] is None else certificates.from_config(one["certificate"])
+        for one in (entry, needed)
+    )
+    return (
+        entry["law"] != needed["law"]
+        or entry["unit"] != needed["unit"]
+        or not float(entry["scale"]) >= needed["scale"] * (1.0 - _ROUNDING)
+        or not float(entry["sensitivity"]) <= needed["sensitivity"] * (1.0 + _ROUNDING)
+        or int(entry["releases"]) > needed["releases"]
+        or not _as_strong(proven, asked, privacy)
+    )
+
+
 def _check_terms(entry: Mapping[str, Any], one: Release, privacy: Definition | None) -> None:
-    record, status = one.record, entry["status"]
+    status, needed = entry["status"], terms_of_release(one.record, one.noise)
     if status == "simulated" and one.noise.status == "enforced":
         return  # the statement says that nobody is protected
-    proven = None if entry["certificate"] is None else certificates.from_config(entry["certificate"])
-    weaker = (
-        entry["law"] != record.law
-        or entry["unit"] != record.unit
-        or not float(entry["scale"]) >= record.scale * (1.0 - _ROUNDING)
-        or not float(entry["sensitivity"]) <= record.sensitivity * (1.0 + _ROUNDING)
-        or int(entry["releases"]) > record.releases
-        or status != one.noise.status
-        or not _as_strong(proven, record.certificate, privacy)
-    )
-    if weaker:
+    if status != one.noise.status or are_weaker(entry, needed, privacy=privacy):
         raise CorruptState(
             f"a release of {one.purpose} was made on weaker terms than the saved configuration promises: "
             "file and configuration do not belong together"

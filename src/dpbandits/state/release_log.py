@@ -13,6 +13,9 @@ there is, never one less.
 | charge | id of the charge, "#" in it standing for number + 1; null where this object charged nothing |
 | witnessed | whether a ledger refused a second copy of the state |
 
+Where an object's ledger or log counts how often it released, an entry stands for all releases on its terms
+(`ReleaseLog.remember`), and its charge is the account's name.
+
 The log holds nothing that is computed from people's data.
 """
 
@@ -72,6 +75,21 @@ class ReleaseLog:
         else:
             self._entries.append({"purpose": purpose, "first": number, "count": 1, **terms})
         self._counts[purpose] = number + 1
+
+    def remember(self, purpose: str, terms: Mapping[str, Any]) -> bool:
+        """Enter one release for each terms that there are; returns whether these are new.
+
+        For an object that knows on which terms it releases, and whose ledger or log counts how often.
+
+        Example:
+            >>> log = ReleaseLog()
+            >>> [log.remember("report", {"source": one}) for one in ("SecureNoise", "Other", "SecureNoise")]
+            [True, True, False]
+        """
+        if any(_terms(entry) == {"purpose": purpose, **terms} for entry in self._entries):
+            return False
+        self.enter(purpose, self.count(purpose), terms)
+        return True
 
     def to_json(self) -> list[dict[str, Any]]:
         """The entries, as `from_json` reads them."""

@@ -258,6 +258,12 @@ class GPSpec(Contract["PublishedWeights"]):
         payload: bytes = self.clamp.clip(self.release.release(0, exact)).astype("<i8").tobytes()
         return payload
 
+    def terms(self, privacy: JointDP) -> dict[str, Any]:
+        """See `Contract.terms`."""
+        from dpbandits.privacy.release_terms import terms_of_release
+
+        return terms_of_release(self.release.record(), self.noise)
+
     def statement(self, privacy: JointDP | None = None) -> "Guarantee":
         """What one report promises."""
         from dpbandits.local.contract.statement import gp_report_guarantee

@@ -20,7 +20,7 @@ are counted. NumPy and the standard library only: devices read it.
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -37,7 +37,7 @@ from dpbandits.errors import IncompatibleState, InvalidParameter
 
 if TYPE_CHECKING:
     from dpbandits.local.contract.spec import Spec
-    from dpbandits.privacy.guarantee import Guarantee
+    from dpbandits.privacy.guarantee import Guarantee, Status
 
 __all__ = [
     "DEADLINE",
@@ -179,6 +179,7 @@ class Contract(Written, ABC, Generic[PublishedT]):
         window: how many versions before the current one are still accepted; None: all.
         reports_per_version: a new version is published after so many; 0: whenever the server publishes.
         seed: public randomness of the server.
+        noise: of the devices, where the contract leaves it open; None: the operating system's, always.
     """
 
     report_format: int
@@ -189,6 +190,13 @@ class Contract(Written, ABC, Generic[PublishedT]):
     window: int | None
     reports_per_version: int
     seed: int
+    noise: Any = None
+
+    @property
+    def status(self) -> "Status":
+        """What a device's reports are by their noise: enforced, or simulated."""
+        status: Status = "enforced" if self.noise is None else self.noise.status
+        return status
 
     @cached_property
     def digest(self) -> bytes:
@@ -242,8 +250,29 @@ class Contract(Written, ABC, Generic[PublishedT]):
         """The payload: the one place where raw data meets noise."""
 
     @abstractmethod
+    def terms(self, privacy: Any) -> dict[str, Any]:
+        """What a log of releases says of reports that keep this promise; see `ReleaseLog`."""
+
+    @abstractmethod
     def statement(self, privacy: Any = None) -> "Guarantee":
         """What one report promises."""
+
+    def stated(
+        self, privacy: Any, released: Iterable[Mapping[str, Any]], *, status: "Status" = "enforced"
+    ) -> "Guarantee":
+        """What one more report promises, and all that were made on the terms of a log: the weakest of them.
+
+        Args:
+            privacy: as for `statement`.
+            released: entries of a `ReleaseLog`.
+            status: what else is known of the noise in what was released.
+
+        Raises:
+            CorruptState: an entry cannot be read, or promises less than this contract.
+        """
+        from dpbandits.local.contract.statement import weakest
+
+        return weakest(self, self.own(privacy), released, status=status)
 
     @abstractmethod
     def counted_by(self, published: PublishedT) -> tuple[Any, ...]:

@@ -248,6 +248,19 @@ class Spec(Contract[PublishedArms]):
         payload: bytes = choice.about[1].encode(exact[0], positive=exact[1])
         return kind + payload
 
+    def terms(self, privacy: LocalDP) -> dict[str, Any]:
+        """See `Contract.terms`."""
+        return {
+            "law": f"{self.mechanism} randomised response",
+            "scale": privacy.epsilon,
+            "sensitivity": privacy.epsilon,
+            "unit": "in log-likelihood ratios",
+            "certificate": {"kind": "PureDP", "epsilon": privacy.epsilon},
+            "releases": 1,
+            "source": "SecureNoise",
+            "status": self.status,
+        }
+
     def statement(self, privacy: LocalDP | None = None) -> "Guarantee":
         """What one report promises."""
         from dpbandits.local.contract.statement import report_guarantee

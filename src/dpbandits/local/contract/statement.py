@@ -1,16 +1,23 @@
 """What one report promises, in the library's own words: of a bin, and of a Gaussian-process device."""
 
 import math
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
 
+from dpbandits._reading import reading
+from dpbandits.errors import CorruptState
+from dpbandits.local.contract.reports import Contract
 from dpbandits.local.contract.spec import Spec
+from dpbandits.privacy import definitions
 from dpbandits.privacy.certificates import PureDP
-from dpbandits.privacy.definitions import JointDP, LocalDP
-from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
+from dpbandits.privacy.definitions import Definition, JointDP, LocalDP
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
 from dpbandits.privacy.prefix_sums import BlockRelease
+from dpbandits.privacy.release_terms import are_weaker
 from dpbandits.privacy.sentences import REPORT_STORED, kept, protected_from, reason, shown_to, trusted
 
-__all__ = ["gp_report_guarantee", "report_guarantee"]
+__all__ = ["gp_report_guarantee", "report_guarantee", "weakest"]
 
 _NAMES = {"auto": "signed ternary or k-ary"}
 
@@ -33,6 +40,25 @@ _AUTHENTIC = (
     "Reports come from devices of the spec: unless they carry a key's tags nothing in their bytes proves it, "
     "and what is learned from them is only as good. Nobody's privacy rests on it."
 )
+
+
+def weakest(
+    spec: Contract[Any], own: Definition, released: Iterable[Mapping[str, Any]], *, status: Status
+) -> Guarantee:
+    """The guarantee of reports with the promise `own` and of all that a log knows; see `Contract.stated`."""
+    promises, simulated = [own], status != "enforced"
+    for entry in released:
+        with reading("an entry of a device's log of releases", CorruptState):
+            promise = spec.own(definitions.from_config(entry["privacy"]))
+            if entry["status"] == spec.status and are_weaker(entry, spec.terms(promise), privacy=promise):
+                raise CorruptState(
+                    "reports were made on weaker terms than the spec promises: it and the log of releases do "
+                    "not belong together"
+                )
+            simulated |= entry["status"] != "enforced"
+        promises.append(promise)
+    guarantee = spec.statement(max(promises, key=lambda promise: promise.epsilon))
+    return replace(guarantee, status="simulated") if simulated else guarantee
 
 
 def _weight(people: str) -> str:

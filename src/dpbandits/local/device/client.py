@@ -39,7 +39,7 @@ from dpbandits.state.ledger import Amount, Cost, Ledger, MemoryLedger, Terms, ex
 
 if TYPE_CHECKING:
     from dpbandits.privacy.definitions import JointDP, LocalDP
-    from dpbandits.privacy.guarantee import Guarantee
+    from dpbandits.privacy.guarantee import Guarantee, Status
 
 __all__ = ["Client", "SourceClient"]
 
@@ -117,20 +117,35 @@ class Client(Held, Generic[PublishedT]):
         if budget is not None and delta:
             delta = delta * total / Decimal(str(own.epsilon))
         self._outbox.pin(spec.fingerprint, spec.digest)
+        if spec.noise is not None and self._outbox.log() is None:
+            raise IncompatibleState(
+                "an early build of dpbandits 0.1.0.dev0 wrote this outbox, which does not say where the "
+                "noise of its reports came from: send them with that build, or give another folder"
+            )
         unit = f"one report under the spec {spec.fingerprint}"
         purse.open_account(account, terms=Terms(epsilon=total, delta=delta, unit=unit))
         self._ledger, self._account = purse, account
         self._holder = Holder(what="device", ledger=purse, account=account, nested=_NESTED)
         self._last: _Open | None = None
         self._paid: bytes | None = None
+        self._remembered = False
         self._versions: dict[int, bytes] = {}
         self._told: PublishedT | None = None
         self._counts: Counter[str] = Counter()
 
     @property
     def guarantee(self) -> "Guarantee":
-        """What one report promises."""
-        return self.spec.statement(self.privacy)
+        """What one report promises: the next, and all that outbox and account know of.
+
+        A report of simulated noise, or of a larger epsilon of the spec's, counts for good.
+
+        Raises:
+            CorruptState: the outbox's log of releases is damaged, or of weaker terms than the spec's.
+            StateError: the ledger could not be asked.
+        """
+        paid = self._ledger.balance(self._account)
+        status: Status = "simulated" if paid.simulated else "enforced"
+        return self.spec.stated(self.privacy, self._outbox.log() or (), status=status)
 
     @property
     def unsafe_counts(self) -> Mapping[str, int]:
@@ -220,7 +235,7 @@ class Client(Held, Generic[PublishedT]):
         """Refuse what the account cannot pay, before anything private is read."""
         if self._paid is None:
             account, balance = self._account, self._ledger.balance(self._account)
-            cost = Cost(epsilon=self.privacy.epsilon, delta=self.privacy.delta)
+            cost = self._cost()
             balance.charged(cost.charged_to(balance.terms, account=account), account=account)
 
     def _read(self, published: PublishedT, context: Any) -> Chosen:
@@ -245,14 +260,22 @@ class Client(Held, Generic[PublishedT]):
         """Where the user's data meets noise: nonce and report, after the ledger was charged."""
         # A ledger that failed may have written the charge: its id is used until something is drawn under it.
         nonce = self._paid = self._paid or os.urandom(NONCE_BYTES)
-        cost = Cost(epsilon=self.privacy.epsilon, delta=self.privacy.delta)
-        self._holder.charge(nonce.hex(), cost=cost)
+        self._holder.charge(nonce.hex(), cost=self._cost())
+        if not self._remembered:
+            own = {"privacy": self.privacy.to_config(), "charge": self._account, "witnessed": False}
+            self._outbox.remember("report", self.spec.terms(self.privacy) | own)
+            self._remembered = True
         value, clipped = read_reward(self.spec.reward_range, reward)
         self._counts["missing rewards"] += value is None
         self._counts["clipped rewards"] += clipped
         payload = self.spec.noised(choice, self.spec.exact(choice, value), self.privacy)
         self._paid = None
         return nonce, pack(spec=self.spec, version=choice.version, nonce=nonce, payload=payload)
+
+    def _cost(self) -> Cost:
+        """Of one report; the account remembers noise that can be repeated."""
+        own, simulated = self.privacy, self.spec.status != "enforced"
+        return Cost(epsilon=own.epsilon, delta=own.delta, simulated=simulated)
 
     def unsent(self) -> list[bytes]:
         """Reports stored and not yet marked as sent: after a crash, send these again."""

@@ -1,11 +1,14 @@
 """Where a device keeps its reports until the server has them: a retry sends the same bytes."""
 
 import hashlib
+import json
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, IncompatibleState, StateError
 from dpbandits.local.contract.reports import DIGEST
 from dpbandits.state.files import (
@@ -14,12 +17,13 @@ from dpbandits.state.files import (
     replace_durably,
     write_durably,
 )
+from dpbandits.state.release_log import ReleaseLog
 
 __all__ = ["FileOutbox", "MemoryOutbox", "Outbox"]
 
 _SUFFIX = ".report"
 _UNFINISHED = ".unfinished"
-_PIN = "spec"
+_PIN, _RELEASES = "spec", "releases"
 _MAGIC = b"dpbandits report 1\n"
 _OTHER = "this outbox holds reports of another spec: give every spec its own"
 _HEADER_BYTES = len(_MAGIC) + hashlib.sha256().digest_size
@@ -39,6 +43,12 @@ class Outbox(Protocol):
         Raises:
             IncompatibleState: it is bound to another spec, or holds reports of one.
         """
+
+    def remember(self, purpose: str, terms: Mapping[str, Any]) -> None:
+        """Keep for good on which terms releases are made, before the first; known terms change nothing."""
+
+    def log(self) -> ReleaseLog | None:
+        """All terms that are kept; None where reports are older than such a log."""
 
     def put(self, key: str, report: bytes) -> None:
         """Keep a report."""
@@ -60,6 +70,7 @@ class MemoryOutbox:
         self._reports: dict[str, bytes] = {}
         self._lock = threading.Lock()
         self._pinned: str | None = None
+        self._log = ReleaseLog()
 
     def pin(self, fingerprint: str, digest: bytes) -> None:
         """See `Outbox.pin`."""
@@ -67,6 +78,15 @@ class MemoryOutbox:
             self._pinned = self._pinned or fingerprint
             if self._pinned != fingerprint:
                 raise IncompatibleState(_OTHER)
+
+    def remember(self, purpose: str, terms: Mapping[str, Any]) -> None:
+        """See `Outbox.remember`."""
+        with self._lock:
+            self._log.remember(purpose, terms)
+
+    def log(self) -> ReleaseLog | None:
+        """See `Outbox.log`."""
+        return self._log
 
     def put(self, key: str, report: bytes) -> None:
         """See `Outbox.put`."""
@@ -93,7 +113,8 @@ class FileOutbox:
 
     A file holds a checksum before the report: what a failing disk has changed is refused, never sent.
     Processes may share the folder. The file `spec` names the one spec whose reports it holds; a folder from
-    before there was such a file gets one, if all its reports are of the spec.
+    before there was such a file gets one, if all its reports are of the spec. The file `releases` holds the
+    terms that they were made on (`dpbandits.state.release_log`), those that were sent included.
 
     Args:
         folder: made where it does not exist.
@@ -116,27 +137,54 @@ class FileOutbox:
             try:
                 pinned = path.read_bytes()
             except FileNotFoundError:
-                if any(report[DIGEST] != digest for report in self.pending().values()):
+                held = self.pending().values()
+                if any(report[DIGEST] != digest for report in held):
                     raise IncompatibleState(_OTHER) from None
+                if not held:
+                    self._write(self._folder / _RELEASES, _summed(_written(ReleaseLog())))
                 pinned = fingerprint.encode()
-                temporary = path.with_name(f"{_PIN}{_UNFINISHED}")
-                write_durably(temporary, pinned)
-                replace_durably(temporary, path)
+                self._write(path, pinned)
         if pinned != fingerprint.encode():
             raise IncompatibleState(_OTHER)
 
+    def remember(self, purpose: str, terms: Mapping[str, Any]) -> None:
+        """See `Outbox.remember`; raises as `log` does."""
+        with locked(self._lock):
+            log = self.log() or ReleaseLog()
+            if log.remember(purpose, terms):
+                self._write(self._folder / _RELEASES, _summed(_written(log)))
+
+    def log(self) -> ReleaseLog | None:
+        """See `Outbox.log`.
+
+        Raises:
+            CorruptState: the file `releases` was changed.
+        """
+        try:
+            written = _unsummed((self._folder / _RELEASES).read_bytes())
+        except FileNotFoundError:
+            return None
+        if written is None:
+            raise CorruptState(
+                "the outbox's log of releases is damaged: on which terms it reported is not known"
+            )
+        with reading("an outbox's log of releases", CorruptState):
+            return ReleaseLog.from_json(json.loads(written))
+
     def put(self, key: str, report: bytes) -> None:
         """Write beside, flush to disk, then rename: a crash leaves the whole report or none."""
-        path = self._path(key)
-        temporary = path.with_name(f"{key}{_UNFINISHED}")
         with locked(self._lock):
-            try:
-                write_durably(temporary, _header(report) + report)
-                replace_durably(temporary, path)
-            except BaseException:
-                with suppress(OSError):
-                    temporary.unlink(missing_ok=True)
-                raise
+            self._write(self._path(key), _summed(report))
+
+    def _write(self, path: Path, data: bytes) -> None:
+        temporary = path.with_name(f"{path.name.removesuffix(_SUFFIX)}{_UNFINISHED}")
+        try:
+            write_durably(temporary, data)
+            replace_durably(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
 
     def get(self, key: str) -> bytes | None:
         """See `Outbox.get`.
@@ -148,8 +196,8 @@ class FileOutbox:
             data = self._path(key).read_bytes()
         except FileNotFoundError:
             return None
-        report = data[_HEADER_BYTES:]
-        if data[:_HEADER_BYTES] != _header(report):
+        report = _unsummed(data)
+        if report is None:
             raise CorruptState(
                 f"the stored report {key} is damaged and cannot be sent: remove it; its budget is spent"
             )
@@ -171,5 +219,16 @@ class FileOutbox:
         return self._folder / f"{key}{_SUFFIX}"
 
 
-def _header(report: bytes) -> bytes:
-    return _MAGIC + hashlib.sha256(report).digest()
+def _summed(content: bytes) -> bytes:
+    """Content after its checksum."""
+    return _MAGIC + hashlib.sha256(content).digest() + content
+
+
+def _unsummed(data: bytes) -> bytes | None:
+    """The content, or None where its checksum is another."""
+    content = data[_HEADER_BYTES:]
+    return content if data == _summed(content) else None
+
+
+def _written(log: ReleaseLog) -> bytes:
+    return json.dumps(log.to_json(), sort_keys=True).encode()

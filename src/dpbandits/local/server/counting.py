@@ -375,8 +375,8 @@ class ReportCounts(Generic[PublishedT]):
     def check_merge(self, other: "ReportCounts[PublishedT]") -> None:
         """Refuse what `merge` refuses, with its errors, and change nothing."""
         _checks.an(other, ReportCounts, name="counts", pass_="counts=ReportCounts(spec, published)")
-        if other.spec.to_json() != self.spec.to_json():
-            raise IncompatibleState("the counts belong to another spec")
+        if other.spec.to_json() != self.spec.to_json() or other.spec.status != self.spec.status:
+            raise IncompatibleState("the counts belong to another spec, or to reports of other noise")
         other.check()
         for number, version in other.versions.items():
             mine = self.versions.get(number)

@@ -9,9 +9,10 @@ A folder of mode 0700 holds
 
 - `reports.log`, a `Journal` with its end. A record stands for an accepted call: reports absorbed (or those of
   several calls at the same time, see `gathering`), a version published, counts merged, a source or a target
-  attached (with the sums that it handed over and the version that followed). What would not count is dropped
-  before anything is written, by length, version, digest, tag, nonce and payload: the log grows by what was
-  accepted, and nothing else;
+  attached (with the sums that it handed over and the version that followed); or for the terms of reports from
+  here on, where the folder was opened on new ones. What would not count is dropped before anything is
+  written, by length, version, digest, tag, nonce and payload: the log grows by what was accepted, and nothing
+  else;
 - `server.state`, a snapshot of the server at some place of the log: it saves time when the folder is opened.
   It is written beside and renamed. Where it is missing, torn or another release's, the log is read from its
   beginning;
@@ -27,6 +28,7 @@ place is not read when the folder is opened, and not checked then.
 """
 
 import io
+import json
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits import _checks
-from dpbandits._reading import reading
+from dpbandits._reading import json_object, reading
 from dpbandits.errors import (
     CorruptState,
     DPBanditsError,
@@ -66,11 +68,12 @@ from dpbandits.state.holder import Held, Holder, in_turn
 from dpbandits.state.journal import Journal, Place
 
 if TYPE_CHECKING:
+    from dpbandits.privacy.guarantee import Guarantee
     from dpbandits.state.journal import Record
 
 __all__ = ["DurableServer"]
 
-_BEGIN, _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET = b"B", b"A", b"P", b"M", b"S", b"T"
+_BEGIN, _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _TERMS = b"B", b"A", b"P", b"M", b"S", b"T", b"N"
 
 _KIND, _LOG, _SNAPSHOT = "local server", "reports.log", "server.state"
 _OLDER = b'{"journal": "local reports", "format": 2,'
@@ -161,6 +164,7 @@ class DurableServer(Held, Generic[PublishedT]):
             server._settle()
             if not len(server._journal):
                 server._journal.append(_BEGIN, server._written())
+            server._note_terms()
             server._files = files.pop_all()
         return server
 
@@ -256,6 +260,11 @@ class DurableServer(Held, Generic[PublishedT]):
         return published
 
     @property
+    def guarantee(self) -> "Guarantee":
+        """As the server's own; terms that reports came on when the folder was open before count for good."""
+        return self._server.guarantee
+
+    @property
     def server(self) -> Server[PublishedT]:
         """The server itself, to look at: after a change behind the log every further call is refused."""
         return self._server
@@ -315,6 +324,19 @@ class DurableServer(Held, Generic[PublishedT]):
         self._journal.append(kind, content)
         self._unrecorded = None
         self._keep()
+
+    def _note_terms(self) -> None:
+        """Write down on which terms reports come from now on, unless they came on them before."""
+        server, spec = self._server, self._server.spec
+        if spec.noise is not None and len(self._journal) > 1 and not server.remembers:
+            raise IncompatibleState(
+                "the server's log was written by an early build of dpbandits 0.1.0.dev0 which does not hold "
+                "where the noise of reports came from: finish it with that build, or begin another folder"
+            )
+        own = spec.own(None)
+        terms = spec.terms(own) | {"privacy": own.to_config(), "charge": None, "witnessed": False}
+        if server.remember(terms):
+            self._journal.append(_TERMS, json.dumps(terms).encode())
 
     def _written(self) -> bytes:
         """The current version."""
@@ -396,6 +418,9 @@ class DurableServer(Held, Generic[PublishedT]):
     def _begun(self, content: bytes) -> None:
         self._server.begin_with(self._published_in(content.decode()))
 
+    def _noted(self, content: bytes) -> None:
+        self._server.remember(json_object(content.decode(), "the terms of reports", CorruptState))
+
     def _absorbed(self, content: bytes) -> None:
         """Reports that counted; the journal has vouched for the content."""
         records = _unpacked_records(content)
@@ -442,6 +467,7 @@ class DurableServer(Held, Generic[PublishedT]):
 
     _STEPS: ClassVar[Mapping[bytes, Any]] = {
         _BEGIN: _begun,
+        _TERMS: _noted,
         _ABSORB: _absorbed,
         _PUBLISH: _published,
         _MERGE: _merged,

@@ -27,6 +27,7 @@ from dpbandits.local.server.nonces import Nonces, RecentNonces
 from dpbandits.local.server.pace import Clock, Pace
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.state.holder import Held, Holder, in_turn
+from dpbandits.state.release_log import ReleaseLog
 
 if TYPE_CHECKING:
     from dpbandits.local.contract.sources import SourceSpec
@@ -88,8 +89,22 @@ class Server(Held, Generic[PublishedT]):
 
     @property
     def guarantee(self) -> "Guarantee":
-        """What every report promises its user."""
-        return self.spec.statement()
+        """What every report promises its user: those that the spec lets devices make, and those before."""
+        return self.spec.stated(None, self._holder.log)
+
+    @in_turn
+    def remember(self, terms: Mapping[str, Any]) -> bool:
+        """Note on which terms reports were made, for `guarantee`; returns whether these are new.
+
+        Args:
+            terms: of an entry of a `ReleaseLog`.
+        """
+        return self._holder.log.remember("reports", terms)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether any terms were noted."""
+        return bool(self._holder.log.count("reports"))
 
     @property
     def open_versions(self) -> tuple[PublishedT, ...]:
@@ -349,6 +364,7 @@ class Server(Held, Generic[PublishedT]):
             "changes": self.changes,
             "since": self._counts.seen.since,
             "totals": vars(self.totals),
+            "releases": self._holder.log.to_json(),
             "targets": {name: spec.to_json() for name, spec in self._targets.items()},
         }
         texts = {f"published.{one.version}": one.to_json(self.spec) for one in self.open_versions}
@@ -380,6 +396,7 @@ class Server(Held, Generic[PublishedT]):
             server.current = counts.versions[numbers["version"]].published
             server.changes, server._fresh = int(numbers["changes"]), int(numbers["fresh"])
             server._told, server.totals = bool(numbers["told"]), Absorbed(**numbers["totals"])
+            server._holder.log = ReleaseLog.from_json(numbers.get("releases", []))  # older ones have none
             server._targets = {name: Spec.from_json(text) for name, text in numbers["targets"].items()}
         return server
 
