@@ -37,6 +37,10 @@ __all__ = ["Configured", "Registry", "Valued", "parse_fields", "plain"]
 Parser = Callable[[Any], Any]
 
 
+_JSON = frozenset({int, float, str, bool, type(None)})
+"""Types whose objects stay as they are."""
+
+
 def plain(value: object) -> Any:
     """A parameter as JSON values: arrays and tuples as lists, configured objects as configurations."""
     if hasattr(value, "to_config"):
@@ -44,7 +48,7 @@ def plain(value: object) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if isinstance(value, (tuple, list)):
-        return [plain(part) for part in value]
+        return list(value) if _JSON.issuperset(map(type, value)) else [plain(part) for part in value]
     return value
 
 

@@ -364,3 +364,40 @@ def test_a_refused_choice_leaves_no_earlier_one_to_report(spec, policy):
     with pytest.raises(ProtocolError, match="choose an arm first"):
         client.report(1.0)
     assert len(client.unsent()) == 1  # the first choice has its report all the same, without a reward
+
+
+def test_a_published_version_is_checked_once(spec, policy, monkeypatch):
+    """Once as it is read, and by no device and no choice again."""
+    checked, check = [], PublishedArms.check
+    monkeypatch.setattr(PublishedArms, "check", lambda one, spec: checked.append(spec) or check(one, spec))
+    published = PublishedArms.from_json(policy.to_json(spec), spec)
+    for _ in range(2):
+        client = Client(spec, budget=10.0)
+        for x in (0.1, 0.5, 0.9):
+            client.choose(published, [x, 0.0])
+            client.report(1.0)
+        client.decide(published, [0.5, 0.0])
+    assert checked == [spec]
+
+
+def test_what_fits_one_spec_is_still_refused_under_another(spec, policy):
+    Client(spec).decide(policy, [0.5, 0.0])
+    fewer = spec_of(n_arms=2)
+    for call in (Client(fewer).decide, Client(fewer).choose):
+        with pytest.raises(IncompatibleState):
+            call(policy, [0.5, 0.0])
+    with pytest.raises(IncompatibleState):
+        fewer.choose(policy, [0.5, 0.0], fewer.privacy)
+
+
+def test_nothing_published_can_be_changed(spec):
+    """A device that has agreed to a version does not look at it again."""
+    arms, weights = np.array([2, 0, 1]), np.full((3, 3), 1.0 / 3.0)
+    served = PublishedArms(version=4, splits=(0, 2), arms=arms)
+    drawn = PublishedArms(version=4, splits=(0, 2), weights=weights)
+    for array in (served.arms, drawn.weights):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    arms[:], weights[:] = 0, 0.0
+    assert served.arms.tolist() == [2, 0, 1]
+    assert drawn.weights.sum() == pytest.approx(3.0)

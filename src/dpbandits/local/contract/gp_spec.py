@@ -29,6 +29,7 @@ from dpbandits.local.contract.reports import (
     Contract,
     Published,
     Records,
+    read_only,
     read_points,
 )
 from dpbandits.local.contract.spec import check_constants
@@ -211,7 +212,7 @@ class GPSpec(Contract["PublishedWeights"]):
 
     def choose(self, published: "PublishedWeights", context: Any, _privacy: JointDP) -> Chosen:
         """See `Contract.choose`: the row of the candidates (n, d) to take, 0 where none can be read."""
-        published.check(self)
+        published.lineage(self)
         points = read_points(context, dim=self.domain.dim, ndim=2)
         rows = (
             np.zeros(0, dtype=np.int64) if points is None else np.flatnonzero(~np.isnan(points).any(axis=1))
@@ -339,7 +340,7 @@ class PublishedWeights(Published):
     def __post_init__(self) -> None:
         with reading("published weights", IncompatibleState):
             for name in ("mean", "factor"):
-                object.__setattr__(self, name, np.array(getattr(self, name), dtype=np.float64))
+                object.__setattr__(self, name, read_only(getattr(self, name), np.float64))
             radius = 0.0 if self.radius is None else self.radius
             _checks.number(radius, name="radius", exclusive=False)
         m = len(self.mean) if self.mean.ndim == 1 else -1

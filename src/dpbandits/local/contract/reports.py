@@ -21,7 +21,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
@@ -53,6 +53,7 @@ __all__ = [
     "Written",
     "pack",
     "parse",
+    "read_only",
     "read_points",
     "read_reward",
 ]
@@ -87,6 +88,7 @@ class Chosen:
     clipped: bool = False
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Published(Configured):
     """What a server publishes: anybody may read it, and decide with it for ever.
 
@@ -106,6 +108,26 @@ class Published(Configured):
         """
         raise NotImplementedError
 
+    def lineage(self, spec: "Contract[Any]") -> bytes:
+        """16 bytes, equal for equal versions under equal specs only.
+
+        Of one spec this is checked and computed once: nothing published changes.
+
+        Raises:
+            IncompatibleState: as `check`.
+        """
+        known: tuple[str, bytes] | None = self.__dict__.get("_lineage")
+        if known is None or known[0] != spec.fingerprint:
+            self.check(spec)
+            digest = hashlib.blake2b(f"{self.kind}|{spec.fingerprint}".encode(), digest_size=16)
+            for name, value in ((one.name, getattr(self, one.name)) for one in fields(self)):
+                said = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+                shape = getattr(value, "shape", None)
+                digest.update(f"|{name}|{shape}|{len(said)}|".encode() + said)
+            known = spec.fingerprint, digest.digest()
+            assign(self, _lineage=known)
+        return known[1]
+
     def to_json(self, spec: "Contract[Any]") -> str:
         """JSON, with the digest of the spec it belongs to."""
         whose = {"kind": self.kind, "spec": spec.digest.hex()}
@@ -124,7 +146,7 @@ class Published(Configured):
             if (config.pop("kind"), config.pop("spec")) != (cls.kind, spec.digest.hex()):
                 raise IncompatibleState("it was published for another spec: ask the server for both again")
             published = cls.from_config(config)
-        published.check(spec)
+        published.lineage(spec)
         return published
 
 
@@ -304,6 +326,13 @@ def read_reward(bounds: RewardRange, reward: Any) -> tuple[float | None, bool]:
         return None, False
 
 
+def read_only(values: Any, kind: Any) -> NDArray[Any]:
+    """A copy that nobody changes any more."""
+    array = np.array(values, dtype=kind)
+    array.flags.writeable = False
+    return array
+
+
 def pack(*, spec: Contract[Any], version: int, nonce: bytes, payload: bytes) -> bytes:
     """One report."""
     return bytes([spec.report_format]) + spec.digest + version.to_bytes(4, "little") + nonce + payload
@@ -367,22 +396,22 @@ class PublishedArms(Published):
 
 
 def _integers(values: Any, *, name: str) -> IntArray:
-    """(n,) integers; nothing is rounded, and no boolean is one."""
+    """(n,) integers that nobody changes any more; nothing is rounded, and no boolean is one."""
     whole = values.dtype.kind in "iu" if isinstance(values, np.ndarray) else _made_of(values, int, np.integer)
     if not whole or np.ndim(values) != 1:
         raise InvalidParameter(f"{name}: expected integers, one after another")
-    return np.asarray(values, dtype=np.int64)
+    return read_only(values, np.int64)
 
 
 def _numbers(rows: Any, *, name: str) -> FloatArray:
-    """(n, m) numbers, none of them a boolean."""
+    """(n, m) numbers that nobody changes any more, none of them a boolean."""
     if isinstance(rows, np.ndarray):
         good = rows.dtype.kind in "iuf"
     else:
         good = all(_made_of(row, int, float, np.integer, np.floating) for row in rows)
     if not good or np.ndim(rows) != 2:
         raise InvalidParameter(f"{name}: expected rows of numbers")
-    return np.asarray(rows, dtype=np.float64)
+    return read_only(rows, np.float64)
 
 
 def _made_of(values: Any, *kinds: type) -> bool:

@@ -199,7 +199,7 @@ class Spec(Contract[PublishedArms]):
 
     def choose(self, published: PublishedArms, context: Any, privacy: LocalDP) -> Chosen:
         """See `Contract.choose`; a missing context is decided as the middle of the domain is."""
-        published.check(self)
+        published.lineage(self)
         partition, domain = self.bins(published), self.domain
         point = read_points(context, dim=self.dim, ndim=1)
         missing = point is None or bool(np.isnan(point).any())

@@ -10,7 +10,6 @@ NumPy and the standard library only, where the contract asks for no more. The op
 the only source of randomness, and no argument replaces it.
 """
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -125,6 +124,7 @@ class Client(Held, Generic[PublishedT]):
         unit = f"one report under the spec {spec.fingerprint}"
         purse.open_account(account, terms=Terms(epsilon=total, delta=delta, unit=unit))
         self._ledger, self._account = purse, account
+        self._cost = Cost(epsilon=own.epsilon, delta=own.delta)
         self._holder = Holder(what="device", ledger=purse, account=account, nested=_NESTED)
         self._last: _Open | None = None
         self._paid: bytes | None = None
@@ -222,8 +222,7 @@ class Client(Held, Generic[PublishedT]):
             return
         kind = self.spec.publishes
         an(published, kind, name="published", pass_=f"what the server's publish() gave, a {kind.__name__}")
-        published.check(self.spec)
-        digest = hashlib.blake2b(published.to_json(self.spec).encode(), digest_size=16).digest()
+        digest = published.lineage(self.spec)
         if self._versions.setdefault(published.version, digest) != digest:
             raise IncompatibleState(f"version {published.version} was published with other contents before")
         if len(self._versions) > MOST_VERSIONS:
@@ -235,8 +234,7 @@ class Client(Held, Generic[PublishedT]):
         """Refuse what the account cannot pay, before anything private is read."""
         if self._paid is None:
             account, balance = self._account, self._ledger.balance(self._account)
-            cost = self._cost()
-            balance.charged(cost.charged_to(balance.terms, account=account), account=account)
+            balance.charged(self._cost.charged_to(balance.terms, account=account), account=account)
 
     def _read(self, published: PublishedT, context: Any) -> Chosen:
         choice = self.spec.choose(published, context, self.privacy)
@@ -260,7 +258,7 @@ class Client(Held, Generic[PublishedT]):
         """Where the user's data meets noise: nonce and report, after the ledger was charged."""
         # A ledger that failed may have written the charge: its id is used until something is drawn under it.
         nonce = self._paid = self._paid or os.urandom(NONCE_BYTES)
-        self._holder.charge(nonce.hex(), cost=self._cost())
+        self._holder.charge(nonce.hex(), cost=self._cost)
         if not self._remembered:
             own = {"privacy": self.privacy.to_config(), "charge": self._account, "witnessed": False}
             self._outbox.remember("report", self.spec.terms(self.privacy) | own)
