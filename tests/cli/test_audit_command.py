@@ -37,7 +37,7 @@ def invoke(*arguments):
 
 def given(monkeypatch, *rows):
     """The command with these rows for results."""
-    monkeypatch.setattr("dpbandits.cli.audit.run_audits", lambda *_, **__: list(rows))
+    monkeypatch.setattr("dpbandits.audit.run_audits", lambda *_, **__: list(rows))
 
 
 def test_without_a_name_all_are_listed():

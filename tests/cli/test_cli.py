@@ -10,6 +10,8 @@ import dpbandits as dpb
 from dpbandits import __version__
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.cli import app
+from dpbandits.cli.run import TABLES
+from dpbandits.lab.worlds import available
 from dpbandits.privacy import Guarantee
 from dpbandits.privacy.calibration import calibrate_gaussian
 
@@ -235,6 +237,31 @@ def test_the_list_of_commands_loads_none_of_them(words):
         "dpbandits.cli.console",
     }
     assert not loaded & {"numpy", "scipy", "sqlite3"}
+
+
+HELPED = """
+import sys
+from typer.testing import CliRunner
+from dpbandits.cli import app
+
+for words in sys.argv[1:]:
+    assert CliRunner().invoke(app, [*words.split(), "--help"]).exit_code == 0, words
+    heavy = {"numpy", "scipy", "sqlite3", "opendp"}.intersection(sys.modules)
+    assert not heavy, f"{words} loads {heavy}"
+"""
+
+
+def test_the_help_of_no_command_loads_what_the_command_does():
+    every = ["run", "guarantee", "audit", *ROOMS]
+    every += [f"{room} {name}" for room, names in ROOMS.items() for name in names]
+    done = subprocess.run(
+        [sys.executable, "-c", HELPED, *every], capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-500:]
+
+
+def test_run_names_the_tables_that_there_are():
+    assert available() == TABLES
 
 
 def test_a_wrong_command_is_answered_with_the_nearest():

@@ -1,18 +1,19 @@
 """`dpbandits audit`: attack the guarantees, and say how much privacy loss could be proved."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
 from rich.table import Table
 from typer import Argument, Option
 
-from dpbandits.audit import NAMES, AuditRow, AuditSettings, build, run_audits
 from dpbandits.cli.console import console, print_json, progress
 from dpbandits.cli.options import AsJson, Jobs
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.audit_report import summary, write_audit_report
+
+if TYPE_CHECKING:
+    from dpbandits.audit import AuditRow, AuditSettings
 
 __all__ = ["audit"]
 
@@ -43,6 +44,9 @@ def audit(
         raise InvalidParameter("give a name or --all, not both")
     if jobs == 0 or jobs < -1:
         raise InvalidParameter(f"jobs is {jobs}, expected a number of processes, or -1 for all cores")
+    from dpbandits.audit import NAMES, AuditSettings, run_audits
+    from dpbandits.lab.audit_report import write_audit_report
+
     names = NAMES if name is None else (name,)
     settings = AuditSettings(epsilon=epsilon, samples=samples, confidence=confidence, seed=seed)
     with progress("auditing", total=len(names)) as moved:
@@ -62,7 +66,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _command(name: str | None, settings: AuditSettings) -> str:
+def _command(name: str | None, settings: "AuditSettings") -> str:
     return (
         f"dpbandits audit {name or '--all'} --samples {settings.samples} --epsilon {settings.epsilon!r} "
         f"--confidence {settings.confidence!r} --seed {settings.seed}"
@@ -70,6 +74,8 @@ def _command(name: str | None, settings: AuditSettings) -> str:
 
 
 def _list(*, as_json: bool) -> None:
+    from dpbandits.audit import NAMES, build
+
     audits = [build(name) for name in NAMES]
     if as_json:
         print_json([{"name": one.name, "scope": one.scope, "sees": one.sees} for one in audits])
@@ -80,7 +86,9 @@ def _list(*, as_json: bool) -> None:
     console().print(table)
 
 
-def _print_screen(rows: list[AuditRow], page: Path | None) -> None:
+def _print_screen(rows: "list[AuditRow]", page: Path | None) -> None:
+    from dpbandits.lab.audit_report import summary
+
     out = console()
     table = Table(title="Privacy loss that was proved", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("audit", no_wrap=True)

@@ -12,22 +12,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from typer import Argument, Option
 
-from dpbandits.central.explore_then_commit.logged_table import (
-    READ_ARMS,
-    LogColumns,
-    LoggedTable,
-    PublishedTable,
-)
-from dpbandits.central.explore_then_commit.once import folder_of_run, publish_once
 from dpbandits.cli.console import error_console
 from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, opened, range_in
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.definitions import JointDP
-from dpbandits.tables.files import read_table_file
 
 __all__ = ["app", "evaluate", "learn", "predict"]
 
@@ -90,6 +80,11 @@ def learn(
     budget: Budget = None,
 ) -> None:
     """Learn a policy privately from a randomised log, publish it once, and print the guarantee."""
+    from dpbandits.central.explore_then_commit.logged_table import READ_ARMS, LogColumns, LoggedTable
+    from dpbandits.central.explore_then_commit.once import folder_of_run, publish_once
+    from dpbandits.privacy.definitions import JointDP
+    from dpbandits.tables.files import read_table_file
+
     if (user is None) == (not one_row_per_user):
         raise InvalidParameter("say whose the rows are: --user COLUMN, or --one-row-per-user")
     if one_row_per_user and rows_per_user != 1:
@@ -145,6 +140,11 @@ def predict(
     clip: Clip = False,
 ) -> None:
     """Best action, its expected reward and standard deviation for every row, as CSV on standard output."""
+    import numpy as np
+
+    from dpbandits.central.explore_then_commit.logged_table import PublishedTable
+    from dpbandits.tables.files import read_table_file
+
     held = PublishedTable.load(policy)
     table = read_table_file(contexts, dict.fromkeys(held.contexts, float))
     rows = held.context_rows(table)
@@ -186,8 +186,12 @@ def evaluate(
     clip: Clip = False,
 ) -> None:
     """Value of the policy, of every constant action and of random choice, with 95% intervals."""
+    import numpy as np
+
+    from dpbandits.central.explore_then_commit.logged_table import LogColumns, PublishedTable
     from dpbandits.lab.evaluation import BANNER
     from dpbandits.lab.evaluation.policy_value import policy_value
+    from dpbandits.tables.files import read_table_file
 
     held = PublishedTable.load(policy)
     columns = LogColumns(

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -11,8 +11,9 @@ from typer import Argument, Option
 from dpbandits.cli.console import console, progress
 from dpbandits.cli.options import AsJson, Jobs
 from dpbandits.lab import papers
-from dpbandits.lab.evaluation import BANNER
-from dpbandits.lab.study import Choice, Item, Row
+
+if TYPE_CHECKING:
+    from dpbandits.lab.study import Item, Row
 
 __all__ = ["app"]
 
@@ -46,6 +47,8 @@ def study(
     Started again with the same --out, it runs only what is missing; of an item that is run in parts
     (--column, --world, ...) other rows stay as they are there.
     """
+    from dpbandits.lab.study import Choice
+
     if paper is None or item is None:
         _print_items(paper)
         return
@@ -67,7 +70,9 @@ def study(
     console().print(_table(f"{experiments.title}, {item}: {experiments.measured}", what, rows))
 
 
-def _table(title: str, item: Item, rows: list[Row]) -> Table:
+def _table(title: str, item: "Item", rows: "list[Row]") -> Table:
+    from dpbandits.lab.evaluation import BANNER
+
     counts: Any = {"repetitions": rows[0].get("reps"), "seeds from": rows[0].get("first_seed")}
     known = [f"{name} {value}" for name, value in counts.items() if value is not None]
     table = Table(title=", ".join([title, *known]), caption=BANNER)

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 from typer import Argument, Option
@@ -17,13 +17,9 @@ from typer import Argument, Option
 from dpbandits.cli.console import error_console, new_file, progress
 from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, opened, range_in
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.models.kernels import SquaredExponential
-from dpbandits.outsourced import AnswerLaplace, Command, Curator, Modeler, PublishedRows, SecretDirectory
-from dpbandits.outsourced.pipe import PipeAnswers, StreamAnswers, request_lines, serve
-from dpbandits.privacy.definitions import RowDP
-from dpbandits.state.files import write_durably, write_through
-from dpbandits.tables import Range, Schema
-from dpbandits.tables.files import read_table_file
+
+if TYPE_CHECKING:
+    from dpbandits.outsourced import AnswerLaplace, Modeler
 
 __all__ = ["answer", "app", "curate", "optimise"]
 
@@ -69,6 +65,11 @@ def curate(
     file_format: Annotated[str, Option("--format", help="npy or parquet.")] = "npy",
 ) -> None:
     """Release a table's rows with noise, once, and print the guarantee."""
+    from dpbandits.outsourced import Curator, SecretDirectory
+    from dpbandits.privacy.definitions import RowDP
+    from dpbandits.tables import Range, Schema
+    from dpbandits.tables.files import read_table_file
+
     names, limits = names_in(columns), [range_in(text) for text in bounds.split(",")]
     if len(names) != len(limits) or len(set(names)) != len(names):
         raise InvalidParameter(
@@ -110,6 +111,9 @@ def answer(
 
     Why an evaluation failed stands in failures.log in the secret directory, and nowhere else.
     """
+    from dpbandits.outsourced import Command, Curator, SecretDirectory
+    from dpbandits.outsourced.pipe import request_lines, serve
+
     directory = SecretDirectory(secret, ledger=opened(ledger))
     curator = Curator.open(directory, objective=None if command is None else Command(command))
     given = serve(curator, request_lines(sys.stdin.buffer), sys.stdout, report=directory.note)
@@ -148,6 +152,10 @@ def optimise(
     plot: Annotated[Path | None, Option(help="PNG: best so far, and where it looked (d <= 2).")] = None,
 ) -> None:
     """Search a release for its best row by asking for answers."""
+    from dpbandits.models.kernels import SquaredExponential
+    from dpbandits.outsourced import Modeler, PublishedRows
+    from dpbandits.outsourced.pipe import PipeAnswers, StreamAnswers, request_lines
+
     if lengthscale is None and (variance != 1.0 or mean != 0.0):
         raise InvalidParameter("--variance and --mean belong to a known kernel: pass --lengthscale too")
     if plot is not None:
@@ -182,11 +190,13 @@ def optimise(
         plot.write_bytes(_picture(modeler, minimise=minimise))
 
 
-def _resumed(log: Path | None, fresh: Modeler) -> Modeler:
+def _resumed(log: Path | None, fresh: "Modeler") -> "Modeler":
     """The modeler where its log stands: its configuration, then one answer a line.
 
     A torn last line was used for no choice, and is cut off; a file that is no such log is left as it is.
     """
+    from dpbandits.state.files import write_durably
+
     if log is None:
         return fresh
     config = fresh.to_config()
@@ -204,11 +214,13 @@ def _resumed(log: Path | None, fresh: Modeler) -> Modeler:
     if earlier != {**config, "horizon": 0}:
         raise InvalidParameter("the log was written with other options or for another release: name another")
     os.truncate(log, len(whole))
-    return Modeler.replay(config, fresh.published, pairs)
+    return type(fresh).replay(config, fresh.published, pairs)
 
 
 def _append(log: Path | None, **entry: object) -> None:
     """One line more, on disk before the next ask."""
+    from dpbandits.state.files import write_through
+
     if log is not None:
         with log.open("ab") as stream:
             write_through(stream.fileno(), _line(**entry))
@@ -218,7 +230,11 @@ def _line(**entry: object) -> bytes:
     return json.dumps(entry).encode() + b"\n"
 
 
-def _answer_noise(epsilon: float | None, bounds: str | None, distance: float | None) -> AnswerLaplace | None:
+def _answer_noise(
+    epsilon: float | None, bounds: str | None, distance: float | None
+) -> "AnswerLaplace | None":
+    from dpbandits.outsourced import AnswerLaplace
+
     if epsilon is None:
         if bounds is not None or distance is not None:
             raise InvalidParameter("--answer-bounds and --answer-distance need --answer-epsilon")
@@ -230,7 +246,7 @@ def _answer_noise(epsilon: float | None, bounds: str | None, distance: float | N
     return AnswerLaplace(epsilon=epsilon, distance=distance, low=low, high=high)
 
 
-def _picture(modeler: Modeler, *, minimise: bool) -> bytes:
+def _picture(modeler: "Modeler", *, minimise: bool) -> bytes:
     """Best so far; for at most two coordinates, where it looked. Released positions and answers only."""
     import numpy as np
 

@@ -3,13 +3,12 @@
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from rich.panel import Panel
 from rich.table import Table
 from typer import Option
 
-from dpbandits._typing import Seed
 from dpbandits.cli.console import (
     console,
     error_console,
@@ -20,20 +19,16 @@ from dpbandits.cli.console import (
 )
 from dpbandits.cli.options import AsJson, Force, Jobs
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation import BANNER
-from dpbandits.lab.people.report import (
-    FILES,
-    headline,
-    percent_up,
-    share_text,
-    table_rows,
-    to_json,
-    write_report,
-)
-from dpbandits.lab.people.study import TableStudy, TableStudyResult
-from dpbandits.lab.worlds import TableBandit, available, load, table_from_toml
 
-__all__ = ["run"]
+if TYPE_CHECKING:
+    from dpbandits._typing import Seed
+    from dpbandits.lab.people.study import TableStudyResult
+    from dpbandits.lab.worlds import TableBandit
+
+__all__ = ["TABLES", "run"]
+
+TABLES = ("cps-income", "synthetic-income")
+"""`lab.worlds.available()`, which the list of options does not load."""
 
 FALLBACK = "synthetic-income"
 """What runs where the package with the real table is not installed."""
@@ -49,7 +44,7 @@ PolicyName = Literal["block"]
 
 def run(
     data: Annotated[
-        str, Option(help=f"{', '.join(available())}, or a .toml file that describes a table.")
+        str, Option(help=f"{', '.join(TABLES)}, or a .toml file that describes a table.")
     ] = "cps-income",
     policy: Annotated[PolicyName, Option(help="The private policy.")] = "block",
     epsilon: Annotated[float, Option(help="Privacy loss, above 0.")] = 1.0,
@@ -68,6 +63,9 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Decide privately about a table of people; show what it costs, attack it, and write a report."""
+    from dpbandits.lab.people.report import FILES, to_json, write_report
+    from dpbandits.lab.people.study import TableStudy
+
     new_folder(out, "--out", holding=FILES, force=force)
     loader, note = _loader(data, horizon)
     study = TableStudy(
@@ -94,6 +92,8 @@ def run(
 
 def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], str]":
     """(seed -> environment, remark for the user)."""
+    from dpbandits.lab.worlds import available, load, table_from_toml
+
     path = Path(data)
     if path.suffix == ".toml":
         make = partial(table_from_toml, path)
@@ -112,11 +112,11 @@ def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], str]
     return partial(_make, make, rounds), note
 
 
-def _make(make: "partial[TableBandit]", horizon: int, seed: Seed) -> TableBandit:
+def _make(make: "partial[TableBandit]", horizon: int, seed: "Seed") -> "TableBandit":
     return make(seed=seed, horizon=horizon)
 
 
-def _command(data: str, policy: PolicyName, result: TableStudyResult, seed: int, noise: Noise) -> str:
+def _command(data: str, policy: PolicyName, result: "TableStudyResult", seed: int, noise: Noise) -> str:
     """The command that repeats this run (bit for bit with simulated noise)."""
     return (
         f"dpbandits run --data {shlex.quote(data)} --policy {policy} --epsilon {result.epsilon!r} "
@@ -125,7 +125,10 @@ def _command(data: str, policy: PolicyName, result: TableStudyResult, seed: int,
     )
 
 
-def _print_screen(result: TableStudyResult, page: Path, data: str) -> None:
+def _print_screen(result: "TableStudyResult", page: Path, data: str) -> None:
+    from dpbandits.lab.evaluation import BANNER
+    from dpbandits.lab.people.report import headline, percent_up, share_text, table_rows
+
     out = console()
     out.print(Panel(BANNER, border_style="yellow"))
     out.print(f"[bold]{headline(result)}[/]\n")

@@ -5,9 +5,12 @@
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.study import Study
+
+if TYPE_CHECKING:
+    from dpbandits.lab.study import Study
 
 __all__ = ["PAPERS", "study"]
 
@@ -15,7 +18,7 @@ PAPERS = ("dubey2021", "kharkovskii2020", "ma2025", "pavlovic2025")
 """Names of the papers, as `study` and the command line know them."""
 
 
-def study(paper: str) -> Study:
+def study(paper: str) -> "Study":
     """The study of a paper.
 
     Raises:
