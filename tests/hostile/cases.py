@@ -24,7 +24,7 @@ from dpbandits.lab.worlds.transfer import SourceWorld
 from dpbandits.local import GPSpec, PublishedWeights, ReportCounts, SourceClient, SourceSpec, Spec
 from dpbandits.local.learners import EliminationConstants, SmoothTreeConstants, TransferTree, TreeConstants
 from dpbandits.models import kernels, measures
-from dpbandits.models.features import ArmFeatures, MercerFeatures
+from dpbandits.models.features import ArmFeatures, MercerFeatures, SectionFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.outsourced import Modeler, PublicScaling, PublishedRows
@@ -59,12 +59,14 @@ from dpbandits.privacy.rows import (
     L2Laplace,
     L2LaplaceLaw,
 )
+from dpbandits.tables.menu import Menu
 
 __all__ = ["CASES", "Case"]
 
 BOX = dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0])
 KERNEL = kernels.SquaredExponential(lengthscale=0.5)
 MERCER = MercerFeatures(kernel=KERNEL, domain=BOX, n_features=3, n_landmarks=8)
+PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south"]))
 SIMULATED = SimulatedNoise(0)
 ROWS = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
 POLICY = {"domain": BOX, "reward_range": (0.0, 1.0), "horizon": 16, "seed": 0}
@@ -113,6 +115,10 @@ CASES: dict[str, Case] = {
     "ScaledKernel": Case(kernels.ScaledKernel, {"kernel": KERNEL, "variance": 2.0}),
     "MercerFeatures": Case(
         MercerFeatures, {"kernel": KERNEL, "domain": BOX, "n_features": 3, "n_landmarks": 8, "seed": 0}
+    ),
+    "SectionFeatures": Case(
+        SectionFeatures,
+        {"kernel": KERNEL, "landmarks": np.eye(2), "projection": np.eye(2), "scale": 0.5},
     ),
     "ArmFeatures": Case(ArmFeatures, {"base": MERCER, "arm_column": 2, "n_arms": 2}),
     "QuadratureFourierFeatures": Case(QuadratureFourierFeatures, {"kernel": KERNEL, "dim": 2, "nodes": 3}),
@@ -171,6 +177,12 @@ CASES: dict[str, Case] = {
         CellResponse, {"definition": RowDP(epsilon=8.0, distance=50.0), "dim": 2, "half_width": 1.0}
     ),
     "PublicCoins": Case(PublicCoins, {"seed": 0}),
+    "GPBandit of people": Case(
+        GPBandit,
+        {name: value for name, value in PRIVATE.items() if name != "domain"}
+        | {"contexts": PEOPLE, "arms": ["mail", "call"], "tuning": GPTuning(n_features=2, blocks=[4, 8])},
+    ),
+    "Menu": Case(Menu, {"contexts": PEOPLE, "arms": ["mail", "call"]}),
     "GPBandit": Case(
         GPBandit,
         {

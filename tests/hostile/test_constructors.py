@@ -100,7 +100,9 @@ ELSEWHERE = {
         "GPTuning",
         "NothingToLearn",
         "PhasedTuning",
+        "PublishedCells",  # tests/central/test_usca.py
         "PublishedFunction",
+        "PublishedPosterior",  # tests/central/test_published_posterior.py
         "Shard",
     },
     "local": {

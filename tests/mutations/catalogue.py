@@ -305,6 +305,41 @@ MUTATIONS = (
         tests="tests/contracts/test_asking_and_telling.py tests/contracts/test_neighbours.py",
     ),
     _bug(
+        "an unreadable context takes no round",
+        "what one person's context says decides whether all who follow move up",
+        (
+            "policy/base.py",
+            "        point = menu.point(brought)\n",
+            "        point = menu.encode([brought])[0]\n",
+        ),
+        tests="tests/contracts/test_contexts_and_arms.py",
+    ),
+    _bug(
+        "an unreadable context is refused with all of its batch",
+        "what one person's context says decides whether the others are answered",
+        (
+            "tables/menu.py",
+            "        with suppress(Exception):  # what a caller's object raises tells of what it holds\n"
+            "            return self.contexts.encode(table, ignore_extra=True)\n",
+            "        return self.contexts.encode(table, ignore_extra=True)\n",
+        ),
+        tests="tests/contracts/test_contexts_and_arms.py",
+    ),
+    _bug(
+        "a published function holds what has not been released",
+        "rewards leave without noise",
+        (
+            "central/gp_bandit.py",
+            "            posterior=self._posterior or self._prior,\n            weight_variance",
+            "            posterior=(self._posterior or self._prior).given(\n"
+            "                np.zeros((self.features.n_features,) * 2),\n"
+            "                np.full(self.features.n_features, float(self._book.asked)),\n"
+            "                reward_variance=REWARD_VARIANCE,\n"
+            "            ),\n            weight_variance",
+        ),
+        tests="tests/central/test_published_posterior.py",
+    ),
+    _bug(
         "a bad reward keeps others out",
         "one reward off the range, and nobody's in the batch counts",
         (

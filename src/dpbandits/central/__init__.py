@@ -4,8 +4,10 @@
 - `GPTuning`, `ExploreTuning`, `PhasedTuning`: what of them most people leave as it is.
 - `default_blocks`, `growing_blocks`: public schedules of its releases.
 - `uniform_decision_sets`: what it expects people to bring when nothing better is known.
-- `ExploreThenCommit`: explore uniformly, then answer at pure epsilon, or publish the whole function once, a
-  `PublishedFunction` for any number of predictions; `PhasedExploreThenCommit` decides from the first user on.
+- `ExploreThenCommit`: explore uniformly, then answer at pure epsilon, or publish the whole function once;
+  `PhasedExploreThenCommit` decides from the first user on.
+- `PublishedFunction`: what `publish()` gives, for any number of predictions: `PublishedPosterior` of a
+  `GPBandit`, `PublishedCells` of the others.
 - `ContextLaw`: where the law of contexts comes from, which these two lean on.
 
 `central.published` holds algorithms as printed.
@@ -18,7 +20,7 @@ from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit
 from dpbandits.central.explore_then_commit.policy import Answer, ExploreThenCommit, ExploreTuning
 from dpbandits.central.explore_then_commit.rows import Shard
 from dpbandits.central.gp_bandit import GPBandit, GPTuning
-from dpbandits.central.published_function import PublishedFunction
+from dpbandits.central.published_function import PublishedCells, PublishedFunction, PublishedPosterior
 from dpbandits.central.schedule import default_blocks, growing_blocks
 from dpbandits.models.decision_sets import uniform_decision_sets
 
@@ -33,7 +35,9 @@ __all__ = [
     "NothingToLearn",
     "PhasedExploreThenCommit",
     "PhasedTuning",
+    "PublishedCells",
     "PublishedFunction",
+    "PublishedPosterior",
     "Shard",
     "default_blocks",
     "growing_blocks",

@@ -31,6 +31,7 @@ from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.layouts import TunedPolicy
+from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.regression import REWARD_VARIANCE, Regression, posterior_from_releases
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
 from dpbandits.central.statement import Setting, block_release_guarantee
@@ -50,6 +51,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.prefix_sums import BlockRelease, Factor, factor_for
 from dpbandits.privacy.release_terms import Release
+from dpbandits.state.holder import in_turn
 from dpbandits.tables import Schema
 
 __all__ = ["GPBandit", "GPTuning"]
@@ -553,6 +555,24 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             self.features, points, weight_variance=self._weight_variance
         )
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
+
+    @in_turn
+    def publish(self) -> PublishedPosterior:
+        """What was learned so far: decides for anyone, anywhere, and costs nothing further.
+
+        What is due is released first, as it is before the next ask. Everything in it is computed from
+        releases and public numbers.
+        """
+        self._prepare()
+        return PublishedPosterior(
+            menu=self.menu,
+            domain=self.domain,
+            reward_range=self.reward_range,
+            features=self.features.written_out(),
+            posterior=self._posterior or self._prior,
+            weight_variance=self._weight_variance,
+            guarantee=self.guarantee,
+        )
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers and released quantities."""

@@ -1,33 +1,117 @@
-"""`PublishedFunction`: what was learned, released once: any number of predictions, by anyone.
+"""`PublishedFunction`: what was learned, released: any number of predictions, by anyone, for ever.
 
-A public policy is a table of expected rewards and their standard deviations over public cells. Everything
-in it is computed from a private release; using it, copying it and publishing it costs nothing further.
+Everything in it is computed from private releases: using it, copying it and publishing it costs nothing.
+
+- `PublishedCells`: a table of expected rewards and their standard deviations over public cells.
+- `PublishedPosterior`: the law of the weights of public features, of people's contexts and arms or of points.
 """
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits import domains
+from dpbandits._checks import public_array, scale
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.domains import Domain, RewardRange
+from dpbandits.domains.arms import Label
+from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
+from dpbandits.models import features as feature_maps
+from dpbandits.models.features import Features
+from dpbandits.models.features.people import check_arms
 from dpbandits.models.measures import CellMeasure
+from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.privacy.guarantee import Assumption, Guarantee
 from dpbandits.state.npy import from_npy, to_npy
+from dpbandits.tables import Schema
+from dpbandits.tables.menu import Menu
 
-__all__ = ["PublishedFunction"]
+__all__ = ["PublishedCells", "PublishedFunction", "PublishedPosterior"]
 
 _FORMAT = 1
-_READ = ("policy.json", "mean.npy", "sd.npy")
+_POLICY = "policy.json"
 
 
-class PublishedFunction:
-    """A released function over actions and contexts.
+class PublishedFunction(ABC):
+    """A released function of people's contexts and of what can be chosen for them.
+
+    Attributes:
+        guarantee: of the releases it was computed from.
+    """
+
+    guarantee: Guarantee
+
+    @abstractmethod
+    def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (n, A) of the expected reward: a row a person, a column a choice."""
+
+    @abstractmethod
+    def choose(self, contexts: Any) -> IntArray:
+        """Index (n,) of the choice with the highest mean."""
+
+    @abstractmethod
+    def under(self, guarantee: Guarantee) -> Self:
+        """The same function with another statement."""
+
+    def resting_on(self, text: str) -> Self:
+        """The same function, whose guarantee rests on one more thing that nobody checks."""
+        found = self.guarantee
+        return self.under(
+            replace(found, assumptions=(*found.assumptions, Assumption(text=text, enforced=False)))
+        )
+
+    @abstractmethod
+    def to_files(self) -> dict[str, bytes]:
+        """`policy.json`, `guarantee.txt` and what else there is, by name; all of it is public."""
+
+    @staticmethod
+    def from_files(files: Mapping[str, bytes]) -> "PublishedFunction":
+        """From the contents of such files.
+
+        Raises:
+            CorruptState: damaged, or written in another format.
+        """
+        with reading("a published function", CorruptState):
+            config = json_object(files[_POLICY].decode(), "a published function", CorruptState)
+            if config["format"] != _FORMAT:
+                raise CorruptState("the function was written in another version of the format")
+            if config.get("kind") == PublishedPosterior.kind:
+                return PublishedPosterior.from_config(config)
+            return PublishedCells.from_config(config, files)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write `to_files()`."""
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in self.to_files().items():
+            (folder / name).write_bytes(data)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> "PublishedFunction":
+        """Read what `save` wrote.
+
+        Raises:
+            FileNotFoundError: no function there.
+            CorruptState: damaged, or written in another format.
+        """
+        folder = Path(directory)
+        files = {_POLICY: (folder / _POLICY).read_bytes()}
+        for name in PublishedCells.arrays:
+            if (folder / name).exists():
+                files[name] = (folder / name).read_bytes()
+        return cls.from_files(files)
+
+
+class PublishedCells(PublishedFunction):
+    """A released function over public actions and contexts, in cells.
 
     Args:
         actions: (A cells) public actions.
@@ -36,6 +120,8 @@ class PublishedFunction:
         sd: (A, C) their standard deviations, from sampling, release noise and what was not learned.
         guarantee: of the release it was computed from.
     """
+
+    arrays = ("mean.npy", "sd.npy")
 
     def __init__(
         self,
@@ -82,17 +168,10 @@ class PublishedFunction:
         """Index (n,) of the best action at contexts (n, d)."""
         return np.asarray(self._best[self.contexts.locate(contexts, name="contexts")])
 
-    def under(self, guarantee: Guarantee) -> "PublishedFunction":
+    def under(self, guarantee: Guarantee) -> Self:
         """The same function with another statement."""
-        return PublishedFunction(
+        return type(self)(
             actions=self.actions, contexts=self.contexts, mean=self.mean, sd=self.sd, guarantee=guarantee
-        )
-
-    def resting_on(self, text: str) -> "PublishedFunction":
-        """The same function, whose guarantee rests on one more thing that nobody checks."""
-        found = self.guarantee
-        return self.under(
-            replace(found, assumptions=(*found.assumptions, Assumption(text=text, enforced=False)))
         )
 
     def to_files(self) -> dict[str, bytes]:
@@ -107,45 +186,179 @@ class PublishedFunction:
             "mean.npy": to_npy(self.mean),
             "sd.npy": to_npy(self.sd),
             "guarantee.txt": f"{self.guarantee.explain()}\n".encode(),
-            "policy.json": f"{json.dumps(config)}\n".encode(),
+            _POLICY: f"{json.dumps(config)}\n".encode(),
         }
 
     @classmethod
-    def from_files(cls, files: Mapping[str, bytes]) -> "PublishedFunction":
-        """From the contents of such files.
-
-        Raises:
-            CorruptState: damaged, or written in another format.
-        """
-        with reading("a public policy", CorruptState):
-            config = json_object(files["policy.json"].decode(), "a public policy", CorruptState)
-            if config["format"] != _FORMAT:
-                raise CorruptState("the policy was written in another version of the format")
-            return cls(
-                actions=CellMeasure.from_config(config["actions"]),
-                contexts=CellMeasure.from_config(config["contexts"]),
-                mean=from_npy(files["mean.npy"], name="mean"),
-                sd=from_npy(files["sd.npy"], name="sd"),
-                guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
-            )
-
-    def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write `to_files()`."""
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in self.to_files().items():
-            (folder / name).write_bytes(data)
-
-    @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> "PublishedFunction":
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: no policy there.
-            CorruptState: damaged, or written in another format.
-        """
-        folder = Path(directory)
-        return cls.from_files({name: (folder / name).read_bytes() for name in _READ})
+    def from_config(cls, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Self:
+        """From `policy.json`, read, and the files with its arrays."""
+        return cls(
+            actions=CellMeasure.from_config(config["actions"]),
+            contexts=CellMeasure.from_config(config["contexts"]),
+            mean=from_npy(files["mean.npy"], name="mean"),
+            sd=from_npy(files["sd.npy"], name="sd"),
+            guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
+        )
 
     def __repr__(self) -> str:
-        return f"PublishedFunction(actions={self.actions.size}, contexts={self.contexts.size})"
+        return f"PublishedCells(actions={self.actions.size}, contexts={self.contexts.size})"
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PublishedPosterior(PublishedFunction):
+    """A released function of public features: decides for people with contexts and arms, or among points.
+
+    Features are written out: predictions rest on no eigenvectors that another processor finds otherwise.
+
+    Args:
+        menu: contexts and arms; None where points of `domain` are asked about.
+        domain: of points; the menu's where there is one.
+        reward_range: public (low, high).
+        features: of points.
+        posterior: law of their weights, rewards centred and scaled to width 1.
+        weight_variance: of a weight before any data: what features leave out has a share of it.
+        guarantee: of the releases.
+
+    Raises:
+        InvalidParameter: features of another domain, or a law of another number of weights.
+    """
+
+    kind = "posterior"
+
+    menu: Menu | None
+    domain: Domain
+    reward_range: RewardRange
+    features: Features
+    posterior: WeightPosterior
+    weight_variance: float
+    guarantee: Guarantee
+
+    def __post_init__(self) -> None:
+        size, law = self.features.n_features, self.posterior
+        if law.mean.shape != (size,) or law.factor.shape != (size, size):
+            raise InvalidParameter("the law of the weights and the features do not fit")
+        check_arms(self.features, self.domain, per_arm=self.menu is not None)
+        with reading("features of this domain"):
+            self.features(self.domain.sample(1, np.random.default_rng(0)))
+
+    @property
+    def arms(self) -> tuple[Label, ...]:
+        """Labels of the arms; none where points are asked about."""
+        return () if self.menu is None else self.menu.arms.labels
+
+    def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the expected reward.
+
+        Args:
+            contexts: of n people, in any form that `GPBandit.ask_batch` or `ask` takes; where there is no
+                menu, points (n, d).
+
+        Returns:
+            Two arrays (n, K), one row a person and one column an arm; of points, two arrays (n,).
+
+        Raises:
+            InvalidData: contexts that cannot be read, or points outside the domain.
+        """
+        if self.menu is None:
+            return self._moments(self.domain.validate(contexts, name="points"))
+        sets = self.menu.sets(self.menu.encode(contexts))
+        mean, sd = self._moments(sets.reshape(-1, sets.shape[-1]))
+        return mean.reshape(sets.shape[:2]), sd.reshape(sets.shape[:2])
+
+    def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, spread = self.posterior.predict_function(
+            self.features, points, weight_variance=self.weight_variance
+        )
+        return self.reward_range.from_centred(mean), self.reward_range.width * spread
+
+    def choose(self, contexts: Any) -> IntArray:
+        """Index (n,) of everybody's best arm; of points (n, d), of the best one, (1,)."""
+        return np.asarray(np.argmax(np.atleast_2d(self.predict(contexts)[0]), axis=1))
+
+    def recommend(self, context: Any) -> Label:
+        """The label of one person's best arm.
+
+        Raises:
+            InvalidData: a context that cannot be read, several people, or no arms.
+        """
+        best = self.recommend_batch(context)
+        if len(best) != 1:
+            raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")
+        return best[0]
+
+    def recommend_batch(self, contexts: Any) -> tuple[Label, ...]:
+        """Labels of everybody's best arms."""
+        if self.menu is None:
+            raise InvalidData("there are no arms: choose gives the index of the best point")
+        return tuple(self.arms[code] for code in self.choose(contexts))
+
+    def under(self, guarantee: Guarantee) -> Self:
+        """The same function with another statement."""
+        return replace(self, guarantee=guarantee)
+
+    # -- JSON -------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Everything, as JSON of plain numbers and labels; all of it is public."""
+        who: dict[str, Any] = {"domain": self.domain.to_config()}
+        if self.menu is not None:
+            who = {"contexts": self.menu.contexts.to_config(), "arms": list(self.arms)}
+        law, supports = self.posterior, self.posterior.supports
+        config = {
+            "format": _FORMAT,
+            "kind": self.kind,
+            **who,
+            "reward_range": self.reward_range.to_config(),
+            "features": self.features.to_config(),
+            "mean": law.mean.tolist(),
+            "factors": [law.factor[low:high, low:high].tolist() for low, high in supports],
+            "weight_variance": self.weight_variance,
+            "guarantee": json.loads(self.guarantee.to_json()),
+        }
+        return json.dumps(config, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Rebuild what `to_json` described.
+
+        Raises:
+            CorruptState: anything else.
+        """
+        with reading("a published function", CorruptState):
+            return cls.from_config(json_object(text, "a published function", CorruptState))
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """From `to_json()`, read."""
+        if (config["format"], config["kind"]) != (_FORMAT, cls.kind):
+            raise CorruptState("expected a published posterior of this version of the format")
+        menu, domain = None, None
+        if "contexts" in config:
+            menu = Menu(contexts=Schema.from_config(config["contexts"]), arms=config["arms"])
+            domain = menu.domain
+        found = feature_maps.from_config(config["features"])
+        mean = public_array(config["mean"], name="mean", ndim=1)
+        factor = np.zeros((len(mean), len(mean)))
+        for (low, high), part in zip(found.supports, config["factors"], strict=True):
+            own = public_array(part, name="factors", ndim=2)
+            factor[low:high, low:high] = own.reshape(high - low, high - low)
+        return cls(
+            menu=menu,
+            domain=domains.from_config(config["domain"]) if domain is None else domain,
+            reward_range=RewardRange.from_config(config["reward_range"]),
+            features=found,
+            posterior=WeightPosterior(mean=mean, factor=factor, supports=found.supports),
+            weight_variance=scale(config["weight_variance"], name="weight_variance"),
+            guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
+        )
+
+    def to_files(self) -> dict[str, bytes]:
+        """`policy.json` and `guarantee.txt`."""
+        return {
+            "guarantee.txt": f"{self.guarantee.explain()}\n".encode(),
+            _POLICY: f"{self.to_json()}\n".encode(),
+        }
+
+    def __repr__(self) -> str:
+        asked = repr(self.domain) if self.menu is None else f"{len(self.arms)} arms"
+        return f"PublishedPosterior({asked}, n_features={self.features.n_features})"

@@ -50,7 +50,8 @@ class Menu:
     def __init__(self, *, contexts: Schema, arms: Sequence[Label] | Arms) -> None:
         an(contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
         came: Any = arms
-        if not isinstance(came, Arms | Sequence | np.ndarray) or isinstance(came, str):
+        listed = isinstance(came, Arms | Sequence) or (isinstance(came, np.ndarray) and came.ndim == 1)
+        if not listed or isinstance(came, str):
             raise InvalidParameter(f'arms is a {type(came).__name__}, expected a list: arms=["mail", "call"]')
         self.contexts = contexts
         self.arms = came if isinstance(came, Arms) else Arms(list(came))
@@ -125,7 +126,7 @@ class Menu:
         table, count = self._columns(contexts)
         if count == 0:
             raise InvalidData("contexts: expected at least one person")
-        with suppress(Exception):  # whatever an object of the caller raises tells of what it holds
+        with suppress(Exception):  # what a caller's object raises tells of what it holds
             return self.contexts.encode(table, ignore_extra=True)
         try:
             self.contexts.encode(_slice(table, 0, 0), ignore_extra=True)  # what is wrong without any row

@@ -1,7 +1,7 @@
 """A randomised log as a table: its columns coded into public cells, learned from once, published.
 
 `LoggedTable.read` codes the columns; `publish` spends the promise, on the law of contexts and on the
-function, and gives a `PublishedTable`: a `PublishedFunction` that knows the table's names. Use it through
+function, and gives a `PublishedTable`: a `PublishedCells` that knows the table's names. Use it through
 `dpbandits.central.explore_then_commit.once`, which charges a ledger and publishes once.
 """
 
@@ -29,7 +29,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.calibration import Budget
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, ExploreTuning
-from dpbandits.central.published_function import PublishedFunction
+from dpbandits.central.published_function import PublishedCells, PublishedFunction
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
 from dpbandits.models.measures import CellMeasure, IntervalAxis
@@ -304,7 +304,7 @@ class PublishedTable:
         arms: names of arms, or None where actions are numbers.
     """
 
-    function: PublishedFunction
+    function: PublishedCells
     contexts: list[str]
     action: str
     reward: str
@@ -390,6 +390,8 @@ class PublishedTable:
                 "the policy's files are not those of one release: one was changed, or is another release's"
             )
         function = PublishedFunction.from_files(files)
+        if not isinstance(function, PublishedCells):
+            raise CorruptState("the policy's folder holds another kind of function than learn writes")
         with reading(_COLUMNS, CorruptState):
             names = json_object(files[_COLUMNS].decode(), _COLUMNS, CorruptState)
             contexts, arms = _texts(names["context"]), names["arms"]

@@ -35,7 +35,7 @@ from dpbandits.central.explore_then_commit.rows import check_cells, one_row, ref
 from dpbandits.central.explore_then_commit.schedule import scheduled
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS, RewardSums, integer_caps
 from dpbandits.central.layouts import TunedPolicy
-from dpbandits.central.published_function import PublishedFunction
+from dpbandits.central.published_function import PublishedCells
 from dpbandits.central.statement import Setting, explore_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
@@ -165,7 +165,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         self._releases = self._calibrated()
         self._released = np.zeros((0, self.features.n_features), dtype=np.int64)
         self._posterior = CoefficientPosterior.prior(self.features.eigenvalues)
-        self._published: PublishedFunction | None = None
+        self._published: PublishedCells | None = None
 
     def _calibrated(self) -> list[FunctionRelease]:
         """Every phase, calibrated to its own number of exploring rounds, which public coins fix."""
@@ -248,7 +248,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         )
 
     @property
-    def published(self) -> PublishedFunction | None:
+    def published(self) -> PublishedCells | None:
         """What is released by now, for anyone; None before the first release."""
         return self._published
 
@@ -302,7 +302,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
     def _fit(self) -> None:
         if len(self._released):
             mean, sd = self._posterior.tables(self.features, self.actions.size)
-            self._published = PublishedFunction(
+            self._published = PublishedCells(
                 actions=self.actions,
                 contexts=self.contexts.measure,
                 mean=self._reference + self._bound * mean,

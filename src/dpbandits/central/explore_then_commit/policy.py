@@ -33,7 +33,7 @@ from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
 from dpbandits.central.explore_then_commit.rows import RowRules, Shard, check_cells, one_row, reference_of
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS
 from dpbandits.central.layouts import TunedPolicy
-from dpbandits.central.published_function import PublishedFunction
+from dpbandits.central.published_function import PublishedCells
 from dpbandits.central.statement import Setting, explore_guarantee, explore_records
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
@@ -330,7 +330,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         return Answer(index, self.actions.points[index], number)
 
     @in_turn
-    def publish(self) -> PublishedFunction:
+    def publish(self) -> PublishedCells:
         """The whole function, once; every call gives the same one.
 
         Raises:
@@ -348,7 +348,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             )
         self._holder.commit()  # before anything computed from it leaves; a failed commit is repeated
         mean, sd = self._released
-        return PublishedFunction(
+        return PublishedCells(
             actions=self.actions, contexts=self.contexts.measure, mean=mean, sd=sd, guarantee=self.guarantee
         )
 

@@ -1,6 +1,8 @@
 """Finite feature maps of a kernel, with norm at most one.
 
 - `MercerFeatures`, `ArmFeatures`: leading eigenfunctions on a public domain; a block for every arm.
+- `SectionFeatures`: such a map written down, for machines that would compute it otherwise; `people`: what is
+  used for contexts and arms where nothing is said.
 - `fourier`: `QuadratureFourierFeatures`, `RandomFourierFeatures`; `additive`: `AdditiveFeatures`; `box`:
   `BoxFeatures`; `eigen`: `EigenFeatures` under a public law on cells.
 """
@@ -13,13 +15,19 @@ from dpbandits.models.features.base import (
     in_fixed_shapes,
     left_out,
 )
-from dpbandits.models.features.mercer import ArmFeatures, MercerFeatures, mercer_or_given
+from dpbandits.models.features.mercer import (
+    ArmFeatures,
+    MercerFeatures,
+    SectionFeatures,
+    mercer_or_given,
+)
 
 __all__ = [
     "ArmFeatures",
     "Features",
     "LittleVariance",
     "MercerFeatures",
+    "SectionFeatures",
     "Supports",
     "from_config",
     "in_fixed_shapes",

@@ -72,6 +72,10 @@ class AdditiveFeatures(Features):
             total += part.scale**2 * part.variance(points[..., columns]).sum(axis=-1)
         return total / (len(self.parts) * self.scale**2)
 
+    def written_out(self) -> "AdditiveFeatures":
+        """See `Features.written_out`."""
+        return AdditiveFeatures(parts=[(columns, part.written_out()) for columns, part in self.parts])
+
     def _points(self, X: ArrayLike) -> FloatArray:
         points = np.asarray(X, dtype=np.float64)
         if points.ndim == 0 or points.shape[-1] < self._least:

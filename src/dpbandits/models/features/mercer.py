@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import domains
-from dpbandits._checks import an, integer, number
+from dpbandits._checks import an, integer, number, public_array
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Arms, Ball, Box, Domain, Finite, Product
 from dpbandits.errors import InvalidData, InvalidParameter
@@ -27,7 +27,7 @@ from dpbandits.models.features.base import (
 )
 from dpbandits.models.kernels.base import BLOCK_ELEMENTS, Kernel
 
-__all__ = ["ArmFeatures", "MercerFeatures", "mercer_or_given"]
+__all__ = ["ArmFeatures", "MercerFeatures", "SectionFeatures", "mercer_or_given"]
 
 RELATIVE_EIGENVALUE_FLOOR = 1e-10
 """Eigenpairs below this share of the largest are rounding noise, and are dropped."""
@@ -55,8 +55,112 @@ PRODUCT_ELEMENTS = 1 << 19
 """Kernel entries held at a time when they are multiplied by a wide matrix (4 MiB)."""
 
 
+@FEATURES.add("SectionFeatures", kernel=kernels.from_config)
+class SectionFeatures(Features):
+    """phi(x) = k(x, Z) @ A for given points Z and numbers A, cut to length one: what a map is, written down.
+
+    Args:
+        kernel: k.
+        landmarks: Z (L, d).
+        projection: A (L, m).
+        scale: that A was divided by, in (0, 1]; see `Features`.
+
+    Attributes:
+        n_features: m.
+        supports: ((0, m),).
+
+    Raises:
+        InvalidParameter: arrays that do not fit each other.
+    """
+
+    def __init__(
+        self, *, kernel: Kernel, landmarks: ArrayLike, projection: ArrayLike, scale: float = 1.0
+    ) -> None:
+        self.kernel = an(kernel, Kernel, name="kernel", pass_="kernels.SquaredExponential(lengthscale=0.3)")
+        self.landmarks: FloatArray = public_array(landmarks, name="landmarks", ndim=2)
+        self.projection: FloatArray = public_array(projection, name="projection", ndim=2)
+        if len(self.projection) != len(self.landmarks) or len(self.landmarks) > MOST_LANDMARKS:
+            raise InvalidParameter(f"expected one row of projection a landmark, {MOST_LANDMARKS} at most")
+        self.scale = number(scale, name="scale", maximum=1.0)
+        self.n_features = self.projection.shape[1]
+        self.supports: Supports = ((0, self.n_features),)
+        self._unit = max(1.0, kernel.max_variance) * self.scale**2  # what k(x, x) is divided by
+        self._fill = kernel.rows_against(self.landmarks)
+        self._short = False  # whether features exceed length one by rounding only
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Feature vectors (..., m) of points (..., d), each of norm at most one.
+
+        Raises:
+            InvalidData: wrong number of columns, or entries that are not finite.
+        """
+        points, lead = self._points(X)
+        phi = np.empty((len(points), self.n_features))
+        for at, rows in self._blocks(points, PRODUCT_ELEMENTS):
+            np.matmul(rows, self.projection, out=phi[at])
+        _enforce_norm(phi)
+        return phi.reshape(*lead, self.n_features)
+
+    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k).
+
+        Costs L kernel evaluations and L k multiplications a point. Where a feature vector exceeds length one
+        by rounding only, it is not cut here: this differs from multiplying phi(X) by no more.
+        """
+        points, lead = self._points(X)
+        matrix = checked_weights(weights, self.n_features)
+        if not self._short:
+            return np.asarray(self(X) @ matrix)
+        through = self.projection @ matrix
+        out = np.empty((len(points), through.shape[1]))
+        block = max(BLOCK_ELEMENTS, min(PRODUCT_ELEMENTS, BLOCK_ELEMENTS * through.shape[1]))
+        for at, rows in self._blocks(points, block):
+            np.matmul(rows, through, out=out[at])
+        return out.reshape(*lead, through.shape[1])
+
+    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
+        """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
+        points, lead = self._points(X)
+        matrix = checked_rows_of_weights(weights, lead, self.n_features)
+        out, (n_sets, n) = np.empty(lead), lead
+        n_landmarks = len(self.landmarks)
+        step = max(1, PRODUCT_ELEMENTS // n_landmarks)
+        for start in range(0, n_sets, step):
+            through = matrix[start : start + step] @ self.projection.T
+            inner = max(1, BLOCK_ELEMENTS // (n_landmarks * max(1, n)))
+            for low in range(start, min(start + step, n_sets), inner):
+                high = min(low + inner, start + step, n_sets)
+                rows = np.empty((high - low, n, n_landmarks))
+                self._fill(points[low * n : high * n], rows.reshape(-1, n_landmarks))
+                columns = through[low - start : high - start, :, None]
+                if not self._short:  # set by set: a score must not depend on the rest of its batch
+                    rows, columns = np.matmul(rows, self.projection), matrix[low:high, :, None]
+                    _enforce_norm(rows.reshape(-1, self.n_features))
+                np.matmul(rows, columns, out=out[low:high, :, None])
+        return out
+
+    def variance(self, X: ArrayLike) -> FloatArray:
+        """k(x, x) / scale^2 at points (..., d), over the kernel's largest variance where that exceeds one."""
+        points, lead = self._points(X)
+        return self.kernel.diagonal(points).reshape(lead) / self._unit
+
+    def _points(self, X: ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
+        return checked_points(X, self.landmarks.shape[1])
+
+    def _blocks(self, points: FloatArray, elements: int) -> Iterator[tuple[slice, FloatArray]]:
+        """Slices of the points, and their kernel rows in one buffer: at most `elements` entries at a time."""
+        n_landmarks = len(self.landmarks)
+        step = min(max(1, elements // n_landmarks), max(1, len(points)))
+        buffer = np.empty((step, n_landmarks))
+        for start in range(0, len(points), step):
+            at = slice(start, min(start + step, len(points)))
+            rows = buffer[: at.stop - start]
+            self._fill(points[at], rows)
+            yield at, rows
+
+
 @FEATURES.add("MercerFeatures", kernel=kernels.from_config, domain=domains.from_config)
-class MercerFeatures(Features):
+class MercerFeatures(SectionFeatures):
     """Leading eigenfunctions of a kernel over a public domain (Nystrom method).
 
     With landmarks Z and K(Z, Z) = U diag(g) U^T, phi(x) = diag(g)^(-1/2) U^T k(Z, x) over the leading
@@ -136,12 +240,13 @@ class MercerFeatures(Features):
         weights = 1.0 + SYMMETRY_BREAK * rng.random(len(self.landmarks))
         values, vectors = _leading_eigenpairs(kernel(self.landmarks), np.sqrt(weights), n_features)
         self.n_features = len(values)
-        self.supports: Supports = ((0, self.n_features),)
+        self.supports = ((0, self.n_features),)
         self.eigenvalues: FloatArray = values / weights.sum()
-        self._unit = max(1.0, kernel.max_variance)  # what k(x, x) is divided by
-        self.projection: FloatArray = vectors / np.sqrt(values * self._unit)
+        self._unit = max(1.0, kernel.max_variance)
+        self.projection = vectors / np.sqrt(values * self._unit)
         self._fill = kernel.rows_against(self.landmarks)
         self.scale = self._measured(rng) if scale is None else number(scale, name="scale", maximum=1.0)
+        self._short = self.scale == 1.0
         self.projection /= self.scale
         self._unit *= self.scale**2
 
@@ -158,62 +263,6 @@ class MercerFeatures(Features):
         norm = float(np.quantile(np.sqrt(squares), SCALE_QUANTILE))
         return 1.0 if norm > LONG_ENOUGH else max(1.0, float(np.ceil(SCALE_STEPS * norm))) / SCALE_STEPS
 
-    def __call__(self, X: ArrayLike) -> FloatArray:
-        """Feature vectors (..., m) of points (..., d), each of norm at most one.
-
-        Raises:
-            InvalidData: wrong number of columns, or entries that are not finite.
-        """
-        points, lead = self._points(X)
-        phi = np.empty((len(points), self.n_features))
-        for at, rows in self._blocks(points, PRODUCT_ELEMENTS):
-            np.matmul(rows, self.projection, out=phi[at])
-        _enforce_norm(phi)
-        return phi.reshape(*lead, self.n_features)
-
-    def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k).
-
-        Costs L kernel evaluations and L k multiplications a point. With scale 1 the norm is not enforced
-        here: a projection exceeds it by rounding only, so this differs from multiplying phi(X) by no more.
-        """
-        points, lead = self._points(X)
-        matrix = checked_weights(weights, self.n_features)
-        if self.scale < 1.0:
-            return np.asarray(self(X) @ matrix)
-        through = self.projection @ matrix
-        out = np.empty((len(points), through.shape[1]))
-        block = max(BLOCK_ELEMENTS, min(PRODUCT_ELEMENTS, BLOCK_ELEMENTS * through.shape[1]))
-        for at, rows in self._blocks(points, block):
-            np.matmul(rows, through, out=out[at])
-        return out.reshape(*lead, through.shape[1])
-
-    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
-        points, lead = self._points(X)
-        matrix = checked_rows_of_weights(weights, lead, self.n_features)
-        out, (n_sets, n) = np.empty(lead), lead
-        n_landmarks = len(self.landmarks)
-        step = max(1, PRODUCT_ELEMENTS // n_landmarks)
-        for start in range(0, n_sets, step):
-            through = matrix[start : start + step] @ self.projection.T
-            inner = max(1, BLOCK_ELEMENTS // (n_landmarks * max(1, n)))
-            for low in range(start, min(start + step, n_sets), inner):
-                high = min(low + inner, start + step, n_sets)
-                rows = np.empty((high - low, n, n_landmarks))
-                self._fill(points[low * n : high * n], rows.reshape(-1, n_landmarks))
-                columns = through[low - start : high - start, :, None]
-                if self.scale < 1.0:  # set by set: a score must not depend on the rest of its batch
-                    rows, columns = np.matmul(rows, self.projection), matrix[low:high, :, None]
-                    _enforce_norm(rows.reshape(-1, self.n_features))
-                np.matmul(rows, columns, out=out[low:high, :, None])
-        return out
-
-    def variance(self, X: ArrayLike) -> FloatArray:
-        """k(x, x) / scale^2 at points (..., d), over the kernel's largest variance where that exceeds one."""
-        points, lead = self._points(X)
-        return self.kernel.diagonal(points).reshape(lead) / self._unit
-
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description: sizes as they were asked for, and the scale where it is not 1."""
         config = super().to_config() | {"n_features": self._requested}
@@ -229,19 +278,11 @@ class MercerFeatures(Features):
     def __repr__(self) -> str:
         return f"MercerFeatures(n_features={self.n_features}, kernel={self.kernel!r}, domain={self.domain!r})"
 
-    def _points(self, X: ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
-        return checked_points(X, self.landmarks.shape[1])
-
-    def _blocks(self, points: FloatArray, elements: int) -> Iterator[tuple[slice, FloatArray]]:
-        """Slices of the points, and their kernel rows in one buffer: at most `elements` entries at a time."""
-        n_landmarks = len(self.landmarks)
-        step = min(max(1, elements // n_landmarks), max(1, len(points)))
-        buffer = np.empty((step, n_landmarks))
-        for start in range(0, len(points), step):
-            at = slice(start, min(start + step, len(points)))
-            rows = buffer[: at.stop - start]
-            self._fill(points[at], rows)
-            yield at, rows
+    def written_out(self) -> Features:
+        """See `Features.written_out`: eigenfunctions may be rounded, or turned, by another processor."""
+        return SectionFeatures(
+            kernel=self.kernel, landmarks=self.landmarks, projection=self.projection, scale=self.scale
+        )
 
 
 @FEATURES.add("ArmFeatures", base=FEATURES.read)
@@ -309,6 +350,10 @@ class ArmFeatures(Features):
         """The base's, at the other columns of points (..., d)."""
         _, others, lead = self._split(X)
         return self.base.variance(others).reshape(lead)
+
+    def written_out(self) -> "ArmFeatures":
+        """See `Features.written_out`."""
+        return ArmFeatures(base=self.base.written_out(), arm_column=self.arm_column, n_arms=self.n_arms)
 
     def __repr__(self) -> str:
         return f"ArmFeatures(n_arms={self.n_arms}, arm_column={self.arm_column}, base={self.base!r})"

@@ -24,7 +24,7 @@ from dpbandits.models.kernels import (
 )
 from dpbandits.models.kernels.stationary import Matern
 
-__all__ = ["arm_features", "arm_kernel", "context_kernel", "features_for"]
+__all__ = ["arm_features", "arm_kernel", "check_arms", "context_kernel", "features_for"]
 
 LENGTHSCALE = 0.3
 """Of ranges, which are scaled to [0, 1]."""
@@ -96,6 +96,14 @@ def arm_features(
         return _made(domain, _of_contexts(domain, None), n_features, n_landmarks)
 
 
+def check_arms(features: Features | None, domain: Domain, *, per_arm: bool) -> None:
+    """Refuse separate features of another number of arms, with InvalidParameter."""
+    if per_arm and isinstance(features, ArmFeatures) and isinstance(domain, Product):
+        n_arms = _arms_of(domain).n_arms
+        if features.n_arms != n_arms:
+            raise InvalidParameter(f"features are of {features.n_arms} arms and there are {n_arms}")
+
+
 def features_for(
     domain: Domain,
     features: Features | None,
@@ -119,6 +127,7 @@ def features_for(
         InvalidParameter: both, or neither where there is no default; or as `arm_features`.
     """
     if features is not None or not (per_arm and isinstance(domain, Product)):
+        check_arms(features, domain, per_arm=per_arm)
         return mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features or of_rows)
     return arm_features(domain, kernel=kernel, n_features=n_features or FEATURES_PER_ARM)
 

@@ -1,0 +1,86 @@
+"""`Menu` reads one person's plain values as `Schema.encode` reads a table of them."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpbandits.errors import InvalidData
+from dpbandits.tables import Categories, Range, Schema
+from dpbandits.tables.menu import Menu
+
+PEOPLE = Schema(
+    age=Range(18, 90),
+    income=Range(0.1, 1e5, clip=True),
+    tilt=Range(-0.3, 0.7),
+    region=Categories(["north", "south", "west"]),
+    rooms=Categories([1, 2, 5]),
+    member=Categories([True, False]),
+)
+MENU = Menu(contexts=PEOPLE, arms=["mail", "call"])
+
+numbers = st.one_of(
+    st.floats(),
+    st.integers(),
+    st.integers(-5, 100),
+    st.floats(-1, 1),
+    st.booleans(),
+    st.sampled_from(
+        [18, 90, 90.0, -0.3, 0.7, 0.1, 1e5, -0.0, np.float32(44), np.int8(44), None, "44", b"44"]
+    ),
+)
+codes = st.sampled_from(
+    ["north", "west", np.str_("south"), "east", 1, 2.0, 5, True, 0, None, "True", np.True_]
+)
+person = st.fixed_dictionaries(
+    dict.fromkeys(("age", "income", "tilt"), numbers) | dict.fromkeys(("region", "rooms", "member"), codes)
+)
+
+
+@given(person)
+def test_one_person_is_read_as_a_table_of_one(one):
+    try:
+        expected = PEOPLE.encode({name: [value] for name, value in one.items()})[0]
+    except InvalidData:
+        expected = np.full(6, np.nan)
+    np.testing.assert_array_equal(MENU.point(one), expected)
+    np.testing.assert_array_equal(MENU.points([one])[0], expected)
+
+
+@given(st.lists(person, min_size=1, max_size=9))
+def test_everybody_in_a_table_is_read_as_alone(people):
+    alone = np.stack([MENU.point(one) for one in people])
+    np.testing.assert_array_equal(MENU.points(people), alone)
+    columns = {name: [one[name] for one in people] for name in PEOPLE.names}
+    np.testing.assert_array_equal(MENU.points(columns), alone)
+
+
+@given(person)
+def test_what_cannot_be_read_is_said_without_a_value(one):
+    one = one | {"age": 4711.25}
+    with pytest.raises(InvalidData) as refused:
+        MENU.refuse(one, None)
+    assert "4711" not in str(refused.value)
+
+
+def test_sets_are_contexts_beside_every_arm():
+    points = MENU.points(
+        {name: [one] * 2 for name, one in zip(PEOPLE.names, (44, 10.0, 0, "west", 5, True), strict=True)}
+    )
+    sets = MENU.sets(points)
+    assert sets.shape == (2, 2, 7)
+    np.testing.assert_array_equal(sets[:, :, :-1], np.repeat(points[:, None], 2, axis=1))
+    assert sets[0, :, -1].tolist() == [0.0, 1.0]
+    assert MENU.domain.contains(sets).all()
+
+
+def test_labels_become_codes():
+    menu = Menu(contexts=PEOPLE, arms=[1, "1", 0.5])
+    assert menu.codes(["1", 0.5, 1, True]).tolist() == [1.0, 2.0, 0.0, 0.0]
+    with pytest.raises(InvalidData):
+        menu.codes(["1", "2"])
+    assert json.loads(json.dumps(menu.arms.labels)) == [1, "1", 0.5]
+    assert menu.offered({"1", 1}).tolist() == [True, True, False]
+    assert menu.offered(["1", 7]).tolist() == [False] * 3
