@@ -107,7 +107,7 @@ def test_nothing_but_releases_is_in_it():
     assert policy.publish().to_json() == other.publish().to_json()
     held = json.loads(policy.publish().to_json())
     assert set(held) == {
-        *("format", "kind", "contexts", "arms", "reward_range", "features", "mean", "factors"),
+        *("format", "kind", "people", "arms", "reward_range", "features", "mean", "factors"),
         *("weight_variance", "guarantee"),
     }
 
@@ -183,7 +183,7 @@ def test_it_rests_on_no_eigenvectors_of_the_machine_that_reads_it():
         lambda held: held["mean"].__setitem__(0, 1e300),
         lambda held: held["arms"].pop(),
         lambda held: held["arms"].append("mail"),
-        lambda held: held["contexts"]["columns"].pop(),
+        lambda held: held["people"]["columns"].pop(),
         lambda held: held["features"]["base"]["projection"].pop(),
         lambda held: held["features"]["base"]["landmarks"][0].pop(),
         lambda held: held.update(weight_variance=-1),

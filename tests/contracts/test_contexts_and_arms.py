@@ -14,12 +14,21 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import GPBandit, GPTuning
+from dpbandits.central import (
+    ExploreThenCommit,
+    GPBandit,
+    GPTuning,
+    PhasedExploreThenCommit,
+    PhasedTuning,
+    PublishedFunction,
+)
 from dpbandits.errors import ContributionExceeded, DPBanditsError, InvalidData, InvalidParameter
 from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
 from dpbandits.models.features.people import arm_kernel
+from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Receipt
 from dpbandits.privacy import JointDP, SimulatedNoise
+from internals import explore_then_commit as rows_inside
 from internals import policy as internals
 
 PEOPLE = dpb.Schema(
@@ -520,3 +529,131 @@ def test_a_constant_arm_is_named_by_its_label():
     assert baseline(ConstantArm, arm=2.5).ask(person(0), user="u").arm == 2.5
     with pytest.raises(InvalidParameter, match="one of the labels"):
         baseline(ConstantArm, arm=0)
+
+
+# -- policies over cells ----------------------------------------------------------------------------------
+
+OVER_CELLS = {
+    "explore": {"publish_epsilon": 20.0, "answer_epsilon": 5.0, "privacy": JointDP(epsilon=40.0, delta=1e-6)},
+    "phased": {
+        "tuning": PhasedTuning(phases=(8, 24), exploration=(1.0, 0.5)),
+        "privacy": JointDP(epsilon=4.0, delta=1e-6),
+    },
+}
+quiet = pytest.mark.filterwarnings("ignore::dpbandits.central.NothingToLearn")
+
+
+def over_cells(name, **changes):
+    kind = {"explore": ExploreThenCommit, "phased": PhasedExploreThenCommit}[name]
+    shared = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1), "horizon": HORIZON, "seed": 11}
+    return kind(**(shared | OVER_CELLS[name] | {"noise": SimulatedNoise(3)} | changes))
+
+
+def cells_instead(name, policy):
+    own = {"contexts": policy.contexts, "arms": None, "actions": policy.actions, "kernel": policy.kernel}
+    return over_cells(name, **own)
+
+
+def encoded(count):
+    return PEOPLE.encode(table(count))
+
+
+@quiet
+def test_logs_of_people_are_learned_from_as_the_same_cells(tmp_path):
+    policy = over_cells("explore")
+    cells = cells_instead("explore", policy)
+    explored = policy.explore(0, 40)
+    assert [ARMS.index(arm) for arm in explored] == cells.explore(0, 40).tolist()
+    users, rewards = [user(t) for t in range(40)], [reward(t) for t in range(40)]
+    policy.learn(table(40), explored, rewards, users=users)
+    cells.learn(encoded(40), cells.explore(0, 40), rewards, users=users)
+    assert rows_inside.sums(policy).tolist() == rows_inside.sums(cells).tolist()
+    answer, other = policy.answer(person(7)), cells.answer(encoded(8)[7])
+    assert (answer.index, answer.arm) == (other.index, ARMS[other.index])
+    assert other.arm is None
+    published, of_cells = policy.publish(), cells.publish()
+    published.save(tmp_path / "function")
+    for function in (published, PublishedFunction.load(tmp_path / "function")):
+        np.testing.assert_array_equal(function.predict(table(9))[0], of_cells.predict(encoded(9))[0])
+        best = [ARMS[index] for index in of_cells.choose(encoded(9))]
+        assert list(function.recommend_batch(table(9))) == best
+        assert function.recommend(person(0)) == best[0]
+    with pytest.raises(InvalidData, match="no arms"):
+        of_cells.recommend_batch(encoded(9))
+
+
+@quiet
+def test_a_row_of_a_log_that_cannot_be_read_counts_nothing_and_spoils_no_other():
+    people = [person(t) for t in range(len(BAD) + 4)]
+    arms = [ARMS[t % 4] for t in range(len(people))]
+    spoilt = [*BAD.values(), *people[len(BAD) :]]
+    arms[-1] = "fax"
+    arms[-2] = [1]
+    rewards, users = [True] * len(people), [user(t) for t in range(len(people))]
+    policy, good = over_cells("explore"), over_cells("explore")
+    policy.learn(spoilt, arms, rewards, users=users)
+    good.learn(people[len(BAD) : -2], arms[len(BAD) : -2], rewards[-4:-2], users=users[-4:-2])
+    assert rows_inside.sums(policy).tolist() == rows_inside.sums(good).tolist()
+    assert policy.unsafe_left_out == {"unreadable": len(BAD) + 2, "surplus": 0}
+    left = policy.remaining_answers
+    with pytest.raises(InvalidData, match=r"region.*the answer is taken"):
+        policy.answer(without("region"))
+    assert policy.remaining_answers == left - 1
+
+
+@quiet
+def test_phases_answer_people_as_the_same_cells(tmp_path):
+    policy = over_cells("phased")
+    cells = cells_instead("phased", policy)
+    for t in range(30):
+        one, other = policy.ask(person(t), user=user(t)), cells.ask(encoded(t + 1)[t], user=user(t))
+        assert (one.index, one.propensity, one.arm) == (other.index, other.propensity, ARMS[other.index])
+        policy.tell(one.id, reward(t))
+        cells.tell(other.id, float(reward(t)))
+    policy.save(tmp_path / "state")
+    loaded, rest = PhasedExploreThenCommit.load(tmp_path / "state"), [person(t) for t in range(30, 40)]
+    rest[3] = BAD["missing key"]
+    batch = loaded.ask_batch(rest, users=[user(t) for t in range(30, 40)])
+    other = cells.ask_batch(encoded(40)[30:], users=[user(t) for t in range(30, 40)])
+    kept = [place for place in range(10) if place != 3]
+    assert [batch.arms[place] for place in kept] == [ARMS[other.indices[place]] for place in kept]
+    assert batch.refused.tolist() == [place == 3 for place in range(10)]
+    assert loaded.published.recommend(person(0)) in ARMS
+    with pytest.raises(InvalidData, match=r"age.*the round is taken"):
+        loaded.ask(BAD["outside"], user="u")
+
+
+@quiet
+@pytest.mark.parametrize("name", OVER_CELLS)
+def test_a_configuration_over_cells_holds_contexts_and_arms(name):
+    policy = over_cells(name)
+    config = json.loads(json.dumps(policy.to_config()))
+    assert "actions" not in config
+    again = type(policy).from_config(config)
+    assert again.to_config() == policy.to_config()
+    assert again.menu.contexts == PEOPLE
+    assert again.arms == tuple(ARMS)
+    assert "arms" not in cells_instead(name, policy).to_config()
+    assert "taken as uniform" in policy.guarantee.explain().replace("\n", " ")
+
+
+@quiet
+@pytest.mark.parametrize("name", OVER_CELLS)
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"arms": None}, "needs arms="),
+        ({"actions": CellMeasure.finite([0.0, 1.0])}, "not both"),
+        ({"contexts": CellMeasure.uniform(low=0, high=1, cells=3)}, "needs contexts=Schema"),
+        ({"contexts": None}, "needs contexts=Schema"),
+        ({"contexts": None, "arms": None}, "kernel is a NoneType"),
+        ({"kernel": "matern"}, "kernel is a str"),
+        (
+            {"contexts": dpb.Schema(**{f"x{k}": dpb.Categories(range(9)) for k in range(6)})},
+            "cells of 6 columns",
+        ),
+    ],
+)
+def test_what_does_not_fit_over_cells_is_refused(name, given, says):
+    with pytest.raises(InvalidParameter, match=says):
+        over_cells(name, **given)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpbandits import domains
 from dpbandits._checks import public_array, scale
@@ -45,9 +44,11 @@ class PublishedFunction(ABC):
 
     Attributes:
         guarantee: of the releases it was computed from.
+        menu: of people's contexts and arms; None where points and cells are asked about.
     """
 
     guarantee: Guarantee
+    menu: Menu | None
 
     @abstractmethod
     def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
@@ -56,6 +57,28 @@ class PublishedFunction(ABC):
     @abstractmethod
     def choose(self, contexts: Any) -> IntArray:
         """Index (n,) of the choice with the highest mean."""
+
+    @property
+    def arms(self) -> tuple[Label, ...]:
+        """Labels of the arms; none where there is no menu."""
+        return () if self.menu is None else self.menu.arms.labels
+
+    def recommend(self, context: Any) -> Label:
+        """The label of one person's best arm.
+
+        Raises:
+            InvalidData: a context that cannot be read, several people, or no arms.
+        """
+        best = self.recommend_batch(context)
+        if len(best) != 1:
+            raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")
+        return best[0]
+
+    def recommend_batch(self, contexts: Any) -> tuple[Label, ...]:
+        """Labels of everybody's best arms."""
+        if self.menu is None:
+            raise InvalidData("there are no arms with labels: choose gives the index of the best")
+        return tuple(self.arms[code] for code in self.choose(contexts))
 
     @abstractmethod
     def under(self, guarantee: Guarantee) -> Self:
@@ -119,6 +142,7 @@ class PublishedCells(PublishedFunction):
         mean: (A, C) expected rewards, in reward units.
         sd: (A, C) their standard deviations, from sampling, release noise and what was not learned.
         guarantee: of the release it was computed from.
+        menu: of people's contexts and arms, where the cells are of these.
     """
 
     arrays = ("mean.npy", "sd.npy")
@@ -131,11 +155,14 @@ class PublishedCells(PublishedFunction):
         mean: FloatArray,
         sd: FloatArray,
         guarantee: Guarantee,
+        menu: Menu | None = None,
     ) -> None:
         shape = (actions.size, contexts.size)
         if mean.shape != shape or sd.shape != shape or not np.isfinite([mean, sd]).all():
             raise InvalidParameter(f"mean and sd: expected finite numbers of shape {shape}")
-        self.actions, self.contexts, self.guarantee = actions, contexts, guarantee
+        if menu is not None and (menu.n_arms, menu.contexts.dim) != (actions.size, contexts.dim):
+            raise InvalidParameter("the cells are of other contexts or arms than the menu")
+        self.actions, self.contexts, self.guarantee, self.menu = actions, contexts, guarantee, menu
         # one context's actions lie together: predictions copy whole rows
         self._mean = np.ascontiguousarray(mean.T)
         self._sd = np.ascontiguousarray(sd.T)
@@ -151,27 +178,43 @@ class PublishedCells(PublishedFunction):
         """(A, C) standard deviations."""
         return self._sd.T.copy()
 
-    def predict(self, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n, A) of every action's expected reward at contexts (n, d).
+    def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (n, A) of every action's expected reward.
+
+        Args:
+            contexts: (n, d); where there is a menu, of n people in any form that `Menu.encode` takes.
 
         Raises:
             InvalidData: contexts off the public range.
         """
-        cells = self.contexts.locate(contexts, name="contexts")
+        cells = self._cells(contexts)
         return self._mean[cells], self._sd[cells]
 
-    def predict_mean(self, contexts: ArrayLike) -> FloatArray:
+    def predict_mean(self, contexts: Any) -> FloatArray:
         """The mean (n, A) alone."""
-        return np.asarray(self._mean[self.contexts.locate(contexts, name="contexts")])
+        return np.asarray(self._mean[self._cells(contexts)])
 
-    def choose(self, contexts: ArrayLike) -> IntArray:
-        """Index (n,) of the best action at contexts (n, d)."""
-        return np.asarray(self._best[self.contexts.locate(contexts, name="contexts")])
+    def choose(self, contexts: Any) -> IntArray:
+        """Index (n,) of the best action at contexts."""
+        return np.asarray(self._best[self._cells(contexts)])
+
+    def best_in(self, cells: IntArray) -> IntArray:
+        """Index (n,) of the best action in cells (n,) of contexts."""
+        return np.asarray(self._best[cells])
+
+    def _cells(self, contexts: Any) -> IntArray:
+        points = contexts if self.menu is None else self.menu.encode(contexts)
+        return self.contexts.locate(points, name="contexts")
 
     def under(self, guarantee: Guarantee) -> Self:
         """The same function with another statement."""
         return type(self)(
-            actions=self.actions, contexts=self.contexts, mean=self.mean, sd=self.sd, guarantee=guarantee
+            actions=self.actions,
+            contexts=self.contexts,
+            mean=self.mean,
+            sd=self.sd,
+            guarantee=guarantee,
+            menu=self.menu,
         )
 
     def to_files(self) -> dict[str, bytes]:
@@ -181,6 +224,7 @@ class PublishedCells(PublishedFunction):
             "actions": self.actions.to_config(),
             "contexts": self.contexts.to_config(),
             "guarantee": json.loads(self.guarantee.to_json()),
+            **_menu_config(self.menu),
         }
         return {
             "mean.npy": to_npy(self.mean),
@@ -198,6 +242,7 @@ class PublishedCells(PublishedFunction):
             mean=from_npy(files["mean.npy"], name="mean"),
             sd=from_npy(files["sd.npy"], name="sd"),
             guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
+            menu=_menu_of(config),
         )
 
     def __repr__(self) -> str:
@@ -241,11 +286,6 @@ class PublishedPosterior(PublishedFunction):
         with reading("features of this domain"):
             self.features(self.domain.sample(1, np.random.default_rng(0)))
 
-    @property
-    def arms(self) -> tuple[Label, ...]:
-        """Labels of the arms; none where points are asked about."""
-        return () if self.menu is None else self.menu.arms.labels
-
     def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the expected reward.
 
@@ -275,23 +315,6 @@ class PublishedPosterior(PublishedFunction):
         """Index (n,) of everybody's best arm; of points (n, d), of the best one, (1,)."""
         return np.asarray(np.argmax(np.atleast_2d(self.predict(contexts)[0]), axis=1))
 
-    def recommend(self, context: Any) -> Label:
-        """The label of one person's best arm.
-
-        Raises:
-            InvalidData: a context that cannot be read, several people, or no arms.
-        """
-        best = self.recommend_batch(context)
-        if len(best) != 1:
-            raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")
-        return best[0]
-
-    def recommend_batch(self, contexts: Any) -> tuple[Label, ...]:
-        """Labels of everybody's best arms."""
-        if self.menu is None:
-            raise InvalidData("there are no arms: choose gives the index of the best point")
-        return tuple(self.arms[code] for code in self.choose(contexts))
-
     def under(self, guarantee: Guarantee) -> Self:
         """The same function with another statement."""
         return replace(self, guarantee=guarantee)
@@ -300,14 +323,11 @@ class PublishedPosterior(PublishedFunction):
 
     def to_json(self) -> str:
         """Everything, as JSON of plain numbers and labels; all of it is public."""
-        who: dict[str, Any] = {"domain": self.domain.to_config()}
-        if self.menu is not None:
-            who = {"contexts": self.menu.contexts.to_config(), "arms": list(self.arms)}
         law, supports = self.posterior, self.posterior.supports
         config = {
             "format": _FORMAT,
             "kind": self.kind,
-            **who,
+            **(_menu_config(self.menu) or {"domain": self.domain.to_config()}),
             "reward_range": self.reward_range.to_config(),
             "features": self.features.to_config(),
             "mean": law.mean.tolist(),
@@ -332,10 +352,7 @@ class PublishedPosterior(PublishedFunction):
         """From `to_json()`, read."""
         if (config["format"], config["kind"]) != (_FORMAT, cls.kind):
             raise CorruptState("expected a published posterior of this version of the format")
-        menu, domain = None, None
-        if "contexts" in config:
-            menu = Menu(contexts=Schema.from_config(config["contexts"]), arms=config["arms"])
-            domain = menu.domain
+        menu = _menu_of(config)
         found = feature_maps.from_config(config["features"])
         mean = public_array(config["mean"], name="mean", ndim=1)
         factor = np.zeros((len(mean), len(mean)))
@@ -344,7 +361,7 @@ class PublishedPosterior(PublishedFunction):
             factor[low:high, low:high] = own.reshape(high - low, high - low)
         return cls(
             menu=menu,
-            domain=domains.from_config(config["domain"]) if domain is None else domain,
+            domain=domains.from_config(config["domain"]) if menu is None else menu.domain,
             reward_range=RewardRange.from_config(config["reward_range"]),
             features=found,
             posterior=WeightPosterior(mean=mean, factor=factor, supports=found.supports),
@@ -362,3 +379,15 @@ class PublishedPosterior(PublishedFunction):
     def __repr__(self) -> str:
         asked = repr(self.domain) if self.menu is None else f"{len(self.arms)} arms"
         return f"PublishedPosterior({asked}, n_features={self.features.n_features})"
+
+
+def _menu_config(menu: Menu | None) -> dict[str, Any]:
+    if menu is None:
+        return {}
+    return {"people": menu.contexts.to_config(), "arms": list(menu.arms.labels)}
+
+
+def _menu_of(config: Mapping[str, Any]) -> Menu | None:
+    if "people" not in config:
+        return None
+    return Menu(contexts=Schema.from_config(config["people"]), arms=config["arms"])

@@ -817,9 +817,9 @@ class BasePolicy(RoundPolicy):
         if self._book.asked:
             raise ProtocolError("warm_start: public data comes before the first ask; build a new policy")
         if self.menu is not None and arms is not None:
-            contexts, codes = self.menu.encode(points), self.menu.codes(arms)
-            if len(contexts) != len(codes):
-                raise InvalidData("warm_start: expected one arm a person")
+            contexts, codes = self.menu.encode(points), self.menu.cells(arms)
+            if len(contexts) != len(codes) or (codes < 0).any():
+                raise InvalidData("warm_start: expected the label of one arm a person")
             points = np.column_stack([contexts, codes])
         elif arms is not None:
             raise InvalidData("arms are for a policy that was built with contexts and arms")

@@ -5,7 +5,7 @@ that policies choose among. Every room reads people here: NumPy alone is enough 
 """
 
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from dpbandits._checks import an
-from dpbandits._typing import BoolArray, FloatArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain
@@ -183,16 +183,17 @@ class Menu:
 
     # -- arms -------------------------------------------------------------------------------------
 
-    def codes(self, labels: Iterable[object]) -> FloatArray:
-        """(n,) codes of arms.
+    def cells(self, labels: object) -> IntArray:
+        """(n,) codes of arms, -1 for what is none.
 
         Raises:
-            InvalidData: something among them is no arm.
+            InvalidData: no list of labels.
         """
-        found = np.array([self.arms.code(label) for label in labels], dtype=np.float64)
-        if (found < 0).any():
-            raise InvalidData(f"arms: something is none of the {self.n_arms} labels")
-        return found
+        came: Any = labels
+        listed = came.tolist() if hasattr(type(came), "tolist") else came
+        if not isinstance(listed, Sequence) or isinstance(listed, str | bytes):
+            raise InvalidData(f"arms: expected a list of labels, got a {type(labels).__name__}")
+        return np.fromiter(map(self.arms.code, listed), np.int64, len(listed))
 
     def offered(self, labels: object) -> BoolArray:
         """(K,) which arms a person may be given; none where something listed is no arm, or is no list."""

@@ -26,6 +26,7 @@ __all__ = ["ContextLaw"]
 
 SOURCES = {
     "known": "it was declared as public knowledge",
+    "uniform": "nothing was said of it, and it is taken as uniform",
     "generator": "it was counted on draws from a public generator",
     "public sample": "it was counted on a sample declared public",
     "private histogram": "it was counted on the protected people, with noise",
@@ -42,7 +43,7 @@ class ContextLaw(Configured):
 
     Attributes:
         measure: the cells and their weights.
-        source: "known", "generator", "public sample" or "private histogram".
+        source: "known", "uniform", "generator", "public sample" or "private histogram".
         epsilon: pure loss spent on it; 0 unless a private histogram.
         status: of the noise, where some was used.
         rounds_per_user: rows of one user that a private histogram's noise covers.

@@ -28,6 +28,7 @@ from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.calibration import Budget
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.explore_then_commit.people import CELLS, bins_a_side
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, ExploreTuning
 from dpbandits.central.published_function import PublishedCells, PublishedFunction
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
@@ -43,10 +44,6 @@ from dpbandits.state.ledger import Cost
 
 __all__ = ["READ_ARMS", "LogColumns", "LoggedTable", "PublishedTable", "cost_of_publishing", "is_taken"]
 
-CELLS = 24
-"""Bins of a continuous action, and of one context column; fewer where there are several."""
-
-MOST_CONTEXT_CELLS = 600
 HISTOGRAM_SHARE = 0.2
 """Share of epsilon spent on the law of contexts, unless it is declared uniform."""
 
@@ -181,7 +178,7 @@ class LoggedTable:
             action_cells = CellMeasure.uniform(low=low, high=high, cells=CELLS)
         else:
             action_cells = CellMeasure.finite(np.arange(len(names), dtype=np.float64))
-        side = max(2, min(CELLS, int(MOST_CONTEXT_CELLS ** (1.0 / len(ranges)))))
+        side = bins_a_side(len(ranges))
         propensity, user = columns.propensity, columns.user
         return cls(
             columns=columns,

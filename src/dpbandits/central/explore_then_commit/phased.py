@@ -21,15 +21,15 @@ from itertools import pairwise
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._config import Configured
-from dpbandits._typing import BoolArray, IntArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.explore_then_commit.calibration import noise_multiplier, phased_releases
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
+from dpbandits.central.explore_then_commit.people import cells_of, law_or_schema, people_config
 from dpbandits.central.explore_then_commit.publish import FunctionRelease
 from dpbandits.central.explore_then_commit.rows import check_cells, one_row, reference_of
 from dpbandits.central.explore_then_commit.schedule import scheduled
@@ -38,6 +38,7 @@ from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.published_function import PublishedCells
 from dpbandits.central.statement import Setting, explore_guarantee
 from dpbandits.domains import RewardRange
+from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
@@ -49,6 +50,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.release_terms import Release
 from dpbandits.state.holder import in_turn
+from dpbandits.tables import Schema
 
 __all__ = ["PhasedExploreThenCommit", "PhasedTuning"]
 
@@ -77,7 +79,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
     """Kernel bandit on public actions and contexts that releases once a phase.
 
     Args:
-        kernel, contexts, actions, reward_range: see `ExploreThenCommit`.
+        contexts, arms, actions, kernel, reward_range: see `ExploreThenCommit`.
         horizon: rounds in all.
         privacy: epsilon, delta above 0, `rounds_per_user`.
         tuning: see `PhasedTuning`.
@@ -103,7 +105,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
     privacy: JointDP
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
-        "contexts": ContextLaw.from_config,
+        "contexts": law_or_schema,
         "actions": CellMeasure.from_config,
     }
     _charged_as = "run"
@@ -111,24 +113,21 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
     def __init__(
         self,
         *,
-        kernel: Kernel,
-        contexts: ContextLaw | CellMeasure,
-        actions: CellMeasure,
+        contexts: Schema | ContextLaw | CellMeasure,
+        arms: Sequence[Label] | None = None,
+        actions: CellMeasure | None = None,
+        kernel: Kernel | None = None,
         reward_range: RewardRange | tuple[float, float],
         horizon: int,
         privacy: JointDP,
         tuning: PhasedTuning | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
-        check_kinds(
-            kernel=kernel,
-            actions=actions,
-            privacy=privacy,
-            noise=options.get("noise"),
-        )
+        self.menu, law, cells, kernel = cells_of(contexts, arms=arms, actions=actions, kernel=kernel)
+        check_kinds(privacy=privacy, noise=options.get("noise"))
         rounds = _checks.integer(horizon, name="horizon")
-        self.contexts = ContextLaw.of(contexts)
-        check_cells(actions, self.contexts.measure)
+        self.contexts = law
+        check_cells(cells, law.measure)
         if self.contexts.epsilon > 0.0:
             raise InvalidParameter(
                 "contexts: a private histogram spends on people before they come; use a public law"
@@ -142,12 +141,12 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
             privacy=privacy,
             **options,
         )
-        self.kernel, self.actions = kernel, actions
+        self.kernel, self.actions = kernel, cells
         warn_if_delta_large(privacy.delta, -(-rounds // privacy.rounds_per_user))
         tuning = tuned(tuning, PhasedTuning)
         self._reference, self._bound = reference_of(tuning.reference, self.reward_range)
         self.features = EigenFeatures(
-            kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tuning.tolerance
+            kernel=kernel, measures=(cells, law.measure), tolerance=tuning.tolerance
         )
         self.phases, self.exploration = scheduled(
             self.features,
@@ -202,35 +201,47 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         """How many phases have been released; one whose saving failed has not left and is not counted."""
         return (0, *self.phases).index(self._settled)
 
+    @property
+    def arms(self) -> tuple[Label, ...] | None:
+        """Labels of the arms; None where there are actions."""
+        return None if self.menu is None else self.menu.arms.labels
+
     # -- asking -------------------------------------------------------------------------------------
 
     @in_turn
-    def ask(self, context: ArrayLike, *, user: object | None = None) -> Decision:
-        """Choose an action for one context (d,).
+    def ask(self, context: Any, *, user: object | None = None) -> Decision:
+        """Choose an action for one context (d,), or an arm for one person, as `Menu.point` takes it.
 
         Raises:
             InvalidData: another shape, or no user; nothing was taken. Or the context is missing or off the
                 public range: the round is taken, and counts nothing.
             HorizonExceeded, ContributionExceeded: no rounds are left; nothing was taken.
         """
-        row = one_row(context)
-        batch = self.ask_batch(row, users=None if user is None else [user])
+        row = one_row(context) if self.menu is None else self.menu.point(context)[None]
+        batch = self._decide(row, None if user is None else [user])
         if batch.refused[0]:
             with round_taken():
+                if self.menu is not None:
+                    self.menu.refuse(context, None)
                 self.contexts.measure.locate(row, name="context")
         return batch[0]
 
     @in_turn
-    def ask_batch(self, contexts: ArrayLike, *, users: Sequence[object] | None = None) -> DecisionBatch:
-        """Choose actions for contexts (B, d), all by what is released now.
+    def ask_batch(self, contexts: Any, *, users: Sequence[object] | None = None) -> DecisionBatch:
+        """Choose actions for contexts (B, d), or arms for B people, all by what is released now.
 
         `propensities` are those of the public law where the action was drawn from it (rounds that explore,
         and all before the first release), and 1 where it is the best by the releases. A context that is
         missing or off the public range is refused (`DecisionBatch.refused`): it takes its round, and counts
         nothing.
         """
+        if self.menu is not None:
+            return self._decide(self.menu.points(contexts), users)
+        return self._decide(_checks.contents(contexts, name="contexts"), users)
+
+    def _decide(self, rows: FloatArray, users: Sequence[object] | None) -> DecisionBatch:
         measure = self.contexts.measure
-        cells = measure.find(measure.rows(_checks.contents(contexts, name="contexts"), name="contexts"))
+        cells = measure.find(measure.rows(rows, name="contexts"))
         refused = cells < 0
         cells = np.maximum(cells, 0)
         digests = self._admit(len(cells), users)
@@ -240,11 +251,16 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         drawn = self.actions.cells_at(coins)
         chosen, propensities = drawn, self.actions.weights[drawn]
         if self._published is not None:
-            chosen = np.where(explores, drawn, self._published.choose(measure.points[cells]))
+            chosen = np.where(explores, drawn, self._published.best_in(cells))
             propensities = np.where(explores, propensities, 1.0)
-        rows = np.column_stack([chosen, cells, explores]).astype(np.float64)
         return self._opened(
-            digests, chosen.astype(np.int64), self.actions.points[chosen], propensities, refused, kept=rows
+            digests,
+            chosen.astype(np.int64),
+            self.actions.points[chosen],
+            propensities,
+            refused,
+            kept=np.column_stack([chosen, cells, explores]).astype(np.float64),
+            labels=self.arms or (),
         )
 
     @property
@@ -308,6 +324,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
                 mean=self._reference + self._bound * mean,
                 sd=self._bound * sd,
                 guarantee=self.guarantee,
+                menu=self.menu,
             )
 
     def diagnostics(self) -> dict[str, Any]:
@@ -320,6 +337,10 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         }
 
     # -- configuration and state ----------------------------------------------------------------------
+
+    def to_config(self) -> dict[str, Any]:
+        """Everything public that builds this anew, as JSON."""
+        return people_config(super().to_config(), self.menu)
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         return {

@@ -25,17 +25,19 @@ from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._config import Configured
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import FloatArray
 from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn, calibrate
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
+from dpbandits.central.explore_then_commit.people import cells_of, law_or_schema, people_config
 from dpbandits.central.explore_then_commit.rows import RowRules, Shard, check_cells, one_row, reference_of
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.published_function import PublishedCells
 from dpbandits.central.statement import Setting, explore_guarantee, explore_records
 from dpbandits.domains import RewardRange
+from dpbandits.domains.arms import Label
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
@@ -51,6 +53,7 @@ from dpbandits.privacy.noise import NoiseSource, words_of
 from dpbandits.privacy.release_terms import Release
 from dpbandits.privacy.selection import permute_and_flip
 from dpbandits.state.holder import in_turn
+from dpbandits.tables import Schema
 
 __all__ = ["Answer", "ExploreThenCommit", "ExploreTuning", "NothingToLearn"]
 
@@ -65,11 +68,13 @@ class Answer:
         index: of the action's cell.
         action: (d,) its point.
         number: how many answers have been given, this one included.
+        arm: its label, where the policy was built with `arms`; else None.
     """
 
     index: int
     action: FloatArray
     number: int
+    arm: Label | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +106,12 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
     """Pure-epsilon kernel bandit: explore by public coins, learn sums, answer or publish.
 
     Args:
-        kernel: over (action, context) columns, actions first; a public choice.
-        contexts: the law of contexts; see `ContextLaw`. A measure counts as public knowledge.
-        actions: public actions and the law they are explored with.
+        contexts: public columns of a person's context, a `Schema`, whose law is taken as uniform; or a law of
+            contexts, see `ContextLaw`. A measure counts as public knowledge.
+        arms: labels of the arms that people with contexts are given: texts, numbers or booleans.
+        actions: instead of arms, public actions and the law they are explored with.
+        kernel: over (action, context) columns, actions first; a public choice. Only people with contexts and
+            arms have a default: similar contexts have similar rewards, and arms share little.
         reward_range: public (low, high).
         horizon: most rows that count, T, a public number. Fewer rows bias predictions towards the reference,
             and those beyond are dropped.
@@ -147,16 +155,17 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
     privacy: JointDP
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **TunedPolicy.config_parsers,
-        "contexts": ContextLaw.from_config,
+        "contexts": law_or_schema,
         "actions": CellMeasure.from_config,
     }
 
     def __init__(
         self,
         *,
-        kernel: Kernel,
-        contexts: ContextLaw | CellMeasure,
-        actions: CellMeasure,
+        contexts: Schema | ContextLaw | CellMeasure,
+        arms: Sequence[Label] | None = None,
+        actions: CellMeasure | None = None,
+        kernel: Kernel | None = None,
         reward_range: RewardRange | tuple[float, float],
         horizon: int,
         privacy: JointDP,
@@ -165,25 +174,21 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         tuning: ExploreTuning | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
-        check_kinds(
-            kernel=kernel,
-            actions=actions,
-            privacy=privacy,
-            noise=options.get("noise"),
-        )
+        self.menu, law, cells, kernel = cells_of(contexts, arms=arms, actions=actions, kernel=kernel)
+        check_kinds(privacy=privacy, noise=options.get("noise"))
         rows = _checks.integer(horizon, name="horizon")
         if rows > MOST_ROUNDS:
             raise InvalidParameter(f"horizon: integer sums are exact up to {MOST_ROUNDS} rows, got {rows}")
-        self.contexts = ContextLaw.of(contexts)
-        check_cells(actions, self.contexts.measure)
+        self.contexts = law
+        check_cells(cells, law.measure)
         super().__init__(reward_range=reward_range, horizon=rows, privacy=privacy, **options)
-        self.kernel, self.actions = kernel, actions
+        self.kernel, self.actions = kernel, cells
         tuning = tuned(tuning, ExploreTuning)
         centre, widest = reference_of(tuning.reference, self.reward_range)
         bound = widest if tuning.bound is None else _checks.scale(tuning.bound, name="bound")
         self.tuning = replace(tuning, reference=centre, bound=bound)
         self.features = EigenFeatures(
-            kernel=kernel, measures=(actions, self.contexts.measure), tolerance=tuning.tolerance
+            kernel=kernel, measures=(cells, law.measure), tolerance=tuning.tolerance
         )
         self.calibration = calibrate(
             self.features,
@@ -202,7 +207,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         self.answer_epsilon = budget.answer_epsilon if budget.answers else None
         self.unsafe_rules = RowRules(
             contexts=self.contexts.measure,
-            actions=actions,
+            actions=cells,
             reward_range=self.reward_range,
             reference=centre,
             bound=bound,
@@ -211,6 +216,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             rounds_per_user=self.calibration.rounds_per_user,
             user_ids=self.user_ids,
             caps=self.calibration.caps,
+            menu=self.menu,
         )
         self._shard = Shard(self.unsafe_rules, lineage=self._holder.lineage)
         self._answered = 0
@@ -258,16 +264,26 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
 
     # -- learning -----------------------------------------------------------------------------------
 
-    def explore(self, start: int, stop: int) -> IntArray:
-        """Actions (cell numbers) of rows start..stop-1 by the public coins, from the law of actions."""
+    @property
+    def arms(self) -> tuple[Label, ...] | None:
+        """Labels of the arms; None where there are actions."""
+        return None if self.menu is None else self.menu.arms.labels
+
+    def explore(self, start: int, stop: int) -> Any:
+        """Actions of rows start..stop-1 by the public coins, from the law of actions.
+
+        Returns:
+            (n,) cell numbers; of people a list of labels.
+        """
         uniforms = PublicCoins(self.seed).uniform("usca/explore", start, stop, 1)[:, 0]
-        return self.actions.cells_at(uniforms)
+        cells = self.actions.cells_at(uniforms)
+        return cells if self.menu is None else [self.menu.arms.labels[cell] for cell in cells.tolist()]
 
     @in_turn
     def learn(
         self,
-        contexts: ArrayLike,
-        actions: ArrayLike,
+        contexts: Any,
+        actions: Any,
         rewards: ArrayLike,
         *,
         propensities: ArrayLike | None = None,
@@ -297,8 +313,10 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
     # -- answering and releasing --------------------------------------------------------------------
 
     @in_turn
-    def answer(self, context: ArrayLike) -> Answer:
-        """The best action at one context (d,), drawn by permute-and-flip; spends `answer_epsilon`.
+    def answer(self, context: Any) -> Answer:
+        """The best action at one context (d,), or for one person; spends `answer_epsilon`.
+
+        It is drawn by permute-and-flip.
 
         Raises:
             BudgetExceeded: no answers are left; nothing was drawn.
@@ -311,7 +329,8 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
                 f"all {budget.answers} answers that the promise covers were given: nothing was drawn; "
                 "publish() gives any number of predictions for one price"
             )
-        measure, row = self.contexts.measure, one_row(context)
+        measure = self.contexts.measure
+        row = one_row(context) if self.menu is None else self.menu.point(context)[None]
         cell = int(measure.find(measure.rows(row, name="context"))[0])
         number = self._answered + 1
         self._spend("answer", number - 1, f"answer:{number}")
@@ -319,6 +338,8 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             self._answered = number
             self._holder.commit()
             with round_taken("answer"):
+                if self.menu is not None:
+                    self.menu.refuse(context, None)
                 measure.locate(row, name="context")
         scores, span = self.calibration.scores(plan, cell, self._shard.cells.sums[0])
         words = words_of(self.noise, stream=_ANSWER_STREAM + number)
@@ -327,7 +348,8 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         )
         self._answered = number
         self._holder.commit()
-        return Answer(index, self.actions.points[index], number)
+        label = None if self.arms is None else self.arms[index]
+        return Answer(index, self.actions.points[index], number, label)
 
     @in_turn
     def publish(self) -> PublishedCells:
@@ -349,7 +371,12 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         self._holder.commit()  # before anything computed from it leaves; a failed commit is repeated
         mean, sd = self._released
         return PublishedCells(
-            actions=self.actions, contexts=self.contexts.measure, mean=mean, sd=sd, guarantee=self.guarantee
+            actions=self.actions,
+            contexts=self.contexts.measure,
+            mean=mean,
+            sd=sd,
+            guarantee=self.guarantee,
+            menu=self.menu,
         )
 
     # -- configuration and state ----------------------------------------------------------------------
@@ -412,6 +439,10 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         self._shard.restore(arrays)
         self._answered = answered
         self._released = released if released[0].size else None
+
+    def to_config(self) -> dict[str, Any]:
+        """Everything public that builds this anew, as JSON."""
+        return people_config(super().to_config(), self.menu)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **runtime: Any) -> Self:

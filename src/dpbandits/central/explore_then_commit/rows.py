@@ -30,6 +30,7 @@ from dpbandits.errors import (
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.bookkeeping import Owners, UserCounts, first_rows
 from dpbandits.state import State, read_state, write_state
+from dpbandits.tables.menu import Menu
 
 __all__ = ["RowRules", "Shard", "check_cells", "one_row", "reference_of"]
 
@@ -81,6 +82,7 @@ class RowRules:
         rounds_per_user: rows one user may have.
         user_ids: whether rows name their user.
         caps: (k, n) integer caps.
+        menu: contexts and arms, where rows are of people and not of points.
     """
 
     contexts: CellMeasure
@@ -93,11 +95,12 @@ class RowRules:
     rounds_per_user: int
     user_ids: bool
     caps: IntArray
+    menu: Menu | None = None
 
     def coded(
         self,
-        contexts: ArrayLike,
-        actions: ArrayLike,
+        contexts: Any,
+        actions: Any,
         rewards: ArrayLike,
         propensities: ArrayLike | None,
     ) -> tuple[IntArray, FloatArray, BoolArray]:
@@ -109,7 +112,7 @@ class RowRules:
         Raises:
             InvalidData: not one context, action, reward and propensity a row, or arrays of another type.
         """
-        found = contents(contexts, name="contexts")
+        found = contents(contexts, name="contexts") if self.menu is None else self.menu.points(contexts)
         context_cells = self.contexts.find(self.contexts.rows(found, name="contexts"))
         action_cells, told = self._action_cells(actions), contents(rewards, name="rewards")
         chances = np.ones(len(told)) if propensities is None else contents(propensities, name="propensities")
@@ -129,18 +132,21 @@ class RowRules:
                 scaled = np.where((scaled == 0.0) | (weights == 0.0), 0.0, scaled * weights)
         return cells, np.where(readable, scaled, 0.0), np.asarray(readable)
 
-    def _action_cells(self, actions: ArrayLike) -> IntArray:
+    def _action_cells(self, actions: Any) -> IntArray:
         """Cells (n,) of actions: integers are cell numbers, anything else points (n, d); -1 for none of them.
 
-        An array's type says what all of it is. In a list every entry speaks for itself.
+        An array's type says what all of it is. In a list every entry speaks for itself. Of people they are
+        labels.
         """
+        if self.menu is not None:
+            return self.menu.cells(actions)
         given = contents(actions, name="actions")
         if given.ndim != 1:
             return self.actions.find(self.actions.rows(given, name="actions"))
         if isinstance(actions, np.ndarray) and actions.dtype.kind != "O":
             numbers = np.full(len(given), actions.dtype.kind in "iu")
         else:
-            numbers = np.array([isinstance(one, int | np.integer) for one in actions], dtype=np.bool_)  # type: ignore[union-attr]
+            numbers = np.array([isinstance(one, int | np.integer) for one in actions], dtype=np.bool_)
         known = numbers & (given >= 0) & (given < self.actions.size)
         cells = np.where(known, given, -1.0).astype(np.int64)
         if numbers.all():
@@ -175,8 +181,8 @@ class Shard:
 
     def learn(
         self,
-        contexts: ArrayLike,
-        actions: ArrayLike,
+        contexts: Any,
+        actions: Any,
         rewards: ArrayLike,
         *,
         propensities: ArrayLike | None = None,
@@ -191,8 +197,8 @@ class Shard:
         `unsafe_left_out` says how many were left out.
 
         Args:
-            contexts: inside the public range.
-            actions: integer cell numbers, or points.
+            contexts: inside the public range; of people as `Menu.points` takes them.
+            actions: integer cell numbers, or points; of people labels of arms.
             rewards: inside the reward range, or clipped to it.
             propensities: (n,) chance each row's action had, by a public function of public strata; leave it
                 out where actions were drawn from the law of actions.

@@ -1,0 +1,130 @@
+"""People with contexts and arms, in cells: what `contexts=Schema(...)` and `arms=[...]` stand for here.
+
+Every range of the schema, scaled to [0, 1], is cut into equal bins, as many as keep the cells of all columns
+together few; every category is a cell of its own. Of the law of contexts nothing is known: it is taken as
+uniform.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpbandits.central.arguments import check_kinds
+from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.domains.arms import Label
+from dpbandits.errors import InvalidParameter
+from dpbandits.models.features.people import CATEGORY_CORRELATION, LENGTHSCALE
+from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
+from dpbandits.models.measures import CellMeasure
+from dpbandits.tables import Categories, Schema
+from dpbandits.tables.menu import Menu
+
+__all__ = [
+    "CELLS",
+    "bins_a_side",
+    "cells_of",
+    "law_or_schema",
+    "people_config",
+]
+
+CELLS = 24
+"""Bins of a continuous action, and of one context column; fewer where there are several."""
+
+MOST_CONTEXT_CELLS = 600
+"""Cells of all context columns together, where bins are chosen."""
+
+ARM_CORRELATION = 0.05
+"""Of two arms at one context: what is learned of them is how they differ."""
+
+MOST_CONTEXTS = 1 << 14
+"""Cells of all context columns together, at most."""
+
+
+def cells_of(
+    contexts: Schema | ContextLaw | CellMeasure,
+    *,
+    arms: Sequence[Label] | None,
+    actions: CellMeasure | None,
+    kernel: Kernel | None,
+) -> tuple[Menu | None, ContextLaw, CellMeasure, Kernel]:
+    """What a policy was told of contexts and actions, in cells: menu, law of contexts, actions and kernel.
+
+    Raises:
+        InvalidParameter: arguments of another kind, or that do not fit together.
+    """
+    if isinstance(contexts, Schema) or arms is not None:
+        if actions is not None:
+            raise InvalidParameter("pass arms= beside a Schema, or actions= beside a law: not both")
+        if not isinstance(contexts, Schema):
+            raise InvalidParameter("arms= needs contexts=Schema(...) beside it, a law of contexts actions=")
+        if arms is None:
+            raise InvalidParameter("contexts= needs arms= beside it")
+        menu = Menu(contexts=contexts, arms=arms)
+        check_kinds(kernel=kernel, optional=("kernel",))
+        return menu, _law_of(menu), _measure_of(menu), kernel or _kernel_of(menu)
+    check_kinds(kernel=kernel, actions=actions)
+    if kernel is None or actions is None:  # refused above; for type checkers
+        raise InvalidParameter("kernel and actions are needed")
+    return None, ContextLaw.of(contexts), actions, kernel
+
+
+def law_or_schema(config: Mapping[str, Any]) -> ContextLaw | Schema:
+    """What a configuration says of contexts."""
+    return Schema.from_config(config) if config.get("type") == "Schema" else ContextLaw.from_config(config)
+
+
+def people_config(config: dict[str, Any], menu: Menu | None) -> dict[str, Any]:
+    """A policy's configuration, with the schema and the arms in place of what they stand for."""
+    unused = "arms" if menu is None else "actions"
+    schema = {} if menu is None else {"contexts": menu.contexts.to_config()}
+    return {name: value for name, value in config.items() if name != unused} | schema
+
+
+def bins_a_side(ranges: int, *, taken: int = 1) -> int:
+    """Bins of each of several ranges beside `taken` cells of categories."""
+    return max(2, min(CELLS, int((MOST_CONTEXT_CELLS / taken) ** (1.0 / max(1, ranges)))))
+
+
+def _law_of(menu: Menu) -> ContextLaw:
+    """Cells of encoded contexts, all equally likely.
+
+    Raises:
+        InvalidParameter: more cells than are learned over.
+    """
+    columns = menu.contexts.columns.values()
+    sizes = [len(column.values) for column in columns if isinstance(column, Categories)]
+    ranges = len(columns) - len(sizes)
+    side = bins_a_side(ranges, taken=min(MOST_CONTEXT_CELLS, math.prod(sizes)))
+    cells = math.prod(sizes) * side**ranges
+    if cells > MOST_CONTEXTS:
+        raise InvalidParameter(
+            f"contexts: {cells} cells of {len(columns)} columns, {MOST_CONTEXTS} can be learned over: pass "
+            "fewer columns, or fewer categories"
+        )
+    parts = [
+        CellMeasure.finite(np.arange(len(column.values), dtype=np.float64))
+        if isinstance(column, Categories)
+        else CellMeasure.uniform(low=0.0, high=1.0, cells=side)
+        for column in columns
+    ]
+    return ContextLaw(CellMeasure.product(*parts), "uniform")
+
+
+def _measure_of(menu: Menu) -> CellMeasure:
+    """The arms' codes, explored equally often."""
+    return CellMeasure.finite(np.arange(menu.n_arms, dtype=np.float64))
+
+
+def _kernel_of(menu: Menu) -> Kernel:
+    """Over (arm, context): similar contexts have similar rewards, and arms share most of what they pay."""
+    kernel: Kernel = Indicator(correlation=ARM_CORRELATION, columns=(0,))
+    columns = enumerate(menu.contexts.columns.values(), start=1)
+    codes = [place for place, column in columns if isinstance(column, Categories)]
+    ranges = tuple(place for place in range(1, menu.contexts.dim + 1) if place not in codes)
+    if ranges:
+        kernel = kernel * SquaredExponential(lengthscale=LENGTHSCALE, columns=ranges)
+    for place in codes:
+        kernel = kernel * Indicator(correlation=CATEGORY_CORRELATION, columns=(place,))
+    return kernel
