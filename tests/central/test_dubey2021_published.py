@@ -27,6 +27,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import GaussianDP, JointDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.calibration import gaussian_mu, membership_bound
 from dpbandits.privacy.certificates import NearGaussianDP, ZeroConcentratedDP
+from dpbandits.privacy.prefix_sums import BinaryTree
 from internals.dubey2021 import epoch_release, go_to_epoch, nodes, released_statistics, shifted_gram, weights
 from internals.policy import failing_fit
 
@@ -309,12 +310,46 @@ class TestPrintedConstants:
         )
         keeps, reached = map(float, told.groups())
         scale = printed_scale("lemma-12", levels=11, epsilon=0.05, delta=1e-5)
-        together = np.minimum(2.0 ** np.arange(11), rounds)  # rounds 1 to k in the nodes that they share
-        nodes = 2 * math.sqrt(2) * np.linalg.norm(together)
-        most = 2 * math.sqrt(2) * rounds * math.sqrt(11)
+        together = {1: 11, 3: 1 + 1 + 4 + 9 * 9}[rounds]  # rounds 1 and 3 alone, 1 with 2, and all in nine
+        nodes = 2 * math.sqrt(2) * math.sqrt(together)
         assert reached == pytest.approx(GaussianDP(nodes / scale).epsilon_at(1e-5), rel=1e-3)
-        assert keeps == pytest.approx(GaussianDP(most / scale).epsilon_at(1e-5), rel=1e-3)
-        assert reached <= keeps
+        assert keeps == pytest.approx(GaussianDP(nodes / scale).epsilon_at(1e-5), rel=1e-3)
+
+    @pytest.mark.parametrize("rounds", [2, 3, 7])
+    def test_a_printed_scale_is_broken_where_it_keeps_less_than_was_promised_and_nowhere_else(self, rounds):
+        """Every epsilon at which k sqrt(L), for rounds that share no low node, calls a sound scale broken."""
+        levels, delta, moved = 11, 1e-5, 2 * math.sqrt(2)
+        together = moved * BinaryTree(1024).together(rounds)
+        statuses = {}
+        for epsilon in np.linspace(0.07, 0.25, 61):
+            scale = printed_scale("lemma-12", levels=levels, epsilon=epsilon, delta=delta)
+            sound = GaussianDP(together * (1 + 1e-6) / scale).delta_at(epsilon) <= delta
+            apart = GaussianDP(moved * rounds * math.sqrt(levels) / scale).delta_at(epsilon) > delta
+            guarantee = policy(
+                privacy=JointDP(epsilon=float(epsilon), delta=delta, rounds_per_user=rounds),
+                paper_constants="lemma-12",
+                horizon=1024,
+                acknowledge_broken=True,
+            ).guarantee
+            assert (guarantee.status == "broken") is not sound
+            statuses[sound, apart] = guarantee.attack
+        assert (True, True) in statuses  # the band
+        assert "reaches the epsilon stated" in statuses[False, True]
+
+    def test_what_is_neither_proven_nor_attacked_says_so(self):
+        """Of doubling epochs the later ones may be worse for users of several rounds than the first."""
+        found = [
+            policy(
+                privacy=JointDP(epsilon=float(epsilon), delta=1e-5, rounds_per_user=3),
+                paper_constants="lemma-12",
+                horizon=None,
+                acknowledge_broken=True,
+            ).guarantee
+            for epsilon in np.linspace(0.07, 0.25, 31)
+        ]
+        attacks = [one.attack for one in found if one.status == "broken"]
+        assert sum("reaches no more than was promised" in attack for attack in attacks) >= 1
+        assert sum("features e_1" in attack for attack in attacks) >= 1
 
     def test_what_is_shown_of_unknown_horizons_is_the_epoch_that_is_named(self):
         common = {"horizon": None, "privacy": JointDP(epsilon=0.072, delta=1e-5)}

@@ -1260,6 +1260,26 @@ MUTATIONS = (
     ),
     # -- what adds up, in which currency, over phases and beside what ----------------------------------------
     _bug(
+        "a printed scale broken where it is not",
+        "users of several rounds are told that a promise is broken which the noise keeps",
+        (
+            "privacy/prefix_sums/tree.py",
+            "mu = self.farthest / self.sigma",
+            "mu = self.sensitivity / self.sigma",
+        ),
+        tests="tests/central/test_dubey2021_published.py::TestPrintedConstants",
+    ),
+    _bug(
+        "a printed scale sound where it is broken",
+        "of rounds that share nodes the lowest alone count, and a scale that is broken is called sound",
+        (
+            "privacy/prefix_sums/tree.py",
+            "np.ceil(whole / 2) * sizes**2 + ended * rest**2",
+            "np.ceil(whole / 2) * sizes**2",
+        ),
+        tests="tests/privacy/test_prefix_sums.py::test_no_rounds_move_a_tree_further_than_the_first_ones",
+    ),
+    _bug(
         "all of an account for any charge",
         "an account that has paid already pays its whole promise once more",
         (

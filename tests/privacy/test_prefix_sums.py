@@ -14,6 +14,7 @@ from dpbandits.privacy.gram_vector import LATTICE, GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import (
     RELEASE_UNIT,
+    BinaryTree,
     BlockRelease,
     Factor,
     identity,
@@ -52,6 +53,21 @@ def release_of(*, factor=None, noise=None, mechanism=None, **others):
 def stream(release, sums):
     """All releases of the block sums (K, D)."""
     return np.stack([release.release(j, sums[: j + 1]) for j in range(len(sums))])
+
+
+@pytest.mark.parametrize("rounds", [4, 7, 8, 11, 16])
+def test_no_rounds_move_a_tree_further_than_the_first_ones(rounds):
+    """All sets of rounds of trees that are small enough; where k is at most half of them, exactly."""
+    tree, ends = BinaryTree(rounds), np.arange(1, rounds + 1)
+    starts = np.array([tree.node(int(end))[1] for end in ends])
+    holds = (starts[:, None] < ends) & (ends <= ends[:, None])  # (nodes, rounds)
+    sets = (np.arange(1 << rounds)[:, None] >> np.arange(rounds)) & 1
+    moved, sizes = ((sets @ holds.T) ** 2).sum(axis=1), sets.sum(axis=1)
+    for k in range(1, rounds // 2 + 1):
+        assert math.sqrt(moved[sizes == k].max()) == pytest.approx(tree.together(k), rel=1e-12)
+    for k in range(1, rounds + 1):
+        first = moved[(1 << k) - 1]
+        assert math.sqrt(first) == pytest.approx(tree.together(k), rel=1e-12)
 
 
 class TestFactors:

@@ -174,6 +174,12 @@ TREE_ATTACK = (
     "without opposite vectors gives away less: what its own vectors can move."
 )
 
+TREE_UNPROVEN = (
+    "none: the likelihood-ratio test reaches no more than was promised. But nothing proves the promise at "
+    "this scale either: how far a user moves the releases at most is known up to rounding, and less closely "
+    "of doubling epochs, and for users of more than half the rounds."
+)
+
 DOUBLING_NOTE = (
     "The horizon is unknown: epochs double in length and each has a tree of its own with a scale for its own "
     "number of levels (shown is the {shown} epoch's alone). A user with k_e of k rounds "
@@ -231,7 +237,8 @@ def tree_guarantee(
             f"first rounds reaches {reached:.4g}."
         )
         record = replace(record, certificate=certificate)
-        broken_by = TREE_ATTACK if certificate.delta_at(privacy.epsilon) > privacy.delta else None
+        if certificate.delta_at(privacy.epsilon) > privacy.delta:
+            broken_by = TREE_ATTACK if reached > privacy.epsilon else TREE_UNPROVEN
     return _sums_guarantee(
         privacy, record, setting=setting, public_decision_sets=False, notes=tuple(notes), broken_by=broken_by
     )

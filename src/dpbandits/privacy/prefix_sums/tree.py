@@ -11,6 +11,22 @@ n the number of nodes touched. The rest is as for `BlockRelease`: noise of scale
 rho-zCDP with sqrt(2 rho) sigma equal to that distance, or GaussianDP for simulated noise. One user touches
 D n draws, whatever the horizon: that is the number that the near-Gaussian certificate counts
 (`dpbandits.privacy.noise`).
+
+**Which k rounds move the most.** k Delta sqrt(L) is too much for k > 1: in low levels k rounds share no node.
+With n(N) of the user's rounds in node N the distance is at most Delta sqrt(V), V = sum_N n(N)^2, and no k
+rounds have a larger V than the first k. Number rounds from 0, in binary: a released node of level l holds
+those whose places above l agree and whose place l is 0. Let F_l(c) be the largest V of c among the first 2^l
+rounds. With a of them in the lower half, which is a node, V is a^2 and what each half has by itself. So both
+halves may hold their first ones (by induction), and a >= c - a (else swap them). Let D_l(x) be what round x
+adds to the rounds before it: D_l(x) = D_{l-1}(x) + 2 x + 1 in the lower half, D_l(2^{l-1} + x) = D_{l-1}(x)
+in the upper. To move the upper half's last round, x there, to the lower one's first free place, a > x, loses
+nothing if D_{l-1}(x) <= D_l(a). Let h = 2^{l-2}, and compare the top places of x and a in l - 1 digits:
+
+- 0 and 0: D_{l-2}(x) <= D_{l-1}(a) by induction, and 2 x + 1 <= 2 a + 1;
+- 1 and 1: D_{l-2}(x - h) <= D_{l-1}(a - h) by induction, which is less than D_l(a);
+- 0 and 1: D_{l-2}(x) + 2 x <= 2 h - 2, since D_m(x) + 2 x <= 2^{m+1} - 2 by induction on m; and 2 a >= 2 h.
+
+`BinaryTree.together` is sqrt(V) of the first k; a test compares it with all sets of small trees.
 """
 
 import math
@@ -66,6 +82,18 @@ class BinaryTree:
         t = np.arange(1, self.n_blocks + 1)
         return np.asarray(((t[:, None] >> np.arange(self.levels)) & 1).sum(axis=1), dtype=np.float64)
 
+    def together(self, rounds: int) -> float:
+        """sqrt(V) of the first `rounds` rounds: no others move the released nodes as far; see the module.
+
+        Example:
+            >>> round(BinaryTree(8).together(3) ** 2)  # rounds 1 and 3 alone, 1 with 2, and twice all three
+            24
+        """
+        sizes = 2.0 ** np.arange(self.levels)
+        whole, rest = np.divmod(min(rounds, self.n_blocks), sizes)
+        ended = (whole % 2 == 0) & ((whole + 1) * sizes <= self.n_blocks)  # released, and not after the end
+        return math.sqrt(float((np.ceil(whole / 2) * sizes**2 + ended * rest**2).sum()))
+
     def node(self, t: int) -> tuple[int, int]:
         """Level of the node that round t (from 1) completes, and the round before its first."""
         if not 1 <= t <= self.n_blocks:
@@ -107,11 +135,18 @@ class TreeRelease(CalibratedRelease):
     @property
     def sensitivity(self) -> float:
         """See the module."""
+        return self._exact_sensitivity + self._rounding
+
+    @property
+    def _exact_sensitivity(self) -> float:
+        column = self.tree.column_norm * (1.0 + 2.0**-40)
+        return self.mechanism.sensitivity * column / RELEASE_UNIT
+
+    @property
+    def _rounding(self) -> float:
         # a node has one weight, 1: three roundings of at most 2^-53 of 2^22 largest coordinates a side
         slack = 16.0 * 2.0**-52 * self.mechanism.largest_coordinate * self.tree.n_blocks / RELEASE_UNIT
-        rounding = (1.0 + slack) * math.sqrt(self.touched)
-        column = self.tree.column_norm * (1.0 + 2.0**-40)
-        return self.mechanism.sensitivity * column / RELEASE_UNIT + rounding
+        return (1.0 + slack) * math.sqrt(self.touched)
 
     @cached_property
     def _calibration(self) -> tuple[float, Certificate | None]:
@@ -127,18 +162,26 @@ class TreeRelease(CalibratedRelease):
 
     @property
     def reached(self) -> float:
-        """How far a user moves the releases at least: opposite features in the first k rounds.
+        """How far a user moves the releases at least: opposite features in the first k rounds."""
+        rounds = self.mechanism.rounds_per_user
+        return self.mechanism.sensitivity / rounds * self.tree.together(rounds) / RELEASE_UNIT
 
-        They stand together in the nodes that end at rounds 1, 2, 4, ...; other nodes are not counted. For
-        k = 1 it is `sensitivity` but for rounding.
+    @property
+    def farthest(self) -> float:
+        """How far a user moves the releases at most: `reached`, and rounding.
+
+        Where the tree is one of several, or the first k rounds have nodes that it does not complete, it is
+        `sensitivity`.
         """
         rounds = self.mechanism.rounds_per_user
-        together = np.minimum(2.0 ** np.arange(self.tree.levels), rounds)
-        return float(self.mechanism.sensitivity / rounds * np.linalg.norm(together)) / RELEASE_UNIT
+        if self.one_of_several or 2 * rounds > self.tree.n_blocks:
+            return self.sensitivity
+        together = self.tree.together(rounds) / (rounds * self.tree.column_norm)
+        return min(1.0, together * (1.0 + 2.0**-40)) * self._exact_sensitivity + self._rounding
 
     def kept_by_scale(self) -> Certificate:
         """What noise of this scale proves, whoever chose it; also with trees of larger scale beside it."""
-        mu = self.sensitivity / self.sigma
+        mu = self.farthest / self.sigma
         if self.noise.status == "simulated":
             return GaussianDP(mu)
         draws = self.mechanism.size * self.mechanism.rounds_per_user * BinaryTree(_MOST_ROUNDS).levels
