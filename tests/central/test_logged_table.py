@@ -8,8 +8,10 @@ from dpbandits.central.explore_then_commit.logged_table import LogColumns, Logge
 from dpbandits.central.explore_then_commit.once import publish_once
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpbandits.policy.accounts import cost_of_guarantee, open_account
+from dpbandits.policy.bookkeeping import UserCounts
 from dpbandits.privacy import JointDP
 from dpbandits.state import MemoryLedger
+from dpbandits.tables.coded import Coded
 
 ROWS = 400
 PROMISE = JointDP(epsilon=2.0, delta=1e-6)
@@ -122,10 +124,48 @@ def test_a_persons_id_is_read_once_for_all_that_learn_from_the_table(monkeypatch
     came = []
     person = _checks.person
     monkeypatch.setattr(_checks, "person", lambda user, **named: came.append(user) or person(user, **named))
-    log = read(table(person=np.array([f"p{i % 50}" for i in range(ROWS)], dtype=object)))
+    log = read(table(person=np.array([f"e\u0301{i % 50}" for i in range(ROWS)], dtype=object)))
     log.rehearse(PROMISE, horizon=ROWS)
     log.publish(PROMISE, horizon=ROWS)
-    assert came == [f"p{i}" for i in range(50)]
+    assert came == [f"e\u0301{i}" for i in range(50)]
+
+
+def test_a_persons_digest_is_made_once(monkeypatch):
+    """The rehearsal learns nothing, and counts nobody."""
+    made = []
+    digests_of = UserCounts.digests_of
+    monkeypatch.setattr(
+        UserCounts, "digests_of", lambda own, texts: made.append(len(texts)) or digests_of(own, texts)
+    )
+    log = read(table())
+    left_out = log.rehearse(PROMISE, horizon=ROWS)
+    assert made == []
+    log.publish(PROMISE, horizon=ROWS)
+    assert len(made) == 1
+    assert left_out == {"unreadable": 0, "surplus": 0}
+
+
+def test_a_column_by_its_values_is_the_column():
+    """The same log, its arms and people as arrays of rows or by their different values."""
+    held = table()
+    by_values = dict(held)
+    for name in ("arm", "person"):
+        values, codes = np.unique(np.asarray(held[name]).astype(str), return_inverse=True)
+        by_values[name] = Coded(codes, values.astype(object))
+    first, second = read(held), read(by_values)
+    assert first.rehearse(PROMISE, horizon=ROWS) == second.rehearse(PROMISE, horizon=ROWS)
+    np.testing.assert_array_equal(first.rows["actions"], second.rows["actions"])
+    np.testing.assert_array_equal(
+        np.asarray(first.rows["users"]).astype(str), np.asarray(second.rows["users"])
+    )
+    changed = dict(by_values, person=Coded(by_values["person"].codes[::-1], by_values["person"].values))
+    key = b"k" * 32
+    assert read(changed).fingerprint(key, PROMISE, horizon=ROWS) != second.fingerprint(
+        key, PROMISE, horizon=ROWS
+    )
+    assert read(dict(by_values)).fingerprint(key, PROMISE, horizon=ROWS) == second.fingerprint(
+        key, PROMISE, horizon=ROWS
+    )
 
 
 @pytest.mark.parametrize("uniform", [True, False])

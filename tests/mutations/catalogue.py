@@ -365,8 +365,8 @@ MUTATIONS = (
         "51624 and '51624' are two persons, with twice the rounds",
         (
             "policy/bookkeeping.py",
-            'digest = self._digest("str", text.encode(errors="surrogatepass"))',
-            'digest = self._digest(type(user).__name__, text.encode(errors="surrogatepass"))',
+            "return self.digests_of([_checks.person(user) for user in users])",
+            'return self.digests_of([f"{type(user).__name__}:{_checks.person(user)}" for user in users])',
         ),
         tests="tests/policy/test_bookkeeping.py tests/contracts/test_asking_and_telling.py",
     ),
@@ -381,8 +381,8 @@ MUTATIONS = (
         "a user's rows beyond those that the noise covers are learned from",
         (
             "central/explore_then_commit/rows.py",
-            "kept = first_rows(owners.numbers, self.rules.rounds_per_user, self._users.had(digests))",
-            "kept = first_rows(owners.numbers, self.rules.horizon, self._users.had(digests))",
+            "kept = first_rows(owners.numbers, self.rules.rounds_per_user, had)",
+            "kept = first_rows(owners.numbers, self.rules.horizon, had)",
         ),
         tests="tests/central/test_usca.py tests/contracts/test_contexts_instead_of_candidates.py",
     ),
@@ -391,8 +391,8 @@ MUTATIONS = (
         "whether a row could be read decides whose row is the last that counts",
         (
             "central/explore_then_commit/rows.py",
-            "kept = np.ones(len(cells), dtype=np.bool_)",
-            "kept = readable.copy()",
+            "kept = self._kept(owners, len(cells), had=self._users.had(digests))",
+            "kept = self._kept(owners, len(cells), had=self._users.had(digests)) & readable",
         ),
         tests="tests/central/test_usca.py tests/central/test_logged_table.py",
     ),
@@ -1522,8 +1522,8 @@ MUTATIONS = (
         "a user brings rounds_per_user rows in every call of learn",
         (
             "policy/bookkeeping.py",
-            "return np.asarray((had if isinstance(had, int) else had[numbers]) + earlier < most)",
-            "return np.asarray(earlier < most)",
+            "kept[rows] = (had if isinstance(had, int) else had[of]) + earlier < most",
+            "kept[rows] = earlier < most",
         ),
         tests="tests/central/test_usca.py::test_units_are_counted_over_calls_and_shards",
     ),

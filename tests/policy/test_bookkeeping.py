@@ -4,6 +4,7 @@ import sys
 import numpy as np
 import pytest
 
+from dpbandits import _checks
 from dpbandits.errors import (
     AlreadyTold,
     ContributionExceeded,
@@ -13,6 +14,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.policy.bookkeeping import Owners, RoundBook, RoundStatus, first_rows
+from dpbandits.tables.coded import Coded
 
 
 def book(**changes):
@@ -242,3 +244,31 @@ def test_the_first_rows_of_every_person_are_kept():
     assert first_rows(numbers, 2).tolist() == [True, True, True, False, True, True, False]
     had = np.array([0, 2, 1])
     assert first_rows(numbers, 2, had).tolist() == [True, False, True, False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["b", "a", "b"],
+        [7, 3, 7],
+        ["Jose\u0301", "Jos\u00e9", "x"],
+        [" a", "a", "b"],
+        ["07", "7", "07"],
+        [2**70, 1, 2**70],
+    ],
+    ids=repr,
+)
+def test_people_are_the_same_in_an_array_a_list_and_by_their_values(ids):
+    """Whole columns are read at once; one by one, by `person`, the same ids are the same people."""
+    texts = [_checks.person(one) for one in ids]
+    distinct = list(dict.fromkeys(texts))
+    coded = Coded(np.array([1, 2, 0]), np.array([ids[2], *ids[:2]], dtype=object))
+    for told in (ids, np.array(ids, dtype=object), coded, [str(ids[0]).encode(), *ids[1:]]):
+        people = Owners.of(told, count=3)
+        assert [people.texts[number] for number in people.numbers] == texts
+        assert sorted(people.texts) == sorted(distinct)
+    for nobody in (["a", ""], ["a", " "], ["a", None], [1, True, 1.0]):
+        with pytest.raises(InvalidData, match="an id is"):
+            Owners.of(Coded(np.arange(len(nobody)), np.array(nobody, dtype=object)), count=len(nobody))
+    with pytest.raises(InvalidData, match="expected 4"):
+        Owners.of(coded, count=4)

@@ -1,7 +1,9 @@
 import csv
 import gzip
 import os
+import subprocess
 import sys
+import tracemalloc
 from datetime import date
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from dpbandits.domains import RewardRange
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds import table_from_toml
 from dpbandits.tables import Categories, Range
+from dpbandits.tables.coded import Coded
 from dpbandits.tables.files import read_table_file
 
 DESCRIPTION = """
@@ -492,7 +495,7 @@ def outcome(path, kinds, gaps):
         read = read_table_file(path, kinds, gaps=gaps)
     except (InvalidData, DataUnavailable) as error:
         return type(error), str(error)
-    numbers = {name: column.tobytes() for name, column in read.items() if column.dtype == np.float64}
+    numbers = {name: column.tobytes() for name, column in read.items() if isinstance(column, np.ndarray)}
     cells = {name: [(type(cell), cell) for cell in read[name].tolist()] for name in set(read) - set(numbers)}
     return numbers, cells
 
@@ -540,3 +543,77 @@ def once(function):
         return function(*arguments, **options)
 
     return called
+
+
+def test_a_text_is_read_without_pandas(tmp_path):
+    """pyarrow's own way to numpy imports it where it is installed: half a second, and 60 MB."""
+    pytest.importorskip("pyarrow")
+    path = as_csv(tmp_path / "t.csv", {"word": ["x", "NA"], "age": [1.5, "NaN"], "flag": ["true", "false"]})
+    code = (
+        "import sys; from pathlib import Path; from dpbandits.tables.files import read_table_file; "
+        f"read_table_file(Path({str(path)!r}), dict(word=str, age=float, flag=bool), gaps=['word', 'age']); "
+        "sys.exit('pandas' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("without", [(), ("pyarrow",)], ids=["arrow", "no arrow"])
+def test_one_odd_cell_does_not_bring_all_rows_into_memory(tmp_path, monkeypatch, without):
+    """Quotes within a cell are left to `csv`, a block at a time: no Python object a cell of the table."""
+    rows = 60_000
+    words = ['a"b', *["north", "south"] * (rows // 2)]
+    path = as_csv(tmp_path / "t.csv", {"word": words, "age": [1.0] * len(words)})
+    for module in without:
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr("dpbandits.tables.files.BLOCK_BYTES", 1 << 14)
+    read_table_file(path, {"word": str, "age": float})
+    tracemalloc.start()
+    read = read_table_file(path, {"word": str, "age": float})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert read["word"].tolist()[:3] == ['a"b', "north", "south"]
+    assert peak < 100 * rows  # 300 and more, row by row
+
+
+def test_rows_of_a_text_are_bounded_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpbandits.tables.files.LARGEST_ROWS", 3)
+    path = as_csv(tmp_path / "t.csv", {"age": [1.0, 2.0, 3.0]})
+    assert read_table_file(path, {"age": float})["age"].tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(InvalidData, match="more than 3 rows"):
+        read_table_file(as_csv(path, {"age": [1.0] * 4}), {"age": float})
+
+
+def test_lines_end_as_they_do_in_text(tmp_path, monkeypatch):
+    """Also where a block ends between the two marks of one line's end, or within a cell."""
+    path = tmp_path / "t.csv"
+    for text in ("a,b\r1,x\r2,y\r", "a,b\r\n1,x\r\n2,y", 'a,b\r\n1,"x"\r\n2,"y"\r\n', '"a",b\n1,x\n\n2,"y"'):
+        path.write_bytes(text.encode())
+        for block in range(1, len(text) + 2):
+            monkeypatch.setattr("dpbandits.tables.files.BLOCK_BYTES", block)
+            read = read_table_file(path, {"a": float, "b": str})
+            assert (read["a"].tolist(), read["b"].tolist()) == ([1.0, 2.0], ["x", "y"])
+    path.write_bytes(b'a,b\n1,"x\r\ny"\n2,y,z\n')
+    with pytest.raises(InvalidData, match="line 4 has 3 cells"):
+        read_table_file(path, {"a": float})
+
+
+def test_categories_that_a_dictionary_lists_and_nobody_has_are_not_there(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    words = pa.DictionaryArray.from_arrays(pa.array([2, None, 2, 0], pa.int8()), ["a", "nobody", " c "])
+    path = as_parquet(tmp_path / "t.parquet", {"word": words})
+    read = read_table_file(path, {"word": str}, gaps=["word"])["word"]
+    assert read.tolist() == ["c", None, "c", "a"]
+    assert sorted(read.values.tolist(), key=str) == [None, "a", "c"]
+
+
+def test_a_column_is_read_by_its_different_values():
+    column = Coded(np.array([1, 0, 1]), np.array(["north", None], dtype=object))
+    assert len(column) == 3
+    assert np.asarray(column).tolist() == column.tolist() == [None, "north", None]
+    assert column.spread([10, 20]).tolist() == [20, 10, 20]
+    assert "north" not in repr(column)
+    full = Coded(np.array([1, 0, 1]), np.array(["north", "south"], dtype=object))
+    assert Categories(["south", "north"]).encode(full, name="region").tolist() == [0, 1, 0]
+    with pytest.raises(InvalidData, match="'region' has missing values"):
+        Categories(["south", "north"]).encode(column, name="region")
+    assert Range(0, 4).encode(Coded(np.array([0, 0]), np.array([2.0])), name="age").tolist() == [0.5, 0.5]

@@ -33,6 +33,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.policy import round_log
+from dpbandits.tables.coded import Coded
 
 __all__ = ["Owners", "RoundBook", "RoundStatus", "UserCounts", "first_rows"]
 
@@ -63,7 +64,7 @@ class Owners:
     """Whose rows these are, every person's id read once. Raw data.
 
     Attributes:
-        numbers: (n,) of the persons, by their first rows.
+        numbers: (n,) of the persons, by their first rows or, of a `Coded`, by their place there.
         texts: a person's id, by number; see `_checks.person`.
     """
 
@@ -82,15 +83,30 @@ class Owners:
         """
         if isinstance(users, Owners) and len(users) == count:
             return users
-        rows = _checks.people(users, count=count, what="row")
-        numbers: dict[str, int] = {}
-        # equal texts are one id; of other things equal ones need not be, as 1 and True
-        distinct = list(dict.fromkeys(rows)) if set(map(type, rows)) == {str} else rows
-        found = [numbers.setdefault(_checks.person(one), len(numbers)) for one in distinct]
-        if distinct is not rows:
-            places = dict(zip(distinct, found, strict=True))
-            return cls(np.fromiter(map(places.__getitem__, rows), np.int64, len(rows)), list(numbers))
-        return cls(np.array(found, dtype=np.int64), list(numbers))
+        if isinstance(users, Coded) and len(users) == count:
+            rows, places = users.values.tolist(), users.codes
+        else:
+            rows, places = _checks.people(users, count=count, what="row"), None
+            # equal texts, or ints, are one id; of other things equal ones need not be, as 1 and True
+            if set(map(type, rows)) in ({str}, {int}):
+                known = {one: place for place, one in enumerate(dict.fromkeys(rows))}
+                places = np.fromiter(map(known.__getitem__, rows), np.int64, len(rows))
+                rows = list(known)
+        texts = _persons(rows)
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        if places is not None and len(numbers) == len(texts):
+            return cls(places.astype(np.int64), texts)
+        found = np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
+        return cls(found if places is None else found[places], list(numbers))
+
+
+def _persons(ids: list[Any]) -> list[str]:
+    """`_checks.person` of each, at once where all are texts that stand as it would leave them."""
+    if set(map(type, ids)) == {str} and all(map(str.strip, ids)):
+        joined = "\n".join(ids)  # nothing composes with a newline
+        if unicodedata.is_normalized("NFC", joined) and list(map(str.strip, ids)) == ids:
+            return ids
+    return list(map(_checks.person, ids))
 
 
 def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArray:
@@ -101,10 +117,15 @@ def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArr
         most: rows a person may have.
         had: (persons,) rows that each has had before.
     """
-    order = np.argsort(numbers, kind="stable")
-    earlier = np.empty(len(numbers), dtype=np.int64)  # rows of the same person that stand before
-    earlier[order] = np.arange(len(numbers)) - np.searchsorted(numbers[order], numbers[order])
-    return np.asarray((had if isinstance(had, int) else had[numbers]) + earlier < most)
+    together = np.bincount(numbers) + had
+    kept = (together <= most)[numbers]
+    rows = np.flatnonzero(~kept)  # of persons who have too many
+    of = numbers[rows]
+    order = np.argsort(of, kind="stable")
+    earlier = np.empty(len(of), dtype=np.int64)  # rows of the same person that stand before
+    earlier[order] = np.arange(len(of)) - np.searchsorted(of[order], of[order])
+    kept[rows] = (had if isinstance(had, int) else had[of]) + earlier < most
+    return np.asarray(kept)
 
 
 class UserCounts:
@@ -132,27 +153,32 @@ class UserCounts:
         Raises:
             InvalidData: a missing id, or one of another type.
         """
-        return self.digests_of(map(_checks.person, users))
+        return self.digests_of([_checks.person(user) for user in users])
 
-    def digests_of(self, texts: Iterable[str]) -> list[bytes]:
+    def digests_of(self, texts: Sequence[str]) -> list[bytes]:
         """The same of texts that `_checks.person` has read."""
-        found = []
+        begun, found = self._begun("str"), []
         for text in texts:
-            digest = self._digest("str", text.encode(errors="surrogatepass"))
-            if self._typed:
+            whole = begun.copy()
+            whole.update(text.encode(errors="surrogatepass"))
+            found.append(whole.digest())
+        if self._typed:
+            for digest, text in zip(found, texts, strict=True):
                 self._bring_together(digest, text)
-            found.append(digest)
         return found
 
-    def _digest(self, kind: str, text: bytes) -> bytes:
-        return hashlib.blake2b(kind.encode() + b":" + text, key=self.salt, digest_size=_DIGEST_BYTES).digest()
+    def _begun(self, kind: str) -> hashlib.blake2b:
+        """What a digest of an id begins with: the key, and of which type it is."""
+        return hashlib.blake2b(kind.encode() + b":", key=self.salt, digest_size=_DIGEST_BYTES)
 
     def _bring_together(self, digest: bytes, text: str) -> None:
         """Layout 1 counted 7, "7" and b"7" apart: all that this person had there becomes one count."""
         apart = unicodedata.normalize("NFD", text)
         for kind, spelt in (("int", text), ("bytes", text), ("bytes", apart), ("str", apart)):
             with contextlib.suppress(UnicodeEncodeError):
-                known = self._digest(kind, spelt.encode(errors="surrogateescape"))
+                whole = self._begun(kind)
+                whole.update(spelt.encode(errors="surrogateescape"))
+                known = whole.digest()
                 earlier = 0 if known == digest else self._taken.pop(known, 0)
                 if earlier:
                     self._taken[digest] += earlier

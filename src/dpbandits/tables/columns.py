@@ -14,6 +14,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains.arms import Arms
 from dpbandits.domains.box import Box
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.tables.coded import Coded
 from dpbandits.tables.frames import missing_values
 
 __all__ = ["COLUMNS", "Categories", "Range"]
@@ -47,8 +48,10 @@ class Range(Configured):
         box = Box(low=[self.low], high=[self.high])  # checks the bounds
         assign(self, low=float(box.low[0]), high=float(box.high[0]), clip=bool(self.clip))
 
-    def encode(self, values: NDArray[Any], *, name: str) -> FloatArray:
+    def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray:
         """(n,) numbers in the column's unit -> (n,) in [0, 1]. `name` is the column's, for errors."""
+        if isinstance(values, Coded):
+            return values.spread(self.encode(values.values, name=name))
         if values.dtype.kind == "O":
             values = _numbers_from_objects(values, name=name)
         if values.dtype.kind not in "iuf":
@@ -106,8 +109,10 @@ class Categories(Configured):
         """The codes as a domain, each named by its category."""
         return Arms([str(value) for value in self.values])
 
-    def encode(self, values: NDArray[Any], *, name: str) -> IntArray:
+    def encode(self, values: NDArray[Any] | Coded, *, name: str) -> IntArray:
         """(n,) categories -> (n,) codes. `name` is the column's, for error messages."""
+        if isinstance(values, Coded):
+            return values.spread(self.encode(values.values, name=name))
         codes = {value: code for code, value in enumerate(self.values)}
         cells = values.tolist()
         try:

@@ -1,37 +1,52 @@
-"""Columns of a file: CSV, TSV or Parquet, with the kind that was said for each.
+"""Columns of a file: CSV, TSV, Parquet or Arrow, with the kind that was said for each.
 
 A cell is *missing* where it is empty or one of the words NA, NaN and null, in capitals or not, and in Parquet
-where it is null or NaN as well; that holds for every kind, text included. A category that is truly called NA
-has to be renamed.
+and Arrow where it is null or NaN as well; that holds for every kind, text included. A category that is truly
+called NA has to be renamed.
+
+Files are read in blocks. A block becomes arrays at once: numbers, and of everything else `Coded`, each
+different word once. What is wrong with a column is said when all of the file was read, so that it does not
+depend on blocks what is said.
 """
 
 import csv
 import gzip
+import io
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._typing import FloatArray
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
+from dpbandits.tables.coded import Coded, as_objects
 from dpbandits.tables.frames import missing_values
 
-__all__ = ["check_size", "read_table_file"]
+__all__ = ["TableColumns", "check_size", "read_table_file"]
 
-_Column = NDArray[Any]
+TableColumns = dict[str, FloatArray | Coded]
+"""A column of float as float64, any other one as `Coded`."""
+
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 LARGEST_ROWS, LARGEST_COLUMNS, LARGEST_BYTES = 1 << 24, 1 << 12, 1 << 30
-"""Of a Parquet table: rows, columns, and bytes of the columns that are read, uncompressed and spelled out."""
+"""Rows of any table; of a Parquet table also columns, and bytes of what is read of it, uncompressed and
+spelled out.
+"""
 
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES = 1 << 20
 """Bytes of a text that are split at a time."""
 
+_BLOCK_ROWS = 1 << 16
+
 _NEWLINE, _RETURN, _QUOTE = b'\n\r"'
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _BLANKS = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace())
 """What `str.strip` takes off."""
@@ -39,9 +54,12 @@ _BLANKS = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace())
 MISSING = frozenset({"", "na", "nan", "null"})
 """Words, in small letters, that stand for a missing value."""
 
+_SPELLINGS = sorted("".join(s) for word in MISSING for s in product(*((c, c.upper()) for c in word)))
+_LONGEST_MISSING = max(map(len, MISSING))
 
-def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str] = ()) -> dict[str, _Column]:
-    """The columns named in `kinds`, of a CSV, TSV (also .gz) or Parquet file.
+
+def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str] = ()) -> TableColumns:
+    """The columns named in `kinds`, of a CSV, TSV (also .gz), Parquet or Arrow file.
 
     Args:
         path: its ending says which.
@@ -52,9 +70,9 @@ def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str
     Raises:
         InvalidParameter: another ending.
         InvalidData: a column is missing, or holds missing values or other things; no value is named. Or a
-            Parquet table beyond the public limits of this file; of one that says so, nothing is read.
+            table beyond the public limits of this file; of a Parquet table that says so, nothing is read.
         DataUnavailable: the file is not there or damaged.
-        MissingExtra: Parquet and no pyarrow.
+        MissingExtra: Parquet or Arrow, and no pyarrow.
     """
     admitted = frozenset(gaps)
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -62,182 +80,26 @@ def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str
     ending = suffixes[-2 if compressed else -1] if len(suffixes) > compressed else ""
     try:
         if ending == ".parquet" and not compressed:
-            return _read_parquet(path, kinds, admitted)
-        if ending in _DELIMITERS:
-            opener = cast("Callable[..., IO[Any]]", gzip.open if compressed else open)
+            columns = [_Column(n, kind, _FROM_PARQUET[kind], n in admitted) for n, kind in kinds.items()]
+            _read_parquet(path, columns)
+        elif ending in _DELIMITERS:
+            columns = [_Column(n, kind, _FROM_TEXT[kind], n in admitted) for n, kind in kinds.items()]
+            opener = cast("Callable[..., IO[bytes]]", gzip.open if compressed else open)
             with opener(path, mode="rb") as data:
-                plain = _read_plain(data, kinds, admitted, _DELIMITERS[ending])
-            if plain is not None:
-                return plain
-            with opener(path, mode="rt", encoding="utf-8-sig", newline="") as lines:
-                return _read_delimited(lines, kinds, admitted, _DELIMITERS[ending])
+                _read_delimited(_Lines(data), columns, _DELIMITERS[ending])
+        else:
+            raise InvalidParameter(
+                f"{path.name}: expected a file ending in .csv, .tsv (also .gz) or .parquet"
+            )
     except UnicodeDecodeError:
         raise InvalidData(f"{path.name} is not UTF-8 text: convert it first") from None
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or "damaged file"
         raise DataUnavailable(f"{path.name} cannot be read: {reason}") from None
-    raise InvalidParameter(f"{path.name}: expected a file ending in .csv, .tsv (also .gz) or .parquet")
+    return {column.name: column.finished() for column in columns}
 
 
-def _read_delimited(
-    lines: IO[str], kinds: Mapping[str, type], gaps: frozenset[str], delimiter: str
-) -> dict[str, _Column]:
-    reader = csv.reader(lines, **_dialect(delimiter))
-    try:
-        header = [cell.strip() for cell in next(reader, [])]
-        if not any(header):
-            raise InvalidData("the table is empty: expected a line of column names, then rows")
-        _check_header(header, kinds)
-        rows = []
-        for row in reader:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise InvalidData(
-                    f"line {reader.line_num} has {len(row)} cells, the line of names has {len(header)}"
-                )
-            rows.append(row)
-    except csv.Error:
-        raise InvalidData(f"line {reader.line_num} is not well-formed: check its quotes") from None
-    columns = {}
-    for name, kind in kinds.items():
-        place = header.index(name)
-        cells = [row[place].strip() for row in rows]
-        known = [None if cell.casefold() in MISSING else cell for cell in cells]
-        columns[name] = _column(known, _FROM_TEXT[kind], kind, name, gaps)
-    return columns
-
-
-def _read_plain(
-    data: IO[bytes], kinds: Mapping[str, type], gaps: frozenset[str], delimiter: str
-) -> dict[str, _Column] | None:
-    """What `_read_delimited` gives, by Arrow and without a Python object a cell; None where it might not.
-
-    Arrow splits the lines, and its columns are trimmed and parsed as arrays. Text that the two could read
-    differently, whatever is wrong with a table, and its every error are left to `_read_delimited`.
-    """
-    try:
-        from pyarrow import ArrowException, array, chunked_array
-        from pyarrow.compute import ascii_lower, is_in
-    except ImportError:
-        return None
-    try:
-        header = next(csv.reader([data.readline().decode("utf-8-sig")], **_dialect(delimiter)), [])
-        names = [cell.strip() for cell in header]
-        if len(set(names)) != len(names) or not set(kinds) <= set(names):
-            return None
-        parts: dict[str, list[Any]] = {name: [] for name in kinds}
-        for block in _whole_lines(data):
-            if not _is_plain(block, ord(delimiter)):
-                return None
-            for name, cells in _split(block, names, kinds, delimiter).items():
-                parts[name].append(_numbers(cells, gaps=name in gaps) if kinds[name] is float else cells)
-        columns: dict[str, _Column] = {}
-        for name, kind in kinds.items():
-            if not parts[name]:
-                return None
-            if kind is float:
-                columns[name] = np.concatenate(parts[name])
-            else:
-                cells = chunked_array(parts[name]).dictionary_encode().combine_chunks()
-                words: _Column = cells.dictionary.to_numpy(zero_copy_only=False)  # each stands there once
-                missing = is_in(ascii_lower(cells.dictionary), value_set=array(sorted(MISSING)))
-                if missing.true_count or kind is not str:
-                    known = [
-                        None if gone else word for word, gone in zip(words, missing.to_pylist(), strict=True)
-                    ]
-                    words = _column(known, _FROM_TEXT[kind], kind, name, gaps)
-                columns[name] = words[cells.indices.to_numpy()]
-            parts[name].clear()
-    except (ArrowException, InvalidData, UnicodeDecodeError, csv.Error):
-        return None
-    return columns
-
-
-def _dialect(delimiter: str) -> dict[str, Any]:
-    return {"delimiter": delimiter, "skipinitialspace": True, "strict": True}
-
-
-def _whole_lines(data: IO[bytes]) -> Iterator[bytes]:
-    """Blocks of whole lines."""
-    rest = b""
-    while piece := data.read(BLOCK_BYTES):
-        block, newline, after = piece.rpartition(b"\n")
-        if newline:
-            yield rest + block + newline
-            rest = after
-        else:
-            rest += piece
-    if rest:
-        yield rest
-
-
-def _is_plain(block: bytes, delimiter: int) -> bool:
-    """Whether lines are split alike by everybody: quotes stand around whole cells and nowhere else, lines
-    end in a newline and are short enough for `csv`, and all of it is UTF-8.
-    """
-    if not block.isascii():
-        block.decode("utf-8")
-    if b"\0" in block or block.startswith(b"\xef\xbb\xbf"):
-        return False
-    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
-        return False
-    marks = np.frombuffer(b"\n" + block + b"\n", dtype=np.uint8)
-    ends = np.flatnonzero(marks == _NEWLINE)
-    if np.diff(ends).max() > csv.field_size_limit():
-        return False
-    if b'"' not in block:
-        return True
-    quotes = np.flatnonzero(marks == _QUOTE)
-    if len(quotes) % 2:
-        return False
-    first, last = quotes[::2], quotes[1::2]
-    return bool(
-        np.isin(marks[first - 1], (delimiter, _NEWLINE)).all()
-        and np.isin(marks[last + 1], (delimiter, _NEWLINE, _RETURN)).all()
-        and np.array_equal(np.searchsorted(ends, first), np.searchsorted(ends, last))
-    )
-
-
-def _split(block: bytes, names: list[str], kinds: Mapping[str, type], delimiter: str) -> dict[str, Any]:
-    """Named columns of a block as Arrow text, without blanks around the cells."""
-    import pyarrow as pa
-    from pyarrow.compute import utf8_trim
-    from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
-
-    table = read_csv(
-        pa.BufferReader(block),
-        read_options=ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=names),
-        parse_options=ParseOptions(delimiter=delimiter),
-        convert_options=ConvertOptions(
-            column_types=dict.fromkeys(kinds, pa.string()), include_columns=list(kinds)
-        ),
-    )
-    return {name: utf8_trim(table[name].combine_chunks(), characters=_BLANKS) for name in kinds}
-
-
-def _numbers(cells: Any, *, gaps: bool) -> _Column:
-    """Trimmed cells as float64, NaN where missing; ArrowInvalid or InvalidData where `float` has to be asked.
-
-    Arrow's parser takes what `float` takes, to the same bits, but for a few spellings that it refuses and
-    some of NaN that it takes.
-    """
-    from pyarrow import ArrowInvalid, array, string
-    from pyarrow.compute import ascii_lower, cast, if_else, is_in
-
-    with suppress(ArrowInvalid):
-        numbers = cast(cells, "float64").to_numpy()
-        if not np.isnan(numbers).any():
-            return np.asarray(numbers)
-    missing = is_in(ascii_lower(cells), value_set=array(sorted(MISSING)))
-    known = if_else(missing, array([None], string())[0], cells)
-    try:
-        numbers = cast(known, "float64").to_numpy(zero_copy_only=False)
-        if np.isnan(numbers).sum() == missing.true_count and (gaps or not missing.true_count):
-            return np.asarray(numbers)
-    except ArrowInvalid:
-        pass
-    return _column(known.to_pylist(), float, float, "", frozenset([""] if gaps else ()))
+# -- a column, block by block ------------------------------------------------------------------------
 
 
 _TRUTH = {"true": True, "false": False, "True": True, "False": False}
@@ -269,53 +131,354 @@ _FROM_TEXT: dict[type, Callable[[Any], object]] = {float: float, str: str, int: 
 _FROM_PARQUET: dict[type, Callable[[Any], object]] = {float: _number, str: _text, int: _plain, bool: _plain}
 
 
-def _column(
-    cells: list[Any], read: Callable[[Any], object], kind: type, name: str, gaps: frozenset[str]
-) -> _Column:
-    """Cells, None where missing, as an array."""
-    if name not in gaps and any(cell is None for cell in cells):
-        raise missing_values(name)
+class _Column:
+    """A column as its blocks come.
 
-    def value(cell: Any) -> object:
+    Args:
+        name: the column's.
+        kind: what its cells are.
+        read: a cell of the file -> one of that kind; ValueError, KeyError, TypeError or OverflowError.
+        gaps: whether cells may be missing.
+    """
+
+    def __init__(self, name: str, kind: type, read: Callable[[Any], object], gaps: bool) -> None:  # noqa: FBT001
+        self.name, self.kind, self.read, self.gaps = name, kind, read, gaps
+        self._rows = 0
+        self._parts: list[Any] = []  # float64; of other kinds Arrow arrays, or without Arrow places
+        self._places: dict[object, int] = {}
+        self._missing = self._bad = False
+
+    def add(self, cells: Any) -> None:
+        """(n,) cells as the file has them: an Arrow array, or a list of text."""
+        self._rows += len(cells)
+        if self._rows > LARGEST_ROWS:
+            raise InvalidData(f"the table has more than {LARGEST_ROWS} rows")
+        if not len(cells):
+            return
+        if self.kind is not float:
+            self._parts.append(_placed(cells, self._places) if isinstance(cells, list) else cells)
+        elif isinstance(cells, list):
+            self._parts.append(np.asarray(self._values(cells), dtype=np.float64))  # None becomes NaN
+        elif _are_numbers(cells):
+            numbers = _plain_array(cells.cast("float64", safe=False), missing=np.nan)
+            self._missing = self._missing or bool(np.isnan(numbers).any())
+            self._parts.append(numbers)
+        else:
+            words, codes = _by_words([cells])
+            self._parts.append(np.asarray(self._values(words), dtype=np.float64)[codes])
+
+    def finished(self) -> FloatArray | Coded:
+        """All of it; InvalidData where cells are missing or of another kind, and may not be."""
+        values = None
+        if self.kind is float:
+            rows = np.concatenate([np.empty(0), *self._parts])
+        elif self._places or not self._parts:
+            words, rows = list(self._places), np.concatenate([np.empty(0, dtype=np.int32), *self._parts])
+            values = as_objects(self._values(words))
+        else:
+            words, rows = _by_words(self._parts)
+            values = as_objects(self._values(words))
+        self._parts.clear()
+        if self._missing and not self.gaps:
+            raise missing_values(self.name)
+        if self._bad and not self.gaps:
+            raise InvalidData(f"column {self.name!r} has cells that are no {self.kind.__name__}")
+        return rows if values is None else Coded(rows, values)
+
+    def _values(self, words: Sequence[object]) -> list[object]:
+        """Words as cells of the kind, None where missing or of another kind."""
+        known = list(words)
+        for place, word in enumerate(words):
+            if (type(word) is not str or len(word) <= _LONGEST_MISSING) and _is_missing(word):
+                known[place], self._missing = None, True
+        if self.read is str:
+            return known
+        return [None if word is None else self._value(word) for word in known]
+
+    def _value(self, word: object) -> object:
         try:
-            return None if cell is None else read(cell)
+            return self.read(word)
         except (ValueError, KeyError, TypeError, OverflowError):
-            if name in gaps:
-                return None
-            raise InvalidData(f"column {name!r} has cells that are no {kind.__name__}") from None
-
-    parsed = np.empty(len(cells), dtype=np.object_)
-    parsed[:] = [value(cell) for cell in cells]
-    return parsed.astype(np.float64) if kind is float else parsed  # None becomes NaN
+            self._bad = True
+            return None
 
 
-def _read_parquet(path: Path, kinds: Mapping[str, type], gaps: frozenset[str]) -> dict[str, _Column]:
+def _is_missing(cell: object) -> bool:
+    if isinstance(cell, str):
+        return cell.casefold() in MISSING
+    return cell is None or (isinstance(cell, float | Decimal) and cell != cell)
+
+
+_CELLS = ("boolean", "integer", "floating", "decimal", "null")
+"""Arrow's types of cells, besides text."""
+
+
+def _placed(cells: list[Any], places: dict[object, int]) -> NDArray[np.int32]:
+    """(n,) places of cells, to which new ones are added."""
+    return np.fromiter((places.setdefault(cell, len(places)) for cell in cells), np.int32, len(cells))
+
+
+def _are_numbers(cells: Any) -> bool:
+    """Whether it is an Arrow array of nothing but numbers that are float64 at once."""
+    from pyarrow.types import is_floating, is_integer
+
+    return bool(is_integer(cells.type) or is_floating(cells.type))
+
+
+def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]:
+    """Different cells of Arrow arrays, text without blanks around it, and (n,) which of them each row has."""
+    import pyarrow as pa
+    from pyarrow.compute import utf8_trim
+
+    column = pa.chunked_array(parts)
+    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    coded = pa.types.is_dictionary(column.type)
+    encoded = (column.unify_dictionaries() if coded else column.dictionary_encode()).combine_chunks()
+    words, indices = encoded.dictionary, encoded.indices
+    if pa.types.is_string(words.type):
+        words = utf8_trim(words, characters=_BLANKS).to_pylist()
+    elif any(getattr(pa.types, f"is_{one}")(words.type) for one in _CELLS):
+        words = words.to_pylist()
+    else:  # of no kind at all
+        words = [b"" if valid else None for valid in words.is_valid().to_pylist()]
+    places = _plain_array(indices.cast("int32"), missing=len(words))
+    if not coded and not indices.null_count:
+        return words, places
+    used = np.bincount(places, minlength=len(words) + 1) > 0  # what a dictionary lists need not be used
+    words = [word for word, there in zip([*words, None], used.tolist(), strict=True) if there]
+    return words, (np.cumsum(used, dtype=np.int32) - 1)[places]
+
+
+def _plain_array(cells: Any, *, missing: float) -> NDArray[Any]:
+    """Arrow's numbers (n,) without pyarrow's own conversion, which imports pandas."""
+    import pyarrow as pa
+
+    held = pa.Array.from_buffers(cells.type, len(cells), [None, cells.buffers()[1]], offset=cells.offset)
+    numbers = np.from_dlpack(held)
+    if not cells.null_count:
+        return numbers
+    return np.where(np.from_dlpack(cells.is_null().cast("uint8")), missing, numbers).astype(numbers.dtype)
+
+
+def _check_header(header: list[str], columns: Sequence[_Column]) -> None:
+    if len(set(header)) != len(header):
+        raise InvalidData("the table names a column twice")
+    missing = [column.name for column in columns if column.name not in header]
+    if missing:
+        raise InvalidData(f"the table lacks the declared columns {missing}")
+
+
+# -- delimited text ----------------------------------------------------------------------------------
+
+
+class _Lines:
+    """A text in blocks of whole lines, taken line by line or by the rest of a block at once."""
+
+    def __init__(self, data: IO[bytes]) -> None:
+        self._blocks = _whole_lines(data)
+        self._block = next(self._blocks, b"").removeprefix(_BYTE_ORDER_MARK)
+        self._used = 0  # bytes of the block
+        self._text: io.StringIO | None = None  # the rest of the block
+        self.count = 0  # lines that were taken
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        if not self.rest():
+            raise StopIteration
+        if self._text is None:
+            self._text = io.StringIO(self.rest().decode("utf-8"), newline="")
+        line = self._text.readline()
+        self._used += len(line.encode("utf-8"))
+        self.count += 1
+        return line
+
+    def rest(self) -> bytes:
+        """What is left of the block, or the next block; empty at the end."""
+        if self._used >= len(self._block):
+            self._block, self._used, self._text = next(self._blocks, b""), 0, None
+        return self._block[self._used :] if self._used else self._block
+
+    @property
+    def within(self) -> bool:
+        """Whether some of the block is left."""
+        return self._used < len(self._block)
+
+    def skip(self) -> None:
+        """Take the rest of the block, whose lines end in a newline."""
+        rest = self.rest()
+        self.count += rest.count(b"\n") + (not rest.endswith(b"\n"))
+        self._used = len(self._block)
+
+
+def _whole_lines(data: IO[bytes]) -> Iterator[bytes]:
+    """Blocks that end where a line does."""
+    pieces: list[bytes] = []
+    while piece := data.read(BLOCK_BYTES):
+        end = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, -1)) + 1  # never between \r and \n
+        if end:
+            yield b"".join([*pieces, piece[:end]])
+            pieces.clear()
+        pieces.append(piece[end:])
+    rest = b"".join(pieces)
+    if rest:
+        yield rest
+
+
+def _read_delimited(lines: _Lines, columns: Sequence[_Column], delimiter: str) -> None:
+    """By Arrow and as arrays, where it reads a block as `csv` does; by `csv` where it might not."""
+    dialect: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": True, "strict": True}
+    try:
+        header = [cell.strip() for cell in next(csv.reader(lines, **dialect), [])]
+        if not any(header):
+            raise InvalidData("the table is empty: expected a line of column names, then rows")
+        _check_header(header, columns)
+        while block := lines.rest():
+            if _add_block(block, header, columns, delimiter):
+                lines.skip()
+            else:
+                _add_rows(_rows(lines, header, dialect), header, columns)
+    except csv.Error:
+        raise InvalidData(f"line {lines.count} is not well-formed: check its quotes") from None
+
+
+def _rows(lines: _Lines, header: list[str], dialect: Mapping[str, Any]) -> list[list[str]]:
+    """Rows that begin in what is left of a block."""
+    reader, rows = csv.reader(lines, **dialect), []
+    while lines.within:
+        row = next(reader)
+        if not row:
+            continue
+        if len(row) != len(header):
+            raise InvalidData(f"line {lines.count} has {len(row)} cells, the line of names has {len(header)}")
+        rows.append(row)
+    return rows
+
+
+def _add_rows(rows: list[list[str]], header: list[str], columns: Sequence[_Column]) -> None:
+    for column in columns:
+        place = header.index(column.name)
+        cells: Any = [row[place].strip() for row in rows]
+        with suppress(ImportError):
+            from pyarrow import array, string
+
+            cells = array(cells, string())
+        column.add(cells)
+
+
+def _add_block(block: bytes, header: list[str], columns: Sequence[_Column], delimiter: str) -> bool:
+    """Add whole lines by Arrow, unless `csv` might read them otherwise or has to say what is wrong."""
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.compute import is_nan
+    except ImportError:
+        return False
+    if not _is_plain(block, ord(delimiter)):
+        return False
+    numbers = frozenset(column.name for column in columns if column.kind is float)
+    for parsed in (numbers, frozenset[str]()):  # second: numbers in spellings that are Python's alone
+        try:
+            cells = _split(block, header, columns, delimiter, parsed)
+        except ArrowException:
+            continue
+        if not any(is_nan(cells[name]).true_count for name in parsed):
+            for column in columns:
+                column.add(cells[column.name])
+            return True
+    return False
+
+
+def _is_plain(block: bytes, delimiter: int) -> bool:
+    """Whether lines are split alike by everybody: quotes stand around whole cells and nowhere else, lines
+    end in a newline and are short enough for `csv`, and all of it is UTF-8.
+    """
+    if not block.isascii():
+        block.decode("utf-8")
+    if b"\0" in block or block.startswith(_BYTE_ORDER_MARK):
+        return False
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
+        return False
+    marks = np.frombuffer(b"\n" + block + b"\n", dtype=np.uint8)
+    ends = np.flatnonzero(marks == _NEWLINE)
+    if np.diff(ends).max() > csv.field_size_limit():
+        return False
+    if b'"' not in block:
+        return True
+    quotes = np.flatnonzero(marks == _QUOTE)
+    if len(quotes) % 2 or (np.searchsorted(quotes, ends) % 2).any():  # a newline between quotes
+        return False
+    before, after = marks[quotes[::2] - 1], marks[quotes[1::2] + 1]
+    return bool(
+        ((before == delimiter) | (before == _NEWLINE)).all()
+        and ((after == delimiter) | (after == _NEWLINE) | (after == _RETURN)).all()
+    )
+
+
+def _split(
+    block: bytes, header: list[str], columns: Sequence[_Column], delimiter: str, numbers: frozenset[str]
+) -> dict[str, Any]:
+    """Declared columns of a block: `numbers` as float64, null where missing, the others as text.
+
+    Arrow's parser takes what `float` takes, to the same bits, but for a few spellings that it refuses and
+    some of NaN that it takes.
+    """
+    import pyarrow as pa
+    from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
+
+    types = {column.name: pa.float64() if column.name in numbers else pa.string() for column in columns}
+    table = read_csv(
+        pa.BufferReader(block),
+        read_options=ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=header),
+        parse_options=ParseOptions(delimiter=delimiter),
+        convert_options=ConvertOptions(
+            column_types=types, include_columns=list(types), null_values=_SPELLINGS
+        ),
+    )
+    return {name: table[name].combine_chunks() for name in types}
+
+
+# -- Parquet -----------------------------------------------------------------------------------------
+
+
+def _read_parquet(path: Path, columns: Sequence[_Column]) -> None:
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise MissingExtra("Parquet tables need pyarrow: install dpbandits[report]") from error
+    names, size = [column.name for column in columns], 0
     try:
         with ParquetFile(path) as file:
-            _check_header(list(file.schema_arrow.names), kinds)
-            check_size(file, list(kinds))
-        with ParquetFile(path, read_dictionary=list(kinds)) as file:
-            table = file.read(columns=list(kinds))
-        if sum(_text_size(chunk) for column in table.columns for chunk in column.chunks) > LARGEST_BYTES:
-            raise _too_large()
+            _check_header(list(file.schema_arrow.names), columns)
+            check_size(file, names)
+        with ParquetFile(path, read_dictionary=names) as file:
+            for batch in file.iter_batches(_BLOCK_ROWS, columns=names, use_threads=False):
+                size += sum(map(_text_size, batch.columns))
+                if size > LARGEST_BYTES:
+                    raise _too_large()
+                for column in columns:
+                    column.add(batch.column(column.name))
     except ArrowException:
         raise DataUnavailable(f"{path.name} cannot be read: not a Parquet file") from None
-    columns = {}
-    for name, kind in kinds.items():
-        cells = [None if _is_missing(cell) else cell for cell in table.column(name).to_pylist()]
-        columns[name] = _column(cells, _FROM_PARQUET[kind], kind, name, gaps)
-    return columns
+
+
+def _text_size(cells: Any) -> int:
+    """Bytes of an Arrow array's text, spelled out."""
+    import pyarrow as pa
+    from pyarrow.compute import binary_length
+
+    if not pa.types.is_dictionary(cells.type) or not pa.types.is_string(cells.type.value_type):
+        return 0
+    lengths = _plain_array(binary_length(cells.dictionary), missing=0).astype(np.int64)
+    return int(lengths[_plain_array(cells.indices.drop_null(), missing=0)].sum())
 
 
 def check_size(file: Any, names: list[str]) -> None:
     """Hold what a Parquet file says of itself against the public limits: a small one can unfold to any size.
 
-    Text is to be read as a dictionary, whose words stand there once; `_text_size` asks what they unfold to.
+    Text is to be read as a dictionary, whose words stand there once; what they unfold to shows as it is read.
 
     Args:
         file: a `pyarrow.parquet.ParquetFile`, of which only its description is asked.
@@ -343,25 +506,3 @@ def check_size(file: Any, names: list[str]) -> None:
 
 def _too_large() -> InvalidData:
     return InvalidData(f"the declared columns unfold to more than {LARGEST_BYTES >> 20} MiB")
-
-
-def _text_size(chunk: Any) -> int:
-    """Bytes of a chunk's text, spelled out."""
-    if not hasattr(chunk, "dictionary"):
-        return 0
-    lengths = np.array([len(word or "") for word in chunk.dictionary.to_pylist()], dtype=np.int64)
-    return int(lengths[chunk.indices.drop_null().to_numpy()].sum())
-
-
-def _is_missing(cell: object) -> bool:
-    if isinstance(cell, str):
-        return cell.strip().casefold() in MISSING
-    return cell is None or (isinstance(cell, float | Decimal) and cell != cell)
-
-
-def _check_header(header: list[str], kinds: Mapping[str, type]) -> None:
-    if len(set(header)) != len(header):
-        raise InvalidData("the table names a column twice")
-    missing = [name for name in kinds if name not in header]
-    if missing:
-        raise InvalidData(f"the table lacks the declared columns {missing}")

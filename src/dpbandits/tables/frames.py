@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.errors import InvalidData, MissingExtra
+from dpbandits.tables.coded import Coded, as_objects
 
 __all__ = ["Table", "missing_values", "read_table"]
 
@@ -18,11 +19,12 @@ class Table:
 
     Attributes:
         names: of the columns, in order.
-        column: name -> the column as a one-dimensional array; mixed lists as objects, nulls as None or NaN.
+        column: name -> the column as a one-dimensional array, or `Coded`; mixed lists as objects, nulls as
+            None or NaN.
     """
 
     names: list[str]
-    column: Callable[[str], NDArray[Any]]
+    column: Callable[[str], NDArray[Any] | Coded]
 
 
 def read_table(frame: object) -> Table:
@@ -31,8 +33,10 @@ def read_table(frame: object) -> Table:
 
 
 def _read_mapping(frame: Mapping[Any, Any]) -> Table:
-    def column(name: str) -> NDArray[Any]:
+    def column(name: str) -> NDArray[Any] | Coded:
         sequence = frame[name]
+        if isinstance(sequence, Coded):
+            return sequence
         if isinstance(sequence, np.ma.MaskedArray):
             raise InvalidData(f"column {name!r} is a masked array: fill or drop the masked entries first")
         cells = _shallow(sequence)
@@ -48,9 +52,7 @@ def _read_mapping(frame: Mapping[Any, Any]) -> Table:
 def _shallow(sequence: Any) -> NDArray[Any]:
     """A list as one array of objects, so that [1, "a"] is not turned into text; arrays as they are."""
     if isinstance(sequence, (list, tuple)):
-        cells = np.empty(len(sequence), dtype=np.object_)
-        cells[:] = sequence
-        return cells
+        return as_objects(sequence)
     return np.asarray(sequence)
 
 

@@ -105,7 +105,7 @@ class Schema:
                 "declare or drop them, or pass ignore_extra=True"
             )
         cells = {name: table.column(name) for name in self.names}
-        if len({column.size for column in cells.values()}) != 1:
+        if len(set(map(len, cells.values()))) != 1:
             raise InvalidData("the columns of the table have different lengths")
         return np.column_stack(
             [column.encode(cells[name], name=name) for name, column in self._columns]

@@ -41,6 +41,7 @@ from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.state.files import replace_durably, write_folder
 from dpbandits.state.ledger import Cost
+from dpbandits.tables.coded import Coded, as_objects
 
 __all__ = ["READ_ARMS", "LogColumns", "LoggedTable", "PublishedTable", "cost_of_publishing", "is_taken"]
 
@@ -139,7 +140,7 @@ class LoggedTable:
     @classmethod
     def read(
         cls,
-        table: Mapping[str, ArrayLike],
+        table: Mapping[str, ArrayLike | Coded],
         columns: LogColumns,
         bounds: Sequence[Bounds],
         *,
@@ -150,7 +151,7 @@ class LoggedTable:
         """Code a table whose columns have the types of `columns.kinds`.
 
         Args:
-            table: column -> (n,) values.
+            table: column -> (n,) values, as an array or `Coded`.
             columns: which column is what.
             bounds: public (low, high) of contexts, of the action unless it has arms, and of the reward.
             arms: public names of arms; without them text and integers in the table are arms.
@@ -163,7 +164,7 @@ class LoggedTable:
         Raises:
             InvalidParameter: bounds or arms that do not fit.
         """
-        cells = np.asarray(table[columns.action])
+        cells = _by_values(table[columns.action])
         contexts = len(columns.contexts)
         if len(bounds) != contexts + 1 and (arms is not None or len(bounds) != contexts + 2):
             raise InvalidParameter(
@@ -194,10 +195,12 @@ class LoggedTable:
                 "contexts": np.column_stack(
                     [_within(table[name], limits, clip=clip, name=name) for name, limits in named]
                 ),
-                "actions": _numbers(cells) if names is None else _arm_numbers(cells, names),
+                "actions": cells.spread(
+                    _numbers(cells.values) if names is None else _arm_numbers(cells.values, names)
+                ),
                 "rewards": _within(table[columns.reward], bounds[-1], clip=clip, name=columns.reward),
                 "propensities": None if propensity is None else contents(table[propensity], name=propensity),
-                "users": None if user is None else np.asarray(table[user]).tolist(),
+                "users": None if user is None else _ids(table[user]),
             },
         )
 
@@ -208,7 +211,7 @@ class LoggedTable:
         return self.rows | {"users": None if users is None else Owners.of(users, count=len(users))}
 
     def rehearse(self, privacy: JointDP, *, horizon: int, bound: float | None = None) -> dict[str, int]:
-        """Learn without spending: whatever is wrong with the arguments and the ids shows now.
+        """Read all rows without learning: whatever is wrong with the arguments and the ids shows now.
 
         Returns:
             `Shard.unsafe_left_out`: how many rows will count nothing. Raw data, as the table is.
@@ -220,8 +223,7 @@ class LoggedTable:
             NothingToLearn: before any data.
         """
         rehearsal = self._policy(privacy, self.context_cells, bound, horizon)
-        rehearsal.learn(**self._rows)
-        return rehearsal.unsafe_left_out
+        return rehearsal.shard().unsafe_rehearse(**self._rows)
 
     def fingerprint(self, key: bytes, privacy: JointDP, *, horizon: int, **told: object) -> str:
         """Of all rows, of what they count as and of what `publish` is told, under a secret key.
@@ -234,9 +236,10 @@ class LoggedTable:
         public = {"config": config, "columns": asdict(self.columns), "arms": self.arms, "told": told}
         digest = hmac.new(key, json.dumps(public, sort_keys=True).encode(), hashlib.sha256)
         for name, values in sorted(self.rows.items()):
-            numbers = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
-            data = values.tobytes() if numbers else json.dumps(values, default=list).encode()
-            digest.update(f"\n{name} {len(data)}\n".encode() + data)
+            for part in (values.codes, values.values) if isinstance(values, Coded) else (values,):
+                numbers = isinstance(part, np.ndarray) and part.dtype.kind in "biuf"
+                data = part.tobytes() if numbers else json.dumps(part, default=list).encode()
+                digest.update(f"\n{name} {len(data)}\n".encode() + data)
         return digest.hexdigest()
 
     def publish(
@@ -312,7 +315,7 @@ class PublishedTable:
         """Every action as it is shown."""
         return self.arms or [f"{point:g}" for point in self.function.actions.points[:, 0]]
 
-    def context_rows(self, table: Mapping[str, ArrayLike], *, clip: bool = False) -> FloatArray:
+    def context_rows(self, table: Mapping[str, ArrayLike | Coded], *, clip: bool = False) -> FloatArray:
         """(n, d) contexts of a table; with `clip` at the nearest bound, as learned with it."""
         rows = np.column_stack([np.asarray(table[name], dtype=float) for name in self.contexts])
         if not clip:
@@ -321,19 +324,19 @@ class PublishedTable:
         low, high = np.transpose(ends)
         return np.asarray(np.clip(rows, low, high))
 
-    def action_cells(self, table: Mapping[str, ArrayLike]) -> IntArray:
+    def action_cells(self, table: Mapping[str, ArrayLike | Coded]) -> IntArray:
         """(n,) numbers of the actions in a table.
 
         Raises:
             InvalidData: an action that is none of these.
         """
-        cells = np.asarray(table[self.action])
+        cells = _by_values(table[self.action])
         if self.arms is not None:
-            coded = _arm_numbers(cells, self.arms)
+            coded = cells.spread(_arm_numbers(cells.values, self.arms))
             if (coded < 0).any():
                 raise InvalidData(f"the action column holds something else than the {len(self.arms)} arms")
             return coded
-        return self.function.actions.locate(_numbers(cells), name="actions")
+        return self.function.actions.locate(cells.spread(_numbers(cells.values)), name="actions")
 
     def to_files(self) -> dict[str, bytes]:
         """The function's files, `columns.json`, and `manifest.json`, which binds them to each other."""
@@ -428,14 +431,32 @@ def _texts(values: object) -> list[str]:
     return values
 
 
-def _arm_names(cells: NDArray[Any], declared: Sequence[str] | None) -> list[str]:
+def _by_values(column: ArrayLike | Coded) -> Coded:
+    """A column by its different texts; cells of other types as they are, as equal ones may be written
+    differently.
+    """
+    if isinstance(column, Coded):
+        return column
+    cells = np.asarray(column).tolist()
+    if not set(map(type, cells)) <= {str, type(None)}:
+        return Coded(np.arange(len(cells)), as_objects(cells))
+    places = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
+    codes = np.fromiter(map(places.__getitem__, cells), np.int64, len(cells))
+    return Coded(codes, as_objects(list(places)))
+
+
+def _ids(column: ArrayLike | Coded) -> Coded | list[Any]:
+    return column if isinstance(column, Coded) else np.asarray(column).tolist()
+
+
+def _arm_names(cells: Coded, declared: Sequence[str] | None) -> list[str]:
     """Names of arms: those declared, or all that the table has."""
     if declared is not None:
         names = list(declared)
         if len(set(names)) != len(names) or not all(names):
             raise InvalidParameter("arms: expected distinct names, as a,b,c")
         return names
-    texts = sorted({str(cell) for cell in _distinct(cells.tolist()) if cell is not None})
+    texts = sorted({str(cell) for cell in cells.values.tolist() if cell is not None})
     with contextlib.suppress(ValueError):
         return [str(value) for value in sorted({int(text) for text in texts})]
     return texts
@@ -444,21 +465,10 @@ def _arm_names(cells: NDArray[Any], declared: Sequence[str] | None) -> list[str]
 def _arm_numbers(cells: NDArray[Any], arms: Sequence[str]) -> IntArray:
     """(n,) numbers of arms; -1 where a cell is none of them."""
     codes = {label: code for code, label in enumerate(arms)}
-    listed = cells.tolist()
-    distinct = _distinct(listed)
-    for text in {str(cell) for cell in distinct} - set(codes):
+    for text in {str(cell) for cell in cells} - set(codes):
         with contextlib.suppress(ValueError):
             codes[text] = codes.get(str(int(text)), -1)  # 01 is 1
-    found = [-1 if cell is None else codes.get(str(cell), -1) for cell in distinct]
-    if distinct is listed:
-        return np.array(found, dtype=np.int64)
-    place = dict(zip(distinct, found, strict=True))
-    return np.fromiter(map(place.__getitem__, listed), np.int64, len(listed))
-
-
-def _distinct(cells: list[Any]) -> list[Any]:
-    """Every text once; cells of other types as they are, as equal ones may be written differently."""
-    return list(dict.fromkeys(cells)) if set(map(type, cells)) <= {str, type(None)} else cells
+    return np.array([-1 if cell is None else codes.get(str(cell), -1) for cell in cells], dtype=np.int64)
 
 
 def _numbers(cells: NDArray[Any]) -> FloatArray:

@@ -210,22 +210,40 @@ class Shard:
         cells, values, readable = self.rules.coded(contexts, actions, rewards, propensities)
         owners = self._owners(users, len(cells))
         digests = self._users.digests_of(owners.texts)
-        kept = np.ones(len(cells), dtype=np.bool_)
-        if self.rules.user_ids:
-            kept = first_rows(owners.numbers, self.rules.rounds_per_user, self._users.had(digests))
-        kept &= np.cumsum(kept) <= self.rules.horizon - self.cells.rounds
+        kept = self._kept(owners, len(cells), had=self._users.had(digests))
         grown = self.cells.with_rows(cells[kept], values[kept])
-        left_out = self._left_out + np.array([(kept & ~readable).sum(), (~kept).sum()], dtype=np.int64)
+        left_out = self._left_out + _left_out(kept, readable)
         # users first: whatever interrupts this may lose rows, and never lets a user have more of them
         if self.rules.user_ids:
             self._users.add_rows(digests, np.bincount(owners.numbers[kept], minlength=len(digests)))
         self.cells, self._left_out = grown, left_out
 
+    def unsafe_rehearse(
+        self,
+        contexts: ArrayLike,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        *,
+        propensities: ArrayLike | None = None,
+        users: Sequence[object] | Owners | None = None,
+    ) -> dict[str, int]:
+        """What `learn` would leave out if it learned these rows first, and its errors: nothing is learned."""
+        cells, _, readable = self.rules.coded(contexts, actions, rewards, propensities)
+        kept = self._kept(self._owners(users, len(cells)), len(cells), had=0)
+        return _named(_left_out(kept, readable))
+
+    def _kept(self, owners: Owners, count: int, *, had: IntArray | int) -> BoolArray:
+        """(n,) which rows count, whose persons had so many before."""
+        kept = np.ones(count, dtype=np.bool_)
+        if self.rules.user_ids:
+            kept = first_rows(owners.numbers, self.rules.rounds_per_user, had)
+        kept &= np.cumsum(kept) <= self.rules.horizon - self.cells.rounds
+        return kept
+
     @property
     def unsafe_left_out(self) -> dict[str, int]:
         """How many rows counted zero, as they could not be read, or were dropped as surplus. Raw data."""
-        unreadable, surplus = self._left_out.tolist()
-        return {"unreadable": unreadable, "surplus": surplus}
+        return _named(self._left_out)
 
     def merge(self, other: "Shard") -> None:
         """Take over another shard of the same `ExploreThenCommit`.
@@ -319,3 +337,12 @@ class Shard:
                 "makes the bound on rows per user an unchecked assumption"
             )
         return Owners.of(users, count=count)
+
+
+def _left_out(kept: BoolArray, readable: BoolArray) -> IntArray:
+    return np.array([(kept & ~readable).sum(), (~kept).sum()], dtype=np.int64)
+
+
+def _named(left_out: IntArray) -> dict[str, int]:
+    unreadable, surplus = left_out.tolist()
+    return {"unreadable": unreadable, "surplus": surplus}

@@ -56,16 +56,17 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Arms, Product, RewardRange
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds.protocol import check_indices, check_rounds
+from dpbandits.policy.bookkeeping import Owners
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Categories, Range, Schema
-from dpbandits.tables.files import read_table_file
+from dpbandits.tables.files import TableColumns, read_table_file
 
 __all__ = ["BestArm", "TableBandit", "codes_from_cuts", "table_from_toml"]
 
@@ -391,7 +392,7 @@ class _Outcome:
     kind: type
     arms: tuple[str, ...]
     reward_range: RewardRange
-    rewards: Callable[[Mapping[str, NDArray[Any]]], FloatArray]
+    rewards: Callable[[TableColumns], FloatArray]
 
 
 def _context(name: str, declared: object) -> Range | Categories:
@@ -413,7 +414,7 @@ def _label(description: Mapping[str, Any]) -> _Outcome:
     if ("cuts" in label) == ("categories" in label):
         raise InvalidParameter(f"{where} needs exactly one of cuts and categories")
     column = _get(label, "column", str, where)
-    codes: Callable[[NDArray[Any]], IntArray]
+    codes: Callable[[Any], IntArray]
     kind: type = float
     if "categories" in label:
         categories = Categories(_get(label, "categories", list, where))
@@ -439,7 +440,7 @@ def _rewards(description: Mapping[str, Any]) -> _Outcome:
     columns = _strings(section, "columns", where)
     bounds = RewardRange(_number(section, "low", where), _number(section, "high", where))
 
-    def rewards(table: Mapping[str, NDArray[Any]]) -> FloatArray:
+    def rewards(table: TableColumns) -> FloatArray:
         paid = np.empty((len(table[columns[0]]), len(columns)))
         for arm, name in enumerate(columns):
             try:
@@ -564,6 +565,6 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
         seed=seed,
         horizon=horizon,
         name=name,
-        persons=None if person is None else np.unique(table[person].astype(str), return_inverse=True)[1],
+        persons=None if person is None else Owners.of(table[person], count=len(table[person])).numbers,
         rounds_per_user=most,
     )

@@ -124,7 +124,8 @@ class Client(Held, Generic[PublishedT]):
         unit = f"one report under the spec {spec.fingerprint}"
         purse.open_account(account, terms=Terms(epsilon=total, delta=delta, unit=unit))
         self._ledger, self._account = purse, account
-        self._cost = Cost(epsilon=own.epsilon, delta=own.delta)
+        simulated = spec.status != "enforced"  # the account remembers noise that can be repeated
+        self._cost = Cost(epsilon=own.epsilon, delta=own.delta, simulated=simulated)
         self._holder = Holder(what="device", ledger=purse, account=account, nested=_NESTED)
         self._last: _Open | None = None
         self._paid: bytes | None = None
@@ -269,11 +270,6 @@ class Client(Held, Generic[PublishedT]):
         payload = self.spec.noised(choice, self.spec.exact(choice, value), self.privacy)
         self._paid = None
         return nonce, pack(spec=self.spec, version=choice.version, nonce=nonce, payload=payload)
-
-    def _cost(self) -> Cost:
-        """Of one report; the account remembers noise that can be repeated."""
-        own, simulated = self.privacy, self.spec.status != "enforced"
-        return Cost(epsilon=own.epsilon, delta=own.delta, simulated=simulated)
 
     def unsent(self) -> list[bytes]:
         """Reports stored and not yet marked as sent: after a crash, send these again."""
