@@ -68,7 +68,7 @@ def test_one_persons_garbage_changes_nothing_that_is_said(column, value):
     """A missing reward was refused with the advice to drop the row, and the scale then said that it was."""
     held = with_first(column, value)
     assert published(held).guarantee == published(table()).guarantee
-    counted = read(held).rehearse(PROMISE, horizon=ROWS)
+    counted = read(held).unsafe_left_out(PROMISE, horizon=ROWS)
     assert sum(counted.values()) == 1
     assert counted == {"unreadable": 0, "surplus": 1} if column == "person" else counted["unreadable"] == 1
 
@@ -80,8 +80,11 @@ def test_no_scale_depends_on_how_many_rows_there_are(rows):
 
 def test_more_rows_than_the_horizon_are_dropped_by_the_order_of_the_table():
     held = table()
-    assert read(held).rehearse(PROMISE, horizon=ROWS - 100) == {"unreadable": 0, "surplus": 100}
-    assert read(table(ROWS - 100)).rehearse(PROMISE, horizon=ROWS - 100) == {"unreadable": 0, "surplus": 0}
+    assert read(held).unsafe_left_out(PROMISE, horizon=ROWS - 100) == {"unreadable": 0, "surplus": 100}
+    assert read(table(ROWS - 100)).unsafe_left_out(PROMISE, horizon=ROWS - 100) == {
+        "unreadable": 0,
+        "surplus": 0,
+    }
 
 
 def test_whether_the_action_has_arms_is_said_by_the_bounds_and_by_no_cell():
@@ -91,7 +94,7 @@ def test_whether_the_action_has_arms_is_said_by_the_bounds_and_by_no_cell():
     numbers[0] = "much"
     spoilt = read(table(arm=numbers), doses, arms=None)
     assert (clean.arms, spoilt.arms) == (None, None)
-    assert spoilt.rehearse(PROMISE, horizon=ROWS) == {"unreadable": 1, "surplus": 0}
+    assert spoilt.unsafe_left_out(PROMISE, horizon=ROWS) == {"unreadable": 1, "surplus": 0}
     with pytest.raises(InvalidParameter):
         read(table(), doses)
 
@@ -99,8 +102,10 @@ def test_whether_the_action_has_arms_is_said_by_the_bounds_and_by_no_cell():
 def test_what_is_missing_or_no_number_is_not_clipped_into_the_range():
     for value in (None, np.nan, np.inf, "good"):
         log = read(with_first("reward", value), clip=True)
-        assert log.rehearse(PROMISE, horizon=ROWS)["unreadable"] == 1
-    assert read(with_first("reward", 7.0), clip=True).rehearse(PROMISE, horizon=ROWS)["unreadable"] == 0
+        assert log.unsafe_left_out(PROMISE, horizon=ROWS)["unreadable"] == 1
+    assert (
+        read(with_first("reward", 7.0), clip=True).unsafe_left_out(PROMISE, horizon=ROWS)["unreadable"] == 0
+    )
 
 
 @pytest.mark.parametrize("nobody", [None, "", float("nan"), 7.0])
@@ -115,7 +120,7 @@ def test_ids_are_one_person_in_every_type_of_column():
     numbers = np.arange(ROWS) % 200
     mixed = np.array([i % 200 if i < 200 else str(i % 200).encode() for i in range(ROWS)], dtype=object)
     for ids in (texts, numbers, mixed):
-        counted = read(held | {"person": ids}).rehearse(PROMISE, horizon=ROWS)
+        counted = read(held | {"person": ids}).unsafe_left_out(PROMISE, horizon=ROWS)
         assert counted == {"unreadable": 0, "surplus": 200}
 
 
@@ -131,14 +136,15 @@ def test_a_persons_id_is_read_once_for_all_that_learn_from_the_table(monkeypatch
 
 
 def test_a_persons_digest_is_made_once(monkeypatch):
-    """The rehearsal learns nothing, and counts nobody."""
+    """Neither the rehearsal learns, nor who asks what would be left out."""
     made = []
     digests_of = UserCounts.digests_of
     monkeypatch.setattr(
         UserCounts, "digests_of", lambda own, texts: made.append(len(texts)) or digests_of(own, texts)
     )
     log = read(table())
-    left_out = log.rehearse(PROMISE, horizon=ROWS)
+    log.rehearse(PROMISE, horizon=ROWS)
+    left_out = log.unsafe_left_out(PROMISE, horizon=ROWS)
     assert made == []
     log.publish(PROMISE, horizon=ROWS)
     assert len(made) == 1
@@ -153,7 +159,7 @@ def test_a_column_by_its_values_is_the_column():
         values, codes = np.unique(np.asarray(held[name]).astype(str), return_inverse=True)
         by_values[name] = Coded(codes, values.astype(object))
     first, second = read(held), read(by_values)
-    assert first.rehearse(PROMISE, horizon=ROWS) == second.rehearse(PROMISE, horizon=ROWS)
+    assert first.unsafe_left_out(PROMISE, horizon=ROWS) == second.unsafe_left_out(PROMISE, horizon=ROWS)
     np.testing.assert_array_equal(first.rows["actions"], second.rows["actions"])
     np.testing.assert_array_equal(
         np.asarray(first.rows["users"]).astype(str), np.asarray(second.rows["users"])

@@ -93,18 +93,17 @@ class Owners:
                 places = np.fromiter(map(known.__getitem__, rows), np.int64, len(rows))
                 rows = list(known)
         texts = _persons(rows)
-        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-        if places is not None and len(numbers) == len(texts):
+        if places is not None and len(set(texts)) == len(texts):
             return cls(places.astype(np.int64), texts)
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         found = np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
         return cls(found if places is None else found[places], list(numbers))
 
 
 def _persons(ids: list[Any]) -> list[str]:
     """`_checks.person` of each, at once where all are texts that stand as it would leave them."""
-    if set(map(type, ids)) == {str} and all(map(str.strip, ids)):
-        joined = "\n".join(ids)  # nothing composes with a newline
-        if unicodedata.is_normalized("NFC", joined) and list(map(str.strip, ids)) == ids:
+    if set(map(type, ids)) == {str} and all(ids) and list(map(str.strip, ids)) == ids:
+        if unicodedata.is_normalized("NFC", "\n".join(ids)):  # nothing composes with a newline
             return ids
     return list(map(_checks.person, ids))
 
@@ -196,9 +195,9 @@ class UserCounts:
     def add_rows(self, digests: Sequence[bytes], counts: IntArray) -> None:
         """`counts` (n,) more rounds for each of distinct digests."""
         had = np.flatnonzero(counts)
-        self._taken.update(
-            dict(zip((digests[place] for place in had.tolist()), counts[had].tolist(), strict=True))
-        )
+        if len(had) < len(digests):
+            digests, counts = [digests[place] for place in had.tolist()], counts[had]
+        self._taken.update(dict(zip(digests, counts.tolist(), strict=True)))
 
     def merged(self, other: "UserCounts") -> Counter[bytes]:
         """Counts of both together; nothing is changed.

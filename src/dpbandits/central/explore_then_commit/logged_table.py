@@ -210,11 +210,8 @@ class LoggedTable:
         users = self.rows["users"]
         return self.rows | {"users": None if users is None else Owners.of(users, count=len(users))}
 
-    def rehearse(self, privacy: JointDP, *, horizon: int, bound: float | None = None) -> dict[str, int]:
-        """Read all rows without learning: whatever is wrong with the arguments and the ids shows now.
-
-        Returns:
-            `Shard.unsafe_left_out`: how many rows will count nothing. Raw data, as the table is.
+    def rehearse(self, privacy: JointDP, *, horizon: int, bound: float | None = None) -> None:
+        """Spend nothing: whatever is wrong with the arguments and the ids shows now.
 
         Raises:
             InvalidParameter, InvalidData: as `ExploreThenCommit` and its `learn`.
@@ -222,8 +219,15 @@ class LoggedTable:
         Warns:
             NothingToLearn: before any data.
         """
-        rehearsal = self._policy(privacy, self.context_cells, bound, horizon)
-        return rehearsal.shard().unsafe_rehearse(**self._rows)
+        self._policy(privacy, self.context_cells, bound, horizon)
+        self._rows  # noqa: B018 - reads the ids
+
+    def unsafe_left_out(
+        self, privacy: JointDP, *, horizon: int, bound: float | None = None
+    ) -> dict[str, int]:
+        """How many rows will count nothing (see `Shard.unsafe_rehearse`): raw data, as the table is."""
+        policy = self._policy(privacy, self.context_cells, bound, horizon)
+        return policy.shard().unsafe_rehearse(**self._rows)
 
     def fingerprint(self, key: bytes, privacy: JointDP, *, horizon: int, **told: object) -> str:
         """Of all rows, of what they count as and of what `publish` is told, under a secret key.
