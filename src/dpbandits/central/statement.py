@@ -76,8 +76,8 @@ NOT_PUT_BACK = (
 )
 PUT_BACK_REFUSED = (
     "A folder that is put back is refused when it is opened, where the ledger has witnessed more of it: "
-    "everything before a release or a closing, and all calls of ask, tell and abandon (a batch is one) but "
-    f"the last {WITNESSED_EVERY}."
+    "everything before a release, or a closing at which the ledger answered, and all calls of ask, tell and "
+    f"abandon (a batch is one) but the last {WITNESSED_EVERY}."
 )
 LAST_CALLS = (
     f"No copy of the folder is put back that lacks nothing but some of the last {WITNESSED_EVERY} calls, "

@@ -489,7 +489,8 @@ class RoundPolicy(KeptPolicy):
 
         After a crash, opening the folder again gives the policy as it had answered: the same rounds asked,
         the same decision ids, every tell counted once. A batch is one record. Close the policy, or use it in
-        a `with` block, to let another process have the folder; copy and move the whole of it.
+        a `with` block, to let another process have the folder; copy and move the whole of it. With a ledger,
+        a folder that is put back without what the ledger has heard of is refused; see `dpbandits.state.live`.
 
         Args:
             folder: made where it does not exist; raw data, to be kept as the data is.
