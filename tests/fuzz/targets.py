@@ -9,7 +9,7 @@ import io
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -436,12 +436,12 @@ def _release_file() -> Target:
     return Target(parse=parse, seeds=(target.read_bytes(),), form="json")
 
 
-def _release_inputs() -> Target:
-    """`inputs.npy` as any bytes, with a right hash."""
+def _release_inputs(form: Literal["npy", "parquet"]) -> Target:
+    """`inputs.npy` or `inputs.parquet` as any bytes, with a right hash."""
     folder = new_folder()
-    PublishedRows.public(np.zeros((3, 2)), half_width=25.0).save(folder / "a")
+    PublishedRows.public(np.zeros((3, 2)), half_width=25.0).save(folder / "a", file_format=form)
     body = json.loads((folder / "a" / "release.json").read_text())
-    inputs = folder / "a" / "inputs.npy"
+    inputs = folder / "a" / f"inputs.{form}"
 
     def parse(data: bytes) -> object:
         inputs.write_bytes(data)
@@ -488,7 +488,8 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "gp-configuration": _gp_configuration,
     "release-file": _release_file,
     "release": _release,
-    "release-inputs": _release_inputs,
+    "release-inputs": partial(_release_inputs, "npy"),
+    "release-parquet": partial(_release_inputs, "parquet"),
     "modeler-configuration": _modeler_configuration,
     **FOLDERS,
 }

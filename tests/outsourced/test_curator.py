@@ -1,6 +1,7 @@
 """The curator: one release, durable answers, one clear error for every bad input, nothing lost in a crash."""
 
 import dataclasses
+import hashlib
 import io
 import itertools
 import json
@@ -136,6 +137,34 @@ def test_a_release_survives_the_disk(tmp_path, file_format):
     for name in ("schema_version", "mechanism", "relation", "epsilon", "delta", "distance", "sha256"):
         assert name in body
     assert body["public_transform"]["schema"]["columns"][0]["name"] == "age"
+
+
+def test_parquet_that_is_no_release_is_refused(tmp_path):
+    """Whatever it holds, under a right hash: damage, text, and few bytes that unfold to gigabytes."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    make().publish(tmp_path / "out", file_format="parquet")
+    path, inputs = tmp_path / "out" / "release.json", tmp_path / "out" / "inputs.parquet"
+    body, sound = json.loads(path.read_text()), inputs.read_bytes()
+
+    def written(table):
+        stream = io.BytesIO()
+        parquet.write_table(table, stream, store_schema=False)
+        return stream.getvalue()
+
+    once = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1 << 20, dtype=np.int32)), pa.array([0.5]))
+    unfolding = written(pa.table({f"z{column}": once for column in range(130)}))
+    assert len(unfolding) < 1_000_000
+    damaged = sound[:-20], sound.replace(sound[4:12], bytes(8)), sound[:4] + b"\xff" * 20 + sound[24:]
+    for content in (b"", *damaged, written(pa.table({"z0": ["a", "b"]})), unfolding):
+        inputs.write_bytes(content)
+        stated = {**body, "inputs": {**body["inputs"], "sha256": hashlib.sha256(content).hexdigest()}}
+        del stated["sha256"]
+        text = json.dumps(stated, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        path.write_text(json.dumps({**stated, "sha256": hashlib.sha256(text.encode()).hexdigest()}))
+        before = pa.default_memory_pool().max_memory()
+        with pytest.raises(CorruptState):
+            PublishedRows.load(tmp_path / "out")
+        assert pa.default_memory_pool().max_memory() - before < 500_000_000
 
 
 def test_damaged_releases_are_refused(tmp_path):

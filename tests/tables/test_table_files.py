@@ -448,6 +448,22 @@ def test_a_small_parquet_file_that_unfolds_to_gigabytes_is_not_read(tmp_path):
     assert read_table_file(path, {"x": str})["x"].tolist() == ["a", "b"] * 1000
 
 
+def test_a_parquet_file_that_contradicts_itself_is_refused_and_ends_no_process(tmp_path):
+    """Counts of levels of another number than the column has, in what the file says of a chunk."""
+    path = as_parquet(tmp_path / "t.parquet", {"word": ["a", None, "b"]})
+    sound, counts, others = path.read_bytes(), b"\x19\x06\x19\x26\x02\x04", b"\x19\x26\x02\x04\x19\x06"
+    if sound.count(counts) != 1:
+        pytest.skip("this pyarrow writes another description of a chunk")
+    path.write_bytes(sound.replace(counts, others))
+    read = (
+        "import sys; from pathlib import Path; from dpbandits.tables.files import read_table_file\n"
+        "read_table_file(Path(sys.argv[1]), {'word': str}, gaps=['word'])"
+    )
+    done = subprocess.run([sys.executable, "-c", read, path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("dpbandits.errors.DataUnavailable"), done.stderr
+
+
 BARE = [
     "",
     " ",

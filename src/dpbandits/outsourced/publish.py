@@ -39,7 +39,7 @@ from dpbandits.privacy.rows import GaussianLaw, NoiseLaw
 from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
 from dpbandits.state.files import write_folder
 from dpbandits.state.npy import from_npy, to_npy
-from dpbandits.tables.files import check_size
+from dpbandits.tables.files import LARGEST_BYTES, check_size
 
 __all__ = ["PublishedRows", "as_path", "check_target"]
 
@@ -304,10 +304,18 @@ def _parquet(inputs: FloatArray) -> bytes:
 
 
 def _from_parquet(data: bytes) -> FloatArray:
-    _, parquet = _pyarrow()
-    with parquet.ParquetFile(io.BytesIO(data)) as file:
-        check_size(file, file.schema_arrow.names)
-        table = file.read()
+    arrow, parquet = _pyarrow()
+    try:
+        with parquet.ParquetFile(io.BytesIO(data)) as file:
+            described, about = file.schema_arrow, file.metadata
+            check_size(file, described.names)
+            if any(kind != arrow.float64() for kind in described.types):
+                raise CorruptState("inputs.parquet holds other columns than numbers")
+            if 8 * about.num_rows * about.num_columns > LARGEST_BYTES:
+                raise CorruptState("inputs.parquet unfolds to more than anybody publishes")
+            table = file.read()
+    except (OSError, arrow.ArrowException):
+        raise CorruptState("inputs.parquet cannot be read: fetch the release again") from None
     return np.column_stack([table.column(f"z{column}").to_numpy() for column in range(table.num_columns)])
 
 

@@ -487,6 +487,7 @@ def check_size(file: Any, names: list[str]) -> None:
     Raises:
         InvalidData: too many rows, columns or bytes, cells that are no plain values, or an encoding that
             hides their size.
+        OSError, pyarrow.ArrowException: the description contradicts itself.
     """
     about, schema = file.metadata, file.schema
     if about.num_rows > LARGEST_ROWS or about.num_columns > LARGEST_COLUMNS:
@@ -495,7 +496,11 @@ def check_size(file: Any, names: list[str]) -> None:
     nested = [name for name in names if name not in places]
     if nested:
         raise InvalidData(f"column {nested[0]!r} has cells that are lists or structures, expected plain ones")
-    parts = [about.row_group(g).column(places[n]) for g in range(about.num_row_groups) for n in names]
+    chosen = [places[name] for name in names]
+    for group in range(about.num_row_groups):
+        # No row is read. `column` below ends the process at what the reader refuses here.
+        next(file.reader.iter_batches(0, row_groups=[group], column_indices=chosen, use_threads=False), None)
+    parts = [about.row_group(group).column(at) for group in range(about.num_row_groups) for at in chosen]
     if any("DELTA_BYTE_ARRAY" in part.encodings for part in parts):
         raise InvalidData("a declared column has the encoding DELTA_BYTE_ARRAY: write the table with another")
     widest = max(8, *(schema.column(places[name]).length or 0 for name in names))
