@@ -21,6 +21,7 @@ from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Ser
 from dpbandits.local.device import client as device
 from dpbandits.privacy import LocalDP
 from dpbandits.state import MemoryLedger, SQLiteLedger
+from dpbandits.tables import Range, Schema
 from internals.client import remembered
 
 BOX = Box(low=[0.0, -5.0], high=[1.0, 5.0])
@@ -233,6 +234,31 @@ def test_a_spec_tests_an_integration_without_a_server():
             with pytest.raises(InvalidData) as raised:
                 spec.check(context)
             assert "31337" not in str(raised.value)
+    for context, said in (
+        ([2.0, 0.0], "column 0: 1 clipped"),
+        ([0.5, math.inf], "column 1: 1 clipped"),
+        ([math.nan, 0.0], "column 0: 1 missing"),
+        (["a", None], "column 0: 1 unreadable"),
+    ):
+        with pytest.raises(InvalidData, match=said):
+            spec.check(context)
+
+
+def test_a_schemas_check_counts_what_devices_count():
+    """The same contexts, told in a table and to a device: missing and clipped ones are as many."""
+    spec, rng = spec_of(), np.random.default_rng(11)
+    pool = [0.0, 0.5, 1, 7.0, -1e300, math.nan, None, "0.5", 10**400]
+    contexts = [[pool[i] for i in rng.integers(len(pool), size=2)] for _ in range(300)]
+    client = Client(spec)
+    for context in contexts:
+        client.decide(arms_of(spec), context)
+    columns = Schema(a=Range(0, 1, clip=True), b=Range(-5, 5, clip=True))
+    found = columns.check(dict(zip("ab", map(list, zip(*contexts, strict=True)), strict=True)))
+    counted = client.unsafe_counts
+    assert (found.missing_rows, found.clipped_rows) == (
+        counted["missing contexts"], counted["clipped contexts"],
+    )  # fmt: skip
+    assert min(found.missing_rows, found.clipped_rows) > 20
 
 
 @pytest.mark.parametrize("arms", ["server", "user"])

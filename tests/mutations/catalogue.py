@@ -1967,4 +1967,24 @@ MUTATIONS = (
         ("local/server/counting.py", " or other.spec.status != self.spec.status:", ":"),
         tests="tests/local/test_terms_of_reports.py::test_counts_of_other_noise_are_not_merged",
     ),
+    _bug(
+        "test data pass unread",
+        "an integration that sends ages as text passes its test, and every person counts as missing",
+        (
+            "tables/columns.py",
+            "or not isinstance(cell, _NUMBERS):\n        return Fate.UNREADABLE\n",
+            "or not isinstance(cell, (str, *_NUMBERS)):\n        return Fate.UNREADABLE\n",
+        ),
+        tests="tests/tables/test_checking.py",
+    ),
+    _bug(
+        "test data pass unclipped",
+        "an integration in another unit passes its test, and every person is clipped to one bound",
+        (
+            "tables/columns.py",
+            "~((values >= self.low) & (values <= self.high))] = Fate.OUTSIDE",
+            "(values < self.low)] = Fate.OUTSIDE",
+        ),
+        tests="tests/tables/test_checking.py tests/local/test_device_refuses_blindly.py",
+    ),
 )

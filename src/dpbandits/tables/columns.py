@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,21 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.frames import missing_values
 
-__all__ = ["COLUMNS", "Categories", "Range"]
+__all__ = ["COLUMNS", "Categories", "Fate", "Range"]
 
 ObjectArray = NDArray[np.object_]
 Category = str | int | bool
+
+_NUMBERS = (int, float, np.integer, np.floating)
+
+
+class Fate(IntEnum):
+    """What becomes of a cell; see `dpbandits.tables.checking`."""
+
+    READ = 0
+    MISSING = 1
+    UNREADABLE = 2
+    OUTSIDE = 3
 
 
 COLUMNS: "Registry[Range | Categories]" = Registry("a column")
@@ -69,6 +81,24 @@ class Range(Configured):
                 "declare Range(..., clip=True), or a wider range that you know without the data"
             )
         return np.clip((numbers - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    @property
+    def clips(self) -> bool:
+        """Whether values outside are moved to the nearer bound."""
+        return self.clip
+
+    def fates(self, values: NDArray[Any]) -> IntArray:
+        """(n,) what becomes of each cell, as a `Fate`; no cell is refused."""
+        if values.dtype.kind not in "iufO":
+            return np.where(_null_mask(values), Fate.MISSING, Fate.UNREADABLE)
+        if values.dtype.kind == "O":
+            found = np.fromiter(map(_fate_of_number, values), dtype=np.int64, count=values.size)
+            values = np.where(found == Fate.READ, values, 0).astype(np.float64)
+        else:
+            found = np.where(np.isnan(values), Fate.MISSING, Fate.READ)
+        found[(found == Fate.READ) & np.isinf(values)] = Fate.UNREADABLE
+        found[(found == Fate.READ) & ~((values >= self.low) & (values <= self.high))] = Fate.OUTSIDE
+        return found
 
 
 @COLUMNS.add("Categories")
@@ -129,6 +159,27 @@ class Categories(Configured):
             )
         return encoded
 
+    @property
+    def clips(self) -> bool:
+        """Whether values outside are moved into the list: never."""
+        return False
+
+    def fates(self, values: NDArray[Any]) -> IntArray:
+        """(n,) what becomes of each cell, as a `Fate`; no cell is refused."""
+        known, kind = frozenset(self.values), type(self.values[0])
+
+        def fate(cell: object) -> Fate:
+            try:
+                if cell in known:
+                    return Fate.READ
+            except TypeError:  # a list or the like
+                return Fate.UNREADABLE
+            if _is_null(cell):
+                return Fate.MISSING
+            return Fate.OUTSIDE if isinstance(cell, kind) else Fate.UNREADABLE
+
+        return np.fromiter(map(fate, values.tolist()), dtype=np.int64, count=values.size)
+
     def __repr__(self) -> str:
         return f"Categories({list(self.values)})"
 
@@ -141,17 +192,29 @@ def _null_mask(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _is_null(cell: object) -> bool:
-    if cell is None or type(cell).__name__ == "NAType":
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(cell, (float, np.floating, np.datetime64)) and bool(cell != cell)
+
+
+def _fate_of_number(cell: object) -> Fate:
+    """Whether a cell is missing, a number that is a finite or infinite float, or neither."""
+    if _is_null(cell):
+        return Fate.MISSING
+    if isinstance(cell, bool) or not isinstance(cell, _NUMBERS):
+        return Fate.UNREADABLE
+    try:
+        float(cell)
+    except OverflowError:
+        return Fate.UNREADABLE
+    return Fate.READ
 
 
 def _numbers_from_objects(values: ObjectArray, *, name: str) -> FloatArray:
     """A column of Python numbers, as lists with None and pandas object columns come."""
     if _null_mask(values).any():
         raise missing_values(name)
-    plain = (int, float, np.integer, np.floating)
-    if not all(isinstance(cell, plain) and not isinstance(cell, bool) for cell in values):
+    if not all(isinstance(cell, _NUMBERS) and not isinstance(cell, bool) for cell in values):
         raise InvalidData(f"column {name!r} mixes types or holds text, expected numbers for a Range")
     try:
         return values.astype(np.float64)

@@ -27,9 +27,14 @@ class Table:
     column: Callable[[str], NDArray[Any] | Coded]
 
 
-def read_table(frame: object) -> Table:
-    """A mapping or data frame as a `Table`; InvalidData or MissingExtra where it cannot be read."""
-    return _read_mapping(frame) if isinstance(frame, Mapping) else _read_frame(frame)
+def read_table(frame: object, *, gaps: bool = False) -> Table:
+    """A mapping or data frame as a `Table`; InvalidData or MissingExtra where it cannot be read.
+
+    Args:
+        frame: the table.
+        gaps: let a data frame's column of numbers have nulls; without it they are refused.
+    """
+    return _read_mapping(frame) if isinstance(frame, Mapping) else _read_frame(frame, gaps=gaps)
 
 
 def _read_mapping(frame: Mapping[Any, Any]) -> Table:
@@ -56,7 +61,7 @@ def _shallow(sequence: Any) -> NDArray[Any]:
     return np.asarray(sequence)
 
 
-def _read_frame(frame: object) -> Table:
+def _read_frame(frame: object, *, gaps: bool) -> Table:
     """A data frame of any library that narwhals reads."""
     kind = type(frame)  # asked instead of the frame: a lazy one would resolve its columns
     if not (hasattr(kind, "columns") or hasattr(kind, "column_names")):
@@ -80,7 +85,7 @@ def _read_frame(frame: object) -> Table:
 
     def column(name: str) -> NDArray[Any]:
         series = eager[name]
-        if series.dtype.is_numeric() and series.is_null().any():
+        if not gaps and series.dtype.is_numeric() and series.is_null().any():
             raise missing_values(name)
         return np.asarray((series.cast(nw.Float64) if series.dtype.is_decimal() else series).to_numpy())
 

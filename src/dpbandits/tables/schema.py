@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
@@ -12,6 +13,7 @@ from dpbandits.domains.box import Box
 from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.tables.checking import TableCheck
 from dpbandits.tables.columns import COLUMNS, Categories, Range
 from dpbandits.tables.frames import read_table
 
@@ -92,7 +94,40 @@ class Schema:
                 range or categories. The message names the column and never shows a value.
             MissingExtra: a data frame came and narwhals is not installed.
         """
-        table = read_table(frame)
+        cells = self._cells(frame, ignore_extra=ignore_extra, gaps=False)
+        return np.column_stack(
+            [column.encode(cells[name], name=name) for name, column in self._columns]
+        ).astype(np.float64, copy=False)
+
+    def check(self, frame: object, *, ignore_extra: bool = False) -> TableCheck:
+        """What would become of each cell, counted by column: to test an integration on data made for it.
+
+        Never with people's data where somebody sees what it finds: it counts them.
+
+        Args:
+            frame, ignore_extra: as for `encode`.
+
+        Raises:
+            InvalidData: a missing or extra column, or no table; no cell is refused.
+            MissingExtra: a data frame came and narwhals is not installed.
+
+        Example:
+            >>> people = Schema(age=Range(16, 64, clip=True), region=Categories(["north", "south"]))
+            >>> found = people.check({"age": [16, 80, None], "region": ["south", "north", "mars"]})
+            >>> found.sound, found.missing_rows, found.clipped_rows
+            (False, 1, 1)
+            >>> print(found)
+            3 rows, 1 missing, 1 clipped
+            - age: 1 missing, 1 clipped
+            - region: 1 outside
+        """
+        cells = self._cells(frame, ignore_extra=ignore_extra, gaps=True)
+        fates = {name: column.fates(cells[name]) for name, column in self._columns}
+        return TableCheck.of(self.columns, fates, rows=len(cells[self.names[0]]))
+
+    def _cells(self, frame: object, *, ignore_extra: bool, gaps: bool) -> dict[str, NDArray[Any]]:
+        """The declared columns of a table, of one length; see `encode`."""
+        table = read_table(frame, gaps=gaps)
         missing = [name for name in self.names if name not in table.names]
         if missing:
             raise InvalidData(f"the table lacks the declared columns {missing}")
@@ -107,9 +142,7 @@ class Schema:
         cells = {name: table.column(name) for name in self.names}
         if len(set(map(len, cells.values()))) != 1:
             raise InvalidData("the columns of the table have different lengths")
-        return np.column_stack(
-            [column.encode(cells[name], name=name) for name, column in self._columns]
-        ).astype(np.float64, copy=False)
+        return cells
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description."""

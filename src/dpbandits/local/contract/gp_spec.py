@@ -29,6 +29,7 @@ from dpbandits.local.contract.reports import (
     Contract,
     Published,
     Records,
+    check_points,
     read_only,
     read_points,
 )
@@ -236,6 +237,9 @@ class GPSpec(Contract["PublishedWeights"]):
 
     def check(self, context: Any) -> None:
         """See `Contract.check`."""
+        if isinstance(self.domain, domains.Box):
+            check_points(self.domain, context, ndim=2)
+            return
         rows = self.domain.validate(context)
         if rows.ndim != 2 or not len(rows):
             raise InvalidData(f"candidates: expected shape (n, {self.domain.dim}), n at least 1")

@@ -32,8 +32,9 @@ from dpbandits._checks import as_points, assign, integer
 from dpbandits._config import Configured
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.domains.box import Box
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.errors import IncompatibleState, InvalidParameter
+from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
     from dpbandits.local.contract.spec import Spec
@@ -51,6 +52,7 @@ __all__ = [
     "PublishedT",
     "Records",
     "Written",
+    "check_points",
     "pack",
     "parse",
     "read_only",
@@ -252,6 +254,8 @@ class Contract(Written, ABC, Generic[PublishedT]):
     def check(self, context: Any) -> None:
         """Refuse a context that a device would clip or count as missing: to test an integration.
 
+        The message says which columns of a box are, as `Schema.check` does for a whole table.
+
         Never call it with a real person's context where somebody sees whether it fails.
 
         Raises:
@@ -308,6 +312,25 @@ def read_points(values: Any, *, dim: int, ndim: int) -> FloatArray | None:
     except Exception:  # noqa: BLE001 - whatever an object of the app raises would tell of what it holds
         return None
     return points if points.ndim == ndim else None
+
+
+def check_points(box: Box, context: Any, *, ndim: int) -> None:
+    """Refuse a context in a box that a device would clip or count as missing; see `Contract.check`."""
+    from dpbandits.tables import Range, Schema
+
+    names = [f"column {j}" for j in range(box.dim)]
+    bounds = zip(names, box.low.tolist(), box.high.tolist(), strict=True)
+    schema = Schema(**{name: Range(low, high, clip=True) for name, low, high in bounds})
+    points = read_points(context, dim=box.dim, ndim=ndim)
+    if points is None:
+        said = f"context: expected numbers of {ndim} axes, the last of length {box.dim}"
+        if ndim == 1 and isinstance(context, list | tuple) and len(context) == box.dim:
+            said += f"; {schema.check(dict(zip(names, ([cell] for cell in context), strict=True)))}"
+        raise InvalidData(said)
+    numbers = np.nan_to_num(np.atleast_2d(points), nan=np.nan)  # a device clips what is infinite
+    report = schema.check(dict(zip(names, numbers.T, strict=True)))
+    if not (report.rows and report.sound):
+        raise InvalidData(f"context: {report}")
 
 
 def read_reward(bounds: RewardRange, reward: Any) -> tuple[float | None, bool]:

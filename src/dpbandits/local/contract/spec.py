@@ -15,8 +15,15 @@ from dpbandits import _checks
 from dpbandits._checks import an, integer
 from dpbandits.domains import Box
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
-from dpbandits.local.contract.reports import DEADLINE, Chosen, Contract, PublishedArms, read_points
+from dpbandits.errors import InvalidParameter, ProtocolError
+from dpbandits.local.contract.reports import (
+    DEADLINE,
+    Chosen,
+    Contract,
+    PublishedArms,
+    check_points,
+    read_points,
+)
 from dpbandits.models.trees.partition import DyadicPartition, TieRule
 from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
@@ -225,9 +232,7 @@ class Spec(Contract[PublishedArms]):
 
     def check(self, context: Any) -> None:
         """See `Contract.check`."""
-        point = self.domain.validate(context, name="context")
-        if point.ndim != 1:
-            raise InvalidData(f"context has shape {point.shape}: expected ({self.dim},)")
+        check_points(self.domain, context, ndim=1)
 
     def exact(self, choice: Chosen, reward: float | None) -> tuple[int, bool]:
         """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped.

@@ -1,0 +1,90 @@
+"""`TableCheck`: what would become of a table's cells, counted: to test an integration on data made for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, IntArray
+from dpbandits.tables.columns import Fate
+
+if TYPE_CHECKING:
+    from dpbandits.tables.columns import Categories, Range
+
+__all__ = ["ColumnCheck", "TableCheck"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnCheck:
+    """How many cells of a column are not read as they are.
+
+    Attributes:
+        missing: None, NaN, NaT or NA.
+        unreadable: of another type than the column's, or infinite.
+        outside: numbers beyond the range, or categories that are not declared.
+        clips: whether numbers beyond the range are moved to it.
+    """
+
+    missing: int
+    unreadable: int
+    outside: int
+    clips: bool
+
+    @classmethod
+    def of(cls, fates: IntArray, *, clips: bool) -> "ColumnCheck":
+        """From what becomes of each cell."""
+        counts = np.bincount(fates, minlength=len(Fate)).tolist()
+        return cls(
+            missing=counts[Fate.MISSING],
+            unreadable=counts[Fate.UNREADABLE],
+            outside=counts[Fate.OUTSIDE],
+            clips=clips,
+        )
+
+    def __str__(self) -> str:
+        outside = "clipped" if self.clips else "outside"
+        counts = {"missing": self.missing, "unreadable": self.unreadable, outside: self.outside}
+        return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "all read"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableCheck:
+    """What `Schema.check` found. It counts cells of the table: for data made to test with, not for people's.
+
+    Attributes:
+        rows: of the table.
+        missing_rows: with a cell that is not there or cannot be used: they count as missing, or are refused.
+        clipped_rows: the others with a number that is moved to its range.
+        columns: by name.
+    """
+
+    rows: int
+    missing_rows: int
+    clipped_rows: int
+    columns: Mapping[str, ColumnCheck]
+
+    @classmethod
+    def of(
+        cls, columns: Mapping[str, "Range | Categories"], fates: Mapping[str, IntArray], *, rows: int
+    ) -> "TableCheck":
+        """From what becomes of each cell, by column."""
+        lost, moved = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
+        found = {}
+        for name, column in columns.items():
+            outside: BoolArray = fates[name] == Fate.OUTSIDE
+            lost |= (fates[name] != Fate.READ) & ~(outside & column.clips)
+            moved |= outside & column.clips
+            found[name] = ColumnCheck.of(fates[name], clips=column.clips)
+        return cls(
+            rows=rows, missing_rows=int(lost.sum()), clipped_rows=int((moved & ~lost).sum()), columns=found
+        )
+
+    @property
+    def sound(self) -> bool:
+        """Whether every row is read as it is."""
+        return not (self.missing_rows or self.clipped_rows)
+
+    def __str__(self) -> str:
+        lines = [f"{self.rows} rows, {self.missing_rows} missing, {self.clipped_rows} clipped"]
+        return "\n".join([*lines, *(f"- {name}: {column}" for name, column in self.columns.items())])
