@@ -11,6 +11,7 @@ import pytest
 
 from dpbandits.errors import InvalidData
 from dpbandits.tables import Categories, Range, Schema
+from dpbandits.tables.files import read_table_file
 
 AGE, DOSE = Range(16, 64, clip=True), Range(0, 5)
 REGION, ROOM = Categories(["north", "south"]), Categories([1, 2, 3])
@@ -60,6 +61,15 @@ def test_data_frames_may_have_gaps(frame):
     assert (found.columns["age"].missing, found.columns["dose"].outside) == (1, 1)
     with pytest.raises(InvalidData):
         schema.encode(table)
+
+
+def test_a_table_from_a_file_is_checked_as_one_from_memory(tmp_path):
+    """A column that was read by its values counts every row of theirs."""
+    path = tmp_path / "people.csv"
+    path.write_text("age,region\n20,north\n90,mars\n90,south\n15,mars\n")
+    found = Schema(age=AGE, region=REGION).check(read_table_file(path, {"age": float, "region": str}))
+    assert (found.columns["age"].outside, found.columns["region"].outside) == (3, 2)
+    assert (found.missing_rows, found.clipped_rows) == (2, 1)
 
 
 def test_columns_are_checked_as_for_encode():

@@ -14,6 +14,7 @@ from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.checking import TableCheck
+from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import COLUMNS, Categories, Range
 from dpbandits.tables.frames import read_table
 
@@ -122,10 +123,10 @@ class Schema:
             - region: 1 outside
         """
         cells = self._cells(frame, ignore_extra=ignore_extra, gaps=True)
-        fates = {name: column.fates(cells[name]) for name, column in self._columns}
+        fates = {name: column.fates(np.asarray(cells[name])) for name, column in self._columns}
         return TableCheck.of(self.columns, fates, rows=len(cells[self.names[0]]))
 
-    def _cells(self, frame: object, *, ignore_extra: bool, gaps: bool) -> dict[str, NDArray[Any]]:
+    def _cells(self, frame: object, *, ignore_extra: bool, gaps: bool) -> dict[str, NDArray[Any] | Coded]:
         """The declared columns of a table, of one length; see `encode`."""
         table = read_table(frame, gaps=gaps)
         missing = [name for name in self.names if name not in table.names]
