@@ -13,7 +13,7 @@ KERNEL = dpb.kernels.SquaredExponential(lengthscale=1.0)
 FEATURES = dpb.features.MercerFeatures(kernel=KERNEL, domain=WORLD.domain, n_features=6)
 
 
-def private(epsilon):
+def private(epsilon, seeds=lambda _: 0):
     def make(trial):
         return GPBandit(
             features=FEATURES,
@@ -22,6 +22,7 @@ def private(epsilon):
             horizon=40,
             privacy=dpb.JointDP(epsilon=epsilon, delta=1e-6),
             noise=dpb.SimulatedNoise(trial),
+            seed=seeds(trial),
             tuning=GPTuning(blocks=[10], regression="prefix"),
         )
 
@@ -84,13 +85,30 @@ def test_the_people_are_made_once_for_all_trials():
 
 def test_policies_that_answer_otherwise_are_paid_otherwise():
     world = Counted()
-    attack_reward(
-        lambda trial: Uniform(domain=WORLD.domain, reward_range=WORLD.reward_range, seed=trial),
-        world,
-        rounds=10,
-        trials=5,
-    )
+    attack_reward(private(1.0, seeds=lambda trial: trial), world, rounds=10, trials=5)
     assert world.asked.count("rewards") == 10
+
+
+def test_a_policy_without_noise_is_run_once_for_either_reward():
+    made = []
+    attack = attack_reward(
+        lambda trial: made.append(trial) or non_private(trial), WORLD, rounds=10, trials=4000
+    )
+    assert (attack.trials, attack.correct) == (4000, 4000)
+    assert len(made) == 3  # two, and the one that says what is promised
+
+
+def test_trials_that_are_run_apart_are_the_same_trials():
+    """In as many parts as there are, in whatever process; the guesses are those of one after another."""
+    calls = []
+
+    def run(parts):
+        calls.extend(parts)
+        return reversed([part() for part in reversed(parts)])
+
+    apart = attack_reward(private(1.0), WORLD, rounds=10, trials=150, run=run)
+    assert apart == attack_reward(private(1.0), WORLD, rounds=10, trials=150)
+    assert len(calls) == 3
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ policy predicts for the target's action after it has learned, and guess. A guess
 by luck; a guarantee bounds how much more often it can be right.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +20,12 @@ from dpbandits.policy import Policy
 from dpbandits.policy.coins import PublicCoins
 
 __all__ = ["Attackable", "attack_reward"]
+
+_TRIALS_A_CALL = 125
+"""What a process of several does at a time: a few seconds, so that all of them end together."""
+
+Views = Callable[[], FloatArray]
+"""What the attacker sees in some of the trials."""
 
 
 class Attackable(Protocol):
@@ -47,12 +54,14 @@ def attack_reward(
     target: int = 0,
     trials: int = 500,
     seed: Seed = 0,
+    run: Callable[[Sequence[Views]], Iterable[FloatArray]] | None = None,
 ) -> Guesses:
     """Guess one person's reward from a policy's predictions.
 
     Every trial runs a fresh policy on the same people: `rounds` are asked and told, the target's reward
     set to the top or the bottom of the range by a fair coin, and one more person asks, so that a
-    policy that learns in blocks has learned. As many trials again train the attacker.
+    policy that learns in blocks has learned. As many trials again train the attacker. A policy that draws
+    no noise says the same in all trials with one reward, and is run once for each of the two.
 
     Args:
         make_policy: trial number -> a fresh policy with fresh noise and the same public seed.
@@ -61,6 +70,8 @@ def attack_reward(
         target: the round of the target person.
         trials: guesses.
         seed: of the fair coins.
+        run: what it gives for a list of calls that do not need each other, in their order; by default they
+            are called one after another.
 
     Raises:
         InvalidParameter: the target is not among the rounds.
@@ -69,14 +80,23 @@ def attack_reward(
         raise InvalidParameter("attack: expected 0 <= target < rounds < horizon and at least 2 trials")
     secrets = PublicCoins(seed).uniform("attack/target", 0, 2 * trials, 1)[:, 0] < 0.5
     rewards = np.where(secrets, environment.reward_range.high, environment.reward_range.low)
-    views = _views(make_policy, environment, rounds, target, rewards)
+    first = make_policy(0)
+    if getattr(first, "noise", first) is None:
+        ends, places = np.unique(rewards, return_inverse=True)
+        views = _views(make_policy, environment, rounds, target, ends, 0)[places]
+    else:
+        starts = range(0, 2 * trials, _TRIALS_A_CALL)
+        parts = [rewards[start : start + _TRIALS_A_CALL] for start in starts]
+        of_part = partial(_views, make_policy, environment, rounds, target)
+        calls = [partial(of_part, part, start) for part, start in zip(parts, starts, strict=True)]
+        views = np.concatenate([call() for call in calls] if run is None else list(run(calls)))
     known, guessed = secrets[:trials], secrets[trials:]
     high, low = views[:trials][known], views[:trials][~known]
     if len(high) == 0 or len(low) == 0:
         raise InvalidParameter("attack: all training coins fell alike; take more trials or another seed")
     threshold = 0.5 * (high.mean() + low.mean())
     guesses = views[trials:] > threshold  # a higher reward can only raise the prediction at its action
-    bound = make_policy(0).guarantee.membership_bound()
+    bound = first.guarantee.membership_bound()
     return Guesses(trials=trials, correct=int((guesses == guessed).sum()), bound=bound)
 
 
@@ -86,18 +106,19 @@ def _views(
     rounds: int,
     target: int,
     secret: FloatArray,
+    first: int,
 ) -> FloatArray:
     """What the attacker sees in each trial: the prediction for the target's action after one more person.
 
-    The same people come in every trial: what they are offered is made once, and what they pay wherever they
-    are answered as in the trial before, as policies with one public seed answer them.
+    Trials are numbered from `first` on. The same people come in each: what they are offered is made once, and
+    what they pay wherever they are answered as in the trial before, as policies with one public seed answer.
     """
     offered, one_more = environment.decision_sets(0, rounds), environment.decision_sets(rounds, rounds + 1)[0]
     chosen: IntArray | None = None
     paid: FloatArray = np.empty(0)
     views = np.empty(len(secret))
     for trial, reward in enumerate(secret):
-        policy = make_policy(trial)
+        policy = make_policy(first + trial)
         named = bool(getattr(policy, "user_ids", False))
         decisions = policy.ask_batch(offered, users=list(range(rounds)) if named else None)
         if chosen is None or not np.array_equal(chosen, decisions.indices):

@@ -18,6 +18,7 @@ from dpbandits.central import GPBandit, GPTuning, default_blocks
 from dpbandits.domains import Arms, Product
 from dpbandits.lab.baselines import ConstantArm, FeatureGPUCB, Uniform
 from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
+from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.summary import Share, share_kept
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.models.features import ArmFeatures, LittleVariance
@@ -272,12 +273,18 @@ class TableStudy:
         Public coins are the same in every trial, as the attacker knows them; noise is fresh in each.
         """
         return attack_reward(
-            lambda trial: maker(environment, self.seed, noise_seed=self.seed + trial),
+            partial(_of_trial, maker, environment, self.seed),
             environment,
             rounds=default_blocks(environment.horizon)[0],
             trials=self.attack_trials,
             seed=self.seed,
+            run=partial(in_processes, jobs=self.jobs),
         )
+
+
+def _of_trial(maker: Maker, environment: TableBandit, seed: Seed, trial: int) -> Policy:
+    """The policy of one trial of an attack."""
+    return maker(environment, seed, noise_seed=seed + trial)
 
 
 def _uniform(table: TableBandit, seed: Seed) -> Policy:
