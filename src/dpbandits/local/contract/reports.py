@@ -242,13 +242,17 @@ class Contract(Written, ABC, Generic[PublishedT]):
 
         Args:
             published: by the server.
-            context: (dim,) for a `Spec`; candidates (n, dim) for a `GPSpec`. Numbers outside the domain are
-                clipped to it; what cannot be read counts as missing.
+            context: (dim,) for a `Spec`, or whatever its `contexts` read; candidates (n, dim) for a `GPSpec`.
+                Numbers outside the domain are clipped to it; what cannot be read counts as missing.
             privacy: the device's own.
 
         Raises:
             IncompatibleState: what was published does not fit the spec.
         """
+
+    def label(self, arm: int) -> Any:
+        """What a device answers with: the arm's label where it has one, else the arm, or the row."""
+        return arm
 
     @abstractmethod
     def check(self, context: Any) -> None:

@@ -5,15 +5,17 @@ NumPy and the standard library only: devices read it.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._checks import an, integer
-from dpbandits.domains import Box
+from dpbandits._checks import an, assign, integer
+from dpbandits._typing import FloatArray
+from dpbandits.domains import Arms, Box
+from dpbandits.domains.arms import Label
 from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.local.contract.reports import (
@@ -30,6 +32,8 @@ from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
 from dpbandits.privacy.reports.mechanism import LATTICE
 from dpbandits.privacy.samplers import uniform_below
 from dpbandits.privacy.words import secure_words
+from dpbandits.tables import Range, Schema
+from dpbandits.tables.menu import Menu
 
 if TYPE_CHECKING:
     from dpbandits.privacy.guarantee import Guarantee
@@ -75,16 +79,22 @@ class Spec(Contract[PublishedArms]):
     """A locally private contextual bandit on adaptive bins.
 
     Args:
-        domain: public box of contexts; devices clip to it.
-        n_arms: number of arms.
+        contexts: public columns of a person's context: devices read whatever `Menu.point` takes, and clip
+            ranges. Every column is a side of the unit cube, and a category an equal part of its side, in the
+            order of the list: neighbours there share bins for longest.
+        domain: instead of `contexts`, a public box of numbers; devices clip to it.
+        n_arms: number of arms, where they have no labels.
         privacy: of every report.
         reward_range: public bounds of rewards; devices clip to them.
         mechanism: name of the report, see `dpbandits.privacy.reports`; or `auto`: the signed report or
             k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
         learner: `smooth` (recommended), `tree` (the one that sources can start), `eliminate`, `ma2025` (as
             published), or `explore` (bins fixed, arms random: what sources of other targets do).
-        arms: `server`: what is published names one arm a bin, which is public, so a report hides the bin and
-            the reward. `user`: it gives probabilities, the device draws, and a report hides the arm as well.
+        arms: labels of the arms, which people with contexts are given; or who chooses among them. `server`,
+            also where labels are given: what is published names one arm a bin, which is public, so a report
+            hides the bin and the reward. `user`: it gives probabilities, the device draws, and a report hides
+            the arm as well.
+        labels: of the arms, where `arms` says who chooses.
         reports_per_version: a new version is published after this many accepted reports.
         window: how many versions before the current one are still accepted.
         tie: which longest edge of a bin is halved, see `DyadicPartition`.
@@ -107,24 +117,31 @@ class Spec(Contract[PublishedArms]):
         >>> spec = Spec(domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, privacy=LocalDP(epsilon=1))
         >>> spec == Spec.from_json(spec.to_json())
         True
+        >>> from dpbandits.tables import Categories
+        >>> people = Schema(age=Range(18, 90), region=Categories(["north", "south"]))
+        >>> spec = Spec(contexts=people, arms=["mail", "call"], privacy=LocalDP(epsilon=1))
+        >>> spec.dim, spec.n_arms, spec.label(1)
+        (2, 2, 'call')
     """
 
     config_label, config_type, written_format = "kind", "PartitionBanditSpec", 1
     config_parsers = {  # noqa: RUF012
         "domain": Box.from_config,
+        "contexts": Schema.from_config,
+        "labels": tuple,
         "reward_range": lambda bounds: RewardRange(*bounds),
         "epsilons": tuple,
     }
     report_format = 0xD1
     publishes = PublishedArms
 
-    domain: Box
-    n_arms: int
+    domain: Box = None  # type: ignore[assignment]  # with contexts, of these
+    n_arms: int = None  # type: ignore[assignment]  # with labels, of these
     privacy: LocalDP
     reward_range: RewardRange = field(default_factory=lambda: RewardRange(0.0, 1.0))
     mechanism: str = "auto"
     learner: LearnerName = "smooth"
-    arms: ArmChoice = "server"
+    arms: ArmChoice | Sequence[Label] = "server"
     reports_per_version: int = 100
     window: int = 8
     tie: TieRule = "first"
@@ -134,8 +151,11 @@ class Spec(Contract[PublishedArms]):
     constants: Mapping[str, float] = field(default_factory=dict)
     epsilons: Sequence[float] = ()
     deadline: float = DEADLINE
+    contexts: Schema | None = None
+    labels: Sequence[Label] | None = None
 
     def __post_init__(self) -> None:
+        self._read_people()
         an(self.domain, Box, name="domain", pass_="domain=Box(low=[0], high=[1])")
         an(self.privacy, LocalDP, name="privacy", pass_="privacy=LocalDP(epsilon=1)")
         _checks.settle(self, deadline=_checks.number)
@@ -159,6 +179,73 @@ class Spec(Contract[PublishedArms]):
         depth = self.constants.get("depth", 0.0) if self.learner == "explore" else math.inf
         for n_leaves in (1, min(self.max_leaves, round(2.0 ** min(depth, 32.0)))):
             self.mechanisms_for(n_leaves)
+
+    def _read_people(self) -> None:
+        """Put what contexts and labels stand for into `domain` and `n_arms`."""
+        came: Any = self.arms
+        if isinstance(came, Sequence | np.ndarray) and not isinstance(came, str):
+            if self.labels is not None:
+                raise InvalidParameter("pass the labels once, as arms= or as labels=")
+            assign(self, labels=came, arms="server")
+        if self.contexts is None and self.labels is None:
+            return
+        menu = Menu.of(None, self.contexts, self.labels)
+        if menu is None:  # refused there; for type checkers
+            return
+        cube = Box(low=np.zeros(menu.contexts.dim), high=np.ones(menu.contexts.dim))
+        meant: dict[str, Any] = {"domain": cube, "n_arms": menu.n_arms}
+        for name, value in meant.items():
+            came = getattr(self, name)
+            if came is not None and not (type(came) is type(value) and came == value):
+                raise InvalidParameter("pass contexts= and arms=, or domain= and n_arms=: not both")
+        assign(self, **meant, labels=menu.arms.labels)
+
+    @cached_property
+    def menu(self) -> Menu | None:
+        """Contexts and arms; None where contexts are points of a domain."""
+        if self.contexts is None or self.labels is None:
+            return None
+        return Menu(contexts=self.contexts, arms=self.labels)
+
+    @cached_property
+    def _clipping(self) -> Menu:
+        """The same, with ranges that clip."""
+        columns = {} if self.contexts is None else self.contexts.columns
+        clipped = {
+            name: replace(column, clip=True) if type(column) is Range else column
+            for name, column in columns.items()
+        }
+        return Menu(contexts=Schema(**clipped), arms=self.labels or ())
+
+    @cached_property
+    def _sides(self) -> tuple[FloatArray, FloatArray]:
+        """What is added to an encoded context (d,), and what it is then divided by, to lie in the cube."""
+        parts = () if self.contexts is None else self.contexts.domain.parts
+        sizes = [[part.n_arms] if isinstance(part, Arms) else [0] * part.dim for part in parts]
+        codes = np.array([size for some in sizes for size in some], dtype=np.float64)
+        return np.where(codes > 0, 0.5, 0.0), np.maximum(codes, 1.0)
+
+    def label(self, arm: int) -> Any:
+        """See `Contract.label`."""
+        return arm if self.labels is None else self.labels[arm]
+
+    def _point(self, context: Any) -> tuple[FloatArray | None, bool]:
+        """A context in the domain, or None for what cannot be read; and whether it was clipped."""
+        if self.menu is None:
+            point = read_points(context, dim=self.dim, ndim=1)
+            if point is None or np.isnan(point).any():
+                return None, False
+            inside = np.clip(point, self.domain.low, self.domain.high)
+            return inside, not np.array_equal(inside, point)
+        try:
+            point = self._clipping.point(context)
+            strict = self.menu.point(context)
+        except Exception:  # noqa: BLE001 - as in read_points
+            return None, False
+        if np.isnan(point).any():
+            return None, False
+        shift, width = self._sides
+        return np.clip((point + shift) / width, 0.0, 1.0), bool(np.isnan(strict).any())
 
     @property
     def dim(self) -> int:
@@ -208,11 +295,8 @@ class Spec(Contract[PublishedArms]):
         """See `Contract.choose`; a missing context is decided as the middle of the domain is."""
         published.lineage(self)
         partition, domain = self.bins(published), self.domain
-        point = read_points(context, dim=self.dim, ndim=1)
-        missing = point is None or bool(np.isnan(point).any())
-        if point is None or missing:
-            point = domain.from_unit(np.full(self.dim, 0.5))
-        inside = np.clip(point, domain.low, domain.high)
+        point, clipped = self._point(context)
+        inside = domain.from_unit(np.full(self.dim, 0.5)) if point is None else point
         leaf = int(partition.rank[partition.locate(domain.to_unit(inside[None]))[0]])
         if published.arms is not None:
             arm = int(published.arms[leaf])
@@ -226,13 +310,16 @@ class Spec(Contract[PublishedArms]):
             version=published.version,
             arm=arm,
             about=(leaf, self.mechanism_for(len(partition.leaves), privacy.epsilon)),
-            missing=missing,
-            clipped=not np.array_equal(inside, point),
+            missing=point is None,
+            clipped=clipped,
         )
 
     def check(self, context: Any) -> None:
         """See `Contract.check`."""
-        check_points(self.domain, context, ndim=1)
+        if self.menu is None:
+            check_points(self.domain, context, ndim=1)
+        elif np.isnan(self.menu.point(context)).any():
+            self.menu.refuse(context, None)
 
     def exact(self, choice: Chosen, reward: float | None) -> tuple[int, bool]:
         """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped.
@@ -284,6 +371,8 @@ class Spec(Contract[PublishedArms]):
             del config["epsilons"]
         if self.deadline == DEADLINE:  # as before there were others: the digest of a spec stays
             del config["deadline"]
+        if self.contexts is None:
+            del config["contexts"], config["labels"]
         return config
 
     @classmethod

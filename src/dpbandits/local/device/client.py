@@ -154,17 +154,17 @@ class Client(Held, Generic[PublishedT]):
         return MappingProxyType(self._counts)
 
     @in_turn
-    def decide(self, published: PublishedT, context: Any) -> int:
+    def decide(self, published: PublishedT, context: Any) -> Any:
         """The arm for this context, or the row of these candidates; no report follows and nothing is charged.
 
         For a device whose budget is spent, or that takes no part. Whether it calls this or `choose` must not
         depend on its user's data. Arguments and errors are those of `choose`.
         """
         self._agree(published)
-        return self._read(published, context).arm
+        return self.spec.label(self._read(published, context).arm)
 
     @in_turn
-    def choose(self, published: PublishedT, context: Any) -> int:
+    def choose(self, published: PublishedT, context: Any) -> Any:
         """The arm for this context, or the row of these candidates; nothing is sent.
 
         An earlier choice that has no report gets one without its reward, and is over: a reward must not be
@@ -172,9 +172,13 @@ class Client(Held, Generic[PublishedT]):
 
         Args:
             published: by the server.
-            context: (dim,) for a `Spec`, candidates (n, dim) for a `GPSpec`. No context is refused: numbers
-                outside the domain are clipped to it; what cannot be read is missing, and decided as the
-                middle of the domain is (candidates: as row 0).
+            context: (dim,) for a `Spec`, or a dict, a dataclass or a row where it has `contexts`; candidates
+                (n, dim) for a `GPSpec`. No context is refused: numbers outside the domain are clipped to it;
+                what cannot be read is missing, and decided as the middle of the domain is (candidates: as row
+                0).
+
+        Returns:
+            The arm's label where the spec has labels, else its number, or that of the row.
 
         Raises:
             InvalidParameter: not what the spec's server publishes.
@@ -182,7 +186,7 @@ class Client(Held, Generic[PublishedT]):
             BudgetExceeded: the device's budget does not cover another report.
             StateError, OSError: the report of the earlier choice could not be charged or stored.
         """
-        return self._choose(published, context).arm
+        return self.spec.label(self._choose(published, context).arm)
 
     def _choose(self, published: PublishedT, context: Any) -> Chosen:
         """See `choose`."""
@@ -303,13 +307,14 @@ class SourceClient(Client[PublishedArms]):
     spec: Spec
 
     @in_turn
-    def observe(self, published: PublishedArms, context: Any, arm: int) -> None:
+    def observe(self, published: PublishedArms, context: Any, arm: Any) -> None:
         """Take a decision that was made elsewhere; `report` then reports it.
 
         Args:
             published: by the source's server; its bins count, its arms do not.
             context: as for `choose`.
-            arm: the arm that was pulled; what is no arm is missing, like a context.
+            arm: the arm that was pulled, its label where the spec has labels; what is no arm is missing, like
+                a context.
 
         Raises:
             InvalidParameter: the spec's arms are assigned by the server.
@@ -317,12 +322,15 @@ class SourceClient(Client[PublishedArms]):
         """
         if self.spec.arms != "user":
             raise InvalidParameter("observe: expected a spec with arms 'user'")
-        choice, pulled = self._choose(published, context), _pulled(arm, self.spec.n_arms)
+        choice, pulled = self._choose(published, context), _pulled(arm, self.spec)
         choice.arm = 0 if pulled is None else pulled
         choice.missing |= pulled is None
 
 
-def _pulled(arm: Any, n_arms: int) -> int | None:
+def _pulled(arm: Any, spec: Spec) -> int | None:
     """The arm, or None where it is none."""
+    if spec.menu is not None:
+        code = spec.menu.arms.code(arm)
+        return None if code < 0 else code
     whole = isinstance(arm, int | np.integer) and not isinstance(arm, bool)
-    return int(arm) if whole and 0 <= arm < n_arms else None
+    return int(arm) if whole and 0 <= arm < spec.n_arms else None
