@@ -78,9 +78,11 @@ def test_sets_are_contexts_beside_every_arm():
 
 def test_labels_become_codes():
     menu = Menu(contexts=PEOPLE, arms=[1, "1", 0.5])
-    assert menu.codes(["1", 0.5, 1, True]).tolist() == [1.0, 2.0, 0.0, 0.0]
-    with pytest.raises(InvalidData):
-        menu.codes(["1", "2"])
+    assert menu.cells(["1", 0.5, 1, True, "2", None]).tolist() == [1, 2, 0, 0, -1, -1]
+    assert menu.cells(np.array([1, 0.5, 7])).tolist() == [0, 2, -1]
+    for no_list in ("1", 1, None, {"1": 1}):
+        with pytest.raises(InvalidData):
+            menu.cells(no_list)
     assert json.loads(json.dumps(menu.arms.labels)) == [1, "1", 0.5]
     assert menu.offered({"1", 1}).tolist() == [True, True, False]
     assert menu.offered(["1", 7]).tolist() == [False] * 3
