@@ -1,3 +1,5 @@
+import html
+import re
 import threading
 import time
 
@@ -36,6 +38,18 @@ def test_a_decision_is_one_of_the_candidates(case):
         assert np.array_equal(decision.action, candidates[decision.index])
         assert decision.propensity is None or 0.0 < decision.propensity <= 1.0
         assert policy.tell(decision.id, reward_of(decision.action, round_index)) is Receipt.COUNTED
+
+
+@every_policy
+def test_it_shows_its_promise_and_public_numbers(case):
+    policy = case.make()
+    drive(policy, 0, 3)
+    promise = f"epsilon={policy.privacy.epsilon!r}, delta={policy.privacy.delta!r}, " if case.private else ""
+    assert repr(policy).startswith(f"{type(policy).__name__}({promise}horizon={HORIZON}, asked=3, lineage=")
+    shown = policy._repr_html_()
+    assert html.escape(policy.guarantee.explain()) in shown
+    assert html.escape(repr(policy)) in shown
+    assert shown.count("<") == len(re.findall("</?(?:code|details|summary|pre)>", shown))
 
 
 @every_policy

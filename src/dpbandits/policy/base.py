@@ -6,6 +6,7 @@ subclass says how to choose (`_choose`), how to learn (`_learn`) or to release (
 `_rounds_out`, `_fit`), and what to save.
 """
 
+import html
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -104,6 +105,8 @@ class KeptPolicy(Configured, Held, ABC):
     }
     noise: NoiseSource | None
     """What a guarantee rests on; a simulated one's position is part of the state."""
+    open_ended: bool = False
+    """Whether the horizon is what arithmetic carries, as none was given."""
     state_version: ClassVar[int] = 2
     state_migrations: ClassVar[Migrations] = {1: next_layout}
     """Steps from older layouts of this policy's state; see `dpbandits.state.migration`."""
@@ -136,6 +139,20 @@ class KeptPolicy(Configured, Held, ABC):
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """What is promised, and on which assumptions."""
+
+    def _shown(self, **progress: int) -> str:
+        """The promise, and public numbers of how far it has come."""
+        privacy, known = self.privacy, {"horizon": None if self.open_ended else self.horizon}
+        promise = {} if privacy is None else {"epsilon": privacy.epsilon, "delta": privacy.delta}
+        said = {**promise, **known, **progress, "lineage": self._holder.lineage[:8]}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in said.items())})"
+
+    def _repr_html_(self) -> str:
+        """The same, and the whole promise, for a notebook."""
+        said, promised = html.escape(repr(self)), html.escape(self.guarantee.explain())
+        return (
+            f"<code>{said}</code><details><summary>What is promised</summary><pre>{promised}</pre></details>"
+        )
 
     @abstractmethod
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -310,7 +327,7 @@ class RoundPolicy(KeptPolicy):
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(lineage={self._holder.lineage[:8]!r}, asked={self._book.asked})"
+        return self._shown(asked=self._book.asked)
 
     # -- what a policy defines ------------------------------------------------------------------
 

@@ -225,7 +225,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             self._enter_release(self._uses()[0], 0)
 
     def __repr__(self) -> str:
-        return f"ExploreThenCommit(lineage={self._holder.lineage[:8]!r}, answered={self._answered})"
+        return self._shown(answered=self._answered)
 
     # -- what is promised and expected ------------------------------------------------------------
 
