@@ -31,7 +31,7 @@ PACKAGE = "dpbandits"
 SHARED = frozenset({"_checks", "_config", "_lazy", "_lines", "_reading", "_typing"})
 """Modules at the top of the package, private to it and open to every room."""
 
-PUBLIC_ELSEWHERE = frozenset({"_asdict", "_exit", "_fields", "_fields_", "_make", "_replace"})
+PUBLIC_ELSEWHERE = frozenset({"_asdict", "_exit", "_fields", "_fields_", "_make", "_replace", "_repr_html_"})
 """Documented names of the standard library, whose underscore has other reasons."""
 
 NAMESAKES: dict[str, str] = {

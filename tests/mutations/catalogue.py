@@ -461,9 +461,9 @@ MUTATIONS = (
         ),
         (
             "central/explore_then_commit/policy.py",
-            "        return Answer(index, self.actions.points[index], number)\n",
+            "        return Answer(index, self.actions.points[index], number, label)\n",
             '        self._spend("answer", number - 1, f"answer:{number}")\n'
-            "        return Answer(index, self.actions.points[index], number)\n",
+            "        return Answer(index, self.actions.points[index], number, label)\n",
         ),
         tests="tests/central/test_usca.py",
     ),
@@ -1913,8 +1913,8 @@ MUTATIONS = (
         "with a new outbox a device's simulated reports become enforced",
         (
             "local/device/client.py",
-            "return Cost(epsilon=own.epsilon, delta=own.delta, simulated=simulated)",
-            "return Cost(epsilon=own.epsilon, delta=own.delta)",
+            "self._cost = Cost(epsilon=own.epsilon, delta=own.delta, simulated=simulated)",
+            "self._cost = Cost(epsilon=own.epsilon, delta=own.delta)",
         ),
         tests="tests/local/test_terms_of_reports.py::test_an_account_remembers_simulated_reports_when_the"
         "_outbox_is_gone",
@@ -1941,7 +1941,7 @@ MUTATIONS = (
         (
             "local/contract/statement.py",
             'if entry["status"] == spec.status and are_weaker(',
-            "if False and (",
+            "if False and are_weaker(",
         ),
         tests="tests/local/test_terms_of_reports.py::test_weaker_terms_than_the_specs_are_refused",
     ),

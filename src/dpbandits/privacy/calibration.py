@@ -37,8 +37,8 @@ __all__ = [
     "membership_bound",
     "narrowed",
     "near_gaussian_sigma",
-    "rounded_up",
     "rounding_distance",
+    "steps_up",
     "within_range",
     "zcdp_rho",
 ]
@@ -132,14 +132,14 @@ def discrete_scale(
         >>> round(sigma / 2.0**20, 3), apart < 1e-10
         (4.225, True)
     """
-    sigma = rounded_up(discrete_gaussian_sigma(epsilon, delta, sensitivity))
+    sigma = steps_up(discrete_gaussian_sigma(epsilon, delta, sensitivity))
     if draws is None:
         return sigma, None
-    nearer = rounded_up(near_gaussian_sigma(epsilon, delta, sensitivity, draws))
+    nearer = steps_up(near_gaussian_sigma(epsilon, delta, sensitivity, draws))
     return (nearer, draws * rounding_distance(nearer)) if nearer < sigma else (sigma, None)
 
 
-def rounded_up(sigma: float) -> float:
+def steps_up(sigma: float) -> float:
     """A few float64 steps up: divisions and roots that led here may have rounded down."""
     return sigma * (1.0 + 2.0**-50)
 

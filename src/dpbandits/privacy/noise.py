@@ -50,7 +50,7 @@ from dpbandits import _checks
 from dpbandits._config import Registry, Valued
 from dpbandits._typing import IntArray, Seed
 from dpbandits.errors import InvalidParameter, MissingExtra
-from dpbandits.privacy.calibration import discrete_scale, gaussian_mu, rounded_up, zcdp_rho
+from dpbandits.privacy.calibration import discrete_scale, gaussian_mu, steps_up, zcdp_rho
 from dpbandits.privacy.certificates import Certificate, GaussianDP, NearGaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.samplers import LARGEST_SIGMA, SMALLEST_SIGMA, discrete_gaussian
 from dpbandits.privacy.words import SimulatedWords, Words, secure_words
@@ -270,7 +270,7 @@ class SimulatedNoise(Valued):
         """
         mu = gaussian_mu(epsilon, delta)
         distance = _checks.number(sensitivity, name="sensitivity")
-        return _check_sigma(rounded_up(distance / mu)), GaussianDP(mu)
+        return _check_sigma(steps_up(distance / mu)), GaussianDP(mu)
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
         """Normal draws (size,) rounded to integers; moves `position` on by one."""
