@@ -429,7 +429,21 @@ def test_a_curator_that_talks_nonsense_is_one_clear_error(table, reply):
         PipeAnswers(f"{sys.executable} {script}", release_id=held.release_id)
 
 
-@pytest.mark.parametrize("damage", ["", '{"modeler', "\udcff\n", "[" * 60_000 + "\n", '{"modeler": 1}\n'])
+FIRST = '{"modeler": {}}\n'
+ENTRIES = (
+    '{"row": Infinity, "answer": 1}\n',
+    '{"row": 1.5, "answer": 1}\n',
+    f'{{"row": 1, "answer": {10**400}}}\n',
+)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *("", '{"modeler', "\udcff\n", "[" * 60_000 + "\n", '{"modeler": 1}\n'),
+        *(FIRST + entry for entry in ENTRIES),
+    ],
+)
 def test_a_damaged_log_of_choices(table, damage):
     """Nothing or a torn first line: nothing was asked yet, begin. Anything else is refused."""
     assert curate(table).returncode == 0

@@ -6,6 +6,7 @@ answers, with the release, rebuilds every choice; started again with the same lo
 """
 
 import json
+import operator
 import os
 import sys
 from pathlib import Path
@@ -208,8 +209,8 @@ def _resumed(log: Path | None, fresh: "Modeler") -> "Modeler":
     try:
         first, *entries = [json.loads(line) for line in whole.decode(errors="replace").splitlines()]
         earlier = {**first["modeler"], "horizon": 0}
-        pairs = [(int(entry["row"]), float(entry["answer"])) for entry in entries]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        pairs = [(operator.index(entry["row"]), float(entry["answer"])) for entry in entries]
+    except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
         raise CorruptState("the log of answers is not one that this command wrote") from None
     if earlier != {**config, "horizon": 0}:
         raise InvalidParameter("the log was written with other options or for another release: name another")
