@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -22,7 +24,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
-from dpbandits.state import MemoryLedger
+from dpbandits.state import MemoryLedger, read_state, write_state
 from internals.explore_then_commit import cells, published_tables, sums
 from tuning import built
 
@@ -390,6 +392,17 @@ def test_foreign_shards_and_files_are_refused(tmp_path):
         other.shard().load_sums(tmp_path / "shard")
     with pytest.raises(IncompatibleState):
         ExploreThenCommit.load(tmp_path / "shard")
+
+
+@pytest.mark.parametrize("name", ["rounds", "unit_ids"])
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+def test_a_shard_whose_numbers_are_none_is_refused(tmp_path, name, number):
+    shard = build().shard()
+    shard.save(tmp_path / "shard")
+    state = read_state(tmp_path / "shard")
+    write_state(tmp_path / "forged", replace(state, arrays={**state.arrays, name: np.array(number)}))
+    with pytest.raises(CorruptState):
+        shard.load_sums(tmp_path / "forged")
 
 
 def test_reprs_and_diagnostics_hold_no_data():

@@ -11,7 +11,7 @@ import shutil
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -315,6 +315,50 @@ def _explore_state() -> Target:
     return Target(parse=parse, seeds=tuple(seeds), form="json")
 
 
+def _row_sums() -> Target:
+    """A shard of sums that says what it likes, its checksums right, and is merged."""
+    path = new_folder() / "shard.state"
+    policy = ExploreThenCommit(
+        kernel=KERNEL, actions=CELLS, contexts=CELLS, reward_range=(0.0, 1.0), noise=noise.SimulatedNoise(0),
+        privacy=dpb.JointDP(epsilon=4.0, delta=1e-6), horizon=40, publish_epsilon=2.0,
+        tuning=ExploreTuning(ridge=1.0, publish_ridge=1.0),
+    )  # fmt: skip
+    rng, users = np.random.default_rng(1), [f"u{number}" for number in range(4)]
+    shard, other = policy.shard(), policy.shard()
+    shard.learn(rng.random(4), policy.explore(0, 4), rng.random(4), users=users)
+    shard.save(path)
+    data = path.read_bytes()
+    state, _ = decode(io.BytesIO(data), len(data))
+    seed = as_json({**json.loads(header_of(data)), "arrays": listed_arrays(state)})
+
+    def parse(data: bytes) -> object:
+        found = whole_file(data)
+        if found is None:
+            return None
+        path.write_bytes(found[1])
+        read = shard.load_sums(path)
+        read.learn([0.5], policy.explore(4, 5), [0.5], users=["u4"])
+        read.merge(other)
+        return repr(read)
+
+    return Target(parse=parse, seeds=(seed,), form="json")
+
+
+def _published_posterior() -> Target:
+    """What `GPBandit.publish` gives away, as any text."""
+    policy = _living()
+    for number in range(6):
+        policy.tell(policy.ask(ROWS, user=f"u{number}").id, 0.5)
+    published = policy.publish()
+    kind = type(published)
+
+    def parse(data: bytes) -> object:
+        read = kind.from_json(as_text(data))
+        return read.predict(ROWS), repr(read)
+
+    return Target(parse=parse, seeds=(published.to_json().encode(),), form="json")
+
+
 def _learned_folder() -> tuple[Path, PublishedTable]:
     rng, n = np.random.default_rng(5), 200
     table = {
@@ -512,15 +556,18 @@ def _outbox() -> Target:
 
 
 def _answer_log() -> Target:
-    """A log of answers whose last record is anything."""
-    sound = new_folder()
-    log = AnswerLog.create(sound / "answers.log", "example", ledger=None)
+    """A log of answers whose last record is anything; what lies around it is the journal's."""
+    sound = new_folder() / "answers.log"
+    log = AnswerLog.create(sound, "example", ledger=None)
     log.append(3, 0.25)
-    folder = _Folder(sound)
+    held = _held(sound)
+
+    class Held:
+        def __init__(self, last: tuple[bytes, bytes]) -> None:
+            self.settle = lambda: [*held, last]
 
     def parse(data: bytes) -> object:
-        folder.put_back_with("answers.log", *_record(data))
-        read = AnswerLog.open(sound / "answers.log", "example", ledger=None)
+        read = AnswerLog(cast("Any", Held(_record(data))))
         return read.evaluations, read.entries, read.get(3)
 
     return Target(parse=parse, seeds=(b"A[1, 0.5]", b"B[2]"), form="bytes")
@@ -628,6 +675,8 @@ FOLDERS: dict[str, Callable[[], Target]] = {
     "witness": _witness,
     "round-log": _round_log,
     "explore-state": _explore_state,
+    "row-sums": _row_sums,
+    "published-posterior": _published_posterior,
     "manifest": _manifest,
     "learned": _learned,
     "server-log": _server_log,

@@ -1,4 +1,4 @@
-"""Fuzz the parsers with atheris, each in a process of its own that may use 256 MB more than it started with.
+"""Fuzz the parsers with atheris, each in a fork that may use 256 MB more than it started with.
 
     python -m fuzz.run [--only NAME ...] [--executions N] [--jobs N] [--out FILE [--resume]]
 
@@ -10,14 +10,15 @@ the run of its target and is printed.
 
 import argparse
 import json
+import os
 import random
 import re
 import resource
-import subprocess
 import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,13 +28,22 @@ MORE_BYTES = 256 << 20
 SLOWEST_SECONDS = 60
 
 
+def instrumented() -> dict[str, Any]:
+    """Import the library so that its coverage shows, and the targets; by name."""
+    import atheris
+
+    with atheris.instrument_imports(include=["dpbandits"], enable_loader_override=False):
+        from fuzz.targets import TARGETS
+    return dict(TARGETS)
+
+
 def fuzz(name: str, executions: int, folder: Path, seed: int) -> None:
     """Fuzz one target in this process; never returns."""
     import atheris
 
-    with atheris.instrument_imports(include=["dpbandits"], enable_loader_override=False):
-        from fuzz.mutations import mutate_json
-        from fuzz.targets import target
+    from fuzz.mutations import mutate_json
+    from fuzz.targets import target
+
     chosen = target(name)
     corpus = folder / "corpus"
     corpus.mkdir(exist_ok=True)
@@ -77,29 +87,22 @@ def fuzz(name: str, executions: int, folder: Path, seed: int) -> None:
 
 
 def report(name: str, executions: int, folder: Path, seed: int) -> dict[str, Any]:
-    """Fuzz one target in a child; what it did. The folder has its inputs, and those that ended it."""
-    started = time.monotonic()
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "fuzz.run",
-            "--child",
-            name,
-            "--executions",
-            str(executions),
-            "--folder",
-            str(folder),
-            "--seed",
-            str(seed),
-        ],
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    text = done.stdout + done.stderr
+    """Fuzz one target in a fork; what it did. The folder has its inputs, and those that ended it."""
+    started, said = time.monotonic(), folder / "output"
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            with said.open("wb") as file:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+            fuzz(name, executions, folder, seed)
+        except BaseException:  # noqa: BLE001 - what ended it is told
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    text = said.read_text(errors="replace")
     count = re.search(r"stat::number_of_executed_units:\s*(\d+)", text)
     peak = re.search(r"stat::peak_rss_mb:\s*(\d+)", text)
     row: dict[str, Any] = {
@@ -108,9 +111,9 @@ def report(name: str, executions: int, folder: Path, seed: int) -> dict[str, Any
         "seconds": round(time.monotonic() - started, 1),
         "peak_mb": int(peak[1]) if peak else 0,
         "slices": 1,
-        "failed": done.returncode != 0,
+        "failed": status != 0,
     }
-    if done.returncode != 0:
+    if status != 0:
         crashes = sorted(folder.glob("*-*"))
         row["input"] = crashes[0].read_bytes()[:2000].decode("utf-8", "replace") if crashes else None
         row["output"] = text[-3000:]
@@ -166,32 +169,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--resume", action="store_true", help="add to the executions in the file")
     parser.add_argument("--slice", type=int, default=100_000, help="executions of one process")
-    parser.add_argument("--child", default=None, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, default=None, help=argparse.SUPPRESS)
-    parser.add_argument("--seed", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child is not None:
-        fuzz(
-            options.child, options.executions, options.folder, options.seed
-        )  # imports the library instrumented
-        return
-    from fuzz.targets import TARGETS
-
-    unknown = set(options.only or ()) - set(TARGETS)
+    targets = instrumented()
+    unknown = set(options.only or ()) - set(targets)
     if unknown:
-        parser.error(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+        parser.error(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(targets)}")
     turn, failed = threading.Lock(), []
 
     def fuzzed(name: str) -> None:
-        for row in runs(name, -(-options.executions // alike(name, TARGETS)), options):
+        for row in runs(name, -(-options.executions // alike(name, targets)), options):
             with turn:
                 tell(row)
                 if options.out is not None:
-                    keep(options.out, row, list(TARGETS))
+                    keep(options.out, row, list(targets))
                 failed.extend([name] * row["failed"])
 
     with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(fuzzed, options.only or TARGETS))
+        list(pool.map(fuzzed, options.only or targets))
     raise SystemExit(bool(failed))
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._checks import contents
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.explore_then_commit.sums import MOST_CELLS, RewardSums
 from dpbandits.domains import RewardRange
@@ -314,13 +315,11 @@ class Shard:
 
     def restore(self, arrays: Any) -> None:
         """Take up saved arrays."""
-        try:
+        with reading("the saved sums", CorruptState):
             self.cells = RewardSums(self.rules.caps, arrays["sums"].copy(), int(arrays["rounds"]))
             users = UserCounts.restored(arrays, **_USER_NAMES)
             parts = {row.tobytes() for row in arrays["parts"]}
             left_out = np.array(arrays.get("left_out", np.zeros(2)), dtype=np.int64)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptState("the saved sums are incomplete") from error
         whole = set(map(len, parts)) <= {_PART_BYTES} and left_out.shape == (2,)
         if not whole or not np.array_equal(arrays["caps"], self.rules.caps):
             raise CorruptState("the saved sums contradict the saved configuration")
