@@ -1757,8 +1757,8 @@ MUTATIONS = (
         "a row whose objective fails is evaluated without end under any cap",
         (
             "outsourced/curator/answers.py",
-            "return len(self._begun) + len(self._answers.keys() - self._begun)",
-            "return len(self._answers.keys() | self._begun)",
+            "            self._evaluations += 1\n",
+            "            self._evaluations += row not in self._begun\n",
         ),
         tests="tests/outsourced/test_curator.py::test_failed_evaluations_use_the_cap",
     ),
@@ -1913,8 +1913,8 @@ MUTATIONS = (
         "with a new outbox a device's simulated reports become enforced",
         (
             "local/device/client.py",
-            "self._cost = Cost(epsilon=own.epsilon, delta=own.delta, simulated=simulated)",
-            "self._cost = Cost(epsilon=own.epsilon, delta=own.delta)",
+            "Cost(epsilon=own.epsilon, delta=own.delta, simulated=simulated)",
+            "Cost(epsilon=own.epsilon, delta=own.delta)",
         ),
         tests="tests/local/test_terms_of_reports.py::test_an_account_remembers_simulated_reports_when_the"
         "_outbox_is_gone",
@@ -1986,5 +1986,15 @@ MUTATIONS = (
             "(values < self.low)] = Fate.OUTSIDE",
         ),
         tests="tests/tables/test_checking.py tests/local/test_device_refuses_blindly.py",
+    ),
+    _bug(
+        "simulated answers paid as secure ones",
+        "an account does not know that answers' noise can be repeated",
+        (
+            "outsourced/curator/curator.py",
+            "self._holder.charge(cost=Cost(epsilon=epsilon, delta=delta, simulated=simulated))",
+            "self._holder.charge(cost=Cost(epsilon=epsilon, delta=delta))",
+        ),
+        tests="tests/outsourced/test_secret_side.py::test_an_account_knows_that_a_release_was_simulated",
     ),
 )

@@ -13,7 +13,7 @@ import threading
 import numpy as np
 import pytest
 
-from dpbandits import MemoryLedger, Range, RowDP, Schema, SQLiteLedger
+from dpbandits import MemoryLedger, Range, RowDP, Schema, SecureNoise, SimulatedNoise, SQLiteLedger
 from dpbandits.errors import (
     AlreadyTold,
     BudgetExceeded,
@@ -595,6 +595,15 @@ def test_the_account_pays_for_positions_and_answers(tmp_path, noised, mechanism)
     assert (left.remaining_epsilon, left.remaining_delta) == (0, 0)
     parts = [record.certificate for record in released.guarantee.mechanisms]
     assert sum(part.epsilon_at(delta) for part in parts) <= float(left.spent_epsilon) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("answers", [None, NOISE], ids=["positions", "answers too"])
+def test_an_account_knows_that_a_release_was_simulated(tmp_path, answers):
+    for number, noise in enumerate((SecureNoise(), SimulatedNoise(3))):
+        ledger = MemoryLedger()
+        ledger.open_account("ward", epsilon=2.0)
+        make(tmp_path / f"{number}", ledger, account="ward", noise=noise, answers=answers).publish()
+        assert ledger.balance("ward").simulated == bool(number)
 
 
 def test_nothing_is_drawn_that_the_account_cannot_pay(tmp_path):

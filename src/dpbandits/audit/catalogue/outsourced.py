@@ -13,6 +13,7 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.audit.catalogue.parts import DELTA, Entries, listed
 from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
+from dpbandits.errors import ProtocolError
 from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.tables import Range, Schema
@@ -24,6 +25,8 @@ ENTRIES: Entries = {}
 _WIDTH = 50.0
 """Width of the public cube in one dimension."""
 
+_REFUSED = -1e9
+
 _policy = partial(listed, ENTRIES, scope="policy")
 _row = partial(_policy, sees="one row of the release directory", neighbours="the row at the stated distance")
 
@@ -31,11 +34,27 @@ _row = partial(_policy, sees="one row of the release directory", neighbours="the
 def _curator(
     world: int, n: int, privacy: RowDP, mechanism: str, answers: AnswerLaplace | None = None
 ) -> Curator:
-    """n rows at 0 or at 1 in public coordinates (answers 0 or 1), and one at the lower end."""
+    """n rows at 0 or at 1 in public coordinates, and one at the lower end.
+
+    The evaluation of those at 0 fails, and the answer of those at 1 is 1.
+    """
     place = 0.5 + world / _WIDTH
-    table = {"x": [*([place] * n), 0.0], "y": [*([float(world)] * n), 0.0]}
-    schema = Schema(x=Range(0.0, 1.0))
-    return Curator(table, schema=schema, privacy=privacy, objective="y", answers=answers, mechanism=mechanism)
+    table, schema = {"x": [*([place] * n), 0.0]}, Schema(x=Range(0.0, 1.0))
+
+    def evaluate(_row: object) -> float:
+        return 1.0 / world
+
+    return Curator(
+        table, schema=schema, privacy=privacy, objective=evaluate, answers=answers, mechanism=mechanism
+    )
+
+
+def _answer(curator: Curator, row: int) -> float:
+    """What a modeler is told of a row; a refusal tells as much as a number far below."""
+    try:
+        return curator.answer(row)
+    except ProtocolError:
+        return _REFUSED
 
 
 def _published(curator: Curator) -> FloatArray:
@@ -43,6 +62,12 @@ def _published(curator: Curator) -> FloatArray:
     with tempfile.TemporaryDirectory() as folder:
         curator.publish(Path(folder) / "release")
         return PublishedRows.load(Path(folder) / "release").inputs
+
+
+def _told(outputs: FloatArray) -> FloatArray:
+    """Log likelihood ratio of position and answer, and no doubt where there is no answer."""
+    ramps = _ramp(outputs).sum(axis=1)
+    return np.asarray(np.where(outputs[:, 1] == _REFUSED, ramps - 2.0, ramps))
 
 
 def _ramp(outputs: FloatArray) -> FloatArray:
@@ -66,18 +91,18 @@ def _gaussian(epsilon: float, seed: int) -> Draw:
     "curator-release-and-answers",
     SampledAudit,
     sees="one row of the release directory, and its answer",
-    neighbours="position and answer at their stated distances",
-    score=lambda outputs: _ramp(outputs).sum(axis=1),
+    neighbours="position and answer at their stated distances, the other's evaluation failing",
+    score=_told,
     share=0.08,
 )
 def _answers(epsilon: float, seed: int) -> Draw:
-    """Half of epsilon for the position, half for the answer."""
+    """Half of epsilon for the position, half for the answer; what fails is answered as 0, the middle."""
     noise = AnswerLaplace(epsilon=0.5 * epsilon, distance=1.0, low=-8.0, high=8.0)
     privacy = RowDP(epsilon=0.5 * epsilon, distance=1.0)
 
     def draw(world: int, n: int) -> FloatArray:
         curator = _curator(world, n, privacy, "l2_laplace", noise)
         rows = _published(curator)
-        return np.column_stack([rows[:n, 0], [curator.answer(row) for row in range(n)]])
+        return np.column_stack([rows[:n, 0], [_answer(curator, row) for row in range(n)]])
 
     return draw

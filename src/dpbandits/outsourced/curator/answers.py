@@ -35,7 +35,8 @@ class AnswerLog:
     def __init__(self, journal: Journal | None = None) -> None:
         self._journal = journal
         self._answers: dict[int, float] = {}
-        self._begun: list[int] = []
+        self._begun: set[int] = set()
+        self._evaluations = 0
         self._unsound = False
         self.settle()
 
@@ -52,7 +53,7 @@ class AnswerLog:
     @property
     def evaluations(self) -> int:
         """Evaluations begun, those that failed included; an answer from a column counts as one."""
-        return len(self._begun) + len(self._answers.keys() - self._begun)
+        return self._evaluations
 
     @property
     def entries(self) -> list[tuple[int, float]]:
@@ -91,8 +92,10 @@ class AnswerLog:
 
     def _take(self, row: int, answer: float | None) -> None:
         if answer is None:
-            self._begun.append(row)
+            self._evaluations += 1
+            self._begun.add(row)
         else:
+            self._evaluations += row not in self._begun
             self._answers[row] = answer
 
 

@@ -439,7 +439,8 @@ class Curator(Held):
             self._holder.charge(cost=cost_of_guarantee(self.guarantee))
         else:  # the guarantee is of the positions alone
             epsilon, delta = (Decimal(amount) for amount in self._public["charge"])
-            self._holder.charge(cost=Cost(epsilon=epsilon, delta=delta))
+            simulated = self._noise.status != "enforced"
+            self._holder.charge(cost=Cost(epsilon=epsilon, delta=delta, simulated=simulated))
 
     def _draw(self) -> None:
         """Where raw rows meet noise; then durable; then gone from memory."""

@@ -31,7 +31,8 @@ class Command:
     """An objective that is a program: run with the row's own id as its last argument, prints one number.
 
     Its standard input is empty: what the curator's process reads (the modeler's questions) is not for it.
-    What it writes to standard error is dropped.
+    What it writes to standard error is dropped. While it runs, other users of the machine may read the id in
+    its list of processes.
 
     Args:
         line: program and arguments as a shell would split them; no shell is involved.
