@@ -4,7 +4,7 @@ import os
 import signal
 
 from dpbandits.outsourced import Curator, PublishedRows
-from dpbandits.outsourced.curator import objective
+from dpbandits.outsourced.curator import pace
 from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.privacy.rows import L2Laplace
 from dpbandits.state import StateStore, journal, store
@@ -19,8 +19,8 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 0.0
-        monkeypatch.setattr(objective, "monotonic", lambda: self.now)
-        monkeypatch.setattr(objective, "sleep", self._sleep)
+        monkeypatch.setattr(pace, "monotonic", lambda: self.now)
+        monkeypatch.setattr(pace, "sleep", self._sleep)
 
     def _sleep(self, seconds):
         self.now += seconds

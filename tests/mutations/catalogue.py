@@ -1823,7 +1823,7 @@ MUTATIONS = (
         "failures keep no pace",
         "an answer that leaves early tells that its evaluation failed",
         (
-            "outsourced/curator/objective.py",
+            "outsourced/curator/pace.py",
             "    try:\n        yield\n    finally:\n        if seconds is not None:\n"
             "            taken = monotonic() - begun\n            sleep(",
             "    yield\n    if seconds is not None:\n        taken = monotonic() - begun\n        if True:\n"
@@ -1834,7 +1834,7 @@ MUTATIONS = (
     _bug(
         "late answers keep no pace",
         "how long an evaluation took is told to the millisecond where it took longer than its pace",
-        ("outsourced/curator/objective.py", "max(1, math.ceil(taken / seconds))", "1"),
+        ("outsourced/curator/pace.py", "max(1, math.ceil(taken / seconds))", "1"),
         tests="tests/outsourced/test_curator.py::test_at_a_fixed_pace_every_answer_takes_the_same_time",
     ),
     _bug(

@@ -19,6 +19,7 @@ from dpbandits.domains.arms import Arms, Label
 from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.tables.checking import TableCheck
 from dpbandits.tables.columns import Categories, Range
 from dpbandits.tables.schema import Schema
 
@@ -147,6 +148,20 @@ class Menu:
         table, _ = self._columns([contexts] if self._is_one(contexts) else contexts)
         try:
             return self.contexts.encode(table, ignore_extra=True)
+        except InvalidData:
+            raise
+        except Exception:  # noqa: BLE001 - as in `points`
+            raise InvalidData("contexts cannot be read") from None
+
+    def check(self, contexts: object) -> TableCheck:
+        """What would become of these people's cells, or one person's, as `Schema.check` counts them.
+
+        Raises:
+            InvalidData: how it was sent, as for `points`.
+        """
+        try:
+            table, _ = self._columns([contexts] if self._is_one(contexts) else contexts)
+            return self.contexts.check(table, ignore_extra=True)
         except InvalidData:
             raise
         except Exception:  # noqa: BLE001 - as in `points`

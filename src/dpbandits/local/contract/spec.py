@@ -17,7 +17,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.domains import Arms, Box
 from dpbandits.domains.arms import Label
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.errors import InvalidParameter, ProtocolError
+from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 from dpbandits.local.contract.reports import (
     DEADLINE,
     Chosen,
@@ -318,8 +318,10 @@ class Spec(Contract[PublishedArms]):
         """See `Contract.check`."""
         if self.menu is None:
             check_points(self.domain, context, ndim=1)
-        elif np.isnan(self.menu.point(context)).any():
-            self.menu.refuse(context, None)
+            return
+        found = self._clipping.check(context)
+        if found.rows != 1 or not found.sound:
+            raise InvalidData(f"context: {found}")
 
     def exact(self, choice: Chosen, reward: float | None) -> tuple[int, bool]:
         """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped.

@@ -48,14 +48,8 @@ from dpbandits.errors import (
 )
 from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.outsourced.curator.directory import KIND, VERSION, SecretDirectory
-from dpbandits.outsourced.curator.objective import (
-    LEAST_PACE,
-    Command,
-    Objective,
-    evaluated,
-    paced,
-    ready,
-)
+from dpbandits.outsourced.curator.objective import Command, Objective, evaluated, ready
+from dpbandits.outsourced.curator.pace import LEAST_PACE, paced
 from dpbandits.outsourced.publish import PublishedRows, check_target
 from dpbandits.outsourced.scaling import Drawn, PublicScaling, TableRows
 from dpbandits.outsourced.statement import RELEASES, rows_guarantee

@@ -1,4 +1,4 @@
-"""What an answer is computed by: a function of the row's own id, or a program; and when its answer leaves."""
+"""What an answer is computed by: a function of the row's own id, or a program."""
 
 import math
 import os
@@ -6,21 +6,17 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from time import monotonic, sleep
 
 from dpbandits import _checks
 from dpbandits.errors import InvalidParameter, ProtocolError
 
-__all__ = ["LEAST_PACE", "Command", "Objective", "evaluated", "paced", "ready"]
+__all__ = ["Command", "Objective", "evaluated", "ready"]
 
 Objective = Callable[[object], float]
 """A row's own id -> its answer."""
-
-LEAST_PACE = 1.0
-"""Seconds: below, stopping a program and writing to a disk would show in when an answer leaves."""
 
 _STOPPED_AT = 0.5
 """Part of a pace after which a program is stopped: the rest is for what comes after it."""
@@ -97,18 +93,6 @@ def ready(objective: Objective | Command | None) -> Objective | Command:
     if isinstance(objective, Command) and shutil.which(shlex.split(objective.line)[0]) is None:
         raise ProtocolError("the answer command is not found (FileNotFoundError): nothing was evaluated")
     return objective
-
-
-@contextmanager
-def paced(seconds: float | None) -> Iterator[None]:
-    """Leave `seconds` after the beginning, whatever happens inside; late, at the next multiple of them."""
-    begun = monotonic()
-    try:
-        yield
-    finally:
-        if seconds is not None:
-            taken = monotonic() - begun
-            sleep(max(0.0, seconds * max(1, math.ceil(taken / seconds)) - taken))
 
 
 def evaluated(objective: Objective | Command, own_id: object, *, pace: float | None = None) -> float:
