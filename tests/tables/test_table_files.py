@@ -633,3 +633,94 @@ def test_a_column_is_read_by_its_different_values():
     with pytest.raises(InvalidData, match="'region' has missing values"):
         Categories(["south", "north"]).encode(column, name="region")
     assert Range(0, 4).encode(Coded(np.array([0, 0]), np.array([2.0])), name="age").tolist() == [0.5, 0.5]
+
+
+def as_arrow(path, columns, compression="uncompressed", stream=False):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table(columns)
+    options = pa.ipc.IpcWriteOptions(compression=None if compression == "uncompressed" else compression)
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(path, table.schema, options=options) as file:
+        file.write_table(table)
+    return path
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
+def test_arrow_files_are_read_as_parquet_is(tmp_path, compression, stream):
+    pa = pytest.importorskip("pyarrow")
+    columns = {
+        "age": [1.5, None, 3.0],
+        "word": pa.array([" x ", "NA", None]).dictionary_encode(),
+        "id": pa.array([7, 8, 7], pa.uint64()),
+        "flag": [True, False, None],
+        "unused": [[1], [], [2]],
+    }
+    kinds = {"age": float, "word": str, "id": str, "flag": bool}
+    path = as_arrow(tmp_path / "t.arrow", columns, compression, stream)
+    read, other = read_table_file(path, kinds, gaps=kinds), as_parquet(tmp_path / "t.parquet", columns)
+    same = read_table_file(other, kinds, gaps=kinds)
+    assert [read[name].tolist() for name in kinds if name != "age"] == [
+        ["x", None, None],
+        ["7", "8", "7"],
+        [True, False, None],
+    ]
+    assert [read[name].tolist() for name in ("word", "id", "flag")] == [
+        same[name].tolist() for name in ("word", "id", "flag")
+    ]
+    np.testing.assert_array_equal(read["age"], same["age"])
+    for name in ("age", "word", "flag"):
+        with pytest.raises(InvalidData, match=f"'{name}' has missing"):
+            read_table_file(path, {name: kinds[name]})
+    with pytest.raises(InvalidData, match="'unused' has cells that are lists"):
+        read_table_file(path, {"unused": str})
+    with pytest.raises(InvalidData, match="lacks the declared columns"):
+        read_table_file(path, {"none": str})
+
+
+def test_a_small_arrow_file_that_says_it_unfolds_to_gigabytes_is_not_decoded(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    rows = 131_109
+    path = as_arrow(tmp_path / "t.arrow", {"x": np.zeros(rows)}, "zstd")
+    assert path.stat().st_size < 10_000
+    assert read_table_file(path, {"x": float})["x"].shape == (rows,)
+    data = bytearray(path.read_bytes())
+    at = data.index((8 * rows).to_bytes(8, "little"))
+    data[at : at + 8] = (1 << 40).to_bytes(8, "little")
+    path.write_bytes(data)
+    before = pa.total_allocated_bytes()
+    with pytest.raises(InvalidData, match="1024 MiB"):
+        read_table_file(path, {"x": float})
+    assert pa.total_allocated_bytes() - before < 1 << 20
+    # nulls have no bytes at all, and words that stand once may be long
+    as_arrow(path, {"x": pa.nulls((1 << 24) + 1)})
+    with pytest.raises(InvalidData, match="rows"):
+        read_table_file(path, {"x": float})
+    once = pa.DictionaryArray.from_arrays(pa.array(np.zeros((1 << 20) + 1, dtype=np.int8)), ["a" * 1024])
+    as_arrow(path, {"x": once}, "zstd")
+    with pytest.raises(InvalidData, match="1024 MiB"):
+        read_table_file(path, {"x": str})
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4"])
+def test_a_damaged_arrow_file_is_data_that_cannot_be_had(tmp_path, compression):
+    """Whatever byte is another one: an error of ours, or columns of as many rows as were written."""
+    pa = pytest.importorskip("pyarrow")
+    words = pa.array(["x", "y", None]).dictionary_encode()
+    path = as_arrow(tmp_path / "t.feather", {"age": [1.5, 2.5, None], "word": words}, compression)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 + int(rng.integers(255))
+        path.write_bytes(damaged)
+        try:
+            read = read_table_file(path, {"age": float, "word": str}, gaps=("age", "word"))
+        except (InvalidData, DataUnavailable):
+            continue
+        assert len(read["age"]) == len(read["word"])
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        try:
+            read_table_file(path, {"age": float, "word": str}, gaps=("age", "word"))
+        except (InvalidData, DataUnavailable):
+            continue

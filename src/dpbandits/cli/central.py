@@ -35,7 +35,7 @@ Published = Annotated[Path, Argument(help="Folder written by learn.")]
 
 @app.command()
 def learn(
-    table: Annotated[Path, Argument(help="CSV, TSV (also .gz) or Parquet; one row a decision.")],
+    table: Annotated[Path, Argument(help="CSV, TSV (also .gz), Parquet or Arrow; one row a decision.")],
     *,
     context: Annotated[str, Option(help="Context columns, as a,b,c.")],
     action: Annotated[str, Option(help="Action column; integers or text are a set of arms.")],
@@ -134,7 +134,7 @@ def learn(
 @app.command()
 def predict(
     policy: Published,
-    contexts: Annotated[Path, Argument(help="CSV, TSV or Parquet with the context columns.")],
+    contexts: Annotated[Path, Argument(help="CSV, TSV (also .gz), Parquet or Arrow with the context columns.")],
     *,
     every: Annotated[bool, Option("--every-action", help="Mean and sd of every action, too.")] = False,
     clip: Clip = False,

@@ -29,7 +29,7 @@ app = typer.Typer(help="A table's owner releases it once, and a stranger optimis
 
 @app.command()
 def curate(
-    table: Annotated[Path, Argument(help="CSV, TSV (also .gz) or Parquet.")],
+    table: Annotated[Path, Argument(help="CSV, TSV (also .gz), Parquet or Arrow.")],
     *,
     columns: Annotated[str, Option(help="Columns to release, as a,b,c.")],
     bounds: Annotated[str, Option(help="Public LOW:HIGH of each column, in their order, comma-separated.")],

@@ -27,6 +27,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.tables.coded import Coded, as_objects
 from dpbandits.tables.frames import missing_values
+from dpbandits.tables.messages import unfolded
 
 __all__ = ["TableColumns", "check_size", "read_table_file"]
 
@@ -34,10 +35,14 @@ TableColumns = dict[str, FloatArray | Coded]
 """A column of float as float64, any other one as `Coded`."""
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_ARROW_ENDINGS = frozenset({".arrow", ".feather", ".ipc"})
+_ARROW = b"ARROW1\0\0"
+"""What an Arrow file begins with."""
+
 
 LARGEST_ROWS, LARGEST_COLUMNS, LARGEST_BYTES = 1 << 24, 1 << 12, 1 << 30
-"""Rows of any table; of a Parquet table also columns, and bytes of what is read of it, uncompressed and
-spelled out.
+"""Rows of any table; of Parquet and Arrow also columns and bytes, uncompressed and spelled out, of what is
+read (of Arrow: of all of it).
 """
 
 BLOCK_BYTES = 1 << 20
@@ -82,6 +87,9 @@ def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str
         if ending == ".parquet" and not compressed:
             columns = [_Column(n, kind, _FROM_PARQUET[kind], n in admitted) for n, kind in kinds.items()]
             _read_parquet(path, columns)
+        elif ending in _ARROW_ENDINGS and not compressed:
+            columns = [_Column(n, kind, _FROM_PARQUET[kind], n in admitted) for n, kind in kinds.items()]
+            _read_arrow(path, columns)
         elif ending in _DELIMITERS:
             columns = [_Column(n, kind, _FROM_TEXT[kind], n in admitted) for n, kind in kinds.items()]
             opener = cast("Callable[..., IO[bytes]]", gzip.open if compressed else open)
@@ -89,7 +97,7 @@ def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str
                 _read_delimited(_Lines(data), columns, _DELIMITERS[ending])
         else:
             raise InvalidParameter(
-                f"{path.name}: expected a file ending in .csv, .tsv (also .gz) or .parquet"
+                f"{path.name}: expected a file ending in .csv, .tsv (also .gz), .parquet, .arrow or .feather"
             )
     except UnicodeDecodeError:
         raise InvalidData(f"{path.name} is not UTF-8 text: convert it first") from None
@@ -152,7 +160,7 @@ class _Column:
         """(n,) cells as the file has them: an Arrow array, or a list of text."""
         self._rows += len(cells)
         if self._rows > LARGEST_ROWS:
-            raise InvalidData(f"the table has more than {LARGEST_ROWS} rows")
+            raise _too_many_rows()
         if not len(cells):
             return
         if self.kind is not float:
@@ -439,7 +447,7 @@ def _split(
     return {name: table[name].combine_chunks() for name in types}
 
 
-# -- Parquet -----------------------------------------------------------------------------------------
+# -- Parquet and Arrow -------------------------------------------------------------------------------
 
 
 def _read_parquet(path: Path, columns: Sequence[_Column]) -> None:
@@ -462,6 +470,46 @@ def _read_parquet(path: Path, columns: Sequence[_Column]) -> None:
                     column.add(batch.column(column.name))
     except ArrowException:
         raise DataUnavailable(f"{path.name} cannot be read: not a Parquet file") from None
+
+
+def _read_arrow(path: Path, columns: Sequence[_Column]) -> None:
+    try:
+        import pyarrow as pa
+        from pyarrow.ipc import MessageReader, open_stream
+    except ImportError as error:
+        raise MissingExtra("Arrow tables need pyarrow: install dpbandits[report]") from error
+    try:
+        with pa.memory_map(str(path)) as data:
+            begins = len(_ARROW) if data.read(len(_ARROW)) == _ARROW else 0  # else a stream of messages alone
+            data.seek(begins)
+            rows = size = 0
+            for message in MessageReader.open_stream(data):
+                if message.type in ("record batch", "dictionary"):
+                    about, body = memoryview(message.metadata), memoryview(message.body or b"")
+                    more = unfolded(about, body, dictionary=message.type == "dictionary")
+                    rows, size = rows + more[0], size + more[1]
+                if rows > LARGEST_ROWS or size > LARGEST_BYTES:
+                    raise _too_many_rows() if rows > LARGEST_ROWS else _too_large()
+            data.seek(begins)
+            size = 0
+            with open_stream(data) as reader:
+                if len(reader.schema.names) > LARGEST_COLUMNS:
+                    raise InvalidData(f"the table has more than {LARGEST_COLUMNS} columns")
+                _check_header(reader.schema.names, columns)
+                for batch in reader:
+                    batch.validate(full=True)  # what it points to may lie anywhere
+                    named = {column.name: batch.column(column.name) for column in columns}
+                    size += sum(map(_text_size, named.values()))
+                    if size > LARGEST_BYTES:
+                        raise _too_large()
+                    for column in columns:
+                        if pa.types.is_nested(named[column.name].type):
+                            raise _nested_cells(column.name)
+                        column.add(named[column.name])
+    except InvalidData:
+        raise
+    except (pa.ArrowException, ValueError):
+        raise DataUnavailable(f"{path.name} cannot be read: not an Arrow file") from None
 
 
 def _text_size(cells: Any) -> int:
@@ -495,7 +543,7 @@ def check_size(file: Any, names: list[str]) -> None:
     places = {schema.column(place).path: place for place in range(about.num_columns)}
     nested = [name for name in names if name not in places]
     if nested:
-        raise InvalidData(f"column {nested[0]!r} has cells that are lists or structures, expected plain ones")
+        raise _nested_cells(nested[0])
     chosen = [places[name] for name in names]
     for group in range(about.num_row_groups):
         # No row is read. `column` below ends the process at what the reader refuses here.
@@ -507,6 +555,14 @@ def check_size(file: Any, names: list[str]) -> None:
     size = max(sum(part.total_uncompressed_size for part in parts), about.num_rows * widest)
     if size > LARGEST_BYTES:
         raise _too_large()
+
+
+def _nested_cells(name: str) -> InvalidData:
+    return InvalidData(f"column {name!r} has cells that are lists or structures, expected plain ones")
+
+
+def _too_many_rows() -> InvalidData:
+    return InvalidData(f"the table has more than {LARGEST_ROWS} rows")
 
 
 def _too_large() -> InvalidData:

@@ -8,7 +8,7 @@ holds everything that must be public: bounds, categories, cuts. It is strict: a 
 here is an error, so that a misspelt bound cannot go unnoticed.
 
     name = "people"              # optional; the table's file name by default
-    path = "people.csv"          # .csv, .tsv (also .gz) or .parquet, relative to this file
+    path = "people.csv"          # .csv, .tsv (also .gz), .parquet, .arrow or .feather, relative to this file
 
     [columns.age]                # contexts, in the order of the file
     low = 16

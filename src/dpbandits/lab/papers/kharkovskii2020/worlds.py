@@ -125,7 +125,7 @@ def ames_world(_seed: Seed) -> SearchWorld:
 
 
 def world_from_file(path: str | PathLike[str], *, schema: Schema, objective: str) -> SearchWorld:
-    """A table of one's own (CSV, TSV or Parquet) as a world for the study's methods."""
+    """A table of one's own (CSV, TSV (also .gz), Parquet or Arrow) as a world for the study's methods."""
     raw = read_table_file(Path(path), dict.fromkeys([*schema.names, objective], float))
     columns = {name: np.asarray(raw[name], dtype=np.float64) for name in schema.names}
     return _world(columns, schema, np.asarray(raw[objective], dtype=np.float64))
