@@ -749,7 +749,7 @@ MUTATIONS = (
     _bug(
         "NA is a person",
         "all rows without an id belong to one user called NA",
-        ("tables/files.py", '{"", "na", "nan", "null"}', '{"", "nan", "null"}'),
+        ("tables/missing.py", '{"", "na", "nan", "null"}', '{"", "nan", "null"}'),
         tests="tests/tables/test_table_files.py",
     ),
     _bug(

@@ -118,3 +118,9 @@ def test_what_is_found_holds_no_value():
         "- region: 1 outside",
         "- room: all read",
     ]
+
+
+def test_a_row_that_a_column_fills_is_not_missing():
+    schema = Schema(age=Range(0, 10, missing=4), region=Categories(["a", "b"]))
+    found = schema.check({"age": [1, None, "x"], "region": ["a", "a", "NA"]})
+    assert (found.missing_rows, found.columns["age"].missing, found.columns["region"].missing) == (1, 1, 1)

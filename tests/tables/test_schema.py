@@ -216,3 +216,63 @@ def test_scaling_uses_public_bounds_only():
 def test_bad_declarations_are_refused(make):
     with pytest.raises(InvalidParameter):
         make()
+
+
+NOTHING = [None, float("nan"), "", " NA ", "null", "NaN"]
+
+
+@pytest.mark.parametrize("nothing", NOTHING, ids=repr)
+def test_a_schema_says_what_stands_for_a_missing_value(nothing):
+    schema = Schema(age=Range(0, 10, missing=4), code=Categories([3, 5], missing=5))
+    words = Schema(region=Categories(["north", "unknown"], missing="unknown"))
+    frame = {"age": [10, nothing], "code": [3, nothing]}
+    assert schema.encode(frame).tolist() == [[1.0, 0.0], [0.4, 1.0]]
+    assert words.encode({"region": ["north", nothing]}).tolist() == [[0.0], [1.0]]
+    for name, column in Schema(age=Range(0, 10), code=Categories([3, 5])).columns.items():
+        with pytest.raises(InvalidData, match=f"'{name}' has missing values"):
+            Schema(**{name: column}).encode({name: frame[name]})
+
+
+def test_what_stands_for_a_missing_value_is_there_in_frames_too():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    schema = Schema(age=Range(0, 10, missing=4), code=Categories([3, 5], missing=5))
+    for frame in (
+        pd.DataFrame({"age": [10.0, None], "code": [3, None]}),
+        pd.DataFrame({"age": [10, None], "code": [3, None]}, dtype="Int64"),
+        pd.DataFrame({"age": [10, pd.NA], "code": [3, pd.NaT]}, dtype=object),
+        pl.DataFrame({"age": [10, None], "code": [3, None]}),
+    ):
+        assert schema.encode(frame).tolist() == [[1.0, 0.0], [0.4, 1.0]]
+        with pytest.raises(InvalidData, match="has missing values"):
+            Schema(age=Range(0, 10), code=Categories([3, 5])).encode(frame)
+
+
+def test_values_outside_are_no_missing_ones():
+    for column, cell in (
+        (Categories([3, 5], missing=5), 4),
+        (Range(0, 10, missing=4), 11),
+        (Range(0, 1, missing=0), "x"),
+    ):
+        with pytest.raises(InvalidData):
+            Schema(x=column).encode({"x": [cell]})
+    declared = Categories(["NA", "EU"])  # who lists the word means the word
+    assert Schema(x=declared).encode({"x": ["EU", "NA"]}).tolist() == [[1.0], [0.0]]
+
+
+def test_what_stands_for_a_missing_value_is_checked_and_kept():
+    schema = Schema(age=Range(0, 10, missing=4), region=Categories(["a", "b"], missing="b"))
+    assert Schema.from_config(json.loads(json.dumps(schema.to_config()))) == schema
+    assert "missing" in repr(schema)
+    plain = Schema(age=Range(0, 10), region=Categories(["a", "b"]))
+    assert plain != schema
+    assert "missing" not in json.dumps(plain.to_config())  # as it was before there was one
+    for make in (
+        lambda: Range(0, 10, missing=11),
+        lambda: Range(0, 10, missing=float("nan")),
+        lambda: Range(0, 10, missing="4"),
+        lambda: Categories(["a"], missing="b"),
+        lambda: Categories([0, 1], missing=True),
+        lambda: Categories(["a"], missing=["a"]),
+    ):
+        with pytest.raises(InvalidParameter, match="missing"):
+            make()

@@ -724,3 +724,22 @@ def test_a_damaged_arrow_file_is_data_that_cannot_be_had(tmp_path, compression):
             read_table_file(path, {"age": float, "word": str}, gaps=("age", "word"))
         except (InvalidData, DataUnavailable):
             continue
+
+
+def test_a_description_says_what_stands_for_a_missing_value(tmp_path):
+    text = DESCRIPTION.replace("high = 64", "high = 64\nmissing = 40").replace(
+        '["female", "male"]', '["female", "male", "unknown"]\nmissing = "unknown"'
+    )
+    table = "age,gender,earnings\n16,NA,9.5\n,female,10\nforty,null,11\n"
+    assert rows(table_from_toml(write(tmp_path, text, table), seed=0)) == [
+        ((0.0, 2.0), 0),
+        ((0.5, 0.0), 1),
+        ((0.5, 2.0), 1),
+    ]
+    for old, new, match in (
+        ("missing = 40", "missing = 65", "missing: expected a number in Range"),
+        ("missing = 40", 'missing = "x"', "missing is a str, expected a number"),
+        ('missing = "unknown"', 'missing = "none"', "one of the 3 categories"),
+    ):
+        with pytest.raises(InvalidParameter, match=match):
+            table_from_toml(write(tmp_path, text.replace(old, new), table), seed=0)

@@ -134,7 +134,7 @@ def learn(
 @app.command()
 def predict(
     policy: Published,
-    contexts: Annotated[Path, Argument(help="CSV, TSV (also .gz), Parquet or Arrow with the context columns.")],
+    contexts: Annotated[Path, Argument(help="CSV, TSV (also .gz), Parquet or Arrow with the contexts.")],
     *,
     every: Annotated[bool, Option("--every-action", help="Mean and sd of every action, too.")] = False,
     clip: Clip = False,

@@ -54,7 +54,8 @@ class TableCheck:
 
     Attributes:
         rows: of the table.
-        missing_rows: with a cell that is not there or cannot be used: they count as missing, or are refused.
+        missing_rows: with a cell that cannot be used, or is not there and its column has no `missing`: they
+            count as missing, or are refused.
         clipped_rows: the others with a number that is moved to its range.
         columns: by name.
     """
@@ -73,7 +74,8 @@ class TableCheck:
         found = {}
         for name, column in columns.items():
             outside: BoolArray = fates[name] == Fate.OUTSIDE
-            lost |= (fates[name] != Fate.READ) & ~(outside & column.clips)
+            filled: BoolArray = (fates[name] == Fate.MISSING) & (column.missing is not None)
+            lost |= (fates[name] != Fate.READ) & ~(outside & column.clips) & ~filled
             moved |= outside & column.clips
             found[name] = ColumnCheck.of(fates[name], clips=column.clips)
         return cls(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._checks import as_numbers, assign
+from dpbandits._checks import LARGEST, as_numbers, assign, number
 from dpbandits._config import Configured, Registry
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
@@ -16,7 +16,7 @@ from dpbandits.domains.arms import Arms
 from dpbandits.domains.box import Box
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.coded import Coded
-from dpbandits.tables.frames import missing_values
+from dpbandits.tables.missing import is_missing, missing_mask, missing_values
 
 __all__ = ["COLUMNS", "Categories", "Fate", "Range"]
 
@@ -47,30 +47,44 @@ class Range(Configured):
         low: public lower bound, in the column's unit.
         high: public upper bound, above `low`.
         clip: move values outside to the nearer bound; without it they are refused.
+        missing: public number in the range that stands where a value is missing; without it one is refused.
 
     Raises:
-        InvalidParameter: not two finite numbers with low < high.
+        InvalidParameter: not two finite numbers with low < high, or `missing` outside them.
     """
 
     low: float
     high: float
     clip: bool = field(default=False, kw_only=True)
+    missing: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         box = Box(low=[self.low], high=[self.high])  # checks the bounds
         assign(self, low=float(box.low[0]), high=float(box.high[0]), clip=bool(self.clip))
+        if self.missing is not None:
+            filled = number(self.missing, name="missing", minimum=-LARGEST, exclusive=False)
+            if not self.low <= filled <= self.high:
+                raise InvalidParameter(f"missing: expected a number in Range({self.low:g}, {self.high:g})")
+            assign(self, missing=filled)
+
+    def to_config(self) -> dict[str, Any]:
+        """As `Configured` writes it, without `missing` where there is none."""
+        return _without_missing(super().to_config())
 
     def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray:
         """(n,) numbers in the column's unit -> (n,) in [0, 1]. `name` is the column's, for errors."""
         if isinstance(values, Coded):
             return values.spread(self.encode(values.values, name=name))
         if values.dtype.kind == "O":
-            values = _numbers_from_objects(values, name=name)
+            values = _numbers_from_objects(values, name=name, missing=self.missing)
         if values.dtype.kind not in "iuf":
             raise InvalidData(f"column {name!r} has type {values.dtype.name}, expected numbers for a Range")
         numbers = as_numbers(values, name=f"column {name!r}")
-        if np.isnan(numbers).any():
-            raise missing_values(name)
+        gone = np.isnan(numbers)
+        if gone.any():
+            if self.missing is None:
+                raise missing_values(name)
+            numbers = np.where(gone, self.missing, numbers)
         if not np.isfinite(numbers).all():
             raise InvalidData(f"column {name!r} has infinite values: drop or repair these rows first")
         if self.clip:
@@ -90,7 +104,7 @@ class Range(Configured):
     def fates(self, values: NDArray[Any]) -> IntArray:
         """(n,) what becomes of each cell, as a `Fate`; no cell is refused."""
         if values.dtype.kind not in "iufO":
-            return np.where(_null_mask(values), Fate.MISSING, Fate.UNREADABLE)
+            return np.where(missing_mask(values), Fate.MISSING, Fate.UNREADABLE)
         if values.dtype.kind == "O":
             found = np.fromiter(map(_fate_of_number, values), dtype=np.int64, count=values.size)
             values = np.where(found == Fate.READ, values, 0).astype(np.float64)
@@ -112,14 +126,16 @@ class Categories(Configured):
     Args:
         values: distinct categories in the order of their codes: all strings, all integers, or
             all booleans.
+        missing: which of them stands where a value is missing; without it one is refused.
 
     Raises:
-        InvalidParameter: the list is empty, mixed, or names a category twice.
+        InvalidParameter: the list is empty, mixed, or names a category twice; or `missing` is none of it.
     """
 
     values: tuple[Category, ...]
+    missing: Category | None = None
 
-    def __init__(self, values: Iterable[Category]) -> None:
+    def __init__(self, values: Iterable[Category], *, missing: Category | None = None) -> None:
         if isinstance(values, str):
             raise InvalidParameter("Categories got one string, expected a list of categories")
         with reading("a list of categories"):
@@ -132,7 +148,13 @@ class Categories(Configured):
             )
         if len(set(listed)) != len(listed):
             raise InvalidParameter("Categories lists the same value twice")
-        object.__setattr__(self, "values", listed)
+        if missing is not None and (type(missing) is not type(listed[0]) or missing not in listed):
+            raise InvalidParameter(f"missing: expected one of the {len(listed)} categories, or None")
+        assign(self, values=listed, missing=missing)
+
+    def to_config(self) -> dict[str, Any]:
+        """As `Configured` writes it, without `missing` where there is none."""
+        return _without_missing(super().to_config())
 
     @property
     def arms(self) -> Arms:
@@ -149,9 +171,13 @@ class Categories(Configured):
             encoded = np.fromiter((codes.get(cell, -1) for cell in cells), dtype=np.int64, count=len(cells))
         except TypeError:  # a list or the like in a cell
             raise InvalidData(f"column {name!r} has cells that are no single value") from None
-        if (encoded < 0).any():
-            if _null_mask(values).any():
+        unknown = encoded < 0
+        if unknown.any():
+            gone = missing_mask(values) & unknown
+            if gone.any() and self.missing is None:
                 raise missing_values(name)
+            encoded = np.where(gone, codes.get(self.missing, -1), encoded)  # type: ignore[arg-type]
+        if (encoded < 0).any():
             raise InvalidData(
                 f"column {name!r} has values outside the {len(self.values)} declared categories "
                 f"(of type {type(self.values[0]).__name__}): "
@@ -174,32 +200,24 @@ class Categories(Configured):
                     return Fate.READ
             except TypeError:  # a list or the like
                 return Fate.UNREADABLE
-            if _is_null(cell):
+            if is_missing(cell):
                 return Fate.MISSING
             return Fate.OUTSIDE if isinstance(cell, kind) else Fate.UNREADABLE
 
         return np.fromiter(map(fate, values.tolist()), dtype=np.int64, count=values.size)
 
     def __repr__(self) -> str:
-        return f"Categories({list(self.values)})"
+        filled = "" if self.missing is None else f", missing={self.missing!r}"
+        return f"Categories({list(self.values)}{filled})"
 
 
-def _null_mask(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which cells are None, NaN, NaT or another value that does not equal itself."""
-    if values.dtype.kind == "O":
-        return np.fromiter((_is_null(cell) for cell in values), dtype=np.bool_, count=values.size)
-    return np.asarray(values != values)  # NaN and NaT differ from themselves
-
-
-def _is_null(cell: object) -> bool:
-    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(cell, (float, np.floating, np.datetime64)) and bool(cell != cell)
+def _without_missing(config: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name != "missing" or value is not None}
 
 
 def _fate_of_number(cell: object) -> Fate:
     """Whether a cell is missing, a number that is a finite or infinite float, or neither."""
-    if _is_null(cell):
+    if is_missing(cell):
         return Fate.MISSING
     if isinstance(cell, bool) or not isinstance(cell, _NUMBERS):
         return Fate.UNREADABLE
@@ -210,10 +228,13 @@ def _fate_of_number(cell: object) -> Fate:
     return Fate.READ
 
 
-def _numbers_from_objects(values: ObjectArray, *, name: str) -> FloatArray:
+def _numbers_from_objects(values: ObjectArray, *, name: str, missing: float | None) -> FloatArray:
     """A column of Python numbers, as lists with None and pandas object columns come."""
-    if _null_mask(values).any():
-        raise missing_values(name)
+    gone = missing_mask(values)
+    if gone.any():
+        if missing is None:
+            raise missing_values(name)
+        values = np.where(gone, missing, values)
     if not all(isinstance(cell, _NUMBERS) and not isinstance(cell, bool) for cell in values):
         raise InvalidData(f"column {name!r} mixes types or holds text, expected numbers for a Range")
     try:

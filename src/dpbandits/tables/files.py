@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from dpbandits._typing import FloatArray
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.tables.coded import Coded, as_objects
-from dpbandits.tables.frames import missing_values
 from dpbandits.tables.messages import unfolded
+from dpbandits.tables.missing import LONGEST_WORD, MISSING, is_missing, missing_values
 
 __all__ = ["TableColumns", "check_size", "read_table_file"]
 
@@ -56,11 +56,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace())
 """What `str.strip` takes off."""
 
-MISSING = frozenset({"", "na", "nan", "null"})
-"""Words, in small letters, that stand for a missing value."""
-
 _SPELLINGS = sorted("".join(s) for word in MISSING for s in product(*((c, c.upper()) for c in word)))
-_LONGEST_MISSING = max(map(len, MISSING))
 
 
 def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str] = ()) -> TableColumns:
@@ -197,7 +193,7 @@ class _Column:
         """Words as cells of the kind, None where missing or of another kind."""
         known = list(words)
         for place, word in enumerate(words):
-            if (type(word) is not str or len(word) <= _LONGEST_MISSING) and _is_missing(word):
+            if (type(word) is not str or len(word) <= LONGEST_WORD) and is_missing(word):
                 known[place], self._missing = None, True
         if self.read is str:
             return known
@@ -209,12 +205,6 @@ class _Column:
         except (ValueError, KeyError, TypeError, OverflowError):
             self._bad = True
             return None
-
-
-def _is_missing(cell: object) -> bool:
-    if isinstance(cell, str):
-        return cell.casefold() in MISSING
-    return cell is None or (isinstance(cell, float | Decimal) and cell != cell)
 
 
 _CELLS = ("boolean", "integer", "floating", "decimal", "null")

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from dpbandits.errors import InvalidData, MissingExtra
 from dpbandits.tables.coded import Coded, as_objects
+from dpbandits.tables.missing import missing_values
 
-__all__ = ["Table", "missing_values", "read_table"]
+__all__ = ["Table", "read_table"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ def read_table(frame: object, *, gaps: bool = False) -> Table:
 
     Args:
         frame: the table.
-        gaps: let a data frame's column of numbers have nulls; without it they are refused.
+        gaps: a data frame's column of numbers may have nulls, and is read as floats with NaN; without it
+            they are refused.
     """
     return _read_mapping(frame) if isinstance(frame, Mapping) else _read_frame(frame, gaps=gaps)
 
@@ -85,15 +87,11 @@ def _read_frame(frame: object, *, gaps: bool) -> Table:
 
     def column(name: str) -> NDArray[Any]:
         series = eager[name]
-        if not gaps and series.dtype.is_numeric() and series.is_null().any():
+        nulls = series.dtype.is_numeric() and series.is_null().any()
+        if nulls and not gaps:
             raise missing_values(name)
-        return np.asarray((series.cast(nw.Float64) if series.dtype.is_decimal() else series).to_numpy())
+        if nulls or series.dtype.is_decimal():
+            series = series.cast(nw.Float64).fill_null(float("nan"))
+        return np.asarray(series.to_numpy())
 
     return Table(names, column)
-
-
-def missing_values(name: str) -> InvalidData:
-    """The error of a column with missing values."""
-    return InvalidData(
-        f"column {name!r} has missing values (empty, NA, NaN or null): fill them with a public constant"
-    )

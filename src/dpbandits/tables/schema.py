@@ -95,7 +95,7 @@ class Schema:
                 range or categories. The message names the column and never shows a value.
             MissingExtra: a data frame came and narwhals is not installed.
         """
-        cells = self._cells(frame, ignore_extra=ignore_extra, gaps=False)
+        cells = self._cells(frame, ignore_extra=ignore_extra)
         return np.column_stack(
             [column.encode(cells[name], name=name) for name, column in self._columns]
         ).astype(np.float64, copy=False)
@@ -122,13 +122,13 @@ class Schema:
             - age: 1 missing, 1 clipped
             - region: 1 outside
         """
-        cells = self._cells(frame, ignore_extra=ignore_extra, gaps=True)
+        cells = self._cells(frame, ignore_extra=ignore_extra)
         fates = {name: column.fates(np.asarray(cells[name])) for name, column in self._columns}
         return TableCheck.of(self.columns, fates, rows=len(cells[self.names[0]]))
 
-    def _cells(self, frame: object, *, ignore_extra: bool, gaps: bool) -> dict[str, NDArray[Any] | Coded]:
+    def _cells(self, frame: object, *, ignore_extra: bool) -> dict[str, NDArray[Any] | Coded]:
         """The declared columns of a table, of one length; see `encode`."""
-        table = read_table(frame, gaps=gaps)
+        table = read_table(frame, gaps=True)  # its columns say whether
         missing = [name for name in self.names if name not in table.names]
         if missing:
             raise InvalidData(f"the table lacks the declared columns {missing}")

@@ -14,9 +14,11 @@ here is an error, so that a misspelt bound cannot go unnoticed.
     low = 16
     high = 64
     clip = true                  # optional: move values outside to the nearer bound
+    missing = 40                 # optional: a public number for missing values
 
     [columns.gender]
-    categories = ["female", "male"]
+    categories = ["female", "male", "unknown"]
+    missing = "unknown"          # optional: the category of missing values
 
     [user]                       # optional; without it every row is another person
     column = "person"            # whose row it is; text or whole numbers
@@ -42,8 +44,9 @@ or a column of rewards for every arm:
     arms = ["mail", "call"]                         # optional; the columns' names by default
 
 CSV and TSV files are UTF-8 and begin with a line of column names; blanks around a cell are dropped. A cell
-that is empty, NA, NaN or null is a missing value, which is refused. Columns that the description does not
-name are not read.
+that is empty, NA, NaN or null is a missing value, which is refused unless its column says what stands there;
+a cell that is no number in a column of numbers then counts as missing too. Columns that the description does
+not name are not read.
 """
 
 import tomllib
@@ -400,11 +403,12 @@ def _context(name: str, declared: object) -> Range | Categories:
     if not isinstance(declared, dict):
         raise InvalidParameter(f"{where} must be a section with low and high, or with categories")
     if "categories" in declared:
-        _check_keys(declared, where, required={"categories"})
-        return Categories(_get(declared, "categories", list, where))
-    _check_keys(declared, where, required={"low", "high"}, optional={"clip"})
+        _check_keys(declared, where, required={"categories"}, optional={"missing"})
+        return Categories(_get(declared, "categories", list, where), missing=declared.get("missing"))
+    _check_keys(declared, where, required={"low", "high"}, optional={"clip", "missing"})
     clip = _get(declared, "clip", bool, where) if "clip" in declared else False
-    return Range(_number(declared, "low", where), _number(declared, "high", where), clip=clip)
+    filled = _number(declared, "missing", where) if "missing" in declared else None
+    return Range(_number(declared, "low", where), _number(declared, "high", where), clip=clip, missing=filled)
 
 
 def _label(description: Mapping[str, Any]) -> _Outcome:
@@ -555,7 +559,8 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
         for name, column in schema.columns.items()
     }
     whose = {} if person is None else {person: str}
-    table = read_table_file(file, kinds | dict.fromkeys(outcome.columns, outcome.kind) | whose)
+    gaps = [name for name, column in schema.columns.items() if column.missing is not None]
+    table = read_table_file(file, kinds | dict.fromkeys(outcome.columns, outcome.kind) | whose, gaps=gaps)
     return TableBandit.from_rewards(
         {column: table[column] for column in schema.names},
         schema=schema,
