@@ -276,3 +276,36 @@ def test_what_stands_for_a_missing_value_is_checked_and_kept():
     ):
         with pytest.raises(InvalidParameter, match="missing"):
             make()
+
+
+def test_a_schema_is_written_and_read_as_toml():
+    schema = Schema(
+        age=Range(16, 64.5, clip=True, missing=40),
+        **{
+            'hours "per" week\n\x7f\u00e9': Range(-1e22, 1e-300),
+            "": Categories([False, True], missing=False),
+        },
+        code=Categories([3, -5], missing=-5),
+        region=Categories(["north", 'a"b\\', "\U0001f600", "\x00\x7f"]),
+    )
+    assert Schema.from_toml(schema.to_toml()) == schema
+    assert Schema.from_toml(Schema(age=Range(0, 1)).to_toml()) == Schema(age=Range(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("[columns.age", "not a TOML file"),
+        ("a = " + "[" * 5000, "TOML|nested"),
+        ("", "lacks columns"),
+        ("columns = 3", "columns is a int"),
+        ("[columns]", "at least one column"),
+        ("[columns.age]\nlow = 1\nhigh = 2\n[label]\ncolumn = 'x'", "unknown keys label"),
+        ("[columns.age]\nlow = 1\nhihg = 2", "lacks high"),
+        ("[columns.age]\ncategories = ['a']\nmising = 'a'", "unknown keys mising"),
+        (b"[columns]", "a bytes, expected the text"),
+    ],
+)
+def test_texts_that_declare_no_schema_are_refused(text, match):
+    with pytest.raises(InvalidParameter, match=match):
+        Schema.from_toml(text)

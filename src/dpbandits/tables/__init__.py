@@ -1,8 +1,10 @@
 """The only way a table, a DataFrame or a file gets in.
 
-- `Schema(**columns)` of `Range(low, high)` and `Categories([...])`: public columns, and points from frames.
+- `Schema(**columns)` of `Range(low, high)` and `Categories([...])`: public columns, and points from frames;
+  `missing=` of a column says what stands where a value is missing; `Schema.from_toml` reads them from text.
 - `Schema.check(frame)` gives a `TableCheck`: what would become of the cells of test data, counted.
-- `files`: delimited text and Parquet, read once and checked.
+- `files`: delimited text, Parquet and Arrow, read in blocks and checked; columns that are no numbers come as
+  `coded.Coded`, by their different values.
 """
 
 from dpbandits.tables.checking import ColumnCheck, TableCheck

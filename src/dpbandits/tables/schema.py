@@ -16,6 +16,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.checking import TableCheck
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import COLUMNS, Categories, Range
+from dpbandits.tables.description import check_keys, columns_in, description_in, section_of
 from dpbandits.tables.frames import read_table
 
 __all__ = ["Schema"]
@@ -158,6 +159,32 @@ class Schema:
             raise InvalidParameter("a schema's configuration needs 'type': 'Schema' and a list of 'columns'")
         columns = [dict(column) for column in config["columns"]]
         return cls(**{column.pop("name"): COLUMNS.read(column) for column in columns})
+
+    def to_toml(self) -> str:
+        """The columns as a file that `from_toml` reads, and `dpbandits run` as part of a description."""
+        return "\n\n".join(section_of(name, column) for name, column in self._columns) + "\n"
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        """Columns as a TOML text declares them; for the format see `dpbandits.tables.description`.
+
+        Raises:
+            InvalidParameter: no TOML, or it lacks, misspells or contradicts something.
+
+        Example:
+            >>> Schema.from_toml('''
+            ... [columns.age]
+            ... low = 16
+            ... high = 64
+            ... missing = 40
+            ... ''')
+            Schema(age=Range(low=16.0, high=64.0, clip=False, missing=40.0))
+        """
+        if not isinstance(text, str):
+            raise InvalidParameter(f"a {type(text).__name__}, expected the text of a TOML file")
+        description = description_in(text, "the text")
+        check_keys(description, "the text", required={"columns"})
+        return cls(**columns_in(description))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):

@@ -49,8 +49,7 @@ a cell that is no number in a column of numbers then counts as missing too. Colu
 not name are not read.
 """
 
-import tomllib
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
@@ -69,6 +68,7 @@ from dpbandits.lab.worlds.protocol import check_indices, check_rounds
 from dpbandits.policy.bookkeeping import Owners
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Categories, Range, Schema
+from dpbandits.tables.description import check_keys, columns_in, description_in, number_in, value_in
 from dpbandits.tables.files import TableColumns, read_table_file
 
 __all__ = ["BestArm", "TableBandit", "codes_from_cuts", "table_from_toml"]
@@ -398,34 +398,21 @@ class _Outcome:
     rewards: Callable[[TableColumns], FloatArray]
 
 
-def _context(name: str, declared: object) -> Range | Categories:
-    where = f"[columns.{name}]"
-    if not isinstance(declared, dict):
-        raise InvalidParameter(f"{where} must be a section with low and high, or with categories")
-    if "categories" in declared:
-        _check_keys(declared, where, required={"categories"}, optional={"missing"})
-        return Categories(_get(declared, "categories", list, where), missing=declared.get("missing"))
-    _check_keys(declared, where, required={"low", "high"}, optional={"clip", "missing"})
-    clip = _get(declared, "clip", bool, where) if "clip" in declared else False
-    filled = _number(declared, "missing", where) if "missing" in declared else None
-    return Range(_number(declared, "low", where), _number(declared, "high", where), clip=clip, missing=filled)
-
-
 def _label(description: Mapping[str, Any]) -> _Outcome:
     where = "[label]"
-    label = _get(description, "label", dict, "the file")
-    _check_keys(label, where, required={"column"}, optional={"cuts", "categories", "arms"})
+    label = value_in(description, "label", dict, "the file")
+    check_keys(label, where, required={"column"}, optional={"cuts", "categories", "arms"})
     if ("cuts" in label) == ("categories" in label):
         raise InvalidParameter(f"{where} needs exactly one of cuts and categories")
-    column = _get(label, "column", str, where)
+    column = value_in(label, "column", str, where)
     codes: Callable[[Any], IntArray]
     kind: type = float
     if "categories" in label:
-        categories = Categories(_get(label, "categories", list, where))
+        categories = Categories(value_in(label, "categories", list, where))
         codes, kind = partial(categories.encode, name=column), type(categories.values[0])
         names = [str(value) for value in categories.values]
     else:
-        cuts = _get(label, "cuts", list, where)
+        cuts = value_in(label, "cuts", list, where)
         if any(isinstance(cut, bool) or not isinstance(cut, int | float) for cut in cuts):
             raise InvalidParameter(f"{where}: cuts must be numbers")
         codes = partial(codes_from_cuts, cuts=cuts, name=column)
@@ -439,10 +426,10 @@ def _label(description: Mapping[str, Any]) -> _Outcome:
 
 def _rewards(description: Mapping[str, Any]) -> _Outcome:
     where = "[rewards]"
-    section = _get(description, "rewards", dict, "the file")
-    _check_keys(section, where, required={"columns", "low", "high"}, optional={"arms"})
+    section = value_in(description, "rewards", dict, "the file")
+    check_keys(section, where, required={"columns", "low", "high"}, optional={"arms"})
     columns = _strings(section, "columns", where)
-    bounds = RewardRange(_number(section, "low", where), _number(section, "high", where))
+    bounds = RewardRange(number_in(section, "low", where), number_in(section, "high", where))
 
     def rewards(table: TableColumns) -> FloatArray:
         paid = np.empty((len(table[columns[0]]), len(columns)))
@@ -466,12 +453,12 @@ def _person(description: Mapping[str, Any]) -> tuple[str | None, int]:
     if "user" not in description:
         return None, 1
     where = "[user]"
-    section = _get(description, "user", dict, "the file")
-    _check_keys(section, where, required={"column", "rows"})
+    section = value_in(description, "user", dict, "the file")
+    check_keys(section, where, required={"column", "rows"})
     rows = section["rows"]
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise InvalidParameter(f"{where}: rows must be a whole number of at least 1")
-    return _get(section, "column", str, where), rows
+    return value_in(section, "column", str, where), rows
 
 
 def _arms(section: Mapping[str, Any], where: str, *, default: list[str]) -> tuple[str, ...]:
@@ -484,35 +471,10 @@ def _arms(section: Mapping[str, Any], where: str, *, default: list[str]) -> tupl
 
 
 def _strings(section: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    listed = _get(section, key, list, where)
+    listed = value_in(section, key, list, where)
     if not listed or not all(isinstance(entry, str) for entry in listed) or len(set(listed)) != len(listed):
         raise InvalidParameter(f"{where}: {key} must be a non-empty list of distinct strings")
     return tuple(listed)
-
-
-def _number(section: Mapping[str, Any], key: str, where: str) -> float:
-    value = section[key]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidParameter(f"{where}: {key} is a {type(value).__name__}, expected a number")
-    return float(value)
-
-
-def _get(section: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
-    value = section[key]
-    if not isinstance(value, kind):
-        raise InvalidParameter(f"{where}: {key} is a {type(value).__name__}, expected a {kind.__name__}")
-    return value
-
-
-def _check_keys(
-    section: Mapping[str, Any], where: str, *, required: Set[str], optional: Set[str] = frozenset()
-) -> None:
-    missing, unknown = sorted(required - set(section)), sorted(set(section) - required - optional)
-    if missing:
-        raise InvalidParameter(f"{where} lacks {', '.join(missing)}")
-    if unknown:
-        known = ", ".join(sorted(required | optional))
-        raise InvalidParameter(f"{where} has unknown keys {', '.join(unknown)}: expected {known}")
 
 
 def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | None = None) -> TableBandit:
@@ -531,20 +493,17 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
     """
     source = Path(path)
     try:
-        description = tomllib.loads(source.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        description = description_in(source.read_text(encoding="utf-8"), source.name)
+    except UnicodeDecodeError as error:
         raise InvalidParameter(f"{source.name} is not a TOML file: {error}") from None
-    except RecursionError:
-        raise InvalidParameter(f"{source.name} is nested too deeply") from None
     except OSError as error:
         raise DataUnavailable(f"{source.name} cannot be read: {error.strerror}") from None
-    _check_keys(
+    check_keys(
         description, "the file", required={"path", "columns"}, optional={"name", "label", "rewards", "user"}
     )
     if ("label" in description) == ("rewards" in description):
         raise InvalidParameter("the file needs exactly one of the sections [label] and [rewards]")
-    columns = _get(description, "columns", dict, "the file")
-    schema = Schema(**{name: _context(name, declared) for name, declared in columns.items()})
+    schema = Schema(**columns_in(description))
     outcome = _label(description) if "label" in description else _rewards(description)
     shared = sorted(set(outcome.columns) & set(schema.names))
     if shared:
@@ -552,8 +511,8 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
     person, most = _person(description)
     if person in {*outcome.columns, *schema.names}:
         raise InvalidParameter(f"column {person!r} names people, and is a context or an outcome as well")
-    file = source.parent / _get(description, "path", str, "the file")
-    name = _get({"name": file.name.split(".")[0], **description}, "name", str, "the file")
+    file = source.parent / value_in(description, "path", str, "the file")
+    name = value_in({"name": file.name.split(".")[0], **description}, "name", str, "the file")
     kinds = {
         name: float if isinstance(column, Range) else type(column.values[0])
         for name, column in schema.columns.items()
