@@ -4,13 +4,20 @@ import numpy as np
 import pytest
 
 from dpbandits.central import GPBandit, default_blocks
-from dpbandits.central.regression import SPREADS, likely_spread
+from dpbandits.central.regression import (
+    SPREADS,
+    likely_spread,
+    posterior_from_releases,
+    taken_together,
+)
 from dpbandits.central.schedule import open_ended_blocks
 from dpbandits.domains import Box
 from dpbandits.errors import InvalidData
-from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.kernels import Matern, SquaredExponential
+from dpbandits.models.noisy_regression import posterior_from_block_statistics
 from dpbandits.privacy import JointDP, SimulatedNoise
-from dpbandits.privacy.prefix_sums import identity
+from dpbandits.privacy.gram_vector import GramVectorMechanism
+from dpbandits.privacy.prefix_sums import BlockRelease, identity, square_root_toeplitz
 from tuning import built
 
 SIZES = np.array([24.0, 40.0, 80.0, 160.0, 320.0])
@@ -46,6 +53,77 @@ def test_supports_restrict_what_is_looked_at():
     deviations = np.zeros((5, 6, 6))
     deviations[:, :3, 3:] = deviations[:, 3:, :3] = 1e6  # never released
     assert likely_spread(deviations, np.eye(5), SIZES, supports=((0, 3), (3, 6))) == SPREADS[0]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "features", "apart"), [(20, 100, 20), (20, 140, 14), (20, 500, 8), (3, 500, 3)]
+)
+def test_blocks_are_summed_where_the_system_would_be_large(blocks, features, apart):
+    rounds = np.diff((0, *default_blocks(10_000)))[:blocks].astype(float)
+    together = taken_together(rounds, features)
+    if apart == blocks:
+        assert together is None
+    else:
+        assert sum(together) == blocks
+        assert len(together) <= apart
+        sums = np.add.reduceat(rounds, np.cumsum((0, *together[:-1])))
+        assert np.all(sums[np.array(together) > 1] < 2.0 * rounds.sum() / apart)
+
+
+def test_sums_are_regressed_on_where_they_are_asked_for():
+    m, rng, sizes = 260, np.random.default_rng(7), np.full(10, 30.0)
+    release = BlockRelease(
+        factor=square_root_toeplitz(10),
+        mechanism=GramVectorMechanism(n_features=m),
+        noise=SimulatedNoise(0),
+        epsilon=4.0,
+        delta=1e-6,
+    )
+    phi = rng.standard_normal((10, 30, m)) / m
+    sums = np.stack([release.mechanism.encode(part, rng.random(30) - 0.5) for part in phi])
+    released = np.stack([release.release(k, sums[: k + 1]) for k in range(10)])
+    grams = np.stack([30.0 * np.eye(m) / m**2] * 10)
+    found = {
+        regression: posterior_from_releases(
+            release,
+            released,
+            grams,
+            block_sizes=sizes,
+            regression=regression,
+            spread=0.1,
+            prior_variance=0.2,
+            supports=((0, m),),
+        ).mean
+        for regression in ("blocks", "sums")
+    }
+    noisy, vectors = release.mechanism.from_coordinates(release.block_estimates(released))
+    expected = posterior_from_block_statistics(
+        noisy,
+        vectors,
+        noise_covariance=release.factor.block_covariance(10),
+        gram_noise_sd=release.gram_noise_sd,
+        vector_noise_sd=release.vector_noise_sd,
+        prior_variance=0.2,
+        reward_variance=0.25,
+        prior_grams=grams,
+        prior_gram_sd=0.1 * sizes,
+        together=taken_together(sizes, m),
+    )
+    np.testing.assert_allclose(found["sums"], expected.mean, atol=1e-12)
+    assert np.abs(found["sums"] - found["blocks"]).max() > 1e-6 * np.abs(found["blocks"]).max()
+
+
+def test_small_systems_hold_all_blocks_apart_by_default():
+    large = {
+        "kernel": Matern(nu=1.5, lengthscale=0.4),
+        "n_features": 12,
+        "blocks": tuple(range(1, 199)),
+    }
+    assert make().tuning.regression == "blocks"
+    assert make(**large).tuning.regression == "sums"
+    kept = make(**large, regression="blocks")
+    assert kept.tuning.regression == "blocks"
+    assert GPBandit.from_config(kept.to_config()).tuning.regression == "blocks"
 
 
 def make(**changes):

@@ -21,15 +21,30 @@ from dpbandits.models.noisy_regression import (
 )
 from dpbandits.privacy.prefix_sums import BlockRelease
 
-__all__ = ["REWARD_VARIANCE", "SPREADS", "Regression", "likely_spread", "posterior_from_releases"]
+__all__ = [
+    "REWARD_VARIANCE",
+    "SPREADS",
+    "Regression",
+    "default_regression",
+    "largest_support",
+    "likely_spread",
+    "posterior_from_releases",
+    "taken_together",
+]
 
-Regression = Literal["blocks", "prefix"]
+Regression = Literal["blocks", "sums", "prefix"]
 
 REWARD_VARIANCE = 0.25
 """Largest variance of a reward, in squared widths of its range: bounds every law."""
 
 SPREADS = (0.01, 0.03, 0.1, 0.3)
 """Deviations from the public sets that `public_law_spread="likely"` chooses from."""
+
+LARGEST_SYSTEM = 2_000
+"""Blocks times features up to which all blocks are held apart by default, and of sums that are."""
+
+FEWEST_BLOCKS = 8
+"""So many sums are held apart however many features there are; chosen on tuning seeds."""
 
 INDISTINCT = 2.0
 """A difference of log-likelihoods that is no evidence: odds of seven to one."""
@@ -53,7 +68,7 @@ def posterior_from_releases(
         released: (k, D) releases of the first k blocks.
         grams: (k, m, m) exact Gram of each block where decision sets are public, else the expected one.
         block_sizes: (k,) rounds in each block.
-        regression: least squares over blocks, or the last prefix sum alone.
+        regression: least squares over blocks, over sums of some of them, or the last prefix sum alone.
         spread: relative deviation of true from expected Grams.
         prior_variance: of a weight.
         supports: ranges of features that are treated apart.
@@ -68,12 +83,16 @@ def posterior_from_releases(
         "reward_variance": REWARD_VARIANCE,
         "supports": supports,
     }
+    together = None
+    if regression == "sums":
+        together = taken_together(block_sizes, largest_support(supports))
     if mechanism.vector_only:
         return posterior_from_block_statistics(
             grams,
             mechanism.vector_from_coordinates(estimates),
             noise_covariance=covariance,
             gram_noise_sd=0.0,
+            together=together,
             **common,
         )
     if regression == "prefix":
@@ -95,8 +114,45 @@ def posterior_from_releases(
         gram_noise_sd=release.gram_noise_sd,
         prior_grams=grams,
         prior_gram_sd=spread * block_sizes,
+        together=together,
         **common,
     )
+
+
+def largest_support(supports: Supports) -> int:
+    """Features of the largest system that the regression solves by itself."""
+    return max(high - low for low, high in supports)
+
+
+def default_regression(n_blocks: int, n_features: int) -> Regression:
+    """Blocks apart as long as they make no large system; `benchmarks/blocks_together.py` says what sums lose.
+
+    Example:
+        >>> default_regression(20, 100), default_regression(20, 500)
+        ('blocks', 'sums')
+    """
+    return "blocks" if n_blocks * n_features <= LARGEST_SYSTEM else "sums"
+
+
+def taken_together(block_sizes: FloatArray, n_features: int) -> tuple[int, ...] | None:
+    """How many consecutive blocks the regression sums, so that the sums are as even in rounds as can be.
+
+    None where all blocks are held apart: up to `LARGEST_SYSTEM` blocks times features, or `FEWEST_BLOCKS`.
+
+    Args:
+        block_sizes: (k,) rounds in each block.
+        n_features: of the largest support.
+
+    Example:
+        >>> taken_together(np.full(20, 50.0), 100), taken_together(np.full(20, 50.0), 500)
+        (None, (2, 3, 2, 3, 2, 3, 2, 3))
+    """
+    apart = max(FEWEST_BLOCKS, LARGEST_SYSTEM // n_features)
+    if len(block_sizes) <= apart:
+        return None
+    middles = np.cumsum(block_sizes) - block_sizes / 2.0
+    _, counts = np.unique((middles / block_sizes.sum() * apart).astype(np.int64), return_counts=True)
+    return tuple(counts.tolist())
 
 
 def likely_spread(
@@ -125,18 +181,16 @@ def likely_spread(
     """
     if not np.isfinite(deviations).all():
         raise InvalidData("statistics contain NaN or infinite entries")
-    columns = []
+    size, scatter = 0, np.zeros_like(noise)
     for low, high in supports:
-        rows, cols = np.triu_indices(high - low)
-        weight = np.where(rows == cols, 1.0, np.sqrt(2.0))
-        columns.append(deviations[:, low + rows, low + cols] * weight)
-    stacked = np.concatenate(columns, axis=1)
-    scatter = stacked @ stacked.T
+        own = deviations[:, low:high, low:high].reshape(len(deviations), -1)
+        size += (high - low) * (high - low + 1) // 2
+        scatter += own @ own.T  # what stands above the diagonal counts twice, as in isometric coordinates
     likelihoods = []
     for spread in spreads:
         total = np.diag((spread * block_sizes) ** 2) + noise
         _, log_determinant = np.linalg.slogdet(total)
         fit = float(np.trace(np.linalg.solve(total, scatter)))
-        likelihoods.append(-0.5 * (stacked.shape[1] * log_determinant + fit))
+        likelihoods.append(-0.5 * (size * log_determinant + fit))
     enough = max(likelihoods) - INDISTINCT
     return float(next(c for c, value in zip(spreads, likelihoods, strict=True) if value >= enough))

@@ -23,13 +23,15 @@ q (1 + 1/m) / 2 for ||w|| = 1. So the vector behaves like a regression on G^ wit
 - `posterior_from_block_statistics`: one noisy pair a block; Gram matrices shrunk to a public prior,
   generalised least squares over the blocks.
 
+With more than `PANEL` features the work is done by calls that let other threads run.
+
 Both take `supports`, index ranges between which every Gram matrix is zero (features of separate arms):
 each is then a problem of its own. Inputs are plain numbers; if they are a release, so is everything
 computed here (post-processing).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -40,6 +42,7 @@ from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.features import Features, Supports, left_out
+from dpbandits.models.triangular import PANEL, solve_lower
 
 __all__ = ["WeightPosterior", "posterior_from_block_statistics", "posterior_from_noisy_statistics"]
 
@@ -202,20 +205,23 @@ def posterior_from_block_statistics(
     reward_variance: float,
     prior_grams: FloatArray | None = None,
     prior_gram_sd: FloatArray | None = None,
+    together: Sequence[int] | None = None,
     effective_dim: float | None = None,
     supports: Supports | None = None,
 ) -> WeightPosterior:
     """The posterior from noisy (Gram, vector) pairs of K blocks with correlated noise.
 
     1. Shrink: V = diag(`prior_gram_sd`^2), W = V (V + s_A^2 N)^-1, G^ = M + W (grams - M), with error
-       covariance Q = V - W V between blocks; each G^_k is clipped to positive semi-definite. Without a
-       prior W = I and Q = s_A^2 N. A deviation of 0 trusts the prior and ignores the released Gram.
-    2. Regress: H = stack(G^_k), Cov = (s_u^2 N + (1 + 1/m) Q / 2) (x) I + rho^2 blockdiag(G^_k);
+       covariance Q = V - W V between blocks. Without a prior W = I and Q = s_A^2 N. A deviation of 0
+       trusts the prior and ignores the released Gram.
+    2. Sum what is taken `together`: G^, u, N and Q of sums of blocks follow from those of the blocks; K is
+       their number from here on. Each G^_k is clipped to positive semi-definite.
+    3. Regress: H = stack(G^_k), Cov = (s_u^2 N + (1 + 1/m) Q / 2) (x) I + rho^2 blockdiag(G^_k);
        precision H^T Cov^-1 H + I / p, mean precision^-1 H^T Cov^-1 u.
 
     Costs K eigendecompositions of size m and one Cholesky factor of size (sum of the ranks of the
-    G^_k) <= K m: meant for a few uneven blocks. For many blocks use the latest prefix sum with
-    `posterior_from_noisy_statistics`.
+    G^_k) <= K m: meant for a few uneven blocks. For many blocks take some together, or use the latest prefix
+    sum with `posterior_from_noisy_statistics`.
 
     Args:
         grams: (K, m, m) symmetric noisy Gram matrix of every block.
@@ -225,17 +231,26 @@ def posterior_from_block_statistics(
         vector_noise_sd: deviation of each entry of a vector for one unit.
         prior_grams: (K, m, m) what the Gram matrices are expected to be; public.
         prior_gram_sd: (K,) deviation of the true from the expected Gram matrices, on the diagonal.
+        together: how many consecutive blocks each sum takes in; by default every block stands alone.
         prior_variance, reward_variance, effective_dim, supports: see `posterior_from_noisy_statistics`.
 
     Raises:
         InvalidData: shapes that do not fit, or entries that are not finite.
         InvalidParameter: a negative deviation, a variance that is not positive, a covariance that is
-            not positive definite, or only one of `prior_grams` and `prior_gram_sd`.
+            not positive definite, only one of `prior_grams` and `prior_gram_sd`, or `together` that does not
+            take in every block once.
     """
     grams, vectors = _as_statistics(grams, vectors)
     _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance, effective_dim)
     covariance = _as_covariance(noise_covariance, len(grams))
     grams, uncertainty = _shrink(grams, gram_noise_sd**2 * covariance, prior_grams, prior_gram_sd)
+    if together is not None:
+        starts = _starts(together, len(grams))
+        grams, vectors = np.add.reduceat(grams, starts), np.add.reduceat(vectors, starts)
+        covariance, uncertainty = (
+            np.add.reduceat(np.add.reduceat(between, starts), starts, axis=1)
+            for between in (covariance, uncertainty)
+        )
 
     def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
         between = vector_noise_sd**2 * covariance + _spill(high - low, effective_dim) * uncertainty
@@ -243,6 +258,9 @@ def posterior_from_block_statistics(
             grams[:, low:high, low:high], vectors[:, low:high], between, reward_variance
         )
         information[np.diag_indices(high - low)] += 1.0 / prior_variance
+        if high - low > PANEL:
+            inverse = solve_lower(_lower_factor(information), np.eye(high - low))
+            return inverse.T @ (inverse @ pull), inverse.T
         lower = cholesky(information, lower=True, overwrite_a=True, check_finite=False)
         factor = solve_triangular(lower, np.eye(high - low), lower=True, trans="T", check_finite=False)
         return cho_solve((lower, True), pull, check_finite=False), factor
@@ -297,13 +315,28 @@ def _block_information(
         system[start:stop] *= reward_variance * P[k, owner]  # columns of one block stand together
     system[np.diag_indices(len(system))] += 1.0
     pulled = np.einsum("ir,ri->r", roots, (P @ vectors)[owner])
-    # The transpose of a symmetric matrix is itself, in the order of memory that LAPACK works in.
-    lower = cholesky(system.T, lower=True, overwrite_a=True, check_finite=False)
-    solved = solve_triangular(
-        lower, np.vstack([roots, pulled]).T, lower=True, overwrite_b=True, check_finite=False
-    )
+    both = np.vstack([roots, pulled]).T
+    if len(roots) > PANEL:
+        solved = solve_lower(_lower_factor(system), both)
+    else:
+        # The transpose of a symmetric matrix is itself, in the order of memory that LAPACK works in.
+        lower = cholesky(system.T, lower=True, overwrite_a=True, check_finite=False)
+        solved = solve_triangular(lower, both, lower=True, overwrite_b=True, check_finite=False)
     J, right = solved[:, :-1], solved[:, -1]
     return (total - J.T @ J) / reward_variance, J.T @ right
+
+
+def _lower_factor(matrix: FloatArray) -> FloatArray:
+    """Cholesky factor; other threads run meanwhile, as they do not while SciPy's is computed."""
+    return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+
+
+def _starts(together: Sequence[int], n_blocks: int) -> IntArray:
+    """First block of every sum."""
+    counts = np.asarray(together)
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 1).any() or counts.sum() != n_blocks:
+        raise InvalidParameter(f"together: expected positive integers that sum to {n_blocks}, the blocks")
+    return np.asarray(np.cumsum(counts) - counts)
 
 
 def _stacked_roots(grams: FloatArray) -> tuple[FloatArray, IntArray]:
