@@ -81,7 +81,7 @@ APPLICATION_ID = 0x44504C47  # "DPLG", in the database's own header
 SCHEMA_VERSION = 3
 
 READ_WHOLE = 2_000
-"""A ledger of so many charges is read whole when it is opened: it takes less than 0.1 s."""
+"""A ledger of so many charges is read whole when it is opened; `benchmarks/ledger.py` times it."""
 
 # Decimals are kept as text: SQLite's numbers are binary floats. It has no checksums either: every row ends
 # with one of its own, so that a flipped bit is no budget. Tables differ in name or width from those of

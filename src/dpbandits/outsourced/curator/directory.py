@@ -9,7 +9,7 @@
 
 Mode 700, files 600, the owner's alone. No raw inputs are kept: of the table there is a keyed digest, by which
 another table is refused. It tells whoever reads this directory, and nobody else, whether a guess of the whole
-table is right in every row, at some 30 milliseconds a guess.
+table is right in every row, at the price of a slow digest a guess (`TableRows.digest`).
 """
 
 import json

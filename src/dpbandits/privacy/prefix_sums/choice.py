@@ -28,7 +28,7 @@ from dpbandits.privacy.prefix_sums.tree import BinaryTree
 __all__ = ["PrefixSums", "factor_for", "prefix_cost", "prefix_sums_for"]
 
 MOST_OPTIMISED = 128
-"""Releases up to which optimising a factor takes milliseconds."""
+"""Releases up to which optimising a factor is not felt."""
 
 MOST_DENSE = 2048
 """Releases up to which a dense factor is held: 32 MiB."""
