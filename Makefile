@@ -70,8 +70,8 @@ fuzz: $(VENV)/.dev ## Fuzz every parser, a million inputs each (ARGS go to `fuzz
 test-optimised: $(VENV)/.dev ## Run the tests with asserts stripped from the library (python -O)
 	$(PY) -O -m pytest -W ignore::pytest.PytestConfigWarning $(ARGS)
 
-bench: $(VENV)/.dev ## Time what a step costs
-	$(PY) benchmarks/run.py $(ARGS)
+bench: $(VENV)/.dev ## Time what a step costs, beside bare NumPy and peers
+	$(PY) benchmarks/run.py --out docs/_results/speed.json $(ARGS)
 
 clean: ## Delete what the targets made, except .venv and reports
 	rm -rf build dist docs/_build docs/auto_examples docs/jupyter_execute docs/sg_execution_times.rst

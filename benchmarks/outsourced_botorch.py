@@ -20,8 +20,8 @@ from dpbandits.outsourced import Curator, Modeler
 STEPS = 50
 
 
-def main(n: int) -> None:
-    """Print CPU seconds of both, and how many of their choices agree."""
+def compared(n: int) -> tuple[float, float, int]:
+    """CPU seconds of both, and how many of their choices agree."""
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     points = rng.uniform(-1, 1, (n, 2))
@@ -58,7 +58,12 @@ def main(n: int) -> None:
             known = dict(curator.answered)
             answered.append((row, known[row] if row in known else curator.answer(row)))
     theirs = time.process_time() - started
-    agree = sum(a == b for a, b in zip(answered, modeler.answered, strict=True))
+    return ours, theirs, sum(a == b for a, b in zip(answered, modeler.answered, strict=True))
+
+
+def main(n: int) -> None:
+    """Print them."""
+    ours, theirs, agree = compared(n)
     print(f"n = {n}: dpbandits {ours:.3f} s, BoTorch {theirs:.2f} s of CPU, ratio {theirs / ours:.0f}")
     print(f"{agree} of {STEPS} choices agree")
 

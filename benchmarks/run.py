@@ -1,10 +1,13 @@
 """What a step costs: `make bench`, or `python benchmarks/run.py --only posterior`.
 
-Prints a Markdown table with the median and the fastest of several runs, and one of ratios, taken in CPU time.
-Nothing here is asserted: wall time belongs to a machine, and is for reading. m is the number of features.
+Prints two Markdown tables: ratios to bare NumPy, to peers and to itself (`ratios.py`), misses first; seconds.
+With `--out` the ratios are written as JSON, those that were not measured this time being kept as they were.
+Nothing here is asserted: time belongs to a machine, and is for reading. m is the number of features.
 """
 
 import argparse
+import json
+import os
 import platform
 import statistics
 import subprocess
@@ -13,20 +16,21 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ratios import RATIOS, Ratio, features_of, non_private_run, whole_run, world
 
 import dpbandits as dpb
 from dpbandits.models.noisy_regression import posterior_from_block_statistics
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.prefix_sums import BlockRelease, square_root_toeplitz
 
-REPEATS = 5
+REPEATS = 3
 RUN = "run of 10,000 rounds, 25 candidates"
 UNIT_SQUARE = dpb.Box(low=[0, 0], high=[1, 1])
 KERNEL = dpb.kernels.Matern(nu=2.5, lengthscale=0.3)
-PRIVACY = dpb.JointDP(epsilon=1.0, delta=1e-6)
 
 
 @dataclass(frozen=True)
@@ -83,38 +87,6 @@ def draw_secure_noise(size: int, **options: Any) -> Callable[[], object]:
     return lambda: noise.integer_gaussian(1e7, size)
 
 
-def world(horizon: int) -> dpb.lab.worlds.FunctionBandit:
-    """25 uniform candidates a round on a box; drawn before the clock starts."""
-    environment = dpb.lab.worlds.camelback(seed=1_000_000, horizon=horizon, n_candidates=25)
-    environment.decision_sets(0, horizon)
-    return environment
-
-
-def map_of(environment: dpb.lab.worlds.FunctionBandit, n_features: int) -> dpb.features.MercerFeatures:
-    kernel = dpb.kernels.Matern(nu=2.5, lengthscale=0.4)
-    return dpb.features.MercerFeatures(kernel=kernel, domain=environment.domain, n_features=n_features)
-
-
-def whole_run(
-    horizon: int, *, n_features: int, batched: bool = True, secure: bool = False, regression: str = "blocks"
-) -> Callable[[], object]:
-    environment = world(horizon)
-
-    def go() -> object:
-        policy = dpb.central.GPBandit(
-            features=map_of(environment, n_features),
-            domain=environment.domain,
-            reward_range=environment.reward_range,
-            horizon=horizon,
-            privacy=PRIVACY,
-            tuning=dpb.central.GPTuning(regression=regression),
-            noise=dpb.SecureNoise() if secure else dpb.SimulatedNoise(0),
-        )
-        return dpb.lab.evaluation.run(policy, environment, boundaries=None if batched else range(1, horizon))
-
-    return go
-
-
 def secure_release(n_features: int) -> Callable[[], object]:
     mechanism = GramVectorMechanism(n_features=n_features)
     release = BlockRelease(
@@ -124,27 +96,10 @@ def secure_release(n_features: int) -> Callable[[], object]:
     return lambda: release.release(0, sums)
 
 
-def non_private_run(horizon: int, n_features: int, *, growth: float) -> Callable[[], object]:
-    environment = world(horizon)
-    features = map_of(environment, n_features)
-
-    def go() -> object:
-        policy = dpb.lab.baselines.FeatureGPUCB(
-            features=features,
-            domain=environment.domain,
-            reward_range=environment.reward_range,
-            horizon=horizon,
-            update_growth=growth,
-        )
-        return dpb.lab.evaluation.run(policy, environment)
-
-    return go
-
-
 def bare_loop(horizon: int, n_features: int) -> Callable[[], object]:
     """What somebody would write instead: GP-UCB by Sherman-Morrison, no checks, no book, no protocol."""
     environment = world(horizon)
-    features = map_of(environment, n_features)
+    features = features_of(horizon, n_features)
 
     def go() -> object:
         inverse = np.eye(n_features)
@@ -162,104 +117,6 @@ def bare_loop(horizon: int, n_features: int) -> Callable[[], object]:
     return go
 
 
-def asked_and_told(
-    horizon: int, n_features: int, tuning: dpb.central.GPTuning | None = None
-) -> Callable[[], list[float]]:
-    """One by one, without the runner: CPU seconds of the asking thread in every ask."""
-    environment = world(horizon)
-    features, sets = map_of(environment, n_features), environment.decision_sets(0, horizon)
-    rewards = environment.mean_rewards(0, horizon)
-
-    def go() -> list[float]:
-        policy = dpb.central.GPBandit(
-            features=features,
-            domain=environment.domain,
-            reward_range=environment.reward_range,
-            horizon=horizon,
-            privacy=PRIVACY,
-            tuning=tuning,
-            noise=dpb.SimulatedNoise(0),
-        )
-        seconds = []
-        for t in range(horizon):
-            start = time.thread_time()
-            decision = policy.ask(sets[t], user=f"user-{t}")
-            seconds.append(time.thread_time() - start)
-            policy.tell(decision.id, float(rewards[t, decision.index]))
-        return seconds
-
-    return go
-
-
-def bare_thompson_loop(horizon: int, n_features: int) -> Callable[[], object]:
-    """What somebody would write instead: exact sums, a fit where `GPBandit` has its blocks, nothing else."""
-    environment = world(horizon)
-    features, sets = map_of(environment, n_features), environment.decision_sets(0, horizon)
-    rewards = environment.mean_rewards(0, horizon)
-    blocks = set(dpb.central.GPTuning().schedule(horizon)[0])
-
-    def go() -> object:
-        rng = np.random.default_rng(0)
-        precision, vector = np.eye(n_features) / 0.2, np.zeros(n_features)
-        mean, factor = np.zeros(n_features), np.eye(n_features) * np.sqrt(0.2)
-        for t in range(horizon):
-            phi = features(sets[t])
-            best = int(np.argmax(phi @ (mean + 0.25 * factor @ rng.standard_normal(n_features))))
-            precision += np.outer(phi[best], phi[best]) * 4.0
-            vector += phi[best] * (rewards[t, best] - 0.5) * 4.0
-            if t + 1 in blocks:
-                factor = np.linalg.inv(np.linalg.cholesky(precision)).T
-                mean = factor @ (factor.T @ vector)
-        return mean
-
-    return go
-
-
-def in_turn(ours: Callable[[], object], theirs: Callable[[], object]) -> Callable[[], float]:
-    """CPU seconds of one call over those of the other, made right after it."""
-
-    def ratio() -> float:
-        marks = [time.process_time()]
-        for call in (ours, theirs):
-            call()
-            marks.append(time.process_time())
-        return (marks[1] - marks[0]) / (marks[2] - marks[1])
-
-    return ratio
-
-
-def tail(go: Callable[[], list[float]]) -> Callable[[], float]:
-    """The 99th percentile over the median."""
-
-    def ratio() -> float:
-        seconds = go()
-        return float(np.quantile(seconds, 0.99) / np.median(seconds))
-
-    return ratio
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """One line of the second table: `prepare` builds the call that measures it once."""
-
-    name: str
-    aim: float
-    prepare: Callable[[], Callable[[], float]]
-
-
-RATIOS = (
-    Ratio(
-        "10,000 asks and tells, one by one, over a bare Thompson loop, m = 100",
-        2.5,
-        lambda: in_turn(asked_and_told(10_000, 100), bare_thompson_loop(10_000, 100)),
-    ),
-    Ratio(
-        "99th percentile over median of an ask's CPU time, m = 500, lag of 190 rounds",
-        5.0,
-        lambda: tail(asked_and_told(1_400, 500, dpb.central.GPTuning(blocks=(200, 400, 800), lag=190))),
-    ),
-)
-
 BENCHMARKS = (
     Benchmark("import dpbandits, new process", 1, "import", import_package),
     Benchmark(
@@ -272,20 +129,6 @@ BENCHMARKS = (
     Benchmark("the same, by OpenDP", 5_000, "draw", lambda: draw_secure_noise(5_000, sampler="opendp")),
     Benchmark("secure release, m = 15", 1, "release", lambda: secure_release(15)),
     Benchmark("block release, m = 100", 1, RUN, lambda: whole_run(10_000, n_features=100), memory=True),
-    Benchmark("block release, m = 500", 1, RUN, lambda: whole_run(10_000, n_features=500), memory=True),
-    Benchmark(
-        "the same, prefix regression, m = 500",
-        1,
-        RUN,
-        lambda: whole_run(10_000, n_features=500, regression="prefix"),
-        memory=True,
-    ),
-    Benchmark(
-        "the same, secure noise, m = 100", 1, RUN, lambda: whole_run(10_000, n_features=100, secure=True)
-    ),
-    Benchmark(
-        "the same, secure noise, m = 500", 1, RUN, lambda: whole_run(10_000, n_features=500, secure=True)
-    ),
     Benchmark(
         "block release asked one by one, m = 100",
         2_000,
@@ -338,14 +181,60 @@ def in_words(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
+def compared(one: Ratio, repeats: int) -> dict[str, Any]:
+    """A row of the file: median, smallest and largest of several numbers, and the load before them."""
+    call, load = one.prepare(), os.getloadavg()[0]
+    values = [call() for _ in range(min(one.repeats, repeats))]
+    median = statistics.median(values)
+    print(f"{one.name}: {median:.3g}", flush=True)
+    return {
+        "name": one.name,
+        "unit": one.unit,
+        "before": one.before,
+        "noted": one.noted,
+        "after": median,
+        "smallest": min(values),
+        "largest": max(values),
+        "aim": one.aim,
+        "missed": one.aim is not None and median > one.aim,
+        "load": load,
+    }
+
+
+def as_table(rows: list[dict[str, Any]]) -> str:
+    """Misses first, then what was reached, then what has no aim."""
+    lines = ["", "| what | unit | before | after | range | aim | load |", "|---|---|---|---|---|---|---|"]
+    for row in sorted(rows, key=lambda row: (not row["missed"], row["aim"] is None)):
+        before = "" if row["before"] is None else f"{row['before']:.3g}" + " (noted)" * row["noted"]
+        aim = "" if row["aim"] is None else f"{row['aim']:.3g}" + " (missed)" * row["missed"]
+        spread = f"{row['smallest']:.3g} to {row['largest']:.3g}"
+        cells = (row["name"], row["unit"], before, f"{row['after']:.3g}", spread, aim, f"{row['load']:.1f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="run benchmarks whose name contains this")
     parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--out", type=Path, help="JSON file of the ratios")
     options = parser.parse_args()
 
     print(f"dpbandits {dpb.__version__}, numpy {np.__version__}, Python {platform.python_version()}\n")
-    print("| what | median | fastest | per | peak memory |")
+    rows = [] if options.out is None or not options.out.exists() else json.loads(options.out.read_text())
+    measured = {row["name"]: row for row in rows}
+    for one in RATIOS:
+        if options.only.lower() in one.name.lower():
+            if one.missing:
+                print(f"left out, as {', '.join(one.missing)} is not installed: {one.name}")
+                continue
+            measured[one.name] = compared(one, options.repeats)
+            if options.out is not None:
+                rows = [measured[case.name] for case in RATIOS if case.name in measured]
+                options.out.write_text(json.dumps(rows, indent=1) + "\n")
+    print(as_table([row for name, row in measured.items() if options.only.lower() in name.lower()]))
+
+    print("\n| what | median | fastest | per | peak memory |")
     print("|---|---|---|---|---|")
     for benchmark in BENCHMARKS:
         if options.only.lower() in benchmark.name.lower():
@@ -353,15 +242,6 @@ def main() -> None:
             median, fastest = in_words(statistics.median(seconds)), in_words(min(seconds))
             peak = f"{peak_megabytes(benchmark):.0f} MB" if benchmark.memory else ""
             print(f"| {benchmark.name} | {median} | {fastest} | {benchmark.unit} | {peak} |", flush=True)
-
-    print("\n| ratio | median | smallest | largest | aim: at most |")
-    print("|---|---|---|---|---|")
-    for one in RATIOS:
-        if options.only.lower() in one.name.lower():
-            call = one.prepare()
-            values = [call() for _ in range(options.repeats)]
-            low, high = min(values), max(values)
-            print(f"| {one.name} | {statistics.median(values):.2f} | {low:.2f} | {high:.2f} | {one.aim:g} |")
 
 
 if __name__ == "__main__":
