@@ -32,6 +32,9 @@ FAST = {
     "gp-bandit-restarts": 4000,
     "gp-bandit-load-on-other-terms": 4000,
     "local-refusals": 10_000,
+    "local-transfer": 5000,
+    "local-ma2025-policy": 2000,
+    "explore-then-commit-answers-among-others": 5000,
     "local-threads": 10_000,
     "local-forks": 4000,
 }

@@ -41,7 +41,7 @@ def test_without_privacy_one_persons_reward_is_read_off():
 
 @pytest.mark.parametrize("epsilon", [1.0, 6.0])
 def test_a_guarantee_holds_against_the_same_attack(epsilon):
-    attack = attack_reward(private(epsilon), WORLD, rounds=10, trials=400)
+    attack = attack_reward(private(epsilon), WORLD, rounds=10, trials=200)
     # beyond the bound by five binomial standard deviations: probability below 3e-7
     assert attack.correct <= attack.trials * attack.bound + 5 * np.sqrt(attack.trials) / 2
 

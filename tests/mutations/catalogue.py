@@ -257,7 +257,7 @@ MUTATIONS = (
             "        rounds = told[told >= self._first_open][: stop - start]\n"
             "        status = self._status[rounds]",
         ),
-        tests="tests/contracts/test_neighbours.py tests/policy/test_bookkeeping.py",
+        tests="tests/policy/test_bookkeeping.py tests/contracts/test_neighbours.py",
     ),
     _bug(
         "releases timed by tells",

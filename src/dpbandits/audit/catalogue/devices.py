@@ -146,7 +146,7 @@ _own_epsilon("broken-epsilon-by-reward", looks=True)
 # -- races --------------------------------------------------------------------------------------------
 
 _RACERS = 4
-_AT_ONCE = 50
+_AT_ONCE = 200
 """Devices whose races share threads and processes."""
 
 

@@ -102,7 +102,7 @@ def _copied(name: str, *, witnessed: bool) -> None:
         sees=f"what {_COPIES} copies of one state release"
         + ("" if witnessed else ", which no ledger witnesses"),
         known_broken=not witnessed,
-        share=0.01 if witnessed else 0.005,
+        share=0.03 if witnessed else 0.005,
     )
     def copies(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
         ledger = _ledger() if witnessed else None
