@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import sleep
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -694,8 +695,10 @@ def test_reports_of_many_threads_are_one_record(tmp_path):
         plain.publish()
         before = records_logged(server)
         batches = [[one] for one in reports] + [[b"junk", None], []]
-        tallies = absorbed_apart(server, batches)
+        with patch("os.fsync", wraps=os.fsync) as written:
+            tallies = absorbed_apart(server, batches)
         assert records_logged(server) == before + 1
+        assert written.call_count == 3  # the log, its end, and the end's name
         assert tallies == [plain.absorb(batch) for batch in batches]
         assert server.server.totals == plain.totals
         now = server.publish().to_json(SPEC)

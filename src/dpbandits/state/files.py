@@ -49,11 +49,17 @@ os.register_at_fork(
 )
 
 
-def write_durably(path: Path, data: bytes, *, exclusive: bool = False) -> None:
+def write_durably(path: Path, data: bytes, *, exclusive: bool = False, renamed: bool = False) -> None:
     """Write a file of mode 0600 and its directory entry through to disk.
 
-    Not atomic: a crash leaves a file that is missing, torn or complete. With `exclusive` the file
-    must not exist. A symbolic link in its place is refused, never followed.
+    Not atomic: a crash leaves a file that is missing, torn or complete. A symbolic link in its place is
+    refused, never followed.
+
+    Args:
+        path: where.
+        data: all of it.
+        exclusive: the file must not exist.
+        renamed: `replace_durably` follows at once, and makes the entry durable under its last name.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags | (os.O_EXCL if exclusive else os.O_TRUNC), 0o600)
@@ -62,7 +68,8 @@ def write_durably(path: Path, data: bytes, *, exclusive: bool = False) -> None:
         write_through(descriptor, data)
     finally:
         os.close(descriptor)
-    sync_directory(path.parent)
+    if not renamed:
+        sync_directory(path.parent)
 
 
 def write_through(descriptor: int, data: bytes) -> None:

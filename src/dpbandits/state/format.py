@@ -165,7 +165,7 @@ def write_state(path: str | PathLike[str], state: State, key: StateKey | None = 
     data, digest = encode(state, key)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        write_durably(temporary, data, exclusive=True)
+        write_durably(temporary, data, exclusive=True, renamed=True)
         replace_durably(temporary, target)
     except OSError:
         temporary.unlink(missing_ok=True)

@@ -425,7 +425,7 @@ def _read_end(path: Path, kind: str) -> Place:
 
 def _write_end(path: Path, mark: Place) -> None:
     beside = path.with_name(path.name + ".next")
-    write_durably(beside, _END.pack(*mark))
+    write_durably(beside, _END.pack(*mark), renamed=True)
     replace_durably(beside, path)
 
 

@@ -165,7 +165,7 @@ class _Run:
 
     def write(self, private: Path) -> None:
         unfinished = private / f"{_RUN}.new"
-        write_durably(unfinished, json.dumps(asdict(self)).encode())
+        write_durably(unfinished, json.dumps(asdict(self)).encode(), renamed=True)
         replace_durably(unfinished, private / _RUN)
 
 

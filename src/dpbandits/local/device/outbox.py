@@ -179,7 +179,7 @@ class FileOutbox:
     def _write(self, path: Path, data: bytes) -> None:
         temporary = path.with_name(f"{path.name.removesuffix(_SUFFIX)}{_UNFINISHED}")
         try:
-            write_durably(temporary, data)
+            write_durably(temporary, data, renamed=True)
             replace_durably(temporary, path)
         except BaseException:
             with suppress(OSError):
