@@ -629,9 +629,9 @@ class _ServerSession:
             self.leave(f"version {policy.version}", policy.to_json(SPEC))
             batch = self.subject.batch(self.folder, number)
             if number % 2:
-                self.absorb_apart(batch)
-            else:
                 self.server.absorb(batch)
+            else:  # no version follows it, so one that was refused in part may be told in two parts
+                self.absorb_apart(batch)
             self.leave(f"batch {number}", "confirmed")
         self.server.close()
 
