@@ -15,7 +15,7 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits import domains
-from dpbandits.central import GPBandit, GPTuning
+from dpbandits.central import GPBandit, GPTuning, PublishedPosterior
 from dpbandits.central.published import Dubey2021
 from dpbandits.lab.baselines import ConstantArm, Uniform
 from dpbandits.local import (
@@ -32,6 +32,7 @@ from dpbandits.local.server.aggregation import read_counts, read_records, write_
 from dpbandits.models import features, kernels, measures
 from dpbandits.models.features import ArmFeatures, MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
+from dpbandits.models.features.people import arm_features
 from dpbandits.outsourced import Modeler, PublishedRows
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy import certificates, definitions, noise
@@ -39,6 +40,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import noise_laws
 from dpbandits.state import State
 from dpbandits.state.format import PREFIX, decode, encode
+from dpbandits.tables.menu import Menu
 from fuzz.folders import FOLDERS
 from fuzz.target import (
     Target,
@@ -57,6 +59,8 @@ __all__ = ["TARGETS", "Target", "target"]
 
 
 BOX = dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0])
+PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["n", "s"]))
+PERSON = {"age": [18], "region": ["n"]}
 ARM_ROWS = np.array([[0.0], [1.0], [2.0]])
 KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.5)
 
@@ -169,11 +173,12 @@ def _configurations() -> Target:
         ("domain", domains.Ball(centre=[0.0, 0.0], radius=2.0)),
         ("domain", domains.Finite(points=[[0.0], [1.0]])),
         ("domain", domains.Product(BOX, domains.Arms(3))),
-        ("domain", domains.Arms(["a", "b"])),
+        ("domain", domains.Arms(["a", 2, 0.5, True])),
         ("schema", dpb.Schema(age=dpb.Range(16, 64), region=dpb.Categories(["n", "s"]))),
         ("kernel", 0.5 * kernels.Matern(nu=1.5, lengthscale=(0.1, 0.2)) + kernels.Indicator(columns=(2,))),
         ("features", mercer),
         ("features", ArmFeatures(base=mercer, arm_column=2, n_arms=2)),
+        ("features", mercer.written_out()),
         ("features", QuadratureFourierFeatures(kernel=KERNEL, dim=2, nodes=3)),
         ("features", RandomFourierFeatures(kernel=KERNEL, dim=2, n_frequencies=3, seed=0)),
         ("cells", measures.CellMeasure.uniform(low=0.0, high=1.0, cells=3)),
@@ -207,7 +212,40 @@ def _policy_configurations() -> Target:
         kind = kinds.get(name, GPBandit) if isinstance(name, str) else GPBandit
         return kind.from_config(value)
 
-    return Target(parse=any_json(build), seeds=tuple(as_json(p.to_config()) for p in policies), form="json")
+    built = (*policies, _bandit_of_people())
+    return Target(parse=any_json(build), seeds=tuple(as_json(p.to_config()) for p in built), form="json")
+
+
+def _bandit_of_people() -> GPBandit:
+    return GPBandit(
+        contexts=PEOPLE,
+        arms=["mail", 2],
+        reward_range=(0.0, 1.0),
+        horizon=8,
+        privacy=dpb.JointDP(epsilon=1, delta=1e-6),
+        noise=noise.SimulatedNoise(0),
+        user_ids=False,
+        features=arm_features(Menu(contexts=PEOPLE, arms=["mail", 2]).domain, n_features=2, n_landmarks=4),
+        tuning=GPTuning(blocks=[2, 5]),
+    )
+
+
+def _published_posterior() -> Target:
+    """What is read decides for somebody, and says the same again."""
+    bandit = _bandit_of_people()
+    before = bandit.publish().to_json()
+    for reward in (0.2, 0.9, 0.4):
+        bandit.tell(bandit.ask({"age": 40, "region": "s"}).id, reward)
+    of_points = _saved_policies()[2]
+    texts = [before, bandit.publish().to_json(), of_points.publish().to_json()]  # type: ignore[attr-defined]
+
+    def parse(data: bytes) -> object:
+        read = PublishedPosterior.from_json(as_text(data))
+        if PublishedPosterior.from_json(read.to_json()).to_json() != read.to_json():
+            raise AssertionError("a function that comes back otherwise")
+        return read.predict(read.domain.sample(1, np.random.default_rng(0)) if read.menu is None else PERSON)
+
+    return Target(parse=parse, seeds=tuple(text.encode() for text in texts), form="json")
 
 
 def _guarantee() -> Target:
@@ -237,7 +275,12 @@ def _spec(**changes: Any) -> Spec:
 def _partition_spec() -> Target:
     seeds = tuple(
         spec.to_json().encode()
-        for spec in (_spec(), _spec(mechanism="oue", arms="user"), _spec(learner="ma2025", n_users=100))
+        for spec in (
+            _spec(),
+            _spec(mechanism="oue", arms="user"),
+            _spec(learner="ma2025", n_users=100),
+            Spec(contexts=PEOPLE, arms=["mail", 2], privacy=dpb.LocalDP(epsilon=2.0)),
+        )
     )
     return Target(parse=lambda data: Server(Spec.from_json(as_text(data))), seeds=seeds, form="json")
 
@@ -473,6 +516,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "configurations": _configurations,
     "policy-configurations": _policy_configurations,
     "guarantee": _guarantee,
+    "published-posterior": _published_posterior,
     "partition-spec": _partition_spec,
     "published-policy": _published_policy,
     "reports-signed": partial(_reports, "signed"),
