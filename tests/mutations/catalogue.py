@@ -608,7 +608,7 @@ MUTATIONS = (
             "            value = log.get(published.number(row))\n"
             '            if value is not None and self._public["answers"]["type"] != "public":\n'
             '                noise = AnswerLaplace.from_config(self._public["answers"])\n'
-            "                exact = np.array([self._evaluate(published.number(row), None)])\n"
+            "                exact = np.array([self._evaluate(published.number(row), self._objective)])\n"
             "                value = float(noise.privatize(exact, self._noise, position=999)[0])\n",
         ),
         tests="tests/outsourced/test_curator.py",
