@@ -69,7 +69,7 @@ def _reports(epsilon: float, seed: int) -> Draw:
 @_bin("local-bins-policy", sees="the policy that the server publishes after one report", share=0.05)
 def _published_policy(epsilon: float, seed: int) -> Draw:
     """A server that publishes after every report; arms are the device's, so probabilities are published."""
-    spec = _spec(epsilon, seed, n_arms=2, mechanism="krr", arms="user", reports_per_version=1)
+    spec = _spec(epsilon, seed, n_arms=3, mechanism="krr", arms="user", reports_per_version=1)
 
     def run(world: int) -> FloatArray:
         server = Server(spec)
@@ -186,7 +186,7 @@ def _ma2025_policy(epsilon: float, seed: int) -> Draw:
 @_gaussian(
     "local-dubey2021-policy",
     sees="the weights published after one report, Dubey2021's Algorithm 3",
-    share=0.01,
+    share=0.03,
 )
 def _dubey2021_weights(epsilon: float, seed: int) -> Draw:
     spec = _gp_spec(epsilon, seed, report_gram=True, learner="dubey2021", constants={"horizon": 1.0})
