@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Protocol, Self, runtime_checkable
 
-from dpbandits._typing import BoolArray, FloatArray
+from dpbandits._typing import FloatArray
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
 from dpbandits.privacy.guarantee import Guarantee
 
@@ -13,9 +13,10 @@ __all__ = ["Policy"]
 
 @runtime_checkable
 class Policy(Protocol):
-    """Chooses among candidates, learns from rewards, and states what it promises.
+    """Chooses among candidates or arms, learns from rewards, and states what it promises.
 
-    Points are rows: a decision set is (n, d), a batch of them (B, n, d). Rewards are in the units of
+    What is brought to an ask is a decision set (n, d), or one person's context; to a batch decision sets
+    (B, n, d), or contexts of B people: see `BasePolicy`. Rewards are in the units of
     the policy's `reward_range`. A round is the index of its ask, from 0.
     """
 
@@ -27,20 +28,20 @@ class Policy(Protocol):
     def pending(self) -> tuple[str, ...]:
         """Ids of decisions whose reward can still be told."""
 
-    def ask(self, candidates: FloatArray, *, user: object | None = None) -> Decision:
-        """Choose one row of `candidates` (n, d)."""
+    def ask(self, brought: Any, *, user: object | None = None, available: Any = None) -> Decision:
+        """Choose one row, or one arm."""
 
     def tell(self, decision_id: str, reward: float) -> Receipt:
         """Give a decision its reward; a late one is dropped, and the receipt says so."""
 
     def ask_batch(
         self,
-        candidates: FloatArray,
+        brought: Any,
         *,
         users: Sequence[object] | None = None,
-        available: BoolArray | None = None,
+        available: Any = None,
     ) -> DecisionBatch:
-        """Choose one row in each of B decision sets (B, n, d), all by what is released now."""
+        """Choose for B people, all by what is released now."""
 
     def tell_batch(self, decision_ids: Sequence[str], rewards: FloatArray) -> tuple[Receipt, ...]:
         """Rewards (B,) of several decisions."""
@@ -48,14 +49,14 @@ class Policy(Protocol):
     def abandon(self, decision_id: str) -> None:
         """Say that a decision will never have a reward."""
 
-    def recommend(self, candidates: FloatArray) -> int:
-        """Row of `candidates` (n, d) with the best predicted reward, from released statistics."""
+    def recommend(self, brought: Any) -> Any:
+        """The row, or the label of the arm, with the best predicted reward, from released statistics."""
 
-    def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n,) of the expected reward at `points` (n, d), from releases only."""
+    def predict(self, points: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and deviation of the expected reward, from releases only: (n,), or (n, K) of people."""
 
-    def warm_start(self, points: FloatArray, rewards: FloatArray) -> None:
-        """Learn from public data, points (n, d) and rewards (n,), before the first ask."""
+    def warm_start(self, points: Any, rewards: FloatArray, *, arms: Sequence[object] | None = None) -> None:
+        """Learn from public data and rewards (n,) before the first ask."""
 
     def diagnostics(self) -> dict[str, Any]:
         """Released quantities only: safe to log."""

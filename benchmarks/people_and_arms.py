@@ -1,0 +1,103 @@
+"""What contexts and arms cost beside candidate rows: time of an ask and a tell, and reward.
+
+`python benchmarks/people_and_arms.py [--table synthetic-income] [--horizon 20000] [--reps 4]` asks a
+`GPBandit` about the same people twice, as dicts with `contexts=` and `arms=`, and as matrices of the same
+encoded rows, and prints the median time of an ask and a tell in the second half of 2,000 rounds (a posterior
+is there; releases do not count in a median). Then it runs the defaults of `contexts=` and `arms=`, and the
+policy of the table study, over tuning seeds 0, 1, ... of the table. Both are evaluations on data that one may
+look at.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+import dpbandits as dpb
+from dpbandits.lab.evaluation import run
+from dpbandits.lab.people.study import private_policy
+from dpbandits.lab.worlds import TableBandit, load
+
+ROUNDS = 2_000
+PRIVACY = dpb.JointDP(epsilon=1.0, delta=1e-6)
+
+
+def policy_of(table: TableBandit) -> dpb.central.GPBandit:
+    return dpb.central.GPBandit(
+        contexts=table.schema,
+        arms=table.arms.labels,
+        reward_range=table.reward_range,
+        horizon=table.horizon,
+        privacy=PRIVACY,
+        noise=dpb.SimulatedNoise(table.seed),
+        seed=table.seed,
+    )
+
+
+def same_over_rows(table: TableBandit) -> dpb.central.GPBandit:
+    of_people = policy_of(table)
+    return dpb.central.GPBandit(
+        domain=of_people.domain,
+        features=of_people.features,
+        tuning=of_people.tuning,
+        reward_range=table.reward_range,
+        horizon=table.horizon,
+        privacy=PRIVACY,
+        noise=dpb.SimulatedNoise(table.seed),
+        seed=table.seed,
+    )
+
+
+def as_dicts(table: TableBandit, contexts: np.ndarray) -> list[dict[str, object]]:
+    """What an app would hold of encoded people."""
+
+    def value(column, share):
+        if isinstance(column, dpb.Categories):
+            return column.values[int(share)]
+        return float(np.clip(column.low + share * (column.high - column.low), column.low, column.high))
+
+    columns = list(table.schema.columns.items())
+    return [
+        {name: value(column, share) for (name, column), share in zip(columns, row, strict=True)}
+        for row in contexts
+    ]
+
+
+def microseconds(policy: dpb.central.GPBandit, brought, table: TableBandit) -> float:
+    rewards, spent = table.mean_rewards(0, ROUNDS), np.empty(ROUNDS)
+    for t in range(ROUNDS):
+        began = time.perf_counter()
+        decision = policy.ask(brought[t], user=t)
+        policy.tell(decision.id, bool(rewards[t, decision.index]))
+        spent[t] = time.perf_counter() - began
+    return 1e6 * float(np.median(spent[ROUNDS // 2 :]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--table", default="synthetic-income")
+    parser.add_argument("--horizon", type=int, default=20_000)
+    parser.add_argument("--reps", type=int, default=4)
+    options = parser.parse_args()
+    table = load(options.table, seed=0, horizon=options.horizon)
+    sets = table.decision_sets(0, ROUNDS)
+    rows = microseconds(same_over_rows(table), sets, table)
+    dicts = microseconds(policy_of(table), as_dicts(table, sets[:, 0, :-1]), table)
+    print(f"ask and tell: {rows:.0f} us with a matrix, {dicts:.0f} us with a dict: {dicts / rows:.2f} times")
+    tables = [load(options.table, seed=seed, horizon=options.horizon) for seed in range(options.reps)]
+    study = [
+        private_policy(one, one.seed, privacy=PRIVACY, noise=dpb.SimulatedNoise(one.seed)) for one in tables
+    ]
+    for name, policies in (
+        ("contexts and arms, defaults", map(policy_of, tables)),
+        ("rows, the study's constants", study),
+    ):
+        found = np.array([run(policy, one).mean_reward for policy, one in zip(policies, tables, strict=True)])
+        error = found.std(ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.nan
+        print(f"{name}: reward {found.mean():.4f} +- {error:.4f}")
+
+
+if __name__ == "__main__":
+    main()
