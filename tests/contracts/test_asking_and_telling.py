@@ -46,7 +46,7 @@ def test_it_shows_its_promise_and_public_numbers(case):
     drive(policy, 0, 3)
     promise = f"epsilon={policy.privacy.epsilon!r}, delta={policy.privacy.delta!r}, " if case.private else ""
     assert repr(policy).startswith(f"{type(policy).__name__}({promise}horizon={HORIZON}, asked=3, lineage=")
-    shown = policy._repr_html_()
+    shown = internals.shown_in_a_notebook(policy)
     assert html.escape(policy.guarantee.explain()) in shown
     assert html.escape(repr(policy)) in shown
     assert shown.count("<") == len(re.findall("</?(?:code|details|summary|pre)>", shown))
