@@ -628,11 +628,10 @@ def _table(ending: str, seed: Callable[[], bytes]) -> Target:
     return Target(parse=parse, seeds=(seed(),), form="bytes")
 
 
-def _parquet() -> bytes:
+def _arrow_table() -> Any:
     import pyarrow as pa
-    from pyarrow import parquet
 
-    table = pa.table(
+    return pa.table(
         {
             "age": [30.0, 41.5, 1e3],
             "region": ["north", None, "south"],
@@ -640,8 +639,25 @@ def _parquet() -> bytes:
             "paid": [True, False, True],
         }
     )
+
+
+def _parquet() -> bytes:
+    from pyarrow import parquet
+
     sink = io.BytesIO()
-    parquet.write_table(table, sink)
+    parquet.write_table(_arrow_table(), sink)
+    return sink.getvalue()
+
+
+def _arrow() -> bytes:
+    """With a dictionary and compressed buffers."""
+    import pyarrow as pa
+
+    table = _arrow_table()
+    table = table.set_column(1, "region", table["region"].dictionary_encode())
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as file:
+        file.write_table(table)
     return sink.getvalue()
 
 
@@ -687,5 +703,6 @@ FOLDERS: dict[str, Callable[[], Target]] = {
     "pipe-replies": _replies,
     "csv": lambda: _table(".csv", lambda: _CSV),
     "parquet": lambda: _table(".parquet", _parquet),
+    "arrow": lambda: _table(".arrow", _arrow),
     "table-description": _description,
 }
