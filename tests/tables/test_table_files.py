@@ -448,6 +448,16 @@ def test_a_small_parquet_file_that_unfolds_to_gigabytes_is_not_read(tmp_path):
     assert read_table_file(path, {"x": str})["x"].tolist() == ["a", "b"] * 1000
 
 
+@pytest.mark.parametrize("kind", [str, float, int, bool])
+@pytest.mark.parametrize("text", [b"\xd9 ", b"a\xff", b"\xf0\x9f"])
+def test_text_in_parquet_that_is_none_is_refused(tmp_path, kind, text):
+    pa = pytest.importorskip("pyarrow")
+    words = pa.array([b"a", text], pa.binary()).view(pa.string())
+    for gaps in ((), ("x",)):
+        with pytest.raises((DataUnavailable, InvalidData)):
+            read_table_file(as_parquet(tmp_path / "t.parquet", {"x": words}), {"x": kind}, gaps=gaps)
+
+
 def test_a_parquet_file_that_contradicts_itself_is_refused_and_ends_no_process(tmp_path):
     """Counts of levels of another number than the column has, in what the file says of a chunk."""
     path = as_parquet(tmp_path / "t.parquet", {"word": ["a", None, "b"]})

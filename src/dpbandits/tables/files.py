@@ -453,6 +453,7 @@ def _read_parquet(path: Path, columns: Sequence[_Column]) -> None:
             check_size(file, names)
         with ParquetFile(path, read_dictionary=names) as file:
             for batch in file.iter_batches(_BLOCK_ROWS, columns=names, use_threads=False):
+                batch.validate(full=True)  # text that is no UTF-8 would show later, in Arrow's own error
                 size += sum(map(_text_size, batch.columns))
                 if size > LARGEST_BYTES:
                     raise _too_large()
