@@ -586,7 +586,8 @@ def _requests() -> Target:
 
     def parse(data: bytes) -> object:
         replies = io.StringIO()
-        serve(curator, request_lines(io.BytesIO(data)), replies)
+        first = b"".join(data.splitlines(keepends=True)[:16])  # a request a line, and so many say enough
+        serve(curator, request_lines(io.BytesIO(first)), replies)
         if any("row" not in json.loads(line) for line in replies.getvalue().splitlines()[1:]):
             raise AssertionError("a reply without its row")
         return replies

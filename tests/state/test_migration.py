@@ -1,5 +1,6 @@
 """Older layouts are brought up to date step by step, newer ones and wrong steps refused."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -39,6 +40,20 @@ def test_a_step_cannot_move_a_lineage(change):
         migrated(
             OLD, kind="k", version=2, steps={1: lambda state: replace(state, **({"version": 2} | change))}
         )
+
+
+@pytest.mark.parametrize(
+    "public", [{}, {"config": []}, {"config": {"noise": [], "tuning": 1}}, {"config": None}]
+)
+@pytest.mark.parametrize("policy", BasePolicy.registry.values())
+def test_a_step_that_finds_no_such_layout_is_refused(policy, public):
+    """Or it leads on: whoever reads the configuration then refuses it."""
+    for version in range(1, policy.state_version):
+        state = State(kind=policy.kind, version=version, lineage="a", position=0, public=public)
+        with suppress(CorruptState, IncompatibleState):
+            migrated(state, kind=policy.kind, version=policy.state_version, steps=policy.state_migrations)
+    with pytest.raises(CorruptState):
+        migrated(replace(OLD, public=public), kind="k", version=3, steps=STEPS)
 
 
 def test_a_policy_loads_what_an_older_release_saved(tmp_path, monkeypatch):

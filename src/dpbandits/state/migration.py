@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, IncompatibleState
 from dpbandits.state.container import State
 
@@ -21,7 +22,7 @@ def migrated(state: State, *, kind: str, version: int, steps: Migrations | None 
 
     Raises:
         IncompatibleState: another kind, a newer layout, or an older one that no step leads from.
-        CorruptState: a step changed what it must keep.
+        CorruptState: a step changed what it must keep, or found something else than its layout.
 
     Example:
         >>> old = State(kind="k", version=1, lineage="a", position=4, public={"epsilon": 1})
@@ -41,7 +42,9 @@ def migrated(state: State, *, kind: str, version: int, steps: Migrations | None 
                 f"{kind}: state of version {state.version} is older than this release can read (version "
                 f"{version}): load it with the release that wrote it"
             )
-        old, state = state, step(state)
+        old = state
+        with reading(f"a state of {kind} version {old.version}", CorruptState):
+            state = step(state)
         if (state.kind, state.lineage, state.position, state.version) != (
             old.kind,
             old.lineage,
