@@ -1,9 +1,9 @@
 """What `make bench` compares: this library over bare NumPy, its peers and itself, the two in turn in one run.
 
-Each case gives one number a repetition. "before" is what it was at commit 8169304: measured there by the
-same call, or, where the case says so, as it was noted when this work was planned. A case whose peer is not
-installed is left out, and named. Ratios are taken in CPU time, but for what waits: a report that is made
-durable, and the wall time of an ask.
+Each case gives one number a repetition. "before" is what it was at commit 8169304: measured there, 1 where
+what was done then is the other side of the ratio, or, where the case says so, as it was noted when this work
+was planned. A case whose peer is not installed is left out, and named. Ratios are taken in CPU time, but for
+what waits: a report that is made durable, and the wall time of an ask.
 """
 
 import os
