@@ -35,8 +35,6 @@ from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.regression import (
     REWARD_VARIANCE,
     Regression,
-    default_regression,
-    largest_support,
     posterior_from_releases,
 )
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
@@ -135,9 +133,9 @@ class GPTuning(Configured):
             the posterior fitted beside the answers. A release takes effect where it ends, however long the
             work took: an ask that comes sooner waits. With 0 the ask that is due does the work.
         regression: "blocks" (least squares over blocks, shrunk Gram), "sums" (over sums of some of them:
-            several times cheaper with hundreds of features, and a little worse) or "prefix" (last prefix sum:
-            worse with few features; one eigendecomposition a release). By default "blocks" as long as the
-            system is not large; see `central.regression.default_regression`.
+            several times cheaper with hundreds of features, and 2 to 3% more regret in
+            `benchmarks/blocks_together.py`) or "prefix" (last prefix sum: worse with few features; one
+            eigendecomposition a release).
         factor: how the blocks are mixed; default the one that `factor_for` takes.
         public_decision_sets: (S, n, d) sets that people are expected to bring; default uniform.
         public_law_spread: believed relative deviation of people from these sets. 0 trusts them blindly,
@@ -160,7 +158,7 @@ class GPTuning(Configured):
     blocks: Sequence[int] | None = None
     reporting_delay: int = 0
     lag: int = 0
-    regression: Regression | None = None
+    regression: Regression = "blocks"
     factor: Factor | None = None
     public_decision_sets: FloatArray | None = None
     public_law_spread: float | Literal["likely"] = "likely"
@@ -169,8 +167,7 @@ class GPTuning(Configured):
 
     def __post_init__(self) -> None:
         limited = partial(_checks.number, exclusive=False, maximum=_checks.TUNABLE)
-        if self.regression is not None:
-            _checks.one_of(self.regression, ("blocks", "sums", "prefix"), name="regression")
+        _checks.one_of(self.regression, ("blocks", "sums", "prefix"), name="regression")
         if not (isinstance(self.public_law_spread, str) and self.public_law_spread == "likely"):
             limited(self.public_law_spread, name="public_law_spread")
         _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
@@ -305,12 +302,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             sets = self.domain.validate(sets, name="public sets")
             if sets.ndim != 3:
                 raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
-        regression = tuning.regression or default_regression(
-            len(self.blocks), largest_support(self.features.supports)
-        )
-        self.tuning = replace(
-            tuning, blocks=self.blocks, factor=factor, public_decision_sets=sets, regression=regression
-        )
+        self.tuning = replace(tuning, blocks=self.blocks, factor=factor, public_decision_sets=sets)
         self._due = tuple(end + tuning.reporting_delay for end in self.blocks)
         self._boundaries = tuple(index + tuning.lag for index in self._due)
         if tuning.lag:
@@ -512,7 +504,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
                 drawn.released,
                 drawn.grams,
                 block_sizes=np.diff((0.0, *self.blocks[:k])),
-                regression=tuning.regression or "blocks",
+                regression=tuning.regression,
                 spread=tuning.public_law_spread,
                 prior_variance=self._weight_variance,
                 supports=supports,

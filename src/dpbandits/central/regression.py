@@ -25,7 +25,6 @@ __all__ = [
     "REWARD_VARIANCE",
     "SPREADS",
     "Regression",
-    "default_regression",
     "largest_support",
     "likely_spread",
     "posterior_from_releases",
@@ -41,7 +40,7 @@ SPREADS = (0.01, 0.03, 0.1, 0.3)
 """Deviations from the public sets that `public_law_spread="likely"` chooses from."""
 
 LARGEST_SYSTEM = 2_000
-"""Blocks times features up to which all blocks are held apart by default, and of sums that are."""
+"""Blocks times features up to which sums hold all blocks apart."""
 
 FEWEST_BLOCKS = 8
 """So many sums are held apart however many features there are; chosen on tuning seeds."""
@@ -122,16 +121,6 @@ def posterior_from_releases(
 def largest_support(supports: Supports) -> int:
     """Features of the largest system that the regression solves by itself."""
     return max(high - low for low, high in supports)
-
-
-def default_regression(n_blocks: int, n_features: int) -> Regression:
-    """Blocks apart as long as they make no large system; `benchmarks/blocks_together.py` says what sums lose.
-
-    Example:
-        >>> default_regression(20, 100), default_regression(20, 500)
-        ('blocks', 'sums')
-    """
-    return "blocks" if n_blocks * n_features <= LARGEST_SYSTEM else "sums"
 
 
 def taken_together(block_sizes: FloatArray, n_features: int) -> tuple[int, ...] | None:
