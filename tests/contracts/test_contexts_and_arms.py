@@ -7,6 +7,7 @@ forms a context comes in, labels, and what becomes of a context that cannot be r
 
 import json
 from collections import namedtuple
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -325,6 +326,23 @@ class TrapText(str):
         raise RuntimeError(str(CANARY))
 
 
+class TrapKey:
+    """Stands where a column's name is looked for, and fails when it is compared."""
+
+    def __hash__(self):
+        return hash("age")
+
+    def __eq__(self, other):
+        raise RuntimeError(str(CANARY))
+
+
+class TrapSequence(Sequence):
+    def __len__(self):
+        raise RuntimeError(str(CANARY))
+
+    __getitem__ = TrapText.__hash__
+
+
 def without(name):
     return {key: value for key, value in person(1).items() if key != name}
 
@@ -354,6 +372,8 @@ BAD = {
     "short": [44, "north"],
     "long": [44, "north", 1.0, True, CANARY],
     "trap object": Trap(),
+    "trap key": {TrapKey(): 44.0} | without("age"),
+    "trap sequence": TrapSequence(),
     "set": {44, "north"},
     "generator": (one for one in ()),
 }
@@ -416,6 +436,19 @@ def test_a_cell_of_a_table_that_cannot_be_read_is_its_own_row_s_alone(library):
     assert [batch.arms[t] for t in kept] == [whole.arms[t] for t in kept]
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("age", [None, str(CANARY), True, [CANARY], {"a": CANARY, "b": 1}])
+def test_what_one_person_s_frame_says_takes_its_round_whatever_type_its_columns_get(library, age):
+    frame = pytest.importorskip(library).DataFrame(
+        {name: [age if name == "age" else value] for name, value in person(1).items()}
+    )
+    policy = gp()
+    with pytest.raises(InvalidData, match="the round is taken") as refused:
+        policy.ask(frame, user="u")
+    assert "48.7" not in str(refused.value)
+    assert policy.diagnostics()["rounds_asked"] == 1
+
+
 def wrongly_sent():
     pandas = pytest.importorskip("pandas")
     one, several = person(0), table(3)
@@ -430,6 +463,8 @@ def wrongly_sent():
         "a frame's column less": ("ask_batch", pandas.DataFrame(several).drop(columns="age")),
         "columns of different length": ("ask_batch", several | {"age": [44]}),
         "a column that is no list": ("ask_batch", several | {"age": "44 years"}),
+        "no column": ("ask_batch", several | {"region": None}),
+        "a lazy frame": ("ask", pytest.importorskip("polars").LazyFrame(several)),
         "nobody": ("ask_batch", []),
         "a number": ("ask_batch", 7),
         "a text": ("ask_batch", "everybody"),

@@ -65,6 +65,18 @@ def test_what_cannot_be_read_is_said_without_a_value(one):
     assert "4711" not in str(refused.value)
 
 
+@pytest.mark.parametrize("one", [{"region": "north"}, {"age": 44}, {}, {"age": None, "region": "north"}])
+def test_a_key_that_is_not_there_is_a_value_that_is_missing(one):
+    filled = Menu(
+        contexts=Schema(
+            age=Range(18, 90, missing=54), region=Categories(["north", "south"], missing="south")
+        ),
+        arms=["mail", "call"],
+    )
+    expected = [0.5 if one.get("age") is None else 26 / 72, 0.0 if "region" in one else 1.0]
+    assert filled.point(one).tolist() == filled.points([one])[0].tolist() == expected
+
+
 def test_sets_are_contexts_beside_every_arm():
     points = MENU.points(
         {name: [one] * 2 for name, one in zip(PEOPLE.names, (44, 10.0, 0, "west", 5, True), strict=True)}

@@ -92,6 +92,9 @@ def _read_frame(frame: object, *, gaps: bool) -> Table:
             raise missing_values(name)
         if nulls or series.dtype.is_decimal():
             series = series.cast(nw.Float64).fill_null(float("nan"))
-        return np.asarray(series.to_numpy())
+        cells = np.asarray(series.to_numpy())
+        if cells.ndim != 1:  # structures and arrays of one shape
+            raise InvalidData(f"column {name!r} has cells that are no single value")
+        return cells
 
     return Table(names, column)

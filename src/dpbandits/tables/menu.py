@@ -18,7 +18,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
 from dpbandits.tables.checking import TableCheck
 from dpbandits.tables.columns import Categories, Range
 from dpbandits.tables.schema import Schema
@@ -95,22 +95,21 @@ class Menu:
         """(d,) one person's encoded context, all NaN where it cannot be read, whatever it is.
 
         Raises:
-            InvalidData: a data frame of several rows.
+            InvalidData: a data frame of another number of rows than one.
+            MissingExtra: a data frame came and narwhals is not installed.
         """
         if type(context) is dict:
-            try:  # a dict of plain values, without an array for each
+            with suppress(Exception):  # all of them plain, without an array for each; else as a table is read
                 return np.array([read(context[name]) for name, read in self._quick.items()])
-            except _Slow:
-                pass
-            except KeyError:
-                return self._nobody(1).ravel()
-        if _is_frame(context):
-            points = self.points(context)
-            if len(points) != 1:
-                raise InvalidData(f"context has {len(points)} rows, expected one person's")
-        else:
-            points = self.points([context])
-        return np.asarray(points[0])
+        if not _is_frame(context):
+            return np.asarray(self.points([context])[0])
+        count = _rows_of(context)
+        if count != 1:
+            raise InvalidData(f"context has {count} rows, expected one person's")
+        try:
+            return np.asarray(self.points(context)[0])
+        except InvalidData:  # of one person's row the columns' types are what it says of the person
+            return self._nobody(1).ravel()
 
     def points(self, contexts: object) -> FloatArray:
         """(B, d) encoded contexts of several people, a row of NaN for each that cannot be read.
@@ -131,7 +130,7 @@ class Menu:
             return self.contexts.encode(table, ignore_extra=True)
         try:
             self.contexts.encode(_slice(table, 0, 0), ignore_extra=True)  # what is wrong without any row
-        except InvalidData:
+        except (InvalidData, MissingExtra):
             raise
         except Exception:  # noqa: BLE001 - as above
             raise InvalidData("contexts cannot be read") from None
@@ -148,7 +147,7 @@ class Menu:
         table, _ = self._columns([contexts] if self._is_one(contexts) else contexts)
         try:
             return self.contexts.encode(table, ignore_extra=True)
-        except InvalidData:
+        except (InvalidData, MissingExtra):
             raise
         except Exception:  # noqa: BLE001 - as in `points`
             raise InvalidData("contexts cannot be read") from None
@@ -162,7 +161,7 @@ class Menu:
         try:
             table, _ = self._columns([contexts] if self._is_one(contexts) else contexts)
             return self.contexts.check(table, ignore_extra=True)
-        except InvalidData:
+        except (InvalidData, MissingExtra):
             raise
         except Exception:  # noqa: BLE001 - as in `points`
             raise InvalidData("contexts cannot be read") from None
@@ -257,15 +256,18 @@ class Menu:
         """A table that `Schema.encode` reads, and its number of rows."""
         names = self.contexts.names
         if _is_frame(contexts):
-            return contexts, len(contexts)
+            return contexts, _rows_of(contexts)
         if isinstance(contexts, Mapping):
             if self._is_one(contexts):
                 raise InvalidData("contexts is one person's: expected those of several, as a list or a table")
             missing = [name for name in names if name not in contexts]
             if missing:
                 raise InvalidData(f"the table lacks the declared columns {missing}")
-            columns = {name: contexts[name] for name in names}
-            sizes = {len(column) for column in columns.values()}
+            try:
+                columns = {name: contexts[name] for name in names}
+                sizes = {len(column) for column in columns.values()}
+            except Exception:  # noqa: BLE001 - as in `points`
+                raise InvalidData("the table has a column that is no sequence, or cannot be had") from None
             if len(sizes) != 1:
                 raise InvalidData("the columns of the table have different lengths")
             return columns, sizes.pop()
@@ -333,6 +335,16 @@ def _is_frame(table: object) -> bool:
     return hasattr(kind, "columns") or hasattr(kind, "column_names")
 
 
+def _rows_of(frame: Any) -> int:
+    """Rows of a data frame; InvalidData where it has no number of them, as a lazy one."""
+    try:
+        return len(frame)
+    except Exception:  # noqa: BLE001 - as in `Menu.points`
+        raise InvalidData(
+            f"the {type(frame).__name__} does not say how many rows it has: collect a lazy one first"
+        ) from None
+
+
 def _slice(table: Any, start: int, stop: int) -> Any:
     """Rows start..stop-1 of a table."""
     if isinstance(table, dict):
@@ -366,8 +378,11 @@ def _reads(kind: type) -> bool:
 
 
 def _size(context: object) -> int | None:
-    """How many values stand there in order; None for a dataclass, which has names."""
-    return len(context) if hasattr(type(context), "__len__") else None  # type: ignore[arg-type]
+    """How many values stand there in order; None for a dataclass, which has names, and where it fails."""
+    try:
+        return len(context)  # type: ignore[arg-type]
+    except Exception:  # noqa: BLE001 - as in `Menu.points`
+        return None
 
 
 def _is_cell(value: object) -> bool:
