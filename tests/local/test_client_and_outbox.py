@@ -401,3 +401,11 @@ def test_nothing_published_can_be_changed(spec):
     arms[:], weights[:] = 0, 0.0
     assert served.arms.tolist() == [2, 0, 1]
     assert drawn.weights.sum() == pytest.approx(3.0)
+
+
+def test_a_version_that_was_read_from_json_is_the_one_that_was_written():
+    spec = Spec(domain=Box(low=[0], high=[1]), n_arms=2, privacy=LocalDP(epsilon=1))
+    written = PublishedArms(version=np.int64(1), splits=np.array([0]), arms=np.array([0, 1]))
+    read = PublishedArms.from_json(written.to_json(spec), spec)
+    assert read.lineage(spec) == written.lineage(spec)
+    assert read.lineage(spec) != PublishedArms(version=1, splits=(0,), arms=np.array([1, 0])).lineage(spec)

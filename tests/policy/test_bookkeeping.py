@@ -244,6 +244,7 @@ def test_the_first_rows_of_every_person_are_kept():
     assert first_rows(numbers, 2).tolist() == [True, True, True, False, True, True, False]
     had = np.array([0, 2, 1])
     assert first_rows(numbers, 2, had).tolist() == [True, False, True, False, True, False, False]
+    assert first_rows(numbers, 2, np.append(had, 2)).tolist() == first_rows(numbers, 2, had).tolist()
 
 
 @pytest.mark.parametrize(

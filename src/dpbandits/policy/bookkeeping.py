@@ -116,7 +116,7 @@ def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArr
         most: rows a person may have.
         had: (persons,) rows that each has had before.
     """
-    together = np.bincount(numbers) + had
+    together = np.bincount(numbers, minlength=np.size(had)) + had  # some persons may have no row
     kept = (together <= most)[numbers]
     rows = np.flatnonzero(~kept)  # of persons who have too many
     of = numbers[rows]

@@ -123,6 +123,7 @@ class Published(Configured):
             self.check(spec)
             digest = hashlib.blake2b(f"{self.kind}|{spec.fingerprint}".encode(), digest_size=16)
             for name, value in ((one.name, getattr(self, one.name)) for one in fields(self)):
+                value = value.item() if isinstance(value, np.generic) else value  # as JSON gives it back
                 said = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
                 shape = getattr(value, "shape", None)
                 digest.update(f"|{name}|{shape}|{len(said)}|".encode() + said)
