@@ -35,6 +35,7 @@ __all__ = [
     "require_finite",
     "scale",
     "settle",
+    "type_name",
 ]
 
 LARGEST = 1e30
@@ -165,11 +166,21 @@ def as_points(points: ArrayLike, dim: int, *, name: str) -> FloatArray:
     return array
 
 
+def type_name(dtype: np.dtype[Any]) -> str:
+    """What an array's type is called, for messages: that of text without the length of the longest one.
+
+    Example:
+        >>> type_name(np.array([0.5]).dtype), type_name(np.array(["5000"]).dtype)
+        ('float64', 'str_')
+    """
+    return dtype.type.__name__ if dtype.kind in "SUV" else dtype.name
+
+
 def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
     """`values` as C-contiguous float64 of any shape; integers and floats only."""
     raw = _array_of(values, name=name)
     if raw.dtype.kind not in "iuf":
-        raise InvalidData(f"{name} has dtype {raw.dtype.name}, expected integers or floats")
+        raise InvalidData(f"{name} has dtype {type_name(raw.dtype)}, expected integers or floats")
     return _as_floats(raw)
 
 
@@ -191,7 +202,7 @@ def contents(values: ArrayLike, *, name: str) -> FloatArray:
     if raw.dtype.kind in "iufb":
         return _as_floats(raw)
     if isinstance(values, np.ndarray) and raw.dtype.kind != "O":
-        raise InvalidData(f"{name} has dtype {raw.dtype.name}, expected numbers")
+        raise InvalidData(f"{name} has dtype {type_name(raw.dtype)}, expected numbers")
     cells = np.asarray(values, dtype=np.object_)
     return np.array([_content(cell) for cell in cells.ravel()], dtype=np.float64).reshape(cells.shape)
 

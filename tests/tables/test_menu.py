@@ -98,3 +98,13 @@ def test_labels_become_codes():
     assert json.loads(json.dumps(menu.arms.labels)) == [1, "1", 0.5]
     assert menu.offered({"1", 1}).tolist() == [True, True, False]
     assert menu.offered(["1", 7]).tolist() == [False] * 3
+
+
+def test_what_is_said_of_text_does_not_depend_on_how_long_it_is():
+    said = set()
+    for value in ("4", "4711"):
+        for read in (PEOPLE.encode, MENU.points):
+            with pytest.raises(InvalidData) as refused:
+                read({"age": np.array([value]), **{name: [1] for name in PEOPLE.names[1:]}})
+            said.add(str(refused.value))
+    assert len(said) == 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._checks import LARGEST, as_numbers, assign, number
+from dpbandits._checks import LARGEST, as_numbers, assign, number, type_name
 from dpbandits._config import Configured, Registry
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
@@ -78,7 +78,8 @@ class Range(Configured):
         if values.dtype.kind == "O":
             values = _numbers_from_objects(values, name=name, missing=self.missing)
         if values.dtype.kind not in "iuf":
-            raise InvalidData(f"column {name!r} has type {values.dtype.name}, expected numbers for a Range")
+            kind = type_name(values.dtype)
+            raise InvalidData(f"column {name!r} has type {kind}, expected numbers for a Range")
         numbers = as_numbers(values, name=f"column {name!r}")
         gone = np.isnan(numbers)
         if gone.any():
