@@ -1997,4 +1997,14 @@ MUTATIONS = (
         ),
         tests="tests/outsourced/test_secret_side.py::test_an_account_knows_that_a_release_was_simulated",
     ),
+    _bug(
+        "an id that took everything pays for another cost",
+        "a second release of other noise goes under the id of the one that took a whole account",
+        (
+            "state/ledger.py",
+            "elif entries.charge(account, asked.taking_all(charge_id)) is None:",
+            "elif False:",
+        ),
+        tests="tests/state/test_ledger.py::test_what_took_a_whole_account_pays_for_its_own_retries_only",
+    ),
 )

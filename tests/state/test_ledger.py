@@ -408,3 +408,17 @@ def test_no_order_of_charges_exceeds_a_total_or_refuses_what_fits(terms, costs, 
 ))  # fmt: skip
 def test_terms_survive_their_text(terms):
     assert Terms.from_json(terms.to_json()) == terms
+
+
+def test_what_took_a_whole_account_pays_for_its_own_retries_only(ledger):
+    """An id that took everything is paid for one cost: another under it would be released for nothing."""
+    ledger.open_account("people", terms=ZCDP)
+    cost = Cost(epsilon=2, delta=1e-6, rho=0.9)
+    for again in (cost, Cost(epsilon=2.0, delta=1e-6, rho=0.90)):
+        balance = ledger.charge("people", charge_id="a", cost=again)
+    assert balance.spent.amounts == ZCDP.limits.amounts
+    for other in (Cost(epsilon=1.9, delta=1e-6, rho=0.8), Cost(epsilon=2, delta=1e-6, rho=0.8)):
+        with pytest.raises(InvalidParameter, match="another cost"):
+            ledger.charge("people", charge_id="a", cost=other)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("people", charge_id="b", cost=cost)

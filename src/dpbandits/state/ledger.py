@@ -69,6 +69,7 @@ Charges may stand for interactive mechanisms (a policy that goes on for years) t
 filters of these currencies hold for their concurrent composition (Haney et al. 2023; Vadhan, Zhang 2023).
 """
 
+import hashlib
 import json
 import threading
 import unicodedata
@@ -77,6 +78,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal, Inexact, InvalidOperation, Overflow
+from fractions import Fraction
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
@@ -316,6 +318,13 @@ class Cost:
             return charge
         return limits._replace(simulated=self.simulated)
 
+    def taking_all(self, charge_id: str) -> str:
+        """The id of an empty charge that says for which cost `charge_id` took all of an account."""
+        numbers = (self.epsilon, self.delta, self.rho, self.mu, self.distance)
+        amounts = [None if value is None else str(Fraction(exact(value, name="cost"))) for value in numbers]
+        told = json.dumps([charge_id, *amounts, self.simulated]).encode()
+        return f"all of it, for {hashlib.sha256(told).hexdigest()}"
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -482,10 +491,16 @@ class Ledger(ABC):
             first = asked.charged_first(balance.terms, account=account)
             earlier = entries.charge(account, charge_id)
             if earlier is not None:
-                if earlier != first:
+                if earlier != first or charge == first:
                     _check_same_charge(earlier, charge)
+                elif entries.charge(account, asked.taking_all(charge_id)) is None:
+                    raise InvalidParameter(
+                        "this charge_id took the whole account for another cost: use a new id for another"
+                    )
                 return balance
             if not any(balance.spent.amounts):
+                if charge != first:  # what took all of it, so that a retry is told from another cost
+                    entries.put_charge(account, asked.taking_all(charge_id), Charge())
                 charge = first
             balance = balance.charged(charge, account=account)
             entries.put_charge(account, charge_id, charge)
