@@ -664,6 +664,18 @@ MUTATIONS = (
         ),
         tests="tests/outsourced/test_curator.py",
     ),
+    _bug(
+        "releases in other features",
+        "a state goes on with features that another processor turned, and every prediction is wrong",
+        ("policy/base.py", "            self.features = self.features.in_basis(basis)\n", ""),
+        tests="tests/central/test_another_processor.py",
+    ),
+    _bug(
+        "any features taken up",
+        "a state that was edited goes on with a map longer than its scale says",
+        ("models/features/mercer.py", "np.abs(turned).max()) <= TURNED:", "np.abs(turned).max()) >= 0.0:"),
+        tests="tests/central/test_another_processor.py",
+    ),
     # -- the command line --------------------------------------------------------------------------
     _bug(
         "a retry is another charge",

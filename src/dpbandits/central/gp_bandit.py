@@ -245,6 +245,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     kind = "central.BlockGPUCB"
     noise: NoiseSource
     privacy: JointDP
+    features: Features
     config_omits = BasePolicy.config_omits | {"kernel"}  # the features say it
 
     def __init__(

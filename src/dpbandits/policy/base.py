@@ -25,6 +25,7 @@ from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models import features, kernels
+from dpbandits.models.features import Features
 from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus
 from dpbandits.policy.coins import PublicCoins
@@ -623,8 +624,10 @@ class BasePolicy(RoundPolicy):
 
     Attributes:
         menu: of `contexts` and `arms`; None where there is a domain alone.
+        features: in whose coordinates it learns; None where it has none. Their basis is part of a state.
     """
 
+    features: Features | None = None
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
         "contexts": Schema.from_config,
@@ -666,6 +669,16 @@ class BasePolicy(RoundPolicy):
         """Everything public that builds this policy anew, as JSON."""
         other = ("contexts", "arms") if self.menu is None else ("domain",)
         return {name: value for name, value in super().to_config().items() if name not in other}
+
+    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        basis = () if self.features is None else self.features.basis()
+        return super()._arrays() | {f"basis_{number}": array for number, array in enumerate(basis)}
+
+    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        if self.features is not None and "basis_0" in arrays:  # the first states of a layout have none
+            basis = [arrays[f"basis_{number}"] for number, _ in enumerate(self.features.basis())]
+            self.features = self.features.in_basis(basis)
+        super()._restore(arrays)
 
     @abstractmethod
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -91,6 +91,7 @@ class Dubey2021(BasePolicy):
     state_migrations: ClassVar[Migrations] = {1: _with_its_own_scale, 2: next_layout}
     noise: NoiseSource
     privacy: JointDP
+    features: Features
 
     def __init__(
         self,

@@ -111,6 +111,7 @@ class FeatureGPUCB(_Optimist):
     """
 
     kind = "baselines.FeatureGPUCB"
+    features: Features
     _model: FeatureGP
     config_omits = BasePolicy.config_omits | {"kernel", "n_features"}  # the features say it
 

@@ -8,6 +8,7 @@ import json
 import operator
 from collections.abc import Sequence
 from functools import reduce
+from itertools import islice
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,6 +76,16 @@ class AdditiveFeatures(Features):
     def written_out(self) -> "AdditiveFeatures":
         """See `Features.written_out`."""
         return AdditiveFeatures(parts=[(columns, part.written_out()) for columns, part in self.parts])
+
+    def basis(self) -> tuple[FloatArray, ...]:
+        """See `Features.basis`: those of the parts, one after the other."""
+        return tuple(array for _, part in self.parts for array in part.basis())
+
+    def in_basis(self, basis: Sequence[FloatArray]) -> "AdditiveFeatures":
+        """See `Features.in_basis`."""
+        rest = iter(basis)
+        parts = [(at, part.in_basis(list(islice(rest, len(part.basis()))))) for at, part in self.parts]
+        return AdditiveFeatures(parts=parts)
 
     def _points(self, X: ArrayLike) -> FloatArray:
         points = np.asarray(X, dtype=np.float64)

@@ -8,6 +8,7 @@ here by scaling, and again, in integers, by the mechanism that releases.
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -88,6 +89,24 @@ class Features(Configured, ABC):
         """The same map, described by all that was computed for it: another machine need not compute it anew.
 
         Itself, where its configuration says it in closed form.
+        """
+        return self
+
+    def basis(self) -> tuple[FloatArray, ...]:
+        """What another processor may find otherwise from the same configuration, for `in_basis`.
+
+        Nothing, where a configuration says a map in closed form.
+        """
+        return ()
+
+    def in_basis(self, basis: Sequence[FloatArray]) -> "Features":
+        """The map of this configuration as it was where its `basis()` was taken.
+
+        Sums of feature vectors are worth something in the coordinates that they were taken in, and in no
+        others. Whatever the arrays hold, features stay finite and at most one long.
+
+        Raises:
+            InvalidParameter: arrays that are no basis of this map.
         """
         return self
 

@@ -3,7 +3,8 @@
 For smooth kernels a few dozen eigenfunctions do what hundreds of random features would.
 """
 
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,10 @@ MOST_ARM_FEATURES = 1 << 16
 
 MOST_LANDMARKS = 1 << 11
 """Landmarks, and so features, at most: factorising their kernel matrix takes 200 MiB."""
+
+TURNED = 1e-4
+"""Difference that rounding may make between maps of one configuration: a hundred times what it makes of
+eigenvalues at the floor above, 1e-16 over 1e-10."""
 
 PRODUCT_ELEMENTS = 1 << 19
 """Kernel entries held at a time when they are multiplied by a wide matrix (4 MiB)."""
@@ -284,6 +289,39 @@ class MercerFeatures(SectionFeatures):
             kernel=self.kernel, landmarks=self.landmarks, projection=self.projection, scale=self.scale
         )
 
+    def basis(self) -> tuple[FloatArray, ...]:
+        """See `Features.basis`: the projection, whose columns another processor may turn."""
+        return (self.projection,)
+
+    def in_basis(self, basis: Sequence[FloatArray]) -> "MercerFeatures":
+        """See `Features.in_basis`.
+
+        With A as computed here, A' as given, u = max(1, largest variance) scale^2 and K = k(Z, Z), up to
+        `TURNED`:
+
+        - u A'^T K A' = 1: times sqrt(u), the features are orthonormal in the kernel's space, as those of A
+          are. Hence ||phi'(x)||^2 <= k(x, x)/u everywhere (Bessel), and `scale` is what A' was divided by;
+        - K A' A'^T K = K A A^T K: features of landmarks have the same inner products, so that there the two
+          maps differ by a turn.
+
+        Privacy rests on neither: features are cut to length one, here and where they are encoded.
+        """
+        (given,) = basis
+        projection, gram = public_array(given, name="projection", ndim=2), self.kernel(self.landmarks)
+        if projection.shape == self.projection.shape:
+            mine, theirs = gram @ self.projection, gram @ projection
+            orthonormal = self._unit * (projection.T @ theirs) - np.eye(self.n_features)
+            turned = theirs @ theirs.T - mine @ mine.T
+            if max(np.abs(orthonormal).max(), np.abs(turned).max()) <= TURNED:
+                other = copy.copy(self)
+                other.projection = np.empty_like(self.projection)  # laid out alike: products round by it
+                other.projection[...] = projection
+                return other
+        raise InvalidParameter(
+            "these are no features of this kernel, domain and seed: they were changed, or belong to a "
+            "version of NumPy that draws other landmarks"
+        )
+
 
 @FEATURES.add("ArmFeatures", base=FEATURES.read)
 class ArmFeatures(Features):
@@ -354,6 +392,15 @@ class ArmFeatures(Features):
     def written_out(self) -> "ArmFeatures":
         """See `Features.written_out`."""
         return ArmFeatures(base=self.base.written_out(), arm_column=self.arm_column, n_arms=self.n_arms)
+
+    def basis(self) -> tuple[FloatArray, ...]:
+        """See `Features.basis`: the base's."""
+        return self.base.basis()
+
+    def in_basis(self, basis: Sequence[FloatArray]) -> "ArmFeatures":
+        """See `Features.in_basis`."""
+        base = self.base.in_basis(basis)
+        return ArmFeatures(base=base, arm_column=self.arm_column, n_arms=self.n_arms)
 
     def __repr__(self) -> str:
         return f"ArmFeatures(n_arms={self.n_arms}, arm_column={self.arm_column}, base={self.base!r})"
