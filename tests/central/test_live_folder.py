@@ -118,7 +118,8 @@ def test_a_reopened_run_is_the_uninterrupted_run(case, stop, tmp_path):
     assert chosen == expected
     points = decision_set(77)
     with type(whole).open(tmp_path / "p") as policy:
-        np.testing.assert_array_equal(policy.predict(points)[0], whole.predict(points)[0])
+        close = {"rtol": 0, "atol": 0} if case.private else {"rtol": 1e-9}  # what it solved is solved anew
+        np.testing.assert_allclose(policy.predict(points)[0], whole.predict(points)[0], **close)
 
 
 def test_phases_live_in_a_folder(tmp_path):

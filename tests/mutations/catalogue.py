@@ -1296,9 +1296,9 @@ MUTATIONS = (
         "an account that has paid already pays its whole promise once more",
         (
             "state/ledger.py",
-            "            if not any(balance.spent.amounts):\n                charge = first\n",
-            "            if charge != first:\n"
-            "                charge, balance = first, Balance.of(balance.terms)\n",
+            "            if not any(balance.spent.amounts):\n                if charge != first:  # what",
+            "            if charge != first:\n                balance = Balance.of(balance.terms)\n"
+            "                if charge != first:  # what",
         ),
         tests="tests/policy/test_accounts.py::test_all_of_an_account_is_for_its_first_charge_within_the_promise",
     ),
