@@ -3,7 +3,8 @@
     python -m fuzz.run [--only NAME ...] [--executions N] [--jobs N] [--out FILE [--resume]]
 
 run in `tests`. libFuzzer, guided by coverage, changes half of the JSON inputs, and `fuzz.mutations` the rest.
-A target runs in slices, each with a seed of its own; FILE has it after each, and `--resume` adds what lacks.
+A target runs in slices, each with a seed of its own; FILE has it after each. `--resume` adds what lacks;
+without it, what FILE has counts as done before, on an earlier version of the code.
 Whatever escapes a parser but a `DPBanditsError`, an input that takes more than a minute, or more memory, ends
 the run of its target and is printed.
 """
@@ -144,14 +145,19 @@ def together(row: dict[str, Any], earlier: dict[str, Any] | None) -> dict[str, A
 
 
 def runs(name: str, wanted: int, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Fuzz one target in slices until it has as many executions as are wanted, or fails; all so far."""
-    done = kept(options.out).get(name) if options.resume else None
+    """Fuzz one target in slices until it has as many executions as are wanted, or fails; all so far.
+
+    A run that is not resumed counts anew, and says how many there were before.
+    """
+    held = kept(options.out).get(name, {"executions": 0})
+    done = held if options.resume and held["executions"] else None
+    before = held.get("before", 0) + (0 if options.resume else held["executions"])
     folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{name}-"))
     while done is None or (done["executions"] < wanted and not done["failed"]):
         lacking = wanted - (0 if done is None else done["executions"])
         seed = 1 if done is None else 1 + done.get("slices", 1)
         done = together(report(name, min(lacking, options.slice), folder, seed), done)
-        yield done
+        yield done | {"before": before}
 
 
 def alike(name: str, names: Iterable[str]) -> int:
