@@ -82,7 +82,7 @@ def rows_instead(policy, make):
         own["arm"] = policy.menu.arms.code(policy.arm)
     if isinstance(policy, ExactGPUCB):
         own["kernel"] = arm_kernel(policy.domain)
-    elif hasattr(policy, "features"):
+    elif getattr(policy, "features", None) is not None:
         own["features"] = policy.features
     return make(**own)
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Coded", "as_objects"]
 
-ObjectArray = NDArray[np.object_]
+ObjectArray = NDArray[Any]  # of objects
 
 
 @dataclass(frozen=True, eq=False, repr=False)
