@@ -405,6 +405,17 @@ def test_a_shard_whose_numbers_are_none_is_refused(tmp_path, name, number):
         shard.load_sums(tmp_path / "forged")
 
 
+def test_a_shard_that_lacks_a_part_is_refused(tmp_path):
+    shard = build().shard()
+    shard.save(tmp_path / "shard")
+    state = read_state(tmp_path / "shard")
+    for name in state.arrays.keys() - {"left_out", "unit_ids"}:  # older shards lack these
+        arrays = {other: array for other, array in state.arrays.items() if other != name}
+        write_state(tmp_path / name, replace(state, arrays=arrays))
+        with pytest.raises(CorruptState):
+            shard.load_sums(tmp_path / name)
+
+
 def test_reprs_and_diagnostics_hold_no_data():
     usca = build()
     usca.learn([0.5] * 3, [3] * 3, [0.987654321] * 3)

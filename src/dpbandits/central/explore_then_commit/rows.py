@@ -320,8 +320,9 @@ class Shard:
             users = UserCounts.restored(arrays, **_USER_NAMES)
             parts = {row.tobytes() for row in arrays["parts"]}
             left_out = np.array(arrays.get("left_out", np.zeros(2)), dtype=np.int64)
+            caps = arrays["caps"]
         whole = set(map(len, parts)) <= {_PART_BYTES} and left_out.shape == (2,)
-        if not whole or not np.array_equal(arrays["caps"], self.rules.caps):
+        if not whole or not np.array_equal(caps, self.rules.caps):
             raise CorruptState("the saved sums contradict the saved configuration")
         self._users, self._parts, self._left_out = users, parts, left_out
 
