@@ -120,6 +120,7 @@ def whole_file(data: bytes) -> tuple[dict[str, Any], bytes] | None:
         OverflowError,
         RecursionError,
         SyntaxError,  # NumPy's own reader of data types
+        MemoryError,  # which takes "(64,1649,360592)u1" for one
     ):
         return None
     return fields, encode(state)[0]
