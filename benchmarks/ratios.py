@@ -589,7 +589,7 @@ RATIOS = (
         tail_beside_a_release,
     ),
     Ratio(
-        "posterior after the twentieth release, m = 500, over the same with all blocks apart",
+        "posterior after the twentieth release, m = 500, by sums over all blocks apart (the default)",
         "times",
         1 / 5.8,
         1.0,
