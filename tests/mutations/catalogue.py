@@ -343,7 +343,7 @@ MUTATIONS = (
         "a bad reward keeps others out",
         "one reward off the range, and nobody's in the batch counts",
         (
-            "policy/base.py",
+            "policy/rounds.py",
             "values, usable = self.reward_range.within(told, clip=self.clip)",
             "values, usable = self.reward_range.within(told, clip=self.clip)\n"
             "        usable = usable & usable.all()",
@@ -445,7 +445,7 @@ MUTATIONS = (
         "ledger charge skipped",
         "a policy answers without paying",
         (
-            "policy/base.py",
+            "policy/rounds.py",
             "            self._holder.charge(self._charged_as, ",
             "            (lambda *_, **__: None)(self._charged_as, ",
         ),
@@ -481,7 +481,7 @@ MUTATIONS = (
         "release used before it is kept",
         "a policy answers by a release that a crash would draw again",
         (
-            "policy/base.py",
+            "policy/rounds.py",
             "        self._holder.commit()\n        self._fit()\n",
             "        self._fit()\n",
         ),
@@ -507,7 +507,7 @@ MUTATIONS = (
         "taken up and not taken over",
         "a copy and the original both answer until one of them releases",
         (
-            "policy/base.py",
+            "policy/kept.py",
             "        policy._charge()\n        policy._holder.take_over()\n        return policy\n",
             "        policy._charge()\n        return policy\n",
         ),
@@ -1184,7 +1184,7 @@ MUTATIONS = (
         "saved before it is paid",
         "a policy saved before its first ask says that its account has paid, and nobody ever does",
         (
-            "policy/base.py",
+            "policy/rounds.py",
             "        self._charge()  # whoever loads the state need not know the account\n",
             "",
         ),
@@ -1194,7 +1194,7 @@ MUTATIONS = (
         "a folder begun before it is paid",
         "a policy whose process dies before the first ask goes on in its folder unpaid",
         (
-            "policy/base.py",
+            "policy/rounds.py",
             "        self._charge()\n        try:\n            self._holder.bind(live",
             "        try:\n            self._holder.bind(live",
         ),

@@ -8,11 +8,13 @@
 - `best_choice`, `uniform_choice`: scores and coins to chosen rows.
 """
 
-from dpbandits.policy.base import BasePolicy, KeptPolicy, PolicyOptions, RoundPolicy
+from dpbandits.policy.base import BasePolicy
 from dpbandits.policy.choices import best_choice, uniform_choice
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
+from dpbandits.policy.kept import KeptPolicy, PolicyOptions
 from dpbandits.policy.protocol import Policy
+from dpbandits.policy.rounds import RoundPolicy
 
 __all__ = [
     "BasePolicy",

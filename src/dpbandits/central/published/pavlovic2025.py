@@ -40,8 +40,8 @@ from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy.base import round_taken
 from dpbandits.policy.coins import PublicCoins
+from dpbandits.policy.rounds import round_taken
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord

@@ -1,0 +1,268 @@
+"""What every policy that is kept does the same way: configured, charged, saved and taken up again.
+
+A subclass says what to save; its guarantee and status follow from the log of what it released.
+"""
+
+import html
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, ClassVar, Self, TypedDict
+
+import numpy as np
+
+from dpbandits import _checks, domains
+from dpbandits._config import Configured
+from dpbandits._reading import reading
+from dpbandits._typing import Seed
+from dpbandits.domains import RewardRange
+from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter
+from dpbandits.models import features, kernels
+from dpbandits.privacy import definitions
+from dpbandits.privacy import noise as noise_sources
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from dpbandits.privacy.release_terms import Release, check_releases, terms_of_release
+from dpbandits.state import State, StateKey
+from dpbandits.state.holder import Held, Holder, in_turn, saved_state
+from dpbandits.state.ledger import Ledger
+from dpbandits.state.migration import Migrations, next_layout
+
+__all__ = ["KeptPolicy", "PolicyOptions"]
+
+
+class PolicyOptions(TypedDict, total=False):
+    """What every policy takes beside what is its own, and most people leave as it is.
+
+    Attributes:
+        user_ids: whether asks and rows name their user (default); without ids the bound on rounds per user is
+            an unchecked assumption of the guarantee.
+        clip: clip rewards into `reward_range` instead of refusing those outside (default).
+        seed: public randomness; default 0.
+        noise: default `SecureNoise()`; `SimulatedNoise(seed)` for studies protects nobody.
+        ledger, account: where the guarantee is charged before anything is drawn, and the witness that only
+            one copy of a saved state goes on; both or neither.
+    """
+
+    user_ids: bool
+    clip: bool
+    seed: Seed
+    noise: NoiseSource | None
+    ledger: Ledger | None
+    account: str | None
+
+
+class KeptPolicy(Configured, Held, ABC):
+    """What promises, is configured, saved and taken up again.
+
+    Calls from several threads take turns: two of them must not release one block, or count one user,
+    twice. For the same reason a policy cannot be copied or pickled, and a forked child cannot ask.
+
+    Args:
+        reward_range: public (low, high) of rewards.
+        horizon: most rounds or rows that count, or None where no noise depends on it.
+        privacy: the promise; None where nothing is promised, and there is no noise.
+        user_ids, clip, seed, noise, ledger, account: see `PolicyOptions`.
+    """
+
+    kind: ClassVar[str]
+    """Name in configurations and state files: room and class."""
+    config_label = "policy"
+    config_omits = frozenset({"ledger", "account"})
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        "domain": domains.from_config,
+        "features": features.from_config,
+        "kernel": kernels.from_config,
+        "noise": noise_sources.from_config,
+        "privacy": definitions.from_config,
+        "reward_range": RewardRange.from_config,
+    }
+    noise: NoiseSource | None
+    """What a guarantee rests on; a simulated one's position is part of the state."""
+    open_ended: bool = False
+    """Whether the horizon is what arithmetic carries, as none was given."""
+    state_version: ClassVar[int] = 2
+    state_migrations: ClassVar[Migrations] = {1: next_layout}
+    """Steps from older layouts of this policy's state; see `dpbandits.state.migration`."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        cls.config_type = getattr(cls, "kind", "")
+
+    def __init__(
+        self,
+        *,
+        reward_range: RewardRange | tuple[float, float],
+        horizon: int | None,
+        privacy: JointDP | None,
+        user_ids: bool = True,
+        clip: bool = False,
+        seed: Seed = 0,
+        noise: NoiseSource | None = None,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+    ) -> None:
+        self.reward_range = RewardRange.of(reward_range)
+        self.horizon = None if horizon is None else _checks.integer(horizon, name="horizon")
+        self.user_ids, self.clip, self.seed = user_ids, clip, seed
+        self.privacy = privacy
+        self.noise = SecureNoise() if noise is None and privacy is not None else noise
+        self._holder = Holder(self._state, ledger=ledger, account=account)
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What is promised, and on which assumptions."""
+
+    def _shown(self, **progress: int) -> str:
+        """The promise, and public numbers of how far it has come."""
+        privacy, known = self.privacy, {"horizon": None if self.open_ended else self.horizon}
+        promise = {} if privacy is None else {"epsilon": privacy.epsilon, "delta": privacy.delta}
+        said = {**promise, **known, **progress, "lineage": self._holder.lineage[:8]}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in said.items())})"
+
+    def _repr_html_(self) -> str:
+        """The same, and the whole promise, for a notebook."""
+        said, promised = html.escape(repr(self)), html.escape(self.guarantee.explain())
+        return (
+            f"<code>{said}</code><details><summary>What is promised</summary><pre>{promised}</pre></details>"
+        )
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Everything that cannot be rebuilt from the configuration: secret."""
+
+    @abstractmethod
+    def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Take over what `_arrays` wrote; whatever is missing or of another kind may raise as it does."""
+
+    @in_turn
+    def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
+        """Write the whole state to `path`, and keep it current there at every release from now on.
+
+        The file holds raw statistics: it is written with mode 0600 and must be kept as the data is, unless
+        it is sealed with a `key`. After a failure see `dpbandits.state.holder.Holder.save`.
+        """
+        self._holder.save(path, key=key)
+
+    def _state(self, lineage: str, position: int) -> State:
+        arrays = self._arrays()
+        if self.noise is not None:
+            arrays["noise_position"] = np.array(self._noise_position())
+        return State(
+            kind=self.kind,
+            version=self.state_version,
+            lineage=lineage,
+            position=position,
+            public={"config": self.to_config(), "promise": self._holder.promise},
+            arrays={name: array.copy() for name, array in arrays.items()},
+        )
+
+    def _noise_position(self) -> int:
+        """Where a simulated source stood after everything that is in the state was drawn."""
+        return self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], **runtime: Any) -> Self:
+        """Build the policy that `to_config` described.
+
+        Args:
+            config: from `to_config`.
+            **runtime: what a configuration does not hold (ledger=, account=), or replaces in it (noise=).
+        """
+        with reading(f"a configuration of {cls.kind}"):
+            return cls(**(cls.arguments(config) | runtime))
+
+    def _uses(self) -> tuple[Release, ...]:
+        """Everything that noise is or was used for; what promises nothing uses none."""
+        return ()
+
+    def _enter_release(self, use: Release, number: int) -> None:
+        """Enter a release into the log, before its noise is drawn; see `Holder.record`."""
+        terms = terms_of_release(use.record, use.noise)
+        self._holder.record(use.purpose, number, terms, charge=use.charge)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+        adopt: bool = False,
+        key: StateKey | None = None,
+    ) -> Self:
+        """Take up a saved policy where it stood, on the terms that it was saved with.
+
+        With a ledger the policy that is returned is the one that goes on: every other copy, running or not,
+        is refused from now on.
+
+        Args:
+            path: where it was saved.
+            ledger: the witness. A state that one has witnessed is refused without it; the account that pays
+                is part of the state.
+            account: pays for a state that was saved without a ledger; refused for any other.
+            adopt: let the ledger take on a state that was saved without one; that no other copy has gone
+                on is then yours to know.
+            key: that it was saved with.
+
+        Raises:
+            ForkedState: the ledger has seen this lineage go further than this copy.
+            IncompatibleState: the ledger that witnesses the state is missing; another object's or version's;
+                or of a layout without a log of releases, and it has released something.
+            CorruptState: the file is torn, or its releases are not what its configuration promises.
+            InvalidParameter: an account for a state that has one, or none for one that needs it.
+            BudgetExceeded: an account that was given cannot pay.
+        """
+        policy = cls._taken_up(path, ledger=ledger, account=account, adopt=adopt, key=key)
+        policy._charge()
+        policy._holder.take_over()
+        return policy
+
+    @classmethod
+    def _taken_up(
+        cls,
+        path: str | PathLike[str],
+        *,
+        ledger: Ledger | None,
+        account: str | None,
+        adopt: bool,
+        key: StateKey | None,
+        opening: bool = False,
+    ) -> Self:
+        """What was saved, on the terms that it was saved with; nothing is charged or witnessed yet."""
+        saved = saved_state(
+            path,
+            kind=cls.kind,
+            version=cls.state_version,
+            steps=cls.state_migrations,
+            ledger=ledger,
+            key=key,
+            adopt=adopt,
+        )
+        try:
+            policy = cls.from_config(saved.state.public["config"])
+        except (KeyError, InvalidParameter) as error:
+            raise CorruptState("the saved configuration cannot be read") from error
+        policy._holder.take_up(saved, account=account, opening=opening)
+        with reading("what a policy saved", CorruptState):
+            if isinstance(policy.noise, SimulatedNoise):
+                policy.noise = policy.noise.at(int(saved.state.arrays["noise_position"]))
+            policy._restore(saved.state.arrays)
+        policy._check_log(known="promise" in saved.state.public)
+        return policy
+
+    def _check_log(self, *, known: bool) -> None:
+        """Refuse releases that the log does not know, or knows on weaker terms than are promised."""
+        uses = self._uses()
+        if known:
+            check_releases(self._holder.log, uses, privacy=self.privacy)
+        elif any(use.drawn for use in uses):
+            raise IncompatibleState(
+                "an early build of dpbandits 0.1.0.dev0 wrote this state and kept no log of releases, so "
+                "nothing is known of the noise in what it has released: go on with that build, or begin anew"
+            )
+
+    def _charge(self) -> None:
+        """Spend what is due before anything leaves; by default each use pays by itself."""
