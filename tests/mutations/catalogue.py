@@ -2019,4 +2019,14 @@ MUTATIONS = (
         ),
         tests="tests/state/test_ledger.py::test_what_took_a_whole_account_pays_for_its_own_retries_only",
     ),
+    _bug(
+        "a cancelled evaluation escapes",
+        "whoever asks reads what an objective said as it was cancelled, and its answer never comes",
+        (
+            "outsourced/curator/objective.py",
+            "except BaseException as error:",
+            "except (Exception, SystemExit) as error:",
+        ),
+        tests="tests/outsourced/test_curator.py::test_failed_evaluations_use_the_cap",
+    ),
 )

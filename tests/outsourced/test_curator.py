@@ -1,5 +1,6 @@
 """The curator: one release, durable answers, one clear error for every bad input, nothing lost in a crash."""
 
+import asyncio
 import dataclasses
 import hashlib
 import io
@@ -298,8 +299,8 @@ def test_the_parts_of_a_curator_are_checked_too(tmp_path):
 
 
 def test_failed_evaluations_use_the_cap(tmp_path):
-    """Raised, left by sys.exit, no number: each is one of four evaluations; the fifth does not begin."""
-    outcomes = [ValueError("Ann"), SystemExit("Ann"), "none", 0.5, 0.5]
+    """Raised, left by sys.exit, cancelled, no number: each is an evaluation; the sixth does not begin."""
+    outcomes = [ValueError("Ann"), SystemExit("Ann"), asyncio.CancelledError("Ann"), "none", 0.5, 0.5]
     begun = []
 
     def effect(row):
@@ -311,20 +312,20 @@ def test_failed_evaluations_use_the_cap(tmp_path):
 
     for secret in (None, tmp_path / "secret"):
         begun.clear()
-        curator = make(objective=effect, cap=4, secret=secret)
+        curator = make(objective=effect, cap=5, secret=secret)
         curator.publish()
-        for _ in range(3):
+        for _ in range(4):
             with pytest.raises(ProtocolError) as caught:
                 curator.answer(7)
             assert "Ann" not in str(caught.value)
         assert curator.answer(7) == 0.5
         with pytest.raises(HorizonExceeded):
             curator.answer(8)
-        assert len(begun) == 4
+        assert len(begun) == 5
     again = Curator.open(tmp_path / "secret", objective=effect)
     with pytest.raises(HorizonExceeded):
         again.answer(8)
-    assert len(begun) == 4
+    assert len(begun) == 5
     assert again.answered == [(7, 0.5)]
 
 

@@ -106,7 +106,9 @@ def evaluated(objective: Objective | Command, own_id: object, *, pace: float | N
         objective = replace(objective, timeout=min(objective.timeout, _STOPPED_AT * pace))
     try:
         value = float(objective(own_id))
-    except (Exception, SystemExit) as error:  # sys.exit("...") would print its text as the process ends
+    except KeyboardInterrupt:  # of whoever stops the curator: no failure of the row
+        raise
+    except BaseException as error:  # sys.exit("...") and a cancelled task would leave their text behind, too
         if isinstance(error, ProtocolError) and isinstance(objective, Command):
             raise  # its texts are ours and hold no value
         raise ProtocolError(f"the objective failed ({type(error).__name__})") from None
