@@ -4,12 +4,14 @@
 `GPBandit` about the same people twice, as dicts with `contexts=` and `arms=`, and as matrices of the same
 encoded rows, and prints the median time of an ask and a tell in the second half of 2,000 rounds (a posterior
 is there; releases do not count in a median). Then it runs the defaults of `contexts=` and `arms=`, and the
-policy of the table study, over tuning seeds 0, 1, ... of the table. Both are evaluations on data that one may
+policy of the table study, beside uniform choice and every constant arm, over tuning seeds 0, 1, ... of the
+table. All are evaluations on data that one may
 look at.
 """
 
 import argparse
 import time
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +48,14 @@ def same_over_rows(table: TableBandit) -> dpb.central.GPBandit:
         noise=dpb.SimulatedNoise(table.seed),
         seed=table.seed,
     )
+
+
+def public(table: TableBandit) -> dict[str, Any]:
+    return {"reward_range": table.reward_range, "horizon": table.horizon, "seed": table.seed}
+
+
+def constant(table: TableBandit, code: int) -> dpb.lab.baselines.ConstantArm:
+    return dpb.lab.baselines.ConstantArm(domain=table.domain, arm=code, **public(table))
 
 
 def as_dicts(table: TableBandit, contexts: np.ndarray) -> list[dict[str, object]]:
@@ -93,6 +103,11 @@ def main() -> None:
     for name, policies in (
         ("contexts and arms, defaults", map(policy_of, tables)),
         ("rows, the study's constants", study),
+        ("uniform", [dpb.lab.baselines.Uniform(domain=one.domain, **public(one)) for one in tables]),
+        *(
+            (f"always {label}", [constant(one, code) for one in tables])
+            for code, label in enumerate(table.arms.labels)
+        ),
     ):
         found = np.array([run(policy, one).mean_reward for policy, one in zip(policies, tables, strict=True)])
         error = found.std(ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.nan

@@ -44,7 +44,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.lab.worlds.functions.MeanFunction"),
     ("py:class", "dpbandits.audit.attacks.membership.Attackable"),
     ("py:class", "dpbandits.lab.people.study.Compared"),
-    ("py:class", "dpbandits.policy.bookkeeping.Owners"),
+    ("py:class", "dpbandits.policy.owners.Owners"),
     ("py:class", "Status"),
     ("py:class", "dpbandits.local.contract.gp_spec._Integers"),
     ("py:class", "dpbandits.privacy.rows.noise_laws.Floating"),

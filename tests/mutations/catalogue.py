@@ -1533,7 +1533,7 @@ MUTATIONS = (
         "rows counted call by call",
         "a user brings rounds_per_user rows in every call of learn",
         (
-            "policy/bookkeeping.py",
+            "policy/owners.py",
             "kept[rows] = (had if isinstance(had, int) else had[of]) + earlier < most",
             "kept[rows] = earlier < most",
         ),

@@ -13,7 +13,8 @@ from dpbandits.errors import (
     InvalidData,
     UnknownDecision,
 )
-from dpbandits.policy.bookkeeping import Owners, RoundBook, RoundStatus, first_rows
+from dpbandits.policy.bookkeeping import RoundBook, RoundStatus
+from dpbandits.policy.owners import Owners, first_rows
 from dpbandits.tables.coded import Coded
 
 

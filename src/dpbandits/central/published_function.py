@@ -190,10 +190,6 @@ class PublishedCells(PublishedFunction):
         cells = self._cells(contexts)
         return self._mean[cells], self._sd[cells]
 
-    def predict_mean(self, contexts: Any) -> FloatArray:
-        """The mean (n, A) alone."""
-        return np.asarray(self._mean[self._cells(contexts)])
-
     def choose(self, contexts: Any) -> IntArray:
         """Index (n,) of the best action at contexts."""
         return np.asarray(self._best[self._cells(contexts)])

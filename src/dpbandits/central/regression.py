@@ -25,7 +25,6 @@ __all__ = [
     "REWARD_VARIANCE",
     "SPREADS",
     "Regression",
-    "largest_support",
     "likely_spread",
     "posterior_from_releases",
     "taken_together",
@@ -84,7 +83,7 @@ def posterior_from_releases(
     }
     together = None
     if regression == "sums":
-        together = taken_together(block_sizes, largest_support(supports))
+        together = taken_together(block_sizes, _largest_support(supports))
     if mechanism.vector_only:
         return posterior_from_block_statistics(
             grams,
@@ -118,7 +117,7 @@ def posterior_from_releases(
     )
 
 
-def largest_support(supports: Supports) -> int:
+def _largest_support(supports: Supports) -> int:
     """Features of the largest system that the regression solves by itself."""
     return max(high - low for low, high in supports)
 

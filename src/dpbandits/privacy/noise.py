@@ -116,7 +116,7 @@ class SecureNoise(Valued):
         certificate: near_gaussian: the rule of the module. concentrated: the textbook certificate always,
             which needs nothing but sensitivity and scale, for 6 to 9% more noise.
         sampler: exact: `dpbandits.privacy.samplers.discrete_gaussian`, whose proof stands there. opendp: the
-            same law by OpenDP's sampler, ten to twenty-five times slower (`make bench`);
+            same law by OpenDP's sampler, over twenty times slower (`make bench`);
             needs `pip install 'dpbandits[opendp]'`. Its feature flag "contrib" is a switch of the whole
             process, set on the first such draw.
 

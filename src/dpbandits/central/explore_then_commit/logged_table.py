@@ -35,7 +35,7 @@ from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
 from dpbandits.models.measures import CellMeasure, IntervalAxis
 from dpbandits.policy.accounts import cost_of
-from dpbandits.policy.bookkeeping import Owners
+from dpbandits.policy.owners import Owners
 from dpbandits.privacy.calibration import gaussian_mu
 from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
@@ -48,7 +48,9 @@ __all__ = ["READ_ARMS", "LogColumns", "LoggedTable", "PublishedTable", "cost_of_
 HISTOGRAM_SHARE = 0.2
 """Share of epsilon spent on the law of contexts, unless it is declared uniform."""
 
-ARM_CORRELATION = 0.7
+LOGGED_CORRELATION = 0.7
+"""Of two arms at one context, where a log is learned from."""
+
 READ_ARMS = "The names of the arms were read off the table and are published: they must be public anyway."
 _COLUMNS = "columns.json"
 _MANIFEST = "manifest.json"
@@ -499,4 +501,4 @@ def _kernel(bounds: Sequence[Bounds], ranges: Sequence[Bounds], *, arms: bool, l
         low, high = bounds[-1]
         return SquaredExponential(lengthscale=(lengthscale * (high - low), *scales))
     own = SquaredExponential(lengthscale=scales, columns=tuple(range(1, len(scales) + 1)))
-    return Indicator(correlation=ARM_CORRELATION, columns=(0,)) * own
+    return Indicator(correlation=LOGGED_CORRELATION, columns=(0,)) * own

@@ -15,8 +15,8 @@ from dpbandits.central.arguments import check_kinds
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
-from dpbandits.models.features.people import CATEGORY_CORRELATION, LENGTHSCALE
-from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
+from dpbandits.models.features.people import context_kernel
+from dpbandits.models.kernels import Indicator, Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.tables import Categories, Schema
 from dpbandits.tables.menu import Menu
@@ -36,7 +36,7 @@ MOST_CONTEXT_CELLS = 600
 """Cells of all context columns together, where bins are chosen."""
 
 ARM_CORRELATION = 0.05
-"""Of two arms at one context: what is learned of them is how they differ."""
+"""Of two arms at one context: what is learned of them is how they differ. Set by hand, not tuned."""
 
 MOST_CONTEXTS = 1 << 14
 """Cells of all context columns together, at most."""
@@ -118,13 +118,7 @@ def _measure_of(menu: Menu) -> CellMeasure:
 
 
 def _kernel_of(menu: Menu) -> Kernel:
-    """Over (arm, context): similar contexts have similar rewards, and arms share most of what they pay."""
-    kernel: Kernel = Indicator(correlation=ARM_CORRELATION, columns=(0,))
-    columns = enumerate(menu.contexts.columns.values(), start=1)
-    codes = [place for place, column in columns if isinstance(column, Categories)]
-    ranges = tuple(place for place in range(1, menu.contexts.dim + 1) if place not in codes)
-    if ranges:
-        kernel = kernel * SquaredExponential(lengthscale=LENGTHSCALE, columns=ranges)
-    for place in codes:
-        kernel = kernel * Indicator(correlation=CATEGORY_CORRELATION, columns=(place,))
-    return kernel
+    """Over (arm, context): similar contexts have similar rewards, and arms share little of what they pay."""
+    return Indicator(correlation=ARM_CORRELATION, columns=(0,)) * context_kernel(
+        menu.contexts.domain, first=1
+    )

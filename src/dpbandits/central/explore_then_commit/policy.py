@@ -44,7 +44,7 @@ from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import PolicyOptions, PublicCoins
 from dpbandits.policy.accounts import cost_of
-from dpbandits.policy.bookkeeping import Owners
+from dpbandits.policy.owners import Owners
 from dpbandits.policy.rounds import round_taken
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP

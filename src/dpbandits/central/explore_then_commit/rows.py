@@ -29,7 +29,8 @@ from dpbandits.errors import (
     InvalidParameter,
 )
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy.bookkeeping import Owners, UserCounts, first_rows
+from dpbandits.policy.bookkeeping import UserCounts
+from dpbandits.policy.owners import Owners, first_rows
 from dpbandits.state import State, read_state, write_state
 from dpbandits.tables.menu import Menu
 

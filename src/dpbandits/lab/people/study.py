@@ -5,7 +5,6 @@ the private policy at several epsilons, and a supervised model that saw every la
 membership attack on the non-private and on the private policy.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,13 +20,14 @@ from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
 from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.summary import Share, share_kept
 from dpbandits.lab.worlds import TableBandit
-from dpbandits.models.features import ArmFeatures, LittleVariance
+from dpbandits.models.features import ArmFeatures
 from dpbandits.models.features.people import (
     CATEGORY_CORRELATION,
     FEATURES_PER_ARM,
     LENGTHSCALE,
     arm_features,
     context_kernel,
+    few_on_purpose,
 )
 from dpbandits.policy import Policy
 from dpbandits.privacy.definitions import JointDP
@@ -93,9 +93,7 @@ def table_features(schema: Schema, n_arms: int, constants: TableConstants) -> Ar
     kernel = context_kernel(
         schema.domain, lengthscale=constants.lengthscale, correlation=constants.category_correlation
     )
-    with warnings.catch_warnings():
-        # so few are best at these sizes: their number was tuned with the other constants
-        warnings.simplefilter("ignore", LittleVariance)
+    with few_on_purpose():
         return arm_features(
             Product(schema.domain, Arms(n_arms)), kernel=kernel, n_features=constants.features_per_arm
         )

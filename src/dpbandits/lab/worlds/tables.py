@@ -10,15 +10,9 @@ here is an error, so that a misspelt bound cannot go unnoticed.
     name = "people"              # optional; the table's file name by default
     path = "people.csv"          # .csv, .tsv (also .gz), .parquet, .arrow or .feather, relative to this file
 
-    [columns.age]                # contexts, in the order of the file
+    [columns.age]                # contexts in the order of the file, see `dpbandits.tables.description`
     low = 16
     high = 64
-    clip = true                  # optional: move values outside to the nearer bound
-    missing = 40                 # optional: a public number for missing values
-
-    [columns.gender]
-    categories = ["female", "male", "unknown"]
-    missing = "unknown"          # optional: the category of missing values
 
     [user]                       # optional; without it every row is another person
     column = "person"            # whose row it is; text or whole numbers
@@ -65,8 +59,8 @@ from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Arms, Product, RewardRange
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds.protocol import check_indices, check_rounds
-from dpbandits.policy.bookkeeping import Owners
 from dpbandits.policy.coins import PublicCoins
+from dpbandits.policy.owners import Owners
 from dpbandits.tables import Categories, Range, Schema
 from dpbandits.tables.description import check_keys, columns_in, description_in, number_in, value_in
 from dpbandits.tables.files import TableColumns, read_table_file

@@ -6,6 +6,8 @@ Similar contexts have similar rewards; arms share nothing. Constants were chosen
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache, reduce
 from operator import mul
 
@@ -24,7 +26,7 @@ from dpbandits.models.kernels import (
 )
 from dpbandits.models.kernels.stationary import Matern
 
-__all__ = ["arm_features", "arm_kernel", "check_arms", "context_kernel", "features_for"]
+__all__ = ["arm_features", "arm_kernel", "check_arms", "context_kernel", "features_for", "few_on_purpose"]
 
 LENGTHSCALE = 0.3
 """Of ranges, which are scaled to [0, 1]."""
@@ -40,7 +42,11 @@ LANDMARKS = 300
 
 
 def context_kernel(
-    domain: Domain, *, lengthscale: float = LENGTHSCALE, correlation: float = CATEGORY_CORRELATION
+    domain: Domain,
+    *,
+    lengthscale: float = LENGTHSCALE,
+    correlation: float = CATEGORY_CORRELATION,
+    first: int = 0,
 ) -> Kernel:
     """Squared exponential in the ranges, times a common correlation across each column of categories.
 
@@ -48,12 +54,13 @@ def context_kernel(
         domain: of encoded contexts: boxes and arms, as `Schema.domain` is.
         lengthscale: of columns scaled to [0, 1].
         correlation: between people who differ in one category.
+        first: column in which the context begins, where something stands before it.
 
     Example:
         >>> context_kernel(Product(Box(low=[0], high=[1]), Arms(2))).parts[1]
         Indicator(correlation=0.6, columns=(1,))
     """
-    ranges, codes = _columns(domain)
+    ranges, codes = (tuple(first + column for column in columns) for columns in _columns(domain))
     parts: list[Kernel] = [Indicator(correlation=correlation, columns=(column,)) for column in codes]
     if ranges:
         parts.insert(0, SquaredExponential(lengthscale=lengthscale, columns=ranges))
@@ -90,10 +97,16 @@ def arm_features(
     """
     if kernel is not None:
         return _made(domain, _of_contexts(domain, kernel), n_features, n_landmarks)
-    with warnings.catch_warnings():
-        # so few are best where releases are noisy: their number was tuned with the other constants
-        warnings.simplefilter("ignore", LittleVariance)
+    with few_on_purpose():
         return _made(domain, _of_contexts(domain, None), n_features, n_landmarks)
+
+
+@contextmanager
+def few_on_purpose() -> Iterator[None]:
+    """No warning: so few features are best where releases are noisy; tuned with the other constants."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LittleVariance)
+        yield
 
 
 def check_arms(features: Features | None, domain: Domain, *, per_arm: bool) -> None:
