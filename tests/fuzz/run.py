@@ -117,7 +117,7 @@ def report(name: str, executions: int, folder: Path, seed: int) -> dict[str, Any
     }
     if status != 0:
         crashes = sorted(folder.glob("*-*"))
-        row["input"] = crashes[0].read_bytes()[:2000].decode("utf-8", "replace") if crashes else None
+        row["input"] = crashes[0].read_bytes()[:4000].decode("utf-8", "backslashreplace") if crashes else None
         row["output"] = text[-3000:]
     return row
 

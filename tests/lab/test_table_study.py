@@ -123,7 +123,9 @@ def test_the_runner_names_people_as_the_table_does():
         {"age": np.linspace(0, 100, 40)}, schema=Schema(age=Range(0, 100)), labels=np.zeros(40, dtype=int),
         arms=["no", "yes"], seed=0,
     )  # fmt: skip
-    twice = replace(world, persons=np.arange(40) // 2, rounds_per_user=2)
+    persons = np.arange(40) // 2
+    assert replace(world, persons=persons, rounds_per_user=10**30).horizon == 40  # found by the fuzzer
+    twice = replace(world, persons=persons, rounds_per_user=2)
     for rounds in (1, 2):
         policy = private_policy(
             twice, 0, privacy=dpb.JointDP(epsilon=1, delta=1e-6, rounds_per_user=rounds),

@@ -432,6 +432,18 @@ def test_any_damage_to_a_snapshot_costs_time_only(tmp_path, snapshots):
             assert server.server.totals.accepted == 18
 
 
+@pytest.mark.parametrize("n", [[], {}, "7", None, 1.5, -1])
+def test_a_tally_that_is_no_count_is_refused(n):
+    """Found by the fuzzer: it was taken, and the next batch of reports ended in Python's own error."""
+    server = Server(SPEC)
+    arrays = server.to_arrays()
+    numbers = json.loads(arrays["numbers"].tobytes())
+    numbers["totals"]["accepted"] = n
+    arrays["numbers"] = np.frombuffer(json.dumps(numbers).encode(), dtype=np.uint8)
+    with pytest.raises(IncompatibleState):
+        Server.restore(SPEC, arrays)
+
+
 def test_a_snapshot_ahead_of_its_log_is_refused(tmp_path, snapshots):
     """A log that was cut, or swapped for an older one, is not hidden by what was kept beside it."""
     snapshots(every=2)

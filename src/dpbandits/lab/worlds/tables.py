@@ -335,7 +335,7 @@ def _usable_rows(rows: int, persons: IntArray | None, rounds_per_user: int) -> i
         return rows
     if persons.shape != (rows,) or persons.dtype.kind not in "iu":
         raise InvalidData(f"persons: expected ({rows},) integers, got {persons.shape} {persons.dtype.name}")
-    return int(np.minimum(np.unique(persons, return_counts=True)[1], most).sum())
+    return int(np.minimum(np.unique(persons, return_counts=True)[1], min(most, rows)).sum())
 
 
 def _rank_within(groups: IntArray) -> IntArray:

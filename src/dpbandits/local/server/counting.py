@@ -65,6 +65,11 @@ class Absorbed:
             setattr(self, name, getattr(self, name) + n)
 
     @classmethod
+    def read(cls, numbers: Mapping[str, object]) -> "Absorbed":
+        """The tally with these counts, as a file says them; raises what is no count."""
+        return cls(**{name: _checks.integer(n, name=name, minimum=0) for name, n in numbers.items()})
+
+    @classmethod
     def of(cls, fates: Fates) -> "Absorbed":
         """The tally of reports with these fates."""
         return cls(**dict(zip(_FATES, np.bincount(fates, minlength=len(_FATES)).tolist(), strict=True)))

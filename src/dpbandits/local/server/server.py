@@ -395,7 +395,7 @@ class Server(Held, Generic[PublishedT]):
             server._pace.opened(counts.versions)
             server.current = counts.versions[numbers["version"]].published
             server.changes, server._fresh = int(numbers["changes"]), int(numbers["fresh"])
-            server._told, server.totals = bool(numbers["told"]), Absorbed(**numbers["totals"])
+            server._told, server.totals = bool(numbers["told"]), Absorbed.read(numbers["totals"])
             server._holder.log = ReleaseLog.from_json(numbers.get("releases", []))  # older ones have none
             server._targets = {name: Spec.from_json(text) for name, text in numbers["targets"].items()}
         return server
