@@ -37,6 +37,7 @@ from dpbandits.state.format import decode
 from dpbandits.state.journal import Journal
 from dpbandits.state.release_log import ReleaseLog
 from dpbandits.state.witness import FileWitness
+from dpbandits.tables.described import ArmRewards, DescribedTable
 from dpbandits.tables.files import read_table_file
 from fuzz.target import Target, any_json, as_json, as_text, header_of, listed_arrays, new_folder, whole_file
 from internals.journal import with_record
@@ -668,6 +669,9 @@ _TOML = (
     b'[label]\ncolumn = "pay"\ncuts = [10, 16]\narms = ["low", "mid", "high"]\n',
     b'name = "p"\npath = "people.csv"\n[columns.age]\nlow = 16.5\nhigh = 64\nclip = true\n'
     b'[rewards]\ncolumns = ["mail", "call"]\nlow = 0\nhigh = 1\n',
+    b'path = "people.csv"\nhorizon = 9\n[columns.age]\nlow = 16\nhigh = 64\nmissing = 40\n'
+    b'[user]\ncolumn = "person"\nrows = 2\n[privacy]\nepsilon = 1\ndelta = 1e-6\n'
+    b'[log]\narm = "gender"\narms = ["f", "m"]\nreward = "mail"\nlow = 0\nhigh = 1\npropensity = "call"\n',
 )
 
 
@@ -681,7 +685,12 @@ def _description() -> Target:
 
     def parse(data: bytes) -> object:
         path.write_bytes(data)
-        return repr(table_from_toml(path, seed=0))
+        described = DescribedTable.from_toml(path)
+        cells = described.read(lenient=True)
+        if isinstance(described.outcome, ArmRewards):
+            described.outcome.rewards(cells, lenient=True)
+            return repr(table_from_toml(path, seed=0))
+        return repr(described)
 
     return Target(parse=parse, seeds=_TOML, form="bytes")
 

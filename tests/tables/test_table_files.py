@@ -169,7 +169,7 @@ def test_parquet(tmp_path, monkeypatch, text_kind):
         ("cuts = [10, 16]", 'cuts = ["10"]', "must be numbers"),
         ("cuts = [10, 16]", 'cuts = [10, 16]\narms = ["a", "b"]', "2 names, there are 3 arms"),
         ("cuts = [10, 16]", 'cuts = [10, 16]\narms = ["a", "b", "b"]', "distinct strings"),
-        ("[label]", "[rewards]\n[label]", r"exactly one of the sections \[label\] and \[rewards\]"),
+        ("[label]", "[rewards]\n[label]", "not several"),
         ("[label]", "[labels]", "unknown keys labels"),
     ],
 )

@@ -71,6 +71,11 @@ class Range(Configured):
         """As `Configured` writes it, without `missing` where there is none."""
         return _without_missing(super().to_config())
 
+    @property
+    def kind(self) -> type:
+        """What its cells are in a file."""
+        return float
+
     def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray:
         """(n,) numbers in the column's unit -> (n,) in [0, 1]. `name` is the column's, for errors."""
         if isinstance(values, Coded):
@@ -158,9 +163,29 @@ class Categories(Configured):
         return _without_missing(super().to_config())
 
     @property
+    def kind(self) -> type:
+        """What its cells are in a file: str, int or bool."""
+        return type(self.values[0])
+
+    @property
     def arms(self) -> Arms:
         """The codes as a domain, each named by its category."""
         return Arms([str(value) for value in self.values])
+
+    def codes(self, values: NDArray[Any] | Coded) -> IntArray:
+        """(n,) categories -> (n,) codes; -1 for everything that `encode` would refuse."""
+        if isinstance(values, Coded):
+            return values.spread(self.codes(values.values))
+        codes = {value: code for code, value in enumerate(self.values)}
+        gone = -1 if self.missing is None else codes[self.missing]
+
+        def code(cell: object) -> int:
+            try:
+                return codes[cell] if cell in codes else gone if is_missing(cell) else -1
+            except TypeError:  # a list or the like
+                return -1
+
+        return np.fromiter(map(code, values.tolist()), dtype=np.int64, count=values.size)
 
     def encode(self, values: NDArray[Any] | Coded, *, name: str) -> IntArray:
         """(n,) categories -> (n,) codes. `name` is the column's, for error messages."""

@@ -29,7 +29,7 @@ from dpbandits.tables.coded import Coded, as_objects
 from dpbandits.tables.messages import unfolded
 from dpbandits.tables.missing import LONGEST_WORD, MISSING, is_missing, missing_values
 
-__all__ = ["TableColumns", "check_size", "read_table_file"]
+__all__ = ["TableColumns", "check_size", "columns_of_frame", "read_table_file"]
 
 TableColumns = dict[str, FloatArray | Coded]
 """A column of float as float64, any other one as `Coded`."""
@@ -100,6 +100,21 @@ def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or "damaged file"
         raise DataUnavailable(f"{path.name} cannot be read: {reason}") from None
+    return {column.name: column.finished() for column in columns}
+
+
+def columns_of_frame(frame: Any, kinds: Mapping[str, type], *, gaps: Iterable[str] = ()) -> TableColumns:
+    """The columns of a pandas data frame, as `read_table_file` gives those of a Parquet file."""
+    admitted = frozenset(gaps)
+    columns = [_Column(name, kind, _FROM_PARQUET[kind], name in admitted) for name, kind in kinds.items()]
+    _check_header(list(frame.columns), columns)
+    for column in columns:
+        cells: Any = frame[column.name].tolist()
+        with suppress(ImportError):
+            from pyarrow import array
+
+            cells = array(frame[column.name], from_pandas=True)
+        column.add(cells)
     return {column.name: column.finished() for column in columns}
 
 

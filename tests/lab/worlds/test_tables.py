@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from dpbandits.domains import Arms, Box, Product, RewardRange
 from dpbandits.errors import HorizonExceeded, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds import Environment, TableBandit, synthetic_income
-from dpbandits.lab.worlds.tables import codes_from_cuts
 from dpbandits.tables import Categories, Range, Schema
+from dpbandits.tables.described import codes_from_cuts
 
 SCHEMA = Schema(age=Range(0, 100), region=Categories(["north", "south"]))
 FRAME = {

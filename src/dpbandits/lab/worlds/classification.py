@@ -43,10 +43,10 @@ from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, Mis
 from dpbandits.lab.worlds import datasets
 from dpbandits.lab.worlds.contextual import PeopleWorld
 from dpbandits.lab.worlds.datasets import INCOME_ARMS, INCOME_CUTS
-from dpbandits.lab.worlds.tables import codes_from_cuts
 from dpbandits.lab.worlds.transfer import PeopleSource
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Categories, Range, Schema
+from dpbandits.tables.described import codes_from_cuts
 
 __all__ = ["CLASSIFICATION_TABLES", "ClassificationTable", "Half", "classification_table"]
 

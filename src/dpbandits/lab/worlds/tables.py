@@ -3,52 +3,15 @@
 With a label column the arms are the classes and the reward is 1 for the right one: the harshest
 form of a classification problem, where a wrong guess does not tell the answer.
 
-A table of one's own is described by a TOML file, of which `table_from_toml` makes a bandit. The description
-holds everything that must be public: bounds, categories, cuts. It is strict: a key that is not listed
-here is an error, so that a misspelt bound cannot go unnoticed.
-
-    name = "people"              # optional; the table's file name by default
-    path = "people.csv"          # .csv, .tsv (also .gz), .parquet, .arrow or .feather, relative to this file
-
-    [columns.age]                # contexts in the order of the file, see `dpbandits.tables.description`
-    low = 16
-    high = 64
-
-    [user]                       # optional; without it every row is another person
-    column = "person"            # whose row it is; text or whole numbers
-    rows = 3                     # public: at most so many rows of one person, further ones are left out
-
-Then either one right arm a row, reward 1 for it and 0 for the others:
-
-    [label]
-    column = "earnings"
-    cuts = [10, 16, 24]          # numbers: the arm is how many cuts lie at or below the value
-    arms = ["low", "middle", "good", "high"]        # optional names
-
-    [label]
-    column = "income"
-    categories = ["<=50K", ">50K"]                  # or values: the arm is the place in the list
-
-or a column of rewards for every arm:
-
-    [rewards]
-    columns = ["paid_if_mail", "paid_if_call"]
-    low = 0
-    high = 1
-    arms = ["mail", "call"]                         # optional; the columns' names by default
-
-CSV and TSV files are UTF-8 and begin with a line of column names; blanks around a cell are dropped. A cell
-that is empty, NA, NaN or null is a missing value, which is refused unless its column says what stands there;
-a cell that is no number in a column of numbers then counts as missing too. Columns that the description does
-not name are not read.
+A table of one's own is described by a TOML file, of which `table_from_toml` makes a bandit; for its format
+see `dpbandits.tables.described`. What every arm would have paid must stand in the table, as [label] or
+[rewards].
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import cached_property
 from os import PathLike
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -57,15 +20,14 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Arms, Product, RewardRange
-from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
+from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds.protocol import check_indices, check_rounds
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.owners import Owners
-from dpbandits.tables import Categories, Range, Schema
-from dpbandits.tables.description import check_keys, columns_in, description_in, number_in, value_in
-from dpbandits.tables.files import TableColumns, read_table_file
+from dpbandits.tables import Categories, Schema
+from dpbandits.tables.described import ArmRewards, DescribedTable, one_right
 
-__all__ = ["BestArm", "TableBandit", "codes_from_cuts", "table_from_toml"]
+__all__ = ["BestArm", "TableBandit", "table_from_toml"]
 
 _FOLDS = 5
 
@@ -182,7 +144,7 @@ class TableBandit:
         return cls.from_rewards(
             frame,
             schema=schema,
-            rewards=_one_right(codes, choices.n_arms),
+            rewards=one_right(codes, choices.n_arms),
             arms=choices,
             reward_range=RewardRange(0.0, 1.0),
             seed=seed,
@@ -349,130 +311,8 @@ def _rank_within(groups: IntArray) -> IntArray:
     return ranks
 
 
-def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> IntArray:
-    """Numbers (N,) as codes 0..len(cuts): how many of the increasing public `cuts` lie at or below.
-
-    Raises:
-        InvalidParameter: cuts that are not finite and strictly increasing.
-        InvalidData: values that are not finite numbers. The message names the column `name` only.
-    """
-    edges = np.asarray(cuts, dtype=np.float64)
-    if edges.ndim != 1 or edges.size == 0 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
-        raise InvalidParameter(f"cuts of column {name!r} must be strictly increasing finite numbers")
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData(f"column {name!r} holds something else than numbers, cuts need numbers") from None
-    if numbers.ndim != 1 or not np.isfinite(numbers).all():
-        raise InvalidData(f"column {name!r} has missing or infinite values: drop these rows first")
-    return np.searchsorted(edges, numbers, side="right").astype(np.int64)
-
-
-def _one_right(codes: IntArray, n_arms: int) -> FloatArray:
-    """(N, K) rewards: 1 for the right arm, 0 for the others."""
-    return np.asarray(codes[:, None] == np.arange(n_arms), dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What a description says of rewards.
-
-    Attributes:
-        columns: the label's column, or the reward column of each arm.
-        kind: of their cells: float, str, int or bool.
-        arms: names of the arms.
-        reward_range: public bounds.
-        rewards: the table's columns -> (N, K).
-    """
-
-    columns: tuple[str, ...]
-    kind: type
-    arms: tuple[str, ...]
-    reward_range: RewardRange
-    rewards: Callable[[TableColumns], FloatArray]
-
-
-def _label(description: Mapping[str, Any]) -> _Outcome:
-    where = "[label]"
-    label = value_in(description, "label", dict, "the file")
-    check_keys(label, where, required={"column"}, optional={"cuts", "categories", "arms"})
-    if ("cuts" in label) == ("categories" in label):
-        raise InvalidParameter(f"{where} needs exactly one of cuts and categories")
-    column = value_in(label, "column", str, where)
-    codes: Callable[[Any], IntArray]
-    kind: type = float
-    if "categories" in label:
-        categories = Categories(value_in(label, "categories", list, where))
-        codes, kind = partial(categories.encode, name=column), type(categories.values[0])
-        names = [str(value) for value in categories.values]
-    else:
-        cuts = value_in(label, "cuts", list, where)
-        if any(isinstance(cut, bool) or not isinstance(cut, int | float) for cut in cuts):
-            raise InvalidParameter(f"{where}: cuts must be numbers")
-        codes = partial(codes_from_cuts, cuts=cuts, name=column)
-        codes(np.empty(0))  # checks the cuts
-        between = [f"{low:g} to below {high:g}" for low, high in pairwise(cuts)]
-        names = [f"below {cuts[0]:g}", *between, f"{cuts[-1]:g} and above"]
-    arms = _arms(label, where, default=names)
-    bounds = RewardRange(0.0, 1.0)
-    return _Outcome((column,), kind, arms, bounds, lambda table: _one_right(codes(table[column]), len(arms)))
-
-
-def _rewards(description: Mapping[str, Any]) -> _Outcome:
-    where = "[rewards]"
-    section = value_in(description, "rewards", dict, "the file")
-    check_keys(section, where, required={"columns", "low", "high"}, optional={"arms"})
-    columns = _strings(section, "columns", where)
-    bounds = RewardRange(number_in(section, "low", where), number_in(section, "high", where))
-
-    def rewards(table: TableColumns) -> FloatArray:
-        paid = np.empty((len(table[columns[0]]), len(columns)))
-        for arm, name in enumerate(columns):
-            try:
-                paid[:, arm] = table[name]
-            except (TypeError, ValueError):
-                raise InvalidData(f"column {name!r} holds something else than numbers") from None
-            if not ((paid[:, arm] >= bounds.low) & (paid[:, arm] <= bounds.high)).all():  # also where missing
-                raise InvalidData(
-                    f"column {name!r} has missing rewards, or some outside the declared range "
-                    f"({bounds.low:g}, {bounds.high:g})"
-                )
-        return paid
-
-    return _Outcome(columns, float, _arms(section, where, default=list(columns)), bounds, rewards)
-
-
-def _person(description: Mapping[str, Any]) -> tuple[str | None, int]:
-    """The column that says whose a row is, and how many rows one person may have."""
-    if "user" not in description:
-        return None, 1
-    where = "[user]"
-    section = value_in(description, "user", dict, "the file")
-    check_keys(section, where, required={"column", "rows"})
-    rows = section["rows"]
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise InvalidParameter(f"{where}: rows must be a whole number of at least 1")
-    return value_in(section, "column", str, where), rows
-
-
-def _arms(section: Mapping[str, Any], where: str, *, default: list[str]) -> tuple[str, ...]:
-    if "arms" not in section:
-        return tuple(default)
-    names = _strings(section, "arms", where)
-    if len(names) != len(default):
-        raise InvalidParameter(f"{where}: arms has {len(names)} names, there are {len(default)} arms")
-    return names
-
-
-def _strings(section: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    listed = value_in(section, key, list, where)
-    if not listed or not all(isinstance(entry, str) for entry in listed) or len(set(listed)) != len(listed):
-        raise InvalidParameter(f"{where}: {key} must be a non-empty list of distinct strings")
-    return tuple(listed)
-
-
 def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | None = None) -> TableBandit:
-    """The table that a TOML file describes, as a bandit. For the format see the top of this file.
+    """The table that a TOML file describes, as a bandit. For the format see `dpbandits.tables.described`.
 
     Args:
         path: of the description.
@@ -485,44 +325,22 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
         DataUnavailable: a file is not there or cannot be read.
         MissingExtra: a Parquet table and no pyarrow.
     """
-    source = Path(path)
-    try:
-        description = description_in(source.read_text(encoding="utf-8"), source.name)
-    except UnicodeDecodeError as error:
-        raise InvalidParameter(f"{source.name} is not a TOML file: {error}") from None
-    except OSError as error:
-        raise DataUnavailable(f"{source.name} cannot be read: {error.strerror}") from None
-    check_keys(
-        description, "the file", required={"path", "columns"}, optional={"name", "label", "rewards", "user"}
-    )
-    if ("label" in description) == ("rewards" in description):
-        raise InvalidParameter("the file needs exactly one of the sections [label] and [rewards]")
-    schema = Schema(**columns_in(description))
-    outcome = _label(description) if "label" in description else _rewards(description)
-    shared = sorted(set(outcome.columns) & set(schema.names))
-    if shared:
-        raise InvalidParameter(f"columns {shared} are both contexts and outcomes: that gives the answer away")
-    person, most = _person(description)
-    if person in {*outcome.columns, *schema.names}:
-        raise InvalidParameter(f"column {person!r} names people, and is a context or an outcome as well")
-    file = source.parent / value_in(description, "path", str, "the file")
-    name = value_in({"name": file.name.split(".")[0], **description}, "name", str, "the file")
-    kinds = {
-        name: float if isinstance(column, Range) else type(column.values[0])
-        for name, column in schema.columns.items()
-    }
-    whose = {} if person is None else {person: str}
-    gaps = [name for name, column in schema.columns.items() if column.missing is not None]
-    table = read_table_file(file, kinds | dict.fromkeys(outcome.columns, outcome.kind) | whose, gaps=gaps)
+    described = DescribedTable.from_toml(path)
+    outcome = described.outcome
+    if not isinstance(outcome, ArmRewards):
+        raise InvalidParameter(
+            "the file needs one of the sections [label] and [rewards]: what every arm would have paid"
+        )
+    table, user = described.read(), described.user
     return TableBandit.from_rewards(
-        {column: table[column] for column in schema.names},
-        schema=schema,
+        {column: table[column] for column in described.schema.names},
+        schema=described.schema,
         rewards=outcome.rewards(table),
         arms=outcome.arms,
         reward_range=outcome.reward_range,
         seed=seed,
         horizon=horizon,
-        name=name,
-        persons=None if person is None else Owners.of(table[person], count=len(table[person])).numbers,
-        rounds_per_user=most,
+        name=described.name,
+        persons=None if user is None else Owners.of(table[user], count=len(table[user])).numbers,
+        rounds_per_user=described.rows_per_user,
     )

