@@ -1,5 +1,6 @@
 """The front door: lazy names, a light import."""
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -82,6 +83,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
         ("", "Curator", "outsourced.Curator"),
         ("", "environments", "lab.worlds"),
         ("", "GaussianDP", "privacy.GaussianDP"),
+        ("", "GpBandit", "central.GPBandit"),
         ("central", "BlockGPUCB", "central.GPBandit"),
         ("central", "USCA", "central.published.USCA"),
         ("central", "PhasedUSCA", "central.PhasedExploreThenCommit"),
@@ -98,6 +100,21 @@ def test_a_name_of_elsewhere_or_of_earlier_says_where_it_is(room: str, name: str
     assert caught.value.name == name
     where, _, found = place.rpartition(".")
     assert hasattr(import_module(f"dpbandits.{where}"), found)
+
+
+@pytest.mark.parametrize(
+    ("home", "name", "hint"),
+    [
+        (dpbandits, "jointdp", "dpbandits.JointDP"),
+        (dpbandits.kernels, "RBF", "kernels.SquaredExponential"),
+        (dpbandits.kernels, "Gaussian", "kernels.SquaredExponential"),
+        (dpbandits.kernels, "matern", "kernels.Matern"),
+        (dpbandits.kernels, "Matern52", "kernels.Matern(nu=2.5)"),
+    ],
+)
+def test_a_name_of_other_libraries_or_in_other_letters_says_what_it_is_here(home, name, hint) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"did you mean {hint}?")):
+        getattr(home, name)
 
 
 @pytest.mark.parametrize("room", ["central", "local", "outsourced"])

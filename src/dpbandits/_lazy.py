@@ -68,14 +68,19 @@ def _is_module(package: str, name: str) -> bool:
 
 
 def _offered(package: str, name: str) -> str:
-    """`room.name` where a package in this one lists the name in its `__all__`; nothing is imported."""
+    """`room.name` where this package, or one in it, lists the name, in letters of any case, in its `__all__`.
+
+    Nothing is imported.
+    """
     [folder] = sys.modules[package].__path__
-    for room in sorted(Path(folder).glob("[a-z]*/__init__.py")):
+    for room in (Path(folder, "__init__.py"), *sorted(Path(folder).glob("[a-z]*/__init__.py"))):
         lists = (
             node.value
             for node in _statements(room)
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
         )
-        if any(name in ast.literal_eval(names) for names in lists if isinstance(names, ast.List)):
-            return f"{room.parent.name}.{name}"
+        known = [one for names in lists if isinstance(names, ast.List) for one in ast.literal_eval(names)]
+        for found in known:
+            if found.casefold() == name.casefold():
+                return f"{room.parent.name}.{found}"
     return ""

@@ -41,6 +41,14 @@ def test_a_decision_is_one_of_the_candidates(case):
 
 
 @every_policy
+def test_a_user_may_stand_after_what_was_brought(case):
+    named, placed = case.make(), case.make()
+    by_name = named.ask(decision_set(0), user=0), named.ask_batch(decision_set(1)[None], users=[1])
+    in_place = placed.ask(decision_set(0), 0), placed.ask_batch(decision_set(1)[None], [1])
+    assert [one.index for one in (by_name[0], by_name[1][0])] == [in_place[0].index, in_place[1].indices[0]]
+
+
+@every_policy
 def test_it_shows_its_promise_and_public_numbers(case):
     policy = case.make()
     drive(policy, 0, 3)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpbandits.domains import Box, Domain, from_config
+from dpbandits.domains import Ball, Box, Domain, Finite, from_config
 from dpbandits.errors import InvalidData, InvalidParameter
 
 BOX = Box(low=[0.0, -3.0], high=[10.0, 5.0])
@@ -19,6 +19,12 @@ def boxes(draw):
     low = draw(st.lists(finite, min_size=1, max_size=4))
     width = draw(st.lists(st.floats(1e-3, 1e6), min_size=len(low), max_size=len(low)))
     return Box(low=low, high=np.add(low, width))
+
+
+def test_bounds_may_stand_in_their_order_without_names():
+    assert Box([0, -1], [1, 2]) == Box(low=[0, -1], high=[1, 2])
+    assert Finite([[0.0], [1.0]]) == Finite(points=[[0.0], [1.0]])
+    assert Ball([0.0], 2.0) == Ball(centre=[0.0], radius=2.0)
 
 
 def test_is_a_domain_with_public_repr():

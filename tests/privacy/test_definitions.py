@@ -26,6 +26,19 @@ ALL = [
 ]
 
 
+def test_the_numbers_of_a_promise_may_stand_in_their_order():
+    assert JointDP(1, 1e-6) == JointDP(epsilon=1, delta=1e-6)
+    assert LocalDP(2) == LocalDP(epsilon=2)
+    assert RowDP(1, 1e-9, distance=0.5) == RowDP(epsilon=1, delta=1e-9, distance=0.5)
+    with pytest.raises(TypeError):  # rounds of a user are no number that one guesses
+        JointDP(1, 1e-6, 3)
+
+
+def test_a_row_promise_without_its_distance_says_what_to_pass():
+    with pytest.raises(InvalidParameter, match=r"distance: pass RowDP\(epsilon=1, distance=0.1\)"):
+        RowDP(epsilon=1)
+
+
 @pytest.mark.parametrize("definition", ALL)
 def test_survives_its_config(definition):
     assert definitions.from_config(definition.to_config()) == definition
@@ -67,11 +80,6 @@ def test_rounds_per_user_is_a_count(rounds):
 def test_distance_is_positive():
     with pytest.raises(InvalidParameter, match="distance"):
         RowDP(epsilon=1, distance=0.0)
-
-
-def test_arguments_have_names():
-    with pytest.raises(TypeError):
-        JointDP(1.0, 1e-6)
 
 
 def test_a_large_delta_warns_where_it_is_written():

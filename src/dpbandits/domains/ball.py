@@ -35,7 +35,7 @@ class Ball(Valued, Domain):
     centre: FloatArray
     radius: float
 
-    def __init__(self, *, centre: ArrayLike, radius: float) -> None:
+    def __init__(self, centre: ArrayLike, radius: float) -> None:
         assign(self, centre=public_array(centre, name="centre", ndim=1), radius=scale(radius, name="radius"))
 
     @property

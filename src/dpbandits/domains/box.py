@@ -37,12 +37,14 @@ class Box(Valued, Domain):
         array([[0.5, 0.5]])
         >>> box.contains([[5.0, 0.0], [5.0, 2.0]])
         array([ True, False])
+        >>> Box([0, -1], [10, 1]) == box
+        True
     """
 
     low: FloatArray
     high: FloatArray
 
-    def __init__(self, *, low: ArrayLike, high: ArrayLike) -> None:
+    def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         lower, upper = public_array(low, name="low", ndim=1), public_array(high, name="high", ndim=1)
         if lower.shape != upper.shape:
             raise InvalidParameter(

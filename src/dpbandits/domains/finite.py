@@ -42,7 +42,7 @@ class Finite(Valued, Domain):
     _sorted_keys: _KeyArray
     _order: IntArray
 
-    def __init__(self, *, points: ArrayLike) -> None:
+    def __init__(self, points: ArrayLike) -> None:
         array = public_array(points, name="points", ndim=2)
         if np.unique(array, axis=0).shape != array.shape:
             raise InvalidParameter("points holds the same point twice: a finite domain lists each point once")

@@ -102,7 +102,7 @@ class BasePolicy(RoundPolicy):
     ) -> tuple[IntArray, FloatArray | None]:
         """Indices (B,) and propensities (B,) or None for decision sets (B, n, d) of rounds start.."""
 
-    def ask(self, brought: Any, *, user: object | None = None, available: Any = None) -> Decision:
+    def ask(self, brought: Any, user: object | None = None, *, available: Any = None) -> Decision:
         """Choose one arm, or one row, for `user`.
 
         Args:
@@ -138,7 +138,7 @@ class BasePolicy(RoundPolicy):
         return batch[0]
 
     def ask_batch(
-        self, brought: Any, *, users: Sequence[object] | None = None, available: Any = None
+        self, brought: Any, users: Sequence[object] | None = None, *, available: Any = None
     ) -> DecisionBatch:
         """Choose for B people, all by what is released now.
 

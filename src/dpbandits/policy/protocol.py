@@ -28,7 +28,7 @@ class Policy(Protocol):
     def pending(self) -> tuple[str, ...]:
         """Ids of decisions whose reward can still be told."""
 
-    def ask(self, brought: Any, *, user: object | None = None, available: Any = None) -> Decision:
+    def ask(self, brought: Any, user: object | None = None, *, available: Any = None) -> Decision:
         """Choose one row, or one arm."""
 
     def tell(self, decision_id: str, reward: float) -> Receipt:
@@ -37,8 +37,8 @@ class Policy(Protocol):
     def ask_batch(
         self,
         brought: Any,
-        *,
         users: Sequence[object] | None = None,
+        *,
         available: Any = None,
     ) -> DecisionBatch:
         """Choose for B people, all by what is released now."""

@@ -8,12 +8,12 @@ of the other files.
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from dpbandits import _checks
 from dpbandits._config import Configured, Registry
-from dpbandits.errors import DPBanditsWarning
+from dpbandits.errors import DPBanditsWarning, InvalidParameter
 
 __all__ = [
     "DPBanditsWarning",
@@ -32,6 +32,9 @@ LARGE_DELTA = 1e-3
 """A delta above this is large whatever the number of users: one run in a thousand may say everything."""
 
 _DEFINITIONS: "Registry[Definition]" = Registry("a definition", label="kind")
+
+_LEFT_OUT = math.nan
+"""Stands where an argument is needed and was left out: that is answered in words."""
 
 _GENERAL_FACTS = (
     "What is true of people in general may be learned, with or without the one who is protected, and may "
@@ -79,7 +82,7 @@ def counted(n: int, noun: str) -> str:
 
 
 @_DEFINITIONS.add("JointDP")
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class JointDP(Configured):
     """Joint differential privacy: what everybody else sees says little about one user.
 
@@ -96,6 +99,8 @@ class JointDP(Configured):
         InvalidParameter: a number outside its range.
 
     Example:
+        >>> JointDP(1, 1e-6) == JointDP(epsilon=1, delta=1e-6)
+        True
         >>> JointDP(epsilon=1, delta=1e-6).unit
         'one user: everything the user contributes in at most 1 round'
     """
@@ -103,6 +108,7 @@ class JointDP(Configured):
     title: ClassVar[str] = "joint differential privacy"
     epsilon: float
     delta: float = 0.0
+    _: KW_ONLY
     rounds_per_user: int = 1
     neighbours: ClassVar[str] = (
         "two histories are neighbours when one user's whole contribution (the decision sets or "
@@ -129,7 +135,7 @@ class JointDP(Configured):
 
 
 @_DEFINITIONS.add("LocalDP")
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LocalDP(Configured):
     """Local differential privacy: the one report that leaves a device says little about its user.
 
@@ -155,7 +161,7 @@ class LocalDP(Configured):
 
 
 @_DEFINITIONS.add("RowDP")
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RowDP(Configured):
     """Row-level differential privacy: a released table says little about where one row lies.
 
@@ -172,9 +178,15 @@ class RowDP(Configured):
     title: ClassVar[str] = "row-level differential privacy"
     epsilon: float
     delta: float = 0.0
-    distance: float
+    _: KW_ONLY
+    distance: float = _LEFT_OUT
 
     def __post_init__(self) -> None:
+        if self.distance is _LEFT_OUT:
+            raise InvalidParameter(
+                "distance: pass RowDP(epsilon=1, distance=0.1): how far a row may move, after public "
+                "scaling, and still be protected"
+            )
         _checks.settle(self, epsilon=_checks.number, delta=_checks.probability, distance=_checks.number)
         _warn_above_threshold(self.delta)
 

@@ -209,7 +209,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
     # -- asking -------------------------------------------------------------------------------------
 
     @in_turn
-    def ask(self, context: Any, *, user: object | None = None) -> Decision:
+    def ask(self, context: Any, user: object | None = None) -> Decision:
         """Choose an action for one context (d,), or an arm for one person, as `Menu.point` takes it.
 
         Raises:
@@ -227,7 +227,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         return batch[0]
 
     @in_turn
-    def ask_batch(self, contexts: Any, *, users: Sequence[object] | None = None) -> DecisionBatch:
+    def ask_batch(self, contexts: Any, users: Sequence[object] | None = None) -> DecisionBatch:
         """Choose actions for contexts (B, d), or arms for B people, all by what is released now.
 
         `propensities` are those of the public law where the action was drawn from it (rounds that explore,
