@@ -4,6 +4,7 @@ import hashlib
 
 import numpy as np
 
+from dpbandits.central import GPBandit
 from dpbandits.policy import PublicCoins
 
 __all__ = [
@@ -58,7 +59,7 @@ def failing_fit(monkeypatch, policy):
 
 def failing_posterior(monkeypatch, policy):
     """As `failing_fit`, also beside the answers."""
-    monkeypatch.setattr(policy, "_posterior_of", lambda drawn: 1 / 0)
+    monkeypatch.setattr(policy, "_posterior_of", lambda past: 1 / 0)
 
 
 def fingerprint(policy):
@@ -108,17 +109,17 @@ def replay(policy, kind, content):
 
 def raw_sums(policy):
     """(blocks, D) integers before any noise, to check what one user moves in them."""
-    return policy._raw_sums
+    return policy._past.raw_sums
 
 
 def drawn(policy):
     """Releases that were drawn, whether or not they are durable and have left."""
-    return policy._released
+    return policy._past.released(policy._past.count) if isinstance(policy, GPBandit) else policy._released
 
 
 def mechanism(policy):
     """What adds the noise of a policy that releases in blocks."""
-    return policy._mechanism
+    return policy._kind.mechanism if isinstance(policy, GPBandit) else policy._mechanism
 
 
 def mechanism_record(policy):

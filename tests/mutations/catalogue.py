@@ -140,9 +140,9 @@ MUTATIONS = (
         "centring by the data's mean",
         "one user's reward moves everybody's contribution",
         (
-            "central/gp_bandit.py",
-            "sums = self._mechanism.mechanism.encode(features[told], centred)",
-            "sums = self._mechanism.mechanism.encode(\n"
+            "central/feature_release.py",
+            "sums = self.mechanism.mechanism.encode(features[told], centred)",
+            "sums = self.mechanism.mechanism.encode(\n"
             "            features[told], centred - (centred.mean() if len(centred) else 0.0)\n"
             "        )",
         ),
@@ -330,8 +330,8 @@ MUTATIONS = (
         "rewards leave without noise",
         (
             "central/gp_bandit.py",
-            "            posterior=self._posterior or self._prior,\n            weight_variance",
-            "            posterior=(self._posterior or self._prior).given(\n"
+            "            posterior=self._posterior or self._kind.prior,\n            weight_variance",
+            "            posterior=(self._posterior or self._kind.prior).given(\n"
             "                np.zeros((self.features.n_features,) * 2),\n"
             "                np.full(self.features.n_features, float(self._book.asked)),\n"
             "                reward_variance=REWARD_VARIANCE,\n"
@@ -410,7 +410,7 @@ MUTATIONS = (
         "encoding by who reported",
         "features are computed in a product whose shape, and rounding, says how many reported",
         (
-            "central/gp_bandit.py",
+            "central/feature_release.py",
             "features = in_fixed_shapes(self.features, actions)",
             "features = np.zeros((len(actions), self.features.n_features))\n"
             "        features[told] = self.features(actions[told])",
@@ -421,11 +421,11 @@ MUTATIONS = (
         "seed stream shifted by ties",
         "a tie in one user's decision set moves the public draws of all later ones",
         (
-            "central/gp_bandit.py",
+            "central/kinds.py",
             "        return best_choice(scores, ties, available), None\n",
             "        best = scores == scores.max(axis=1, keepdims=True)\n"
             "        shift = self._tied = getattr(self, '_tied', 0) + int((best.sum(axis=1) > 1).sum())\n"
-            '        ties = self._coins.uniform("ties", start + shift, start + shift + n_sets, 1)[:, 0]\n'
+            '        ties = coins.uniform("ties", start + shift, start + shift + n_sets, 1)[:, 0]\n'
             "        return best_choice(scores, ties, available), None\n",
         ),
         tests="tests/contracts/test_neighbours.py",
@@ -831,8 +831,8 @@ MUTATIONS = (
         "after a load blocks are drawn from the beginning of the stream: the same noise twice",
         (
             "central/gp_bandit.py",
-            "        self._mechanism = replace(self._mechanism, noise=self.noise)\n",
-            "",
+            "self._kind.features, self._kind.noise = self.features, self.noise\n",
+            "self._kind.features = self.features\n",
         ),
         tests="tests/contracts/test_saving.py::test_a_restored_run_is_the_uninterrupted_run",
     ),

@@ -1,19 +1,13 @@
-"""Block release: a Gaussian-process bandit under joint differential privacy.
+"""A Gaussian-process bandit under joint differential privacy that learns from a few noisy releases.
 
-The policy learns only at a few block boundaries, fixed in advance. At each it releases, with noise,
-mixed sums of phi phi^T and (y - middle) phi over the blocks so far; everything it ever computes comes
-from these releases. It stands beside Dubey2021, Algorithm 1 (a binary tree over all rounds and a
-positive-definite shift), and departs from it in every part:
-
-- few uneven blocks and a square root of the lower-triangular ones matrix instead of a tree;
-- rewards centred; Gram matrix and vector released jointly, at the price of the vector alone;
-- no shift: the Gram is shrunk towards a public prior and made positive semidefinite afterwards, and
-  the posterior is generalised least squares on block sums that knows the noise;
-- Thompson sampling with a scaled-down covariance instead of confidence bounds that the noise inflates.
+The policy learns only at a few block boundaries, fixed in advance. At each it makes a release; everything it
+ever computes comes from these releases. What is released is the business of a `Kind` (`kinds.py`); what all
+kinds share stands here: asking and telling, blocks, releases made beside the answers, the log of releases,
+saving, publishing and public data.
 
 Privacy: (epsilon, delta)-joint DP; the unit is one user's whole contribution, decision sets and rewards
 of at most `rounds_per_user` rounds. A round belongs to the block of its ask, whatever becomes of its
-reward. Raw data meets noise in one place, `GPBandit._release`.
+reward. Raw data meets noise in one place, the kind's `draw`.
 """
 
 from bisect import bisect_right
@@ -22,83 +16,47 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
 from dpbandits import _checks, domains
-from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
+from dpbandits.central.feature_release import FeatureRelease
+from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.published_function import PublishedPosterior
-from dpbandits.central.regression import (
-    REWARD_VARIANCE,
-    Regression,
-    posterior_from_releases,
-)
-from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
-from dpbandits.central.statement import Setting, block_release_guarantee
+from dpbandits.central.regression import REWARD_VARIANCE
+from dpbandits.central.statement import Setting
+from dpbandits.central.tuning import LONGEST_HORIZON, GPTuning, KindName
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
-from dpbandits.models.decision_sets import PublicSets
-from dpbandits.models.features import Features, in_fixed_shapes
-from dpbandits.models.features.people import features_for
+from dpbandits.models.features import Features
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
-from dpbandits.policy import BasePolicy, PolicyOptions, best_choice, uniform_choice
+from dpbandits.policy import BasePolicy, PolicyOptions
 from dpbandits.policy.beside import Beside
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
-from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.prefix_sums import BlockRelease, Factor, factor_for
 from dpbandits.privacy.release_terms import Release
 from dpbandits.state.holder import in_turn
 from dpbandits.tables import Schema
 
 __all__ = ["GPBandit", "GPTuning"]
 
-THOMPSON_SCALE = 0.25
-"""Posterior deviations are multiplied by this before drawing; chosen on tuning seeds."""
-
-PRIOR_VARIANCE = 0.2
-"""Prior variance of the function where the kernel's is 1, in squared widths of the reward range; chosen on
-tuning seeds."""
-
-N_FEATURES = 20
-"""Features of candidates, where their number is not said."""
-
-LONGEST_HORIZON = 1 << 22
-"""What int64 sums hold: the horizon when none is given."""
-
-_AT_ONCE = 32
-"""Rounds whose Thompson weights are drawn in one product, which rounds by its shape: it is the same one
-however they are asked, round by round or in batches."""
+KINDS: dict[KindName, type[Kind[Any, Any]]] = {"features": FeatureRelease}
+"""Kinds of release by their names in `GPTuning.release`."""
 
 
-class _Draws(NamedTuple):
-    """Public draws of the rounds `number` * `_AT_ONCE` ..: ties (n,) and Thompson weights (n, m)."""
-
-    number: int
-    posterior: WeightPosterior
-    ties: FloatArray
-    weights: FloatArray
+def kind_for() -> KindName:
+    """The kind of release where none is named, a public rule."""
+    return "features"
 
 
-class _Drawn(NamedTuple):
-    """Of the first k blocks: sums (k, D), secret, the same released, and Gram matrices (k, m, m)."""
-
-    raw_sums: IntArray
-    released: IntArray
-    grams: FloatArray
-
-    def __repr__(self) -> str:
-        return "_Drawn()"
-
-
-_Made = tuple[_Drawn, WeightPosterior | None]
+_Made = tuple[Past, WeightPosterior | None]
 
 
 @dataclass(eq=False, repr=False)
@@ -114,81 +72,10 @@ class _UnderWay:
     """
 
     block: int
-    rows: tuple[FloatArray, FloatArray, BoolArray, BoolArray]
+    rows: BlockRows
     done: Future[_Made] | None = None
-    drawn: _Drawn | None = None
+    drawn: Past | None = None
     noise_position: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GPTuning(Configured):
-    """What of a `GPBandit` most people leave as it is; all of it is public and fixed before any data.
-
-    Args:
-        n_features: size of the Mercer feature map of the kernel over the domain, or over contexts where there
-            are arms; more of them fit finer functions and carry more noise. Default 20, of contexts 8.
-        blocks: round indices at which to release, strictly increasing; default `default_blocks`.
-        reporting_delay: rounds that a block's release waits for its last rewards.
-        lag: rounds that go on being answered by the releases before, from there on, while noise is drawn and
-            the posterior fitted beside the answers. A release takes effect where it ends, however long the
-            work took: an ask that comes sooner waits. With 0 the ask that is due does the work.
-        regression: "blocks" (least squares over blocks, shrunk Gram), "sums" (over sums of some of them:
-            several times cheaper with hundreds of features, and with 60 of them 2 to 3% more regret,
-            `benchmarks/blocks_together.py`) or "prefix" (last prefix sum: worse with few features; one
-            eigendecomposition a release).
-        factor: how the blocks are mixed; default the one that `factor_for` takes.
-        public_decision_sets: (S, n, d) sets that people are expected to bring; default uniform.
-        public_law_spread: believed relative deviation of people from these sets. 0 trusts them blindly,
-            a large value ignores them, "likely" lets the releases say. Wrong beliefs cost reward, never
-            privacy.
-        prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
-            range; a weight of features with `scale` s has s^2 times as much.
-        thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy.
-
-    Raises:
-        InvalidParameter: a number out of its range.
-    """
-
-    config_parsers: ClassVar[Mapping[str, Any]] = {
-        "factor": Factor.from_config,
-        "public_decision_sets": np.asarray,
-    }
-
-    n_features: int | None = None
-    blocks: Sequence[int] | None = None
-    reporting_delay: int = 0
-    lag: int = 0
-    regression: Regression = "blocks"
-    factor: Factor | None = None
-    public_decision_sets: FloatArray | None = None
-    public_law_spread: float | Literal["likely"] = "likely"
-    prior_variance: float = PRIOR_VARIANCE
-    thompson_scale: float = THOMPSON_SCALE
-
-    def __post_init__(self) -> None:
-        limited = partial(_checks.number, exclusive=False, maximum=_checks.TUNABLE)
-        _checks.one_of(self.regression, ("blocks", "sums", "prefix"), name="regression")
-        if not (isinstance(self.public_law_spread, str) and self.public_law_spread == "likely"):
-            limited(self.public_law_spread, name="public_law_spread")
-        _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
-        limited(self.thompson_scale, name="thompson_scale")
-        if self.n_features is not None:
-            _checks.integer(self.n_features, name="n_features")
-        _checks.integer(self.reporting_delay, name="reporting_delay", minimum=0)
-        _checks.integer(self.lag, name="lag", minimum=0)
-
-    def schedule(self, horizon: int | None) -> tuple[tuple[int, ...], Factor]:
-        """Blocks and how they are mixed, as a policy of this horizon uses them."""
-        rounds = LONGEST_HORIZON if horizon is None else horizon
-        blocks = check_boundaries(self.blocks, rounds) if self.blocks is not None else None
-        if blocks is None:
-            blocks = open_ended_blocks(rounds) if horizon is None else default_blocks(rounds)
-        factor = factor_for(blocks, horizon=horizon) if self.factor is None else self.factor
-        if factor.n_blocks != len(blocks):
-            raise InvalidParameter(
-                f"factor mixes {factor.n_blocks} blocks and the schedule has {len(blocks)}"
-            )
-        return blocks, factor
 
 
 class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
@@ -289,21 +176,28 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         tuning = tuned(tuning, GPTuning)
         self.open_ended = horizon is None
         self.decision_sets = decision_sets
-        self.features = features_for(
-            self.domain,
-            features,
-            kernel=kernel,
-            n_features=tuning.n_features,
-            of_rows=N_FEATURES,
-            per_arm=self.menu is not None,
-        )
-        self.blocks, factor = tuning.schedule(horizon)
         sets = tuning.public_decision_sets
         if sets is not None:
             sets = self.domain.validate(sets, name="public sets")
             if sets.ndim != 3:
                 raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
-        self.tuning = replace(tuning, blocks=self.blocks, factor=factor, public_decision_sets=sets)
+        self._kind = KINDS[tuning.release or kind_for()](
+            Setup(
+                domain=self.domain,
+                menu=self.menu,
+                reward_range=self.reward_range,
+                horizon=horizon,
+                longest=rounds,
+                privacy=privacy,
+                kernel=kernel,
+                features=features,
+                decision_sets=decision_sets,
+                tuning=replace(tuning, public_decision_sets=sets),
+                noise=self.noise,
+                seed=self.seed,
+            )
+        )
+        self.features, self.blocks, self.tuning = self._kind.features, self._kind.blocks, self._kind.tuning
         self._due = tuple(end + tuning.reporting_delay for end in self.blocks)
         self._boundaries = tuple(index + tuning.lag for index in self._due)
         if tuning.lag:
@@ -312,40 +206,18 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         self._under_way: list[_UnderWay] = []
         self._position_kept = 0
         self._fitted: tuple[int, WeightPosterior | None] = (0, None)
-        self._mechanism = BlockRelease(
-            factor=factor,
-            mechanism=GramVectorMechanism(
-                n_features=self.features.n_features,
-                supports=self.features.supports,
-                rounds_per_user=privacy.rounds_per_user,
-                vector_only=decision_sets == "public",
-            ),
-            noise=self.noise,
-            epsilon=privacy.epsilon,
-            delta=privacy.delta,
-            max_rounds=rounds,
-        )
         self.features(self.domain.sample(1, np.random.default_rng(0)))  # a map of another domain fails here
-        size = self._mechanism.mechanism.size
-        self._raw_sums = np.zeros((0, size), dtype=np.int64)  # secret
-        self._released = np.zeros((0, size), dtype=np.int64)
-        self._grams = np.zeros((0, self.features.n_features, self.features.n_features))
+        self._past: Past = self._kind.nothing()
         self._posterior: WeightPosterior | None = None
-        self._draws: _Draws | None = None
         self._public_data: tuple[FloatArray, FloatArray] | None = None
-        self._public_sets: PublicSets | None = None
 
     # -- what is promised -----------------------------------------------------------------------
 
     @property
     def guarantee(self) -> Guarantee:
         """(epsilon, delta)-joint DP; the same before, during and after the run."""
-        return block_release_guarantee(
-            self.privacy,
-            self._mechanism,
-            setting=Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids),
-            public_decision_sets=self.decision_sets == "public",
-        )
+        setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
+        return self._kind.guarantee(self.privacy, setting)
 
     @property
     def batch_boundaries(self) -> tuple[int, ...]:
@@ -354,8 +226,10 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     @property
     def released(self) -> IntArray:
-        """(blocks released, D) what has been released, in units of `prefix_sums.RELEASE_UNIT`."""
-        return self._released[: self._blocks_out].copy()
+        """What has been released, as integers; of mixed sums (blocks released, D), in units of
+        `prefix_sums.RELEASE_UNIT`.
+        """
+        return self._past.released(self._blocks_out)
 
     @property
     def _blocks_out(self) -> int:
@@ -366,48 +240,39 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     @property
     def _rounds_out(self) -> int:
-        return (0, *self.blocks)[len(self._released)]
+        return (0, *self.blocks)[self._past.count]
 
     def _is_due(self) -> bool:
-        block = len(self._released)
+        block = self._past.count
         return block < len(self.blocks) and self._book.asked >= self.batch_boundaries[block]
 
     def _release(self) -> None:
         if self.tuning.lag:
-            made = next(one for one in self._under_way if one.block == len(self._released))
+            made = next(one for one in self._under_way if one.block == self._past.count)
             drawn, posterior = self._wait_for(made)
             self._position_kept, self._fitted = made.noise_position, (made.block + 1, posterior)
         else:
-            block, before = len(self._released), _Drawn(self._raw_sums, self._released, self._grams)
-            drawn = self._draw(block, self._closing(block), before, self._posterior)
-        self._raw_sums, self._released, self._grams = drawn
+            block = self._past.count
+            drawn = self._draw(block, self._closing(block), self._past, self._posterior)
+        self._past = drawn
 
-    def _closing(self, block: int) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
+    def _closing(self, block: int) -> BlockRows:
         """Copies of a block's rows, whose release is entered into the log before its noise is drawn."""
         rows = self._book.block((0, *self.blocks)[block], self.blocks[block])
         self._enter_release(self._uses()[0], block)
-        return rows
+        return BlockRows(*rows)
 
     def _draw(
         self,
         block: int,
-        rows: tuple[FloatArray, FloatArray, BoolArray, BoolArray],
-        before: _Drawn,
+        rows: BlockRows,
+        before: Past,
         posterior: WeightPosterior | None,
-    ) -> _Drawn:
-        """Where raw data meets noise: encode the block, mix it with the earlier ones, add noise."""
-        actions, rewards, told, refused = rows
-        features = in_fixed_shapes(self.features, actions)
-        if self.decision_sets == "public":
-            answered = features[~refused]
-            gram = answered.T @ answered
-        else:
-            gram = len(actions) * self._expected_gram(block, posterior)
-        centred = self.reward_range.to_centred(rewards[told])
-        sums = self._mechanism.mechanism.encode(features[told], centred)
-        raw_sums = np.vstack([before.raw_sums, sums])
-        released = np.vstack([before.released, self._mechanism.release(block, raw_sums)])
-        return _Drawn(raw_sums, released, np.concatenate([before.grams, gram[None]]))
+    ) -> Past:
+        """Design the block from what was released before it, then let raw data meet noise."""
+        design = self._kind.design(block, posterior, self._coins)
+        after: Past = self._kind.draw(block, rows, design, before)
+        return after
 
     # -- beside the answers ---------------------------------------------------------------------
 
@@ -417,10 +282,11 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
                 self._settle()
             self._begin_releases()
         super()._prepare()
-        block = len(self._released)
-        if self._drawn_ahead < block < len(self.blocks) and hasattr(self.noise, "prepare"):
+        block = self._past.count
+        ahead = self._kind.draw_ahead() if self._drawn_ahead < block < len(self.blocks) else None
+        if ahead is not None:
             with suppress(RuntimeError):  # no thread to be had: the release draws its noise itself
-                self._beside.begin(self._mechanism.prepare)
+                self._beside.begin(ahead)
                 self._drawn_ahead = block
 
     def _rounds_ended(self, asked: int) -> int:
@@ -429,18 +295,18 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     def _begin_releases(self) -> None:
         """Begin the releases that are due, each by the one before it; raise what one of them raised."""
-        self._under_way = [one for one in self._under_way if one.block >= len(self._released)]
+        self._under_way = [one for one in self._under_way if one.block >= self._past.count]
         for one in self._under_way:
             if one.done is not None and one.done.done():
                 self._wait_for(one)
         self._book.end()
         if not self._under_way:
             self._position_kept = super()._noise_position()
-        begun = len(self._released) + len(self._under_way)
+        begun = self._past.count + len(self._under_way)
         for block in range(begun, bisect_right(self._due, self._book.asked)):
             self._under_way.append(_UnderWay(block, self._closing(block)))
         before: Future[_Made] = Future()
-        before.set_result((_Drawn(self._raw_sums, self._released, self._grams), self._posterior))
+        before.set_result((self._past, self._posterior))
         for one in self._under_way:
             if one.done is None:
                 one.done = self._beside.begin(partial(self._make, one, before))
@@ -471,94 +337,36 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         return self._position_kept if self._under_way else super()._noise_position()
 
     def _uses(self) -> tuple[Release, ...]:
-        record, drawn = self._mechanism.record(), len(self._released)
+        record, drawn = self._kind.record(), self._past.count
         return (Release(purpose="block", record=record, noise=self.noise, drawn=drawn, charge=""),)
-
-    def _expected_gram(self, block: int, posterior: WeightPosterior | None) -> FloatArray:
-        """(m, m) mean of phi phi^T when people bring the public sets and this posterior answers."""
-        if self._public_sets is None:
-            self._public_sets = PublicSets.of(
-                self.features, self.domain, self.tuning.public_decision_sets, seed=self.seed
-            )
-        if posterior is None:
-            return self._public_sets.mean_gram_uniform()
-        count, size = len(self._public_sets), self.features.n_features
-        normals = self._coins.normal(f"public sets/{block}", 0, count, size)
-        weights = posterior.sample_weights(normals, scale=self.tuning.thompson_scale)
-        return self._public_sets.mean_gram_of_best(weights)
 
     # -- post-processing of releases ------------------------------------------------------------
 
     def _fit(self) -> None:
         number, posterior = self._fitted
-        if number == 0 or number != len(self._released):
-            posterior = self._posterior_of(_Drawn(self._raw_sums, self._released, self._grams))
+        if number == 0 or number != self._past.count:
+            posterior = self._posterior_of(self._past)
         self._posterior = posterior
 
-    def _posterior_of(self, drawn: _Drawn) -> WeightPosterior | None:
+    def _posterior_of(self, past: Past) -> WeightPosterior | None:
         """Posterior of the feature weights (rewards centred, width 1) from releases and public data."""
-        tuning, supports, k = self.tuning, self.features.supports, len(drawn.released)
-        posterior = None
-        if k:
-            posterior = posterior_from_releases(
-                self._mechanism,
-                drawn.released,
-                drawn.grams,
-                block_sizes=np.diff((0.0, *self.blocks[:k])),
-                regression=tuning.regression,
-                spread=tuning.public_law_spread,
-                prior_variance=self._weight_variance,
-                supports=supports,
-            )
+        posterior = self._kind.fit(past)
         if self._public_data is not None:
-            posterior = posterior or self._prior
+            posterior = posterior or self._kind.prior
             posterior = posterior.given(*self._public_data, reward_variance=REWARD_VARIANCE)
         return posterior
-
-    @property
-    def _weight_variance(self) -> float:
-        """Of a weight before any data: the function's prior is the same whatever the features' scale."""
-        return self.tuning.prior_variance * self.features.scale**2
-
-    @property
-    def _prior(self) -> WeightPosterior:
-        return WeightPosterior.prior(self._weight_variance, self.features.supports)
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
-        n_sets, n = candidates.shape[:2]
-        if self._posterior is None:
-            ties = self._coins.uniform("ties", start, start + n_sets, 1)[:, 0]
-            return uniform_choice(ties, n, available)
-        scores, ties, done = np.empty((n_sets, n)), np.empty(n_sets), 0
-        while done < n_sets:
-            first = start + done
-            count = min(_AT_ONCE - first % _AT_ONCE, n_sets - done)
-            drawn = self._drawn(self._posterior, first // _AT_ONCE)
-            here, theirs = slice(done, done + count), slice(first % _AT_ONCE, first % _AT_ONCE + count)
-            ties[here] = drawn.ties[theirs]
-            scores[here] = self.features.project_each(candidates[here], drawn.weights[theirs])
-            done += count
-        return best_choice(scores, ties, available), None
-
-    def _drawn(self, posterior: WeightPosterior, number: int) -> _Draws:
-        """Draws of `_AT_ONCE` rounds, kept until others are asked for or the posterior changes."""
-        drawn = self._draws
-        if drawn is None or drawn.number != number or drawn.posterior is not posterior:
-            start, stop = number * _AT_ONCE, (number + 1) * _AT_ONCE
-            ties = self._coins.uniform("ties", start, stop, 1)[:, 0]
-            normals = self._coins.normal("thompson", start, stop, self.features.n_features)
-            weights = posterior.sample_weights(normals, scale=self.tuning.thompson_scale)
-            drawn = self._draws = _Draws(number, posterior, ties, weights)
-        return drawn
+        return self._kind.choose(self._posterior, candidates, available, start, self._coins)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The deviation includes what the features leave out of the kernel; before any release it is the
         prior's.
         """
-        mean, spread = (self._posterior or self._prior).predict_function(
-            self.features, points, weight_variance=self._weight_variance
+        mean, spread = (self._posterior or self._kind.prior).predict_function(
+            self.features, points, weight_variance=self._kind.weight_variance
         )
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
 
@@ -575,21 +383,18 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             domain=self.domain,
             reward_range=self.reward_range,
             features=self.features.written_out(),
-            posterior=self._posterior or self._prior,
-            weight_variance=self._weight_variance,
+            posterior=self._posterior or self._kind.prior,
+            weight_variance=self._kind.weight_variance,
             guarantee=self.guarantee,
         )
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers and released quantities."""
-        variances = self._mechanism.factor.prefix_variance()
         return {
             **super().diagnostics(),
             "blocks": list(self.blocks),
             "blocks_released": self._blocks_out,
-            "gram_noise_sd": self._mechanism.gram_noise_sd,
-            "vector_noise_sd": self._mechanism.vector_noise_sd,
-            "prefix_noise_factor": [float(np.sqrt(value)) for value in variances],
+            **self._kind.diagnostics(),
         }
 
     # -- configuration and state ----------------------------------------------------------------
@@ -608,23 +413,12 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         gram, vector = self._public_data or (np.zeros((0, 0)), np.zeros(0))
-        return {
-            "raw_sums": self._raw_sums,
-            "released": self._released,
-            "grams": self._grams,
-            "public_gram": gram,
-            "public_vector": vector,
-        }
+        return {**self._past.arrays(), "public_gram": gram, "public_vector": vector}
 
     def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        raw_sums, released, grams = arrays["raw_sums"], arrays["released"], arrays["grams"]
-        gram, vector = arrays["public_gram"], arrays["public_vector"]
-        m, size = self.features.n_features, self._mechanism.mechanism.size
-        k = len(released)
-        summed = all(part.shape == (k, size) and part.dtype == np.int64 for part in (raw_sums, released))
-        public = vector.size == 0 or (gram.shape, vector.shape) == ((m, m), (m,))
-        if k > len(self.blocks) or not summed or grams.shape != (k, m, m) or not public:
-            raise CorruptState("the saved releases contradict the saved configuration")
-        self._raw_sums, self._released, self._grams = raw_sums, released, grams
+        gram, vector, m = arrays["public_gram"], arrays["public_vector"], self.features.n_features
+        if vector.size and (gram.shape, vector.shape) != ((m, m), (m,)):
+            raise CorruptState("the saved public data contradicts the saved configuration")
+        self._kind.features, self._kind.noise = self.features, self.noise
+        self._past = self._kind.taken_up(arrays)
         self._public_data = (gram, vector) if vector.size else None
-        self._mechanism = replace(self._mechanism, noise=self.noise)

@@ -1,0 +1,208 @@
+"""Sums of phi phi^T and of centred rewards times features, with Gaussian noise, mixed over the blocks.
+
+It stands beside Dubey2021, Algorithm 1 (a binary tree over all rounds and a positive-definite shift), and
+departs from it in every part:
+
+- few uneven blocks and a square root of the lower-triangular ones matrix instead of a tree;
+- rewards centred; Gram matrix and vector released jointly, at the price of the vector alone;
+- no shift: the Gram is shrunk towards a public prior and made positive semidefinite afterwards, and
+  the posterior is generalised least squares on block sums that knows the noise;
+- Thompson sampling with a scaled-down covariance instead of confidence bounds that the noise inflates.
+
+Privacy: (epsilon, delta), see `dpbandits.privacy.prefix_sums.blocks`. Raw data meets noise in
+`FeatureRelease.draw`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
+from dpbandits.central.regression import posterior_from_releases
+from dpbandits.central.statement import Setting, block_release_guarantee
+from dpbandits.errors import CorruptState
+from dpbandits.models.decision_sets import PublicSets
+from dpbandits.models.features import in_fixed_shapes
+from dpbandits.models.features.people import features_for
+from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.policy import PublicCoins
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.gram_vector import GramVectorMechanism
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.prefix_sums import BlockRelease
+
+__all__ = ["FeaturePast", "FeatureRelease"]
+
+N_FEATURES = 20
+"""Features of candidates, where their number is not said."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class FeaturePast(Past):
+    """Of the first k blocks.
+
+    Attributes:
+        raw_sums: (k, D), secret: later releases mix them again.
+        mixed: (k, D) what was released, in units of `prefix_sums.RELEASE_UNIT`.
+        grams: (k, m, m) expected Gram matrices, or the exact ones where decision sets are public.
+    """
+
+    raw_sums: IntArray
+    mixed: IntArray
+    grams: FloatArray
+
+    @property
+    def count(self) -> int:
+        """Number of blocks released."""
+        return len(self.mixed)
+
+    def released(self, count: int) -> IntArray:
+        """(count, D)."""
+        return self.mixed[:count].copy()
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What a state keeps, by name: secret."""
+        return {"raw_sums": self.raw_sums, "released": self.mixed, "grams": self.grams}
+
+
+class FeatureRelease(Kind[FloatArray | None, FeaturePast]):
+    """Mixed block sums with Gaussian noise; a design is the block's expected Gram matrix (m, m).
+
+    Args:
+        setup: public arguments of the policy.
+
+    Raises:
+        InvalidParameter: arguments that do not fit.
+    """
+
+    name = "features"
+
+    def __init__(self, setup: Setup) -> None:
+        tuning = setup.tuning
+        self.features = features_for(
+            setup.domain,
+            setup.features,
+            kernel=setup.kernel,
+            n_features=tuning.n_features,
+            of_rows=N_FEATURES,
+            per_arm=setup.menu is not None,
+        )
+        self.blocks, factor = tuning.schedule(setup.horizon)
+        self.tuning = self.filled(tuning, blocks=self.blocks, factor=factor)
+        self._setup = setup
+        self.mechanism = BlockRelease(
+            factor=factor,
+            mechanism=GramVectorMechanism(
+                n_features=self.features.n_features,
+                supports=self.features.supports,
+                rounds_per_user=setup.privacy.rounds_per_user,
+                vector_only=setup.decision_sets == "public",
+            ),
+            noise=setup.noise,
+            epsilon=setup.privacy.epsilon,
+            delta=setup.privacy.delta,
+            max_rounds=setup.longest,
+        )
+        self._public_sets: PublicSets | None = None
+
+    @property
+    def noise(self) -> NoiseSource:
+        """Where the noise comes from."""
+        return self.mechanism.noise
+
+    @noise.setter
+    def noise(self, noise: NoiseSource) -> None:
+        self.mechanism = replace(self.mechanism, noise=noise)
+
+    def record(self) -> MechanismRecord:
+        """Its one use of noise, for the log of releases."""
+        return self.mechanism.record()
+
+    def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
+        """(epsilon, delta)-joint DP; the same before, during and after the run."""
+        public = self._setup.decision_sets == "public"
+        return block_release_guarantee(privacy, self.mechanism, setting=setting, public_decision_sets=public)
+
+    def nothing(self) -> FeaturePast:
+        """The past before any release."""
+        size, m = self.mechanism.mechanism.size, self.features.n_features
+        return FeaturePast(
+            raw_sums=np.zeros((0, size), dtype=np.int64),
+            mixed=np.zeros((0, size), dtype=np.int64),
+            grams=np.zeros((0, m, m)),
+        )
+
+    def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> FloatArray | None:
+        """Rounds of the block times the mean of phi phi^T when people bring the public sets and are answered
+        by this posterior; None where decision sets are public, and their Gram is exact.
+        """
+        if self._setup.decision_sets == "public":
+            return None
+        if self._public_sets is None:
+            self._public_sets = PublicSets.of(
+                self.features, self._setup.domain, self.tuning.public_decision_sets, seed=self._setup.seed
+            )
+        rounds = int(np.diff((0, *self.blocks))[block])
+        if posterior is None:
+            return rounds * self._public_sets.mean_gram_uniform()
+        count, size = len(self._public_sets), self.features.n_features
+        normals = coins.normal(f"public sets/{block}", 0, count, size)
+        return rounds * self._public_sets.mean_gram_of_best(self.weights(posterior, normals))
+
+    def draw(self, block: int, rows: BlockRows, design: FloatArray | None, past: FeaturePast) -> FeaturePast:
+        """Where raw data meets noise: encode the block, mix it with the earlier ones, add noise."""
+        actions, rewards, told, refused = rows
+        features = in_fixed_shapes(self.features, actions)
+        gram = design
+        if gram is None:
+            answered = features[~refused]
+            gram = answered.T @ answered
+        centred = self._setup.reward_range.to_centred(rewards[told])
+        sums = self.mechanism.mechanism.encode(features[told], centred)
+        raw_sums = np.vstack([past.raw_sums, sums])
+        return FeaturePast(
+            raw_sums=raw_sums,
+            mixed=np.vstack([past.mixed, self.mechanism.release(block, raw_sums)]),
+            grams=np.concatenate([past.grams, gram[None]]),
+        )
+
+    def draw_ahead(self) -> Callable[[], None] | None:
+        """Draws the next release's noise, where the source can."""
+        return self.mechanism.prepare if hasattr(self.noise, "prepare") else None
+
+    def fit(self, past: FeaturePast) -> WeightPosterior | None:
+        """The law of the weights, rewards centred and width 1; None where nothing was released."""
+        if not past.count:
+            return None
+        return posterior_from_releases(
+            self.mechanism,
+            past.mixed,
+            past.grams,
+            block_sizes=np.diff((0.0, *self.blocks[: past.count])),
+            regression=self.tuning.regression,
+            spread=self.tuning.public_law_spread,
+            prior_variance=self.weight_variance,
+            supports=self.features.supports,
+        )
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Public numbers of its noise."""
+        variances = self.mechanism.factor.prefix_variance()
+        return {
+            "gram_noise_sd": self.mechanism.gram_noise_sd,
+            "vector_noise_sd": self.mechanism.vector_noise_sd,
+            "prefix_noise_factor": [float(np.sqrt(value)) for value in variances],
+        }
+
+    def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> FeaturePast:
+        """The past that a state kept; CorruptState where this configuration does not write it."""
+        raw_sums, mixed, grams = arrays["raw_sums"], arrays["released"], arrays["grams"]
+        m, size, k = self.features.n_features, self.mechanism.mechanism.size, len(mixed)
+        summed = all(part.shape == (k, size) and part.dtype == np.int64 for part in (raw_sums, mixed))
+        if k > len(self.blocks) or not summed or grams.shape != (k, m, m):
+            raise CorruptState("the saved releases contradict the saved configuration")
+        return FeaturePast(raw_sums=raw_sums, mixed=mixed, grams=grams)

@@ -1,0 +1,266 @@
+"""What a `GPBandit` can release of a block, and what every kind of release does the same way.
+
+A policy asks and tells, keeps its book, its log of releases and its state; how it learns is a `Kind`:
+
+| step | sees | gives |
+|---|---|---|
+| `design` | past releases (their posterior), public coins | what is public of the block that closes |
+| `draw` | the block's rows, its design | the past with one release more: here raw data meets noise |
+| `fit` | the past | the law of feature weights that answers come from |
+
+Everything but `draw` is computed from releases and public numbers. A kind says of its noise what it is
+(`record`) and what that promises (`guarantee`); its `Past` is what a state keeps of it.
+
+To add one: a subclass of `Kind` and one of `Past`, its name in `GPTuning.release` and `gp_bandit.KINDS`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.central.statement import Setting
+from dpbandits.central.tuning import GPTuning, KindName
+from dpbandits.domains import Domain, RewardRange
+from dpbandits.models.features import Features
+from dpbandits.models.kernels import Kernel
+from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.policy import PublicCoins, best_choice, uniform_choice
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.tables.menu import Menu
+
+__all__ = ["BlockRows", "Kind", "Past", "Setup"]
+
+_AT_ONCE = 32
+"""Rounds whose Thompson weights are drawn in one product, which rounds by its shape: it is the same one
+however they are asked, round by round or in batches."""
+
+
+class BlockRows(NamedTuple):
+    """Copies of a block's rounds, as `RoundBook.block` gives them: secret.
+
+    Attributes:
+        actions: (n, d), every round of the block.
+        rewards: (n,), of those that were told.
+        told: (n,) whether a reward counts.
+        refused: (n,) whether the decision set was bad, and a public point stands in for it.
+    """
+
+    actions: FloatArray
+    rewards: FloatArray
+    told: BoolArray
+    refused: BoolArray
+
+    def __repr__(self) -> str:
+        return "BlockRows()"
+
+
+class Past(ABC):
+    """What was drawn of the first blocks, and what of raw data the next draw needs: never changed."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Number of blocks released."""
+
+    @abstractmethod
+    def released(self, count: int) -> IntArray:
+        """What left of the first `count` blocks, as integers."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What a state keeps, by name: secret."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """The public arguments of a `GPBandit` that a kind is built from; see there.
+
+    Args:
+        horizon: None where it is not known.
+        longest: rounds at most.
+    """
+
+    domain: Domain
+    menu: Menu | None
+    reward_range: RewardRange
+    horizon: int | None
+    longest: int
+    privacy: JointDP
+    kernel: Kernel | None
+    features: Features | None
+    decision_sets: Literal["private", "public"]
+    tuning: GPTuning
+    noise: NoiseSource
+    seed: Seed
+
+
+class _Draws(NamedTuple):
+    """Public draws of the rounds `number` * `_AT_ONCE` ..: ties (n,) and Thompson weights (n, m)."""
+
+    number: int
+    posterior: WeightPosterior
+    ties: FloatArray
+    weights: FloatArray
+
+
+P = TypeVar("P", bound=Past)
+D = TypeVar("D")
+
+
+class Kind(ABC, Generic[D, P]):
+    """One kind of release. D is the type of a block's design, P of its past.
+
+    Attributes:
+        name: in `GPTuning.release`.
+        tuning: with everything filled in that was left to the kind.
+        blocks: ends of the blocks.
+        features: of points, in whose weights it learns.
+        noise: where the noise comes from.
+        prior_variance, thompson_scale: defaults of `GPTuning`'s.
+    """
+
+    name: ClassVar[KindName]
+    prior_variance: ClassVar[float] = 0.2
+    thompson_scale: ClassVar[float] = 0.25
+    tuning: GPTuning
+    blocks: tuple[int, ...]
+    features: Features
+    noise: NoiseSource
+    _draws: _Draws | None = None
+
+    @abstractmethod
+    def __init__(self, setup: Setup) -> None:
+        """The kind that these arguments describe; InvalidParameter where they do not fit it."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    @classmethod
+    def filled(cls, tuning: GPTuning, **found: Any) -> GPTuning:
+        """The tuning with this kind's name, what was `found`, and its defaults for what was left out."""
+        variance, scale = tuning.prior_variance, tuning.thompson_scale
+        return replace(
+            tuning,
+            release=cls.name,
+            prior_variance=cls.prior_variance if variance is None else variance,
+            thompson_scale=cls.thompson_scale if scale is None else scale,
+            **found,
+        )
+
+    # -- what is promised -----------------------------------------------------------------------
+
+    @abstractmethod
+    def record(self) -> MechanismRecord:
+        """Its one use of noise, for the log of releases."""
+
+    @abstractmethod
+    def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
+        """The statement of a policy whose only contact with raw data is `draw`."""
+
+    # -- a release ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def nothing(self) -> P:
+        """The past before any release."""
+
+    @abstractmethod
+    def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> D:
+        """What is public of a block: from the posterior of past releases and public coins alone."""
+
+    @abstractmethod
+    def draw(self, block: int, rows: BlockRows, design: D, past: P) -> P:
+        """Where raw data meets noise: encode the block's rows, add noise.
+
+        Args:
+            block: its number, that of releases in the past.
+            rows: every round of the block; what is not told contributes nothing.
+            design: of this block.
+            past: before it.
+        """
+
+    def draw_ahead(self) -> Callable[[], None] | None:
+        """A call that draws the next release's noise ahead of time; None where that gains nothing."""
+        return None
+
+    # -- post-processing ------------------------------------------------------------------------
+
+    @abstractmethod
+    def fit(self, past: P) -> WeightPosterior | None:
+        """The law of the weights, rewards centred and width 1; None where nothing was released."""
+
+    @property
+    def weight_variance(self) -> float:
+        """Of a weight before any data: the function's prior is the same whatever the features' scale."""
+        variance = self.tuning.prior_variance
+        return (self.prior_variance if variance is None else variance) * self.features.scale**2
+
+    @property
+    def prior(self) -> WeightPosterior:
+        """The law of the weights before any data."""
+        return WeightPosterior.prior(self.weight_variance, self.features.supports)
+
+    def weights(self, posterior: WeightPosterior, normals: FloatArray) -> FloatArray:
+        """Thompson weights (k, m) from public standard normals (k, m)."""
+        scale = self.tuning.thompson_scale
+        return posterior.sample_weights(normals, scale=self.thompson_scale if scale is None else scale)
+
+    def choose(
+        self,
+        posterior: WeightPosterior | None,
+        candidates: FloatArray,
+        available: BoolArray | None,
+        start: int,
+        coins: PublicCoins,
+    ) -> tuple[IntArray, FloatArray | None]:
+        """Rows (B,) and propensities (B,) or None for decision sets (B, n, d) of rounds start..
+
+        Uniform before any release; then the best under public Thompson weights, another draw every round.
+        """
+        n_sets, n = candidates.shape[:2]
+        if posterior is None:
+            ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
+            return uniform_choice(ties, n, available)
+        scores, ties, done = np.empty((n_sets, n)), np.empty(n_sets), 0
+        while done < n_sets:
+            first = start + done
+            count = min(_AT_ONCE - first % _AT_ONCE, n_sets - done)
+            drawn = self._drawn(posterior, first // _AT_ONCE, coins)
+            here, theirs = slice(done, done + count), slice(first % _AT_ONCE, first % _AT_ONCE + count)
+            ties[here] = drawn.ties[theirs]
+            scores[here] = self.features.project_each(candidates[here], drawn.weights[theirs])
+            done += count
+        return best_choice(scores, ties, available), None
+
+    def _drawn(self, posterior: WeightPosterior, number: int, coins: PublicCoins) -> _Draws:
+        """Draws of `_AT_ONCE` rounds, kept until others are asked for or the posterior changes."""
+        drawn = self._draws
+        if drawn is None or drawn.number != number or drawn.posterior is not posterior:
+            start, stop = number * _AT_ONCE, (number + 1) * _AT_ONCE
+            ties = coins.uniform("ties", start, stop, 1)[:, 0]
+            normals = coins.normal("thompson", start, stop, self.features.n_features)
+            drawn = self._draws = _Draws(number, posterior, ties, self.weights(posterior, normals))
+        return drawn
+
+    @abstractmethod
+    def diagnostics(self) -> dict[str, Any]:
+        """Public numbers of its noise."""
+
+    # -- state ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> P:
+        """The past that a state kept.
+
+        Raises:
+            CorruptState: arrays that this configuration does not write. Whatever is missing or of another
+                kind may raise as it does.
+        """

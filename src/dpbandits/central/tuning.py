@@ -1,0 +1,108 @@
+"""What of a `GPBandit` most people leave as it is: `GPTuning`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._config import Configured
+from dpbandits._typing import FloatArray
+from dpbandits.central.regression import Regression
+from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.prefix_sums import Factor, factor_for
+
+__all__ = ["LONGEST_HORIZON", "GPTuning", "KindName"]
+
+KindName = Literal["features"]
+"""What is released of a block; see `GPTuning.release`."""
+
+LONGEST_HORIZON = 1 << 22
+"""What int64 sums hold: the horizon when none is given."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GPTuning(Configured):
+    """What of a `GPBandit` most people leave as it is; all of it is public and fixed before any data.
+
+    Args:
+        release: the kind of release, "features" (see `dpbandits.central.feature_release`); None for the kind
+            that `dpbandits.central.gp_bandit.kind_for` takes by public numbers. Every kind has defaults of
+            its own for what is left out here, and ignores what it has no use for.
+        n_features: size of the Mercer feature map of the kernel over the domain, or over contexts where there
+            are arms; more of them fit finer functions and carry more noise. Default 20, of contexts 8.
+        blocks: round indices at which to release, strictly increasing; default `default_blocks`.
+        reporting_delay: rounds that a block's release waits for its last rewards.
+        lag: rounds that go on being answered by the releases before, from there on, while noise is drawn and
+            the posterior fitted beside the answers. A release takes effect where it ends, however long the
+            work took: an ask that comes sooner waits. With 0 the ask that is due does the work.
+        regression: "blocks" (least squares over blocks, shrunk Gram), "sums" (over sums of some of them:
+            several times cheaper with hundreds of features, and with 60 of them 2 to 3% more regret,
+            `benchmarks/blocks_together.py`) or "prefix" (last prefix sum: worse with few features; one
+            eigendecomposition a release).
+        factor: how the blocks are mixed; default the one that `factor_for` takes.
+        public_decision_sets: (S, n, d) sets that people are expected to bring; default uniform.
+        public_law_spread: believed relative deviation of people from these sets. 0 trusts them blindly,
+            a large value ignores them, "likely" lets the releases say. Wrong beliefs cost reward, never
+            privacy.
+        prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
+            range; a weight of features with `scale` s has s^2 times as much. Default .2.
+        thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy. Default .25.
+
+    Raises:
+        InvalidParameter: a number out of its range.
+    """
+
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        "factor": Factor.from_config,
+        "public_decision_sets": np.asarray,
+    }
+
+    release: KindName | None = None
+    n_features: int | None = None
+    blocks: Sequence[int] | None = None
+    reporting_delay: int = 0
+    lag: int = 0
+    regression: Regression = "blocks"
+    factor: Factor | None = None
+    public_decision_sets: FloatArray | None = None
+    public_law_spread: float | Literal["likely"] = "likely"
+    prior_variance: float | None = None
+    thompson_scale: float | None = None
+
+    def __post_init__(self) -> None:
+        limited = partial(_checks.number, exclusive=False, maximum=_checks.TUNABLE)
+        if self.release is not None:
+            _checks.one_of(self.release, get_args(KindName), name="release")
+        _checks.one_of(self.regression, ("blocks", "sums", "prefix"), name="regression")
+        if not (isinstance(self.public_law_spread, str) and self.public_law_spread == "likely"):
+            limited(self.public_law_spread, name="public_law_spread")
+        if self.prior_variance is not None:
+            _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
+        if self.thompson_scale is not None:
+            limited(self.thompson_scale, name="thompson_scale")
+        if self.n_features is not None:
+            _checks.integer(self.n_features, name="n_features")
+        _checks.integer(self.reporting_delay, name="reporting_delay", minimum=0)
+        _checks.integer(self.lag, name="lag", minimum=0)
+
+    @classmethod
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """A configuration that names no kind of release is older than the choice: features."""
+        return {"release": "features"} | super().arguments(config)
+
+    def schedule(self, horizon: int | None) -> tuple[tuple[int, ...], Factor]:
+        """Blocks and how they are mixed, as a policy of this horizon uses them."""
+        rounds = LONGEST_HORIZON if horizon is None else horizon
+        blocks = check_boundaries(self.blocks, rounds) if self.blocks is not None else None
+        if blocks is None:
+            blocks = open_ended_blocks(rounds) if horizon is None else default_blocks(rounds)
+        factor = factor_for(blocks, horizon=horizon) if self.factor is None else self.factor
+        if factor.n_blocks != len(blocks):
+            raise InvalidParameter(
+                f"factor mixes {factor.n_blocks} blocks and the schedule has {len(blocks)}"
+            )
+        return blocks, factor
