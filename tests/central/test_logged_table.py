@@ -4,14 +4,21 @@ import numpy as np
 import pytest
 
 from dpbandits import _checks
-from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable, cost_of_publishing
+from dpbandits.central.explore_then_commit.logged_table import (
+    LogColumns,
+    LoggedTable,
+    PublishedTable,
+    cost_of_publishing,
+)
 from dpbandits.central.explore_then_commit.once import publish_once
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpbandits.policy.accounts import cost_of_guarantee, open_account
 from dpbandits.policy.bookkeeping import UserCounts
 from dpbandits.privacy import JointDP
 from dpbandits.state import MemoryLedger
+from dpbandits.tables import Categories, Range, Schema
 from dpbandits.tables.coded import Coded
+from dpbandits.tables.described import DescribedTable
 
 ROWS = 400
 PROMISE = JointDP(epsilon=2.0, delta=1e-6)
@@ -213,3 +220,168 @@ def test_a_default_account_pays_for_learning_at_its_own_promise(tmp_path, curren
         publish_once(read(table()), tmp_path / "one", PROMISE, **run)
     with pytest.raises(BudgetExceeded):
         publish_once(read(table()), tmp_path / "another", PROMISE, **run)
+
+
+# -- people with contexts and arms -----------------------------------------------------------------------
+
+PEOPLE = Schema(age=Range(18, 90), region=Categories(["north", "south", "unknown"], missing="unknown"))
+OFFERS = ["mail", "call", "nothing"]
+VISITS = 1200
+OF_PEOPLE = """
+path = "log.csv"
+horizon = 1200
+[columns.age]
+low = 18
+high = 90
+[columns.region]
+categories = ["north", "south", "unknown"]
+missing = "unknown"
+[user]
+column = "person"
+rows = 2
+[privacy]
+epsilon = 6
+[log]
+arm = "offer"
+arms = ["mail", "call", "nothing"]
+reward = "paid"
+low = 0
+high = 1
+"""
+
+
+def visits(**columns):
+    """Mail pays in the north, calls in the south, and nothing where the region is not known."""
+    rng = np.random.default_rng(5)
+    region = np.array(["north", "south", None], dtype=object)[rng.integers(3, size=VISITS)]
+    offer = np.array(OFFERS, dtype=object)[rng.integers(3, size=VISITS)]
+    best = {"north": "mail", "south": "call", None: "nothing"}
+    right = np.array([best[place] == given for place, given in zip(region, offer, strict=True)])
+    whole = {
+        "age": rng.uniform(18, 90, VISITS).round(3),
+        "region": region,
+        "offer": offer,
+        "paid": (rng.random(VISITS) < 0.2 + 0.6 * right).astype(float),
+        "person": np.array([f"p{i // 2}" for i in range(VISITS)], dtype=object),
+    }
+    return whole | columns
+
+
+def of_people(table, **options):
+    return LoggedTable.of_people(
+        table,
+        contexts=PEOPLE,
+        arms=OFFERS,
+        action="offer",
+        reward="paid",
+        reward_range=(0, 1),
+        user="person",
+        **options,
+    )
+
+
+TWO_ROWS = JointDP(epsilon=6.0, delta=1e-6, rounds_per_user=2)
+
+
+def test_people_with_contexts_and_arms_are_learned_from_and_decided_about(tmp_path):
+    held = publish_once(of_people(visits()), tmp_path / "out", TWO_ROWS, horizon=VISITS)
+    held = PublishedTable.load(tmp_path / "out")
+    function = held.function
+    assert function.arms == tuple(OFFERS)
+    people = [{"age": 30, "region": place} for place in ("north", "south", None)]
+    assert function.recommend_batch(people) == ("mail", "call", "nothing")
+    assert function.recommend({"age": 30, "region": "south"}) == "call"
+    assert function.predict(people)[0].shape == (3, 3)
+    assert (held.contexts, held.arms) == (["age", "region"], OFFERS)
+    with pytest.raises(InvalidData, match="'age'"):
+        function.recommend({"age": 17, "region": "south"})
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("age", None), ("age", 17.0), ("age", "old"), ("age", [30]), ("region", "mars"), ("region", {}),
+        ("offer", "other"), ("offer", None), ("offer", float("nan")), ("paid", None), ("paid", 7.0),
+        ("paid", "much"), ("paid", object()),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_one_persons_garbage_takes_a_row_and_counts_nothing(column, value):
+    cells = visits()[column].astype(object)
+    cells[0] = value
+    log, clean = of_people(visits(**{column: cells})), of_people(visits())
+    assert log.unsafe_left_out(TWO_ROWS, horizon=VISITS) == {"unreadable": 1, "surplus": 0}
+    functions = [
+        one.publish(TWO_ROWS, horizon=VISITS, uniform_contexts=True).function for one in (log, clean)
+    ]
+    assert functions[0].guarantee == functions[1].guarantee
+
+
+def as_csv(table):
+    names = list(table)
+    lines = [
+        ",".join("" if cell is None else str(cell) for cell in row)
+        for row in zip(*table.values(), strict=True)
+    ]
+    return "\n".join([",".join(names), *lines]) + "\n"
+
+
+def test_a_file_that_is_described_gives_the_rows_that_a_table_gives(tmp_path):
+    (tmp_path / "log.csv").write_text(as_csv(visits()), encoding="utf-8")
+    (tmp_path / "log.toml").write_text(OF_PEOPLE, encoding="utf-8")
+    described = DescribedTable.from_toml(tmp_path / "log.toml")
+    log, direct = LoggedTable.described(described, described.read(lenient=True)), of_people(visits())
+    for name in ("contexts", "actions", "rewards"):
+        np.testing.assert_array_equal(log.rows[name], direct.rows[name])
+    assert log.kernel == direct.kernel
+    assert log.context_cells.to_config() == direct.context_cells.to_config()
+
+
+def test_true_and_false_are_rewards(tmp_path):
+    text = OF_PEOPLE.replace("low = 0\nhigh = 1\n", "")
+    cells = np.where(visits()["paid"] == 1, "True", "false").astype(object)
+    cells[:3] = None, "maybe", "NaN"
+    (tmp_path / "log.csv").write_text(as_csv(visits(paid=cells)), encoding="utf-8")
+    described = DescribedTable.from_text(text, folder=tmp_path)
+    rewards = LoggedTable.described(described, described.read(lenient=True)).rows["rewards"]
+    np.testing.assert_array_equal(rewards, np.where(np.arange(VISITS) < 3, np.nan, visits()["paid"]))
+
+
+def test_arms_are_drawn_by_public_coins_where_the_table_says_what_each_would_have_paid(tmp_path):
+    """No cell has a say in which arm a row is given, be it unreadable."""
+    text = "[columns.age]\nlow = 18\nhigh = 90\n[label]\ncolumn = 'y'\ncategories = ['a', 'b']\n"
+    described = DescribedTable.from_text(text)
+    logs = []
+    for first in ("a", "b", "", "neither"):
+        (tmp_path / "t.csv").write_text("age,y\n" + f"30,{first}\n" + "40,b\n" * 99, encoding="utf-8")
+        table = described.read(tmp_path / "t.csv", lenient=True)
+        logs.append(LoggedTable.described(described, table))
+    actions, rewards = (np.array([log.rows[name] for log in logs]) for name in ("actions", "rewards"))
+    assert (actions == actions[0]).all()
+    assert 30 < actions[0].sum() < 70
+    assert rewards[:2, 0].sum() == 1.0
+    assert np.isnan(rewards[2:, 0]).all()
+    np.testing.assert_array_equal(rewards[0, 1:], actions[0, 1:])
+
+
+def test_tables_that_cannot_be_logs_are_refused():
+    with pytest.raises(InvalidParameter, match="named twice"):
+        LoggedTable.of_people(
+            visits(), contexts=PEOPLE, arms=OFFERS, action="offer", reward="age", reward_range=(0, 1)
+        )
+    with pytest.raises(InvalidData, match=r"lacks the declared columns \['paid'\]"):
+        of_people({name: column for name, column in visits().items() if name != "paid"})
+    with pytest.raises(InvalidParameter, match="lengthscale"):
+        of_people(visits(), lengthscale=0.0)
+    with pytest.raises(InvalidParameter, match="needs one of the sections"):
+        LoggedTable.described(DescribedTable.from_text("[columns.age]\nlow = 1\nhigh = 2\n"), {})
+
+
+def test_another_schema_is_another_run(tmp_path):
+    publish_once(of_people(visits()), tmp_path / "out", TWO_ROWS, horizon=VISITS)
+    renamed = LoggedTable.of_people(
+        visits(), contexts=PEOPLE, arms=["mail", "call", "other"], action="offer", reward="paid",
+        reward_range=(0, 1), user="person",
+    )  # fmt: skip
+    with pytest.raises(InvalidParameter, match="another table or other options"):
+        publish_once(renamed, tmp_path / "out", TWO_ROWS, horizon=VISITS)

@@ -441,3 +441,79 @@ def test_nothing_public_depends_on_rows_but_through_the_release(tables):
     for data in contents(tables / "policy").values():
         for secret in (notes["same"], notes["key"], notes["name"]):
             assert secret.encode() not in data
+
+
+# -- from a TOML file ----------------------------------------------------------------------------------
+
+DESCRIBED = """
+path = "log.csv"
+horizon = 2000
+[columns.age]
+low = 18
+high = 90
+[columns.arm]
+categories = ["diet", "drug", "watch"]
+[user]
+column = "person"
+rows = 1
+[privacy]
+epsilon = 4
+delta = 1e-7
+[log]
+arm = "code"
+arms = [0, 1, 2]
+reward = "reward"
+low = 0
+high = 1
+propensity = "chance"
+"""
+
+
+def test_learn_predict_and_evaluate_from_a_toml_file_alone(tables):
+    """The arm stands among the contexts too, as text, which shows that text is read."""
+    (tables / "log.toml").write_text(DESCRIBED)
+    done = call("learn", tables / "log.toml", "--out", tables / "policy")
+    assert done.exit_code == 0, done.output
+    assert "epsilon = 4, delta = 1e-07" in done.output.replace("\n", " ")
+    (tables / "new.csv").write_text("age,arm\n25,drug\n80,watch\n")
+    done = call("predict", tables / "policy", tables / "new.csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["arm"] for row in rows] == ["drug", "watch"]
+    assert {row["action"] for row in rows} <= {"0", "1", "2"}
+    done = call("evaluate", tables / "policy", tables / "held.csv", "--propensity", "chance", "--draws", "50")
+    assert done.exit_code == 0, done.output
+    assert "always 2: " in done.stdout
+    same = call("learn", tables / "log.csv", "--schema", tables / "log.toml", "--out", tables / "policy")
+    assert same.exit_code == 0, same.output  # the same run again: nothing is drawn anew
+
+
+@pytest.mark.parametrize(
+    ("words", "replaced", "match"),
+    [
+        (["--reward", "reward"], ("", ""), "--reward: the TOML file says that"),
+        (["--one-row-per-user"], ("", ""), "--one-row-per-user: the TOML file says that"),
+        ([], ("horizon = 2000", ""), "--horizon is missing"),
+        ([], ("epsilon = 4", ""), "--epsilon is missing"),
+        ([], ("delta = 1e-7", "delta = 0"), "needs delta above 0"),
+        ([], ('path = "log.csv"', ""), "lacks path"),
+    ],
+)
+def test_what_a_toml_file_says_is_said_once_and_what_it_lacks_is_asked_for(tables, words, replaced, match):
+    (tables / "log.toml").write_text(DESCRIBED.replace(*replaced))
+    done = call("learn", tables / "log.toml", "--out", tables / "policy", *words)
+    assert isinstance(done.exception, InvalidParameter)
+    assert match in str(done.exception)
+    assert not (tables / "policy").exists()
+
+
+def test_options_come_before_the_file(tables):
+    (tables / "log.toml").write_text(DESCRIBED)
+    words = ["--epsilon", "2", "--delta", "1e-5", "--horizon", "1500"]
+    done = call("learn", tables / "log.toml", "--out", tables / "policy", *words)
+    assert "epsilon = 2, delta = 1e-05" in done.output.replace("\n", " ")
+
+
+def test_without_a_file_all_columns_are_named(tables):
+    done = call("learn", tables / "log.csv", "--out", tables / "p", "--epsilon", "1", "--horizon", "9",
+                "--one-row-per-user")  # fmt: skip
+    assert "say what the columns are" in str(done.exception)

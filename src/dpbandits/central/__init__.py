@@ -8,6 +8,8 @@
   `PhasedExploreThenCommit` decides from the first user on.
 - `PublishedFunction`: what `publish()` gives, for any number of predictions: `PublishedPosterior` of a
   `GPBandit`, `PublishedCells` of the others.
+- `LoggedTable`: a log of people with contexts and arms, or what a TOML file describes; `publish_once` learns
+  from it under a promise, and whatever interrupts pays and draws once; it gives a `PublishedTable`.
 - `ContextLaw`: where the law of contexts comes from, which these two lean on.
 
 `central.published` holds algorithms as printed.
@@ -16,6 +18,8 @@
 from dpbandits._lazy import lazy
 from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable
+from dpbandits.central.explore_then_commit.once import publish_once
 from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
 from dpbandits.central.explore_then_commit.policy import Answer, ExploreThenCommit, ExploreTuning
 from dpbandits.central.explore_then_commit.rows import Shard
@@ -32,15 +36,18 @@ __all__ = [
     "ExploreTuning",
     "GPBandit",
     "GPTuning",
+    "LoggedTable",
     "NothingToLearn",
     "PhasedExploreThenCommit",
     "PhasedTuning",
     "PublishedCells",
     "PublishedFunction",
     "PublishedPosterior",
+    "PublishedTable",
     "Shard",
     "default_blocks",
     "growing_blocks",
+    "publish_once",
     "uniform_decision_sets",
 ]
 

@@ -213,6 +213,17 @@ class PublishedCells(PublishedFunction):
             menu=self.menu,
         )
 
+    def of_people(self, menu: Menu) -> Self:
+        """The same cells, as those of people's contexts and arms."""
+        return type(self)(
+            actions=self.actions,
+            contexts=self.contexts,
+            mean=self.mean,
+            sd=self.sd,
+            guarantee=self.guarantee,
+            menu=menu,
+        )
+
     def to_files(self) -> dict[str, bytes]:
         """`policy.json`, `mean.npy`, `sd.npy` and `guarantee.txt`, by name; all of it is public."""
         config = {

@@ -10,14 +10,19 @@ import io
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from dpbandits.cli.console import error_console
-from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, opened, range_in
+from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, given_or, names_in, opened, range_in
 from dpbandits.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpbandits.central.explore_then_commit.logged_table import LoggedTable
 
 __all__ = ["app", "evaluate", "learn", "predict"]
 
@@ -35,30 +40,52 @@ Published = Annotated[Path, Argument(help="Folder written by learn.")]
 
 @app.command()
 def learn(
-    table: Annotated[Path, Argument(help="CSV, TSV (also .gz), Parquet or Arrow; one row a decision.")],
-    *,
-    context: Annotated[str, Option(help="Context columns, as a,b,c.")],
-    action: Annotated[str, Option(help="Action column; integers or text are a set of arms.")],
-    reward: Annotated[str, Option(help="Reward column.")],
-    bounds: Annotated[
-        str, Option(help="Public LOW:HIGH of contexts, of the action unless it has arms, and of the reward.")
-    ],
-    epsilon: Annotated[float, Option(help="Privacy loss in all, law of contexts included.")],
-    horizon: Annotated[
-        int,
-        Option(
-            min=1,
-            help="Most rows that count, a public number; the noise depends on it, and on no count of rows.",
+    table: Annotated[
+        Path,
+        Argument(
+            help="CSV, TSV (also .gz), Parquet or Arrow, one row a decision; or a TOML file that names and "
+            "describes one."
         ),
     ],
+    *,
+    schema: Annotated[
+        Path | None,
+        Option(
+            help="TOML file that describes the table, in place of --context, --action, --reward, --bounds."
+        ),
+    ] = None,
+    context: Annotated[str | None, Option(help="Context columns, as a,b,c.")] = None,
+    action: Annotated[str | None, Option(help="Action column; integers or text are a set of arms.")] = None,
+    reward: Annotated[str | None, Option(help="Reward column.")] = None,
+    bounds: Annotated[
+        str | None,
+        Option(help="Public LOW:HIGH of contexts, of the action unless it has arms, and of the reward."),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        Option(help="Privacy loss in all, law of contexts included; the TOML file's if left out."),
+    ] = None,
+    horizon: Annotated[
+        int | None,
+        Option(
+            min=1,
+            help="Most rows that count, a public number; the noise depends on it, and on no count of rows. "
+            "The TOML file's if left out.",
+        ),
+    ] = None,
     out: Annotated[Path, Option(help="Folder for the public policy.")],
     propensity: Propensity = None,
     user: Annotated[str | None, Option(help="Column with the person a row belongs to.")] = None,
     one_row_per_user: Annotated[
         bool, Option("--one-row-per-user", help="Promise that no person has two rows; not checked.")
     ] = False,
-    rows_per_user: Annotated[int, Option(min=1, help="Rows a person may have; all are covered.")] = 1,
-    delta: Annotated[float, Option(help="Chance outside the epsilon bound; above 0.")] = 1e-6,
+    rows_per_user: Annotated[
+        int | None, Option(min=1, help="Rows a person may have, 1 if left out; all are covered.")
+    ] = None,
+    delta: Annotated[
+        float | None,
+        Option(help="Chance outside the epsilon bound; above 0. 1e-6, or the TOML file's, if left out."),
+    ] = None,
     arms: Annotated[
         str | None,
         Option(
@@ -80,34 +107,62 @@ def learn(
     budget: Budget = None,
 ) -> None:
     """Learn a policy privately from a randomised log, publish it once, and print the guarantee."""
-    from dpbandits.central.explore_then_commit.logged_table import READ_ARMS, LogColumns, LoggedTable
+    from dpbandits.central.explore_then_commit.logged_table import READ_ARMS, LoggedTable
     from dpbandits.central.explore_then_commit.once import folder_of_run, publish_once
     from dpbandits.privacy.definitions import JointDP
-    from dpbandits.tables.files import read_table_file
+    from dpbandits.tables.described import DescribedTable
 
-    if (user is None) == (not one_row_per_user):
-        raise InvalidParameter("say whose the rows are: --user COLUMN, or --one-row-per-user")
-    if one_row_per_user and rows_per_user != 1:
-        raise InvalidParameter("--rows-per-user needs --user COLUMN, so that rows can be counted")
     if ledger is not None and account is None:
         raise InvalidParameter("--ledger needs --account: whose budget pays")
-    limits = [range_in(text) for text in bounds.split(",")]
-    if not all(low < high for low, high in limits):
-        raise InvalidParameter(f"bounds {bounds!r}: expected LOW:HIGH with LOW below HIGH")
-    columns = LogColumns(
-        contexts=names_in(context), action=action, reward=reward, propensity=propensity, user=user
+    described = None
+    if schema is not None or table.suffix.lower() == ".toml":
+        described = DescribedTable.from_toml(table if schema is None else schema)
+        flags = {
+            "--context": context,
+            "--action": action,
+            "--reward": reward,
+            "--bounds": bounds,
+            "--propensity": propensity,
+            "--user": user,
+            "--one-row-per-user": one_row_per_user or None,
+            "--rows-per-user": rows_per_user,
+            "--arms": arms,
+        }
+        beside = [flag for flag, given in flags.items() if given is not None]
+        if beside:
+            raise InvalidParameter(f"{', '.join(beside)}: the TOML file says that, leave them out")
+        horizon = described.horizon if horizon is None else horizon
+        rows_per_user = described.rows_per_user
+    public = {} if described is None else described.privacy
+    if horizon is None:
+        raise InvalidParameter("--horizon is missing: most rows that count, a public number")
+    promise = JointDP(
+        epsilon=given_or(epsilon, public.get("epsilon"), "--epsilon"),
+        delta=given_or(delta, public.get("delta", 1e-6), "--delta"),
+        rounds_per_user=1 if rows_per_user is None else rows_per_user,
     )
-    log = LoggedTable.read(
-        read_table_file(table, columns.kinds, gaps=set(columns.kinds) - {user}),
-        columns,
-        limits,
-        arms=None if arms is None else names_in(arms),
-        lengthscale=lengthscale,
-        clip=clip,
-    )
-    promise = JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rows_per_user)
-    if not delta > 0.0:
+    if not promise.delta > 0.0:
         raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
+    if described is not None:
+        cells = described.read(None if schema is None else table, lenient=True)
+        log = LoggedTable.described(described, cells, lengthscale=lengthscale, clip=clip)
+    else:
+        if (user is None) == (not one_row_per_user):
+            raise InvalidParameter("say whose the rows are: --user COLUMN, or --one-row-per-user")
+        if one_row_per_user and promise.rounds_per_user != 1:
+            raise InvalidParameter("--rows-per-user needs --user COLUMN, so that rows can be counted")
+        log = _between_bounds(
+            table,
+            context=context,
+            action=action,
+            reward=reward,
+            bounds=bounds,
+            propensity=propensity,
+            user=user,
+            arms=arms,
+            lengthscale=lengthscale,
+            clip=clip,
+        )
     log.rehearse(promise, horizon=horizon, bound=bound)  # before anything is spent
     published = publish_once(
         log,
@@ -116,7 +171,7 @@ def learn(
         horizon=horizon,
         bound=bound,
         uniform_contexts=uniform_contexts,
-        ledger=opened(ledger, account, budget, needs=(epsilon, delta)),
+        ledger=opened(ledger, account, budget, needs=(promise.epsilon, promise.delta)),
         account=account,
     )
     if log.arms_were_read:
@@ -128,6 +183,43 @@ def learn(
         "a repetition of this command, which draws nothing again, from another one",
         soft_wrap=True,
         markup=False,
+    )
+
+
+def _between_bounds(
+    table: Path,
+    *,
+    context: str | None,
+    action: str | None,
+    reward: str | None,
+    bounds: str | None,
+    propensity: str | None,
+    user: str | None,
+    arms: str | None,
+    lengthscale: float,
+    clip: bool,
+) -> "LoggedTable":
+    """A log of numbers between bounds, as the options name its columns."""
+    from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable
+    from dpbandits.tables.files import read_table_file
+
+    if context is None or action is None or reward is None or bounds is None:
+        raise InvalidParameter(
+            "say what the columns are: --schema FILE.toml, or --context, --action, --reward and --bounds"
+        )
+    limits = [range_in(text) for text in bounds.split(",")]
+    if not all(low < high for low, high in limits):
+        raise InvalidParameter(f"bounds {bounds!r}: expected LOW:HIGH with LOW below HIGH")
+    columns = LogColumns(
+        contexts=names_in(context), action=action, reward=reward, propensity=propensity, user=user
+    )
+    return LoggedTable.read(
+        read_table_file(table, columns.kinds, gaps=set(columns.kinds) - {user}),
+        columns,
+        limits,
+        arms=None if arms is None else names_in(arms),
+        lengthscale=lengthscale,
+        clip=clip,
     )
 
 
@@ -146,25 +238,33 @@ def predict(
     from dpbandits.tables.files import read_table_file
 
     held = PublishedTable.load(policy)
-    table = read_table_file(contexts, dict.fromkeys(held.contexts, float))
-    rows = held.context_rows(table)
+    table = read_table_file(contexts, held.kinds, gaps=held.gaps)
+    rows = [np.asarray(table[name]) for name in held.contexts]
     mean, sd = held.function.predict(held.context_rows(table, clip=clip))
     best, shown = mean.argmax(axis=1), held.action_names
     writer = csv.writer(sys.stdout, lineterminator="\n")
     extra = [f"{part}:{name}" for name in shown for part in ("mean", "sd")] if every else []
     writer.writerow([*held.contexts, "action", "mean", "sd", *extra])
     names = np.array([_as_csv(name) for name in shown], dtype=np.object_)
-    line = f"{'%g,' * rows.shape[1]}%s{',%.6g' * (2 + len(extra))}\n"
-    for start in range(0, len(rows), _LINES):
+    shapes = "".join("%g," if kind is float else "%s," for kind in held.kinds.values())
+    line = f"{shapes}%s{',%.6g' * (2 + len(extra))}\n"
+    for start in range(0, len(mean), _LINES):
         at = slice(start, start + _LINES)
         chosen = best[at]
         places = np.arange(len(chosen)), chosen
         numbers = [mean[at][places], sd[at][places]]
         if every:
             numbers += [part for pair in zip(mean[at].T, sd[at].T, strict=True) for part in pair]
-        columns = [*rows[at].T, names[chosen], *numbers]
-        cells = chain.from_iterable(zip(*(column.tolist() for column in columns), strict=True))
-        sys.stdout.write(line * len(chosen) % tuple(cells))
+        cells = [own[at] if own.dtype.kind == "f" else _cells_as_csv(own[at]) for own in rows]
+        columns = [*cells, names[chosen], *numbers]
+        written = chain.from_iterable(zip(*(column.tolist() for column in columns), strict=True))
+        sys.stdout.write(line * len(chosen) % tuple(written))
+
+
+def _cells_as_csv(cells: "NDArray[Any]") -> "NDArray[Any]":
+    import numpy as np
+
+    return np.array(["" if cell is None else _as_csv(str(cell)) for cell in cells.tolist()], dtype=np.object_)
 
 
 def _as_csv(text: str) -> str:
@@ -197,7 +297,10 @@ def evaluate(
     columns = LogColumns(
         contexts=held.contexts, action=held.action, reward=held.reward, propensity=propensity
     )
-    table = read_table_file(log, columns.kinds | ({} if cluster is None else {cluster: str}))
+    kinds = columns.kinds | held.kinds | ({} if cluster is None else {cluster: str})
+    if held.function.menu is not None:
+        kinds[held.action] = type(held.function.menu.arms.labels[0])
+    table = read_table_file(log, kinds, gaps=held.gaps)
     contexts, given = held.context_rows(table, clip=clip), held.action_cells(table)
     count = len(held.action_names)
     chances = np.full(len(given), 1.0 / count) if propensity is None else np.asarray(table[propensity])

@@ -18,6 +18,7 @@ __all__ = [
     "Force",
     "Jobs",
     "LedgerFile",
+    "given_or",
     "names_in",
     "opened",
     "range_in",
@@ -72,6 +73,14 @@ def opened(
     book = SQLiteLedger(ledger)
     book.open_account(account, epsilon=limits[0], delta=limits[1])
     return book
+
+
+def given_or(given: float | None, described: float | None, option: str) -> float:
+    """What an option says, or what a TOML file says without it; InvalidParameter where neither does."""
+    found = described if given is None else given
+    if found is None:
+        raise InvalidParameter(f"{option} is missing: give it, or say it in [privacy] of the TOML file")
+    return found
 
 
 def names_in(text: str) -> list[str]:

@@ -20,6 +20,7 @@ from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain
 from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
 from dpbandits.tables.checking import TableCheck
+from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import Categories, Range
 from dpbandits.tables.schema import Schema
 
@@ -203,6 +204,8 @@ class Menu:
         Raises:
             InvalidData: no list of labels.
         """
+        if isinstance(labels, Coded):
+            return np.asarray(labels.spread(self.cells(labels.values)))
         came: Any = labels
         listed = came.tolist() if hasattr(type(came), "tolist") else came
         if not isinstance(listed, Sequence) or isinstance(listed, str | bytes):

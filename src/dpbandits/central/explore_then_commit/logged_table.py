@@ -1,8 +1,9 @@
 """A randomised log as a table: its columns coded into public cells, learned from once, published.
 
-`LoggedTable.read` codes the columns; `publish` spends the promise, on the law of contexts and on the
-function, and gives a `PublishedTable`: a `PublishedCells` that knows the table's names. Use it through
-`dpbandits.central.explore_then_commit.once`, which charges a ledger and publishes once.
+`LoggedTable.of_people` codes a table of people with contexts and arms, `LoggedTable.described` one that a
+TOML file describes, `LoggedTable.read` one of numbers between bounds; `publish` spends the promise, on the
+law of contexts and on the function, and gives a `PublishedTable`: a `PublishedCells` that knows the table's
+names. Use it through `dpbandits.central.explore_then_commit.once`, which charges a ledger and publishes once.
 """
 
 import contextlib
@@ -28,22 +29,45 @@ from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.calibration import Budget
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.people import CELLS, bins_a_side
+from dpbandits.central.explore_then_commit.people import (
+    CELLS,
+    bins_a_side,
+    law_of,
+    measure_of,
+    people_kernel,
+)
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, ExploreTuning
 from dpbandits.central.published_function import PublishedCells, PublishedFunction
+from dpbandits.domains import Arms, RewardRange
+from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
+from dpbandits.models.features.people import LENGTHSCALE
 from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
 from dpbandits.models.measures import CellMeasure, IntervalAxis
 from dpbandits.policy.accounts import cost_of
+from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.owners import Owners
 from dpbandits.privacy.calibration import gaussian_mu
 from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.state.files import replace_durably, write_folder
 from dpbandits.state.ledger import Cost
+from dpbandits.tables import Schema
 from dpbandits.tables.coded import Coded, as_objects
+from dpbandits.tables.described import DescribedTable, LoggedArm
+from dpbandits.tables.files import TableColumns
+from dpbandits.tables.frames import read_table
+from dpbandits.tables.menu import Menu
 
-__all__ = ["READ_ARMS", "LogColumns", "LoggedTable", "PublishedTable", "cost_of_publishing", "is_taken"]
+__all__ = [
+    "READ_ARMS",
+    "LogColumns",
+    "LoggedTable",
+    "PublishedTable",
+    "cost_of_publishing",
+    "drawn_arms",
+    "is_taken",
+]
 
 HISTOGRAM_SHARE = 0.2
 """Share of epsilon spent on the law of contexts, unless it is declared uniform."""
@@ -52,6 +76,9 @@ LOGGED_CORRELATION = 0.7
 """Of two arms at one context, where a log is learned from."""
 
 READ_ARMS = "The names of the arms were read off the table and are published: they must be public anyway."
+_DRAWN, _PAID = "arm", "reward"
+"""What the columns of a drawn log are called, where a table says what every arm would have paid."""
+
 _COLUMNS = "columns.json"
 _MANIFEST = "manifest.json"
 _FILES = {"columns.json", "guarantee.txt", "mean.npy", "policy.json", "sd.npy"}
@@ -128,6 +155,7 @@ class LoggedTable:
         arms: names of arms, or None where actions are numbers with a range.
         arms_were_read: whether the names come from the table and not from a public list.
         rows: arguments of `ExploreThenCommit.learn`.
+        menu: contexts and arms, where rows are of people; None where they are numbers between bounds.
     """
 
     columns: LogColumns
@@ -138,6 +166,157 @@ class LoggedTable:
     arms: list[str] | None
     arms_were_read: bool
     rows: dict[str, Any]
+    menu: Menu | None = None
+
+    @classmethod
+    def of_people(
+        cls,
+        table: object,
+        *,
+        contexts: Schema,
+        arms: Sequence[Label] | Arms,
+        action: str,
+        reward: str,
+        reward_range: RewardRange | Bounds,
+        propensity: str | None = None,
+        user: str | None = None,
+        lengthscale: float = LENGTHSCALE,
+        clip: bool = False,
+    ) -> "LoggedTable":
+        """Code a table with a row a decision: who it was about, which arm, what it paid.
+
+        Args:
+            table: a pandas, polars or pyarrow table, or a mapping of columns.
+            contexts: public columns of a person's context.
+            arms: public labels of all arms.
+            action, reward: columns of the arm that was given and of its reward.
+            reward_range: public (low, high).
+            propensity: column of the chance that the arm had; None where arms were drawn uniformly.
+            user: column of the person whose row it is; None where nobody has two, which is not checked then.
+            lengthscale: of the kernel, as a share of each range.
+            clip: move rewards outside to their bounds.
+
+        What cannot be read (missing, off its bounds, no arm) is no error: its row counts zero.
+
+        Raises:
+            InvalidParameter: contexts or arms that are none, or a column that is named twice.
+            InvalidData: no table, or a column is missing, or of another type than what it is for.
+
+        Example:
+            >>> from dpbandits.tables import Categories, Range
+            >>> people = Schema(age=Range(18, 90), region=Categories(["north", "south"]))
+            >>> log = LoggedTable.of_people(
+            ...     {"age": [30, 61], "region": ["south", None], "offer": ["mail", "call"], "paid": [1, 0]},
+            ...     contexts=people, arms=["mail", "call"], action="offer", reward="paid",
+            ...     reward_range=(0, 1))
+            >>> log.context_cells.size
+            48
+        """
+        menu = Menu(contexts=contexts, arms=arms)
+        columns = LogColumns(
+            contexts=menu.contexts.names, action=action, reward=reward, propensity=propensity, user=user
+        )
+        held = read_table(table, gaps=True)
+        missing = [name for name in columns.kinds if name not in held.names]
+        if missing:
+            raise InvalidData(f"the table lacks the declared columns {missing}")
+        cells = {name: held.column(name) for name in columns.kinds}
+        return cls._of_people(
+            menu,
+            columns,
+            cells,
+            actions=menu.cells(cells[action]),
+            rewards=cells[reward],
+            span=RewardRange.of(reward_range),
+            lengthscale=lengthscale,
+            clip=clip,
+        )
+
+    @classmethod
+    def described(
+        cls,
+        described: DescribedTable,
+        table: TableColumns,
+        *,
+        lengthscale: float = LENGTHSCALE,
+        clip: bool = False,
+    ) -> "LoggedTable":
+        """Code a table that a TOML file describes.
+
+        A table that says what every arm would have paid becomes a log by public coins, which draw each row's
+        arm uniformly: no row's own cells have a say in it.
+
+        Args:
+            described: what the file says.
+            table: what `described.read(lenient=True)` gave.
+            lengthscale, clip: as `of_people` takes them.
+
+        Raises:
+            InvalidParameter: the file says nothing of arms and rewards.
+        """
+        outcome, user = described.outcome, described.user
+        if outcome is None:
+            raise InvalidParameter("the file needs one of the sections [log], [label] and [rewards]")
+        if isinstance(outcome, LoggedArm):
+            columns = LogColumns(
+                contexts=described.schema.names,
+                action=outcome.arm,
+                reward=outcome.reward,
+                propensity=outcome.propensity,
+                user=user,
+            )
+            menu = Menu(contexts=described.schema, arms=outcome.arms)
+            actions, rewards = menu.cells(table[outcome.arm]), table[outcome.reward]
+        else:
+            columns = LogColumns(contexts=described.schema.names, action=_DRAWN, reward=_PAID, user=user)
+            menu = Menu(contexts=described.schema, arms=outcome.arms)
+            paid = outcome.rewards(table, lenient=True)
+            actions = drawn_arms(0, len(paid), n_arms=menu.n_arms)
+            rewards = np.take_along_axis(paid, actions[:, None], axis=1)[:, 0]
+        span = RewardRange(0.0, 1.0) if outcome.reward_range is None else outcome.reward_range
+        return cls._of_people(
+            menu,
+            columns,
+            table,
+            actions=actions,
+            rewards=rewards,
+            span=span,
+            lengthscale=lengthscale,
+            clip=clip,
+        )
+
+    @classmethod
+    def _of_people(
+        cls,
+        menu: Menu,
+        columns: LogColumns,
+        cells: Mapping[str, Any],
+        *,
+        actions: IntArray,
+        rewards: ArrayLike | Coded,
+        span: RewardRange,
+        lengthscale: float,
+        clip: bool,
+    ) -> "LoggedTable":
+        _check_lengthscale(lengthscale)
+        limits, chance, user = (span.low, span.high), columns.propensity, columns.user
+        return cls(
+            columns=columns,
+            reward_range=limits,
+            kernel=people_kernel(menu, correlation=LOGGED_CORRELATION, lengthscale=lengthscale),
+            context_cells=law_of(menu).measure,
+            action_cells=measure_of(menu),
+            arms=list(menu.arms.names),
+            arms_were_read=False,
+            rows={
+                "contexts": menu.points({name: cells[name] for name in columns.contexts}),
+                "actions": actions,
+                "rewards": _within(rewards, limits, clip=clip, name=columns.reward),
+                "propensities": None if chance is None else contents(cells[chance], name=chance),
+                "users": None if user is None else _ids(cells[user]),
+            },
+            menu=menu,
+        )
 
     @classmethod
     def read(
@@ -239,7 +418,14 @@ class LoggedTable:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
             config = self._policy(privacy, self.context_cells, None, horizon).to_config()
-        public = {"config": config, "columns": asdict(self.columns), "arms": self.arms, "told": told}
+        public: dict[str, Any] = {
+            "config": config,
+            "columns": asdict(self.columns),
+            "arms": self.arms,
+            "told": told,
+        }
+        if self.menu is not None:
+            public["people"] = [self.menu.contexts.to_config(), self.menu.arms.to_config()]
         digest = hmac.new(key, json.dumps(public, sort_keys=True).encode(), hashlib.sha256)
         for name, values in sorted(self.rows.items()):
             for part in (values.codes, values.values) if isinstance(values, Coded) else (values,):
@@ -281,6 +467,8 @@ class LoggedTable:
         function = policy.publish()
         if self.arms_were_read:
             function = function.resting_on(READ_ARMS)
+        if self.menu is not None:
+            function = function.of_people(self.menu)
         columns = self.columns
         return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, self.arms)
 
@@ -321,8 +509,27 @@ class PublishedTable:
         """Every action as it is shown."""
         return self.arms or [f"{point:g}" for point in self.function.actions.points[:, 0]]
 
-    def context_rows(self, table: Mapping[str, ArrayLike | Coded], *, clip: bool = False) -> FloatArray:
-        """(n, d) contexts of a table; with `clip` at the nearest bound, as learned with it."""
+    @property
+    def kinds(self) -> dict[str, type]:
+        """Type of every context column, by name."""
+        menu = self.function.menu
+        if menu is None:
+            return dict.fromkeys(self.contexts, float)
+        return {name: column.kind for name, column in menu.contexts.columns.items()}
+
+    @property
+    def gaps(self) -> list[str]:
+        """Context columns that say what stands for a missing value."""
+        columns = {} if self.function.menu is None else self.function.menu.contexts.columns
+        return [name for name, column in columns.items() if column.missing is not None]
+
+    def context_rows(self, table: Mapping[str, ArrayLike | Coded], *, clip: bool = False) -> Any:
+        """Contexts of a table, as the function takes them: (n, d), or the columns where rows are of people.
+
+        With `clip` at the nearest bound, as learned with it; of people the schema says what is clipped.
+        """
+        if self.function.menu is not None:
+            return {name: table[name] for name in self.contexts}
         rows = np.column_stack([np.asarray(table[name], dtype=float) for name in self.contexts])
         if not clip:
             return rows
@@ -336,6 +543,13 @@ class PublishedTable:
         Raises:
             InvalidData: an action that is none of these.
         """
+        if self.function.menu is not None:
+            coded = self.function.menu.cells(table[self.action])
+            if (coded < 0).any():
+                raise InvalidData(
+                    f"the action column holds something else than the {len(self.action_names)} arms"
+                )
+            return coded
         cells = _by_values(table[self.action])
         if self.arms is not None:
             coded = cells.spread(_arm_numbers(cells.values, self.arms))
@@ -412,9 +626,14 @@ class PublishedTable:
         axes, actions = self.function.contexts.axes, self.function.actions
         columns = [*self.contexts, self.action, self.reward]
         labels = range(actions.size) if self.arms is None else self.arms
+        menu = self.function.menu
+        fit = (
+            len(self.contexts) == len(axes) and all(isinstance(axis, IntervalAxis) for axis in axes)
+            if menu is None
+            else (tuple(self.contexts), tuple(labels)) == (menu.contexts.names, menu.arms.names)
+        )
         return (
-            len(self.contexts) == len(axes)
-            and all(isinstance(axis, IntervalAxis) for axis in axes)
+            fit
             and len(set(columns)) == len(columns)
             and len(labels) == len(set(labels)) == actions.size
             and actions.dim == 1
@@ -489,13 +708,25 @@ def _numbers(cells: NDArray[Any]) -> FloatArray:
 
 
 def _within(values: ArrayLike, limits: Bounds, *, clip: bool, name: str) -> FloatArray:
+    if isinstance(values, Coded):
+        return values.spread(_within(values.values, limits, clip=clip, name=name))
     numbers = contents(values, name=f"column {name!r}")
     return np.where(np.isfinite(numbers), np.clip(numbers, *limits) if clip else numbers, np.nan)
 
 
-def _kernel(bounds: Sequence[Bounds], ranges: Sequence[Bounds], *, arms: bool, lengthscale: float) -> Kernel:
+def drawn_arms(start: int, stop: int, *, n_arms: int) -> IntArray:
+    """(n,) arms that public coins draw uniformly for rows start..stop-1 of a table."""
+    uniforms = PublicCoins(0).uniform("learn/explore", start, stop, 1)[:, 0]
+    return np.minimum(uniforms * n_arms, n_arms - 1).astype(np.int64)
+
+
+def _check_lengthscale(lengthscale: float) -> None:
     if not 1e-3 <= lengthscale <= 1e3:  # of cells a 24th of the range wide
         raise InvalidParameter("lengthscale: expected a share of each range, from 0.001 to 1000")
+
+
+def _kernel(bounds: Sequence[Bounds], ranges: Sequence[Bounds], *, arms: bool, lengthscale: float) -> Kernel:
+    _check_lengthscale(lengthscale)
     scales = tuple(lengthscale * (high - low) for low, high in ranges)
     if not arms:  # the action's range stands last, and its column first
         low, high = bounds[-1]

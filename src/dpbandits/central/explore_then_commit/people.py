@@ -15,7 +15,7 @@ from dpbandits.central.arguments import check_kinds
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
-from dpbandits.models.features.people import context_kernel
+from dpbandits.models.features.people import LENGTHSCALE, context_kernel
 from dpbandits.models.kernels import Indicator, Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.tables import Categories, Schema
@@ -25,8 +25,11 @@ __all__ = [
     "CELLS",
     "bins_a_side",
     "cells_of",
+    "law_of",
     "law_or_schema",
+    "measure_of",
     "people_config",
+    "people_kernel",
 ]
 
 CELLS = 24
@@ -63,7 +66,7 @@ def cells_of(
             raise InvalidParameter("contexts= needs arms= beside it")
         menu = Menu(contexts=contexts, arms=arms)
         check_kinds(kernel=kernel, optional=("kernel",))
-        return menu, _law_of(menu), _measure_of(menu), kernel or _kernel_of(menu)
+        return menu, law_of(menu), measure_of(menu), kernel or _kernel_of(menu)
     check_kinds(kernel=kernel, actions=actions)
     if kernel is None or actions is None:  # refused above; for type checkers
         raise InvalidParameter("kernel and actions are needed")
@@ -87,7 +90,7 @@ def bins_a_side(ranges: int, *, taken: int = 1) -> int:
     return max(2, min(CELLS, int((MOST_CONTEXT_CELLS / taken) ** (1.0 / max(1, ranges)))))
 
 
-def _law_of(menu: Menu) -> ContextLaw:
+def law_of(menu: Menu) -> ContextLaw:
     """Cells of encoded contexts, all equally likely.
 
     Raises:
@@ -112,13 +115,17 @@ def _law_of(menu: Menu) -> ContextLaw:
     return ContextLaw(CellMeasure.product(*parts), "uniform")
 
 
-def _measure_of(menu: Menu) -> CellMeasure:
+def measure_of(menu: Menu) -> CellMeasure:
     """The arms' codes, explored equally often."""
     return CellMeasure.finite(np.arange(menu.n_arms, dtype=np.float64))
 
 
 def _kernel_of(menu: Menu) -> Kernel:
     """Over (arm, context): similar contexts have similar rewards, and arms share little of what they pay."""
-    return Indicator(correlation=ARM_CORRELATION, columns=(0,)) * context_kernel(
-        menu.contexts.domain, first=1
-    )
+    return people_kernel(menu, correlation=ARM_CORRELATION)
+
+
+def people_kernel(menu: Menu, *, correlation: float, lengthscale: float = LENGTHSCALE) -> Kernel:
+    """Over (arm, context): similar contexts have similar rewards, and two arms at one context this much."""
+    contexts = context_kernel(menu.contexts.domain, lengthscale=lengthscale, first=1)
+    return Indicator(correlation=correlation, columns=(0,)) * contexts

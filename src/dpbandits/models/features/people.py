@@ -26,7 +26,15 @@ from dpbandits.models.kernels import (
 )
 from dpbandits.models.kernels.stationary import Matern
 
-__all__ = ["arm_features", "arm_kernel", "check_arms", "context_kernel", "features_for", "few_on_purpose"]
+__all__ = [
+    "LENGTHSCALE",
+    "arm_features",
+    "arm_kernel",
+    "check_arms",
+    "context_kernel",
+    "features_for",
+    "few_on_purpose",
+]
 
 LENGTHSCALE = 0.3
 """Of ranges, which are scaled to [0, 1]."""
