@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -293,9 +294,10 @@ def _published_policy() -> Target:
     def parse(data: bytes) -> object:
         return Client(spec).decide(PublishedArms.from_json(as_text(data), spec), [0.3, 0.6])
 
+    law = replace(policy, mean=np.full((3, 3), 0.5), sd=np.full((3, 3), 0.1))
     return Target(
         parse=parse,
-        seeds=(server.publish().to_json(spec).encode(), policy.to_json(spec).encode()),
+        seeds=tuple(one.to_json(spec).encode() for one in (server.publish(), policy, law)),
         form="json",
     )
 
@@ -433,7 +435,16 @@ def _published_weights() -> Target:
 
 
 def _gp_configuration() -> Target:
-    return Target(parse=any_json(_gp_from), seeds=(as_json(_gp_spec().to_config()),), form="json")
+    menu = Menu(contexts=PEOPLE, arms=["mail", 2])
+    people = GPSpec(
+        contexts=PEOPLE,
+        arms=menu.arms.labels,
+        features=arm_features(menu.domain, n_features=2, n_landmarks=3),
+        reward_range=(0, 1),
+        privacy=dpb.JointDP(epsilon=1, delta=1e-6),
+    )
+    seeds = tuple(as_json(spec.to_config()) for spec in (_gp_spec(), people))
+    return Target(parse=any_json(_gp_from), seeds=seeds, form="json")
 
 
 def _gp_from(value: Any) -> object:

@@ -220,6 +220,7 @@ def test_clipped_contexts_count_where_they_are_moved_to_and_missing_ones_nowhere
         "missing contexts": 1,
         "clipped rewards": 1,
         "missing rewards": 7,
+        "unavailable arms": 0,
     }
     with pytest.raises(TypeError):
         client.unsafe_counts["clipped contexts"] = 0

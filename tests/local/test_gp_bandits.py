@@ -330,8 +330,9 @@ def test_spec_survives_its_config():
 
 def test_files_call_the_contract_as_they_always_did():
     # Format identifiers outlive the names of classes: devices in the field carry these digests.
-    older = spec(certificate="concentrated")
-    config = older.to_config()
+    # They were made when a spec named its features, and wrote no numbers of theirs.
+    config = spec(certificate="concentrated").to_config() | {"features": FEATURES.to_config()}
+    older = GPSpec.from_config(config)
     assert (config["spec"], older.digest.hex()) == ("GPUCBSpec", "284cd9d0")
     assert json.loads(older.to_json()) == config
     with pytest.raises(InvalidParameter, match="GPUCBSpec"):
@@ -425,3 +426,26 @@ def test_predictions_of_published_weights_include_what_the_features_leave_out():
     np.testing.assert_allclose(mean, 5.0)
     np.testing.assert_allclose(sd, 10.0 * math.sqrt(contract.prior_variance), rtol=1e-9)
     assert contract.weight_variance == contract.prior_variance * features.scale**2
+
+
+def test_a_spec_holds_its_features_in_numbers_that_no_processor_computes_anew(monkeypatch):
+    contract, points = spec(), np.linspace(0, 1, 7)[:, None]
+    text, expected = contract.to_json(), contract.features(points)
+    assert "MercerFeatures" not in text
+
+    def other_library(matrix):  # whose eigenvectors are as good, and other ones
+        values, vectors = eigh(matrix)
+        return values, -vectors[:, np.argsort(values)]
+
+    eigh = np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", other_library)
+    device = GPSpec.from_json(text)
+    np.testing.assert_array_equal(device.features(points), expected)
+    assert device.digest == contract.digest
+    assert json.loads(text)["features"]["type"] == "SectionFeatures"
+    np.testing.assert_allclose(expected, FEATURES(points), rtol=1e-12)
+
+
+def test_features_of_another_domain_are_refused():
+    with pytest.raises(InvalidParameter, match="features"):
+        spec(domain=Box(low=[0.0, 0.0], high=[1.0, 1.0]))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.local import Client, Server, SourceSpec, Spec
+from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.local import Client, GPSpec, PublishedArms, PublishedWeights, Server, SourceSpec, Spec
 from dpbandits.local.device.client import SourceClient
-from dpbandits.privacy import LocalDP
+from dpbandits.privacy import JointDP, LocalDP, SimulatedNoise
 
 PEOPLE = dpb.Schema(
     age=dpb.Range(18, 90),
@@ -156,6 +156,284 @@ def test_a_spec_of_people_is_written_whole_and_one_of_points_as_before():
     of_points = Spec(domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=LocalDP(epsilon=1))
     assert not {"contexts", "labels"} & set(json.loads(of_points.to_json()))
     assert of_points.label(1) == 1
+
+
+# -- what is available ------------------------------------------------------------------------------
+
+
+def test_only_available_arms_are_given_and_the_published_one_where_it_is_among_them(after):
+    spec, published = after
+    for t in range(60):
+        one = person(t)
+        told = Client(spec).decide(published, one)
+        others = [arm for arm in ARMS if arm != told]
+        assert Client(spec).decide(published, one, available=[told, others[0]]) == told
+        assert Client(spec).decide(published, one, available=others) in others
+        assert Client(spec).decide(published, one, available=others[:1]) == others[0]
+
+
+@pytest.mark.parametrize("arms", ["server", "user"])
+def test_what_was_not_available_is_reported_as_nobody_is(after, arms):
+    """The cells of 4,000 exact inputs: spread evenly, whoever it is and whatever was paid.
+
+    Each cell's count is within 7 standard deviations of its mean: false alarm below 1e-6 for 12 cells.
+    """
+    trained, published = after
+    spec = trained
+    if arms == "user":  # all people pull the first arm, which is not to be had
+        spec = spec_of(arms="user", labels=ARMS)
+        weights = np.tile([1.0, 0.0, 0.0], (4, 1))
+        published = PublishedArms(version=1, splits=(0, 1, 2), weights=weights)
+    told = spec.choose(published, person(0), spec.privacy)
+    left = [arm for arm in ARMS if arm != ARMS[told.arm]]
+    choices = [spec.choose(published, person(0), spec.privacy, left) for _ in range(4000)]
+    assert {ARMS[one.arm] for one in choices} == set(left)
+    n_cells = told.about[1].n_cells
+    for share, reward in ((0.5, 1.0), (0.5, 0.0)):
+        exact = [spec.exact(one, reward) for one in choices]
+        counts = np.bincount([cell for cell, _ in exact], minlength=n_cells)
+        spread = np.sqrt(4000 / n_cells * (1 - 1 / n_cells))
+        assert np.abs(counts - 4000 / n_cells).max() < 7 * spread
+        assert abs(sum(sign for _, sign in exact) - 4000 * share) < 7 * np.sqrt(1000)
+    assert spec.exact(told, 1.0)[1]  # and what is available as it was
+
+
+NO_LIST = [[], "mail", ["fax"], ["mail", "fax"], 7, [["mail"]], Trap(), b"mail", ["mail", None]]
+
+
+@pytest.mark.parametrize("available", NO_LIST, ids=range(len(NO_LIST)))
+def test_a_list_that_cannot_be_read_is_of_all_arms_and_says_nothing(after, available):
+    spec, published = after
+    client = Client(spec)
+    assert client.choose(published, person(0), available=available) == Client(spec).decide(
+        published, person(0)
+    )
+    assert len(client.report(1.0)) == len(report_of(spec, published))
+    assert client.unsafe_counts["unavailable arms"] == 1
+    assert client.unsafe_counts["missing contexts"] == 0
+    assert spec.choose(published, person(0), spec.privacy, available).unavailable
+
+
+def report_of(spec, published):
+    client = Client(spec)
+    client.choose(published, person(0))
+    return client.report(1.0)
+
+
+def test_arms_without_labels_are_available_by_their_numbers(after):
+    spec, published = after
+    cube = replace(spec, contexts=None, labels=None)
+    told = Client(cube).decide(published, in_the_cube(person(0)))
+    others = [arm for arm in range(3) if arm != told]
+    assert Client(cube).decide(published, in_the_cube(person(0)), available=others) in others
+
+
+# -- who decides without a device, and what the server expects ----------------------------------------
+
+
+def test_what_was_published_decides_for_a_table_as_devices_do(after):
+    spec, published = after
+    people = [person(t) for t in range(50)]
+    told = [Client(spec).decide(published, one) for one in people]
+    again = PublishedArms.from_json(published.to_json(spec), spec)
+    assert list(again.recommend_batch(spec, people)) == told
+    table = {name: [one[name] for one in people] for name in PEOPLE.names}
+    assert list(again.recommend_batch(spec, table)) == told
+    assert again.recommend(spec, people[3]) == told[3]
+    cube = replace(spec, contexts=None, labels=None)
+    numbers = [spec.labels.index(arm) for arm in told]
+    assert list(again.recommend_batch(cube, np.array([in_the_cube(one) for one in people]))) == numbers
+    with pytest.raises(InvalidData, match="50 people"):
+        again.recommend(spec, people)
+    with pytest.raises(InvalidData) as refused:
+        again.recommend_batch(spec, [person(0) | {"region": "4711"}])
+    assert "4711" not in str(refused.value)
+    assert "region" in str(refused.value)
+
+
+@pytest.mark.parametrize("learner", ["smooth", "tree"])
+def test_what_a_server_estimates_predicts_for_everybody(learner):
+    spec = spec_of(learner=learner, reports_per_version=50, reward_range=(0.0, 10.0))
+    server = Server(spec)
+    people = [person(t) for t in range(4)]
+    mean, sd = server.estimate().predict(spec, people)
+    assert mean.shape == sd.shape == (4, 3)
+    np.testing.assert_allclose(mean, 5.0)
+    published = server.publish()
+    for _ in range(800):
+        client = Client(spec)
+        client.report(10.0 * (client.choose(published, person(0)) == 2))
+        server.absorb(client.unsent())
+        published = server.publish()
+    estimated = PublishedArms.from_json(server.estimate().to_json(spec), spec)
+    mean, after = estimated.predict(spec, person(0))
+    assert mean.shape == (1, 3)
+    # posteriors are 2 wide at the start, and far below after 800 reports: 3 apart is many deviations
+    assert mean[0, 1] > mean[0, [0, 2]].max() + 3.0
+    assert after[0, 1] < sd[0, 1] / 2.0
+    assert estimated.recommend(spec, person(0)) == published.recommend(spec, person(0))
+    assert not {"mean", "sd"} & set(json.loads(published.to_json(spec)))
+    client = Client(spec, budget=100)  # a device takes either for the version that both are
+    assert client.choose(published, person(0)) == client.choose(estimated, person(0))
+    with pytest.raises(ProtocolError, match="estimate"):
+        published.predict(spec, people)
+
+
+def test_bounds_are_no_law_of_rewards():
+    with pytest.raises(ProtocolError, match="eliminate"):
+        Server(spec_of(learner="eliminate")).estimate()
+
+
+@pytest.mark.parametrize(
+    "law", [{"mean": [[0.5] * 3]}, {"mean": [[0.5]], "sd": [[0.1]]}, {"sd": [[0.1] * 3]}], ids=str
+)
+def test_a_law_that_does_not_fit_is_refused(law):
+    published = replace(Server(spec_of()).publish(), **law)
+    with pytest.raises(IncompatibleState, match="do not fit"):
+        published.recommend(spec_of(), person(0))
+
+
+def test_a_law_without_bounds_is_refused():
+    published = replace(Server(spec_of()).publish(), mean=[[np.inf] * 3], sd=[[0.1] * 3])
+    with pytest.raises(IncompatibleState, match="do not fit"):
+        Client(spec_of()).decide(published, person(0))
+
+
+# -- Gaussian processes -------------------------------------------------------------------------------
+
+
+class Silent(SimulatedNoise):
+    def integer_gaussian(self, sigma, size):
+        return np.zeros(size, dtype=np.int64)
+
+
+def gp_of(**changes):
+    own = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1), "noise": Silent(0)}
+    return GPSpec(**(own | {"privacy": JointDP(epsilon=8.0, delta=1e-6)} | changes))
+
+
+@pytest.fixture(scope="module")
+def weights():
+    spec = gp_of()
+    m = spec.features.n_features
+    mean = np.random.default_rng(0).standard_normal(m)
+    return spec, PublishedWeights(version=1, mean=mean, factor=np.zeros((m, m)))  # decides for certain
+
+
+def test_gaussian_devices_of_people_do_as_those_of_the_same_rows(weights):
+    spec, published = weights
+    rows_spec = gp_of(contexts=None, arms=None, domain=spec.domain, features=spec.features)
+    given = set()
+    for t in range(30):
+        one = person(t)
+        encoded = PEOPLE.encode({name: [value] for name, value in one.items()})[0]
+        rows = np.array([[*encoded, code] for code in range(3)])
+        mine = spec.choose(published, one, spec.privacy)
+        theirs = rows_spec.choose(published, rows, rows_spec.privacy)
+        assert mine.arm == theirs.arm
+        np.testing.assert_array_equal(spec.exact(mine, 0.7), rows_spec.exact(theirs, 0.7))
+        assert spec.exact(mine, 0.7).any()
+        assert Client(spec).decide(published, one) == ARMS[mine.arm]
+        assert published.recommend(spec, one) == ARMS[mine.arm]
+        mean, sd = published.predict(spec, one)
+        flat = published.predict(rows_spec, rows)
+        np.testing.assert_array_equal([mean[0], sd[0]], flat)
+        assert published.recommend(rows_spec, rows) == mine.arm
+        given.add(mine.arm)
+    assert len(given) > 1
+
+
+@pytest.mark.parametrize("context", UNREADABLE, ids=range(len(UNREADABLE)))
+def test_gaussian_devices_refuse_nobody(weights, context):
+    spec, published = weights
+    client = Client(spec)
+    assert client.choose(published, context) in ARMS
+    assert client.unsafe_counts["missing contexts"] == 1
+    assert not any(client.report(1.0)[17:])
+    with pytest.raises(InvalidData):
+        spec.check(context)
+    spec.check(person(0))
+
+
+def test_gaussian_devices_clip_and_read_every_form(weights):
+    pandas = pytest.importorskip("pandas")
+    spec, published = weights
+    one = person(1)
+    for given in (Row(**one), tuple(one.values()), pandas.Series(one), pandas.DataFrame([one])):
+        assert Client(spec).decide(published, given) == Client(spec).decide(published, one)
+    far, near = (spec.choose(published, one | {"age": age}, spec.privacy) for age in (1000, 90))
+    np.testing.assert_array_equal(far.about, near.about)
+    assert (far.clipped, near.clipped) == (True, False)
+
+
+def test_gaussian_devices_take_the_best_of_what_is_available(weights):
+    spec, published = weights
+    for t in range(30):
+        order = published.predict(spec, person(t))[0][0].argsort()[::-1]
+        left = [ARMS[code] for code in order[1:]]
+        choice = spec.choose(published, person(t), spec.privacy, left)
+        assert choice.arm == order[1]
+        assert not choice.unavailable
+        assert spec.exact(choice, 1.0).any()
+    start = PublishedWeights(version=0, mean=published.mean, factor=published.factor)
+    seen = {Client(spec).decide(start, person(0), available=["mail", 2]) for _ in range(60)}
+    assert seen == {"mail", 2}  # 2^-60 that one of them never came
+
+
+@pytest.mark.parametrize("available", NO_LIST, ids=range(len(NO_LIST)))
+def test_gaussian_devices_report_zeros_where_the_list_cannot_be_read(weights, available):
+    spec, published = weights
+    client = Client(spec)
+    assert client.choose(published, person(0), available=available) == Client(spec).decide(
+        published, person(0)
+    )
+    assert not any(client.report(1.0)[17:])
+    assert client.unsafe_counts["unavailable arms"] == 1
+
+
+def test_of_candidates_rows_are_left_out_instead(weights):
+    spec, published = weights
+    rows_spec = gp_of(contexts=None, arms=None, domain=spec.domain, features=spec.features)
+    with pytest.raises(InvalidParameter, match="leave rows out"):
+        Client(rows_spec).choose(published, np.zeros((2, 4)), available=[0])
+
+
+def test_a_gaussian_spec_of_people_is_written_whole():
+    spec = gp_of(seed=3)
+    again = GPSpec.from_json(spec.to_json())
+    assert (again.digest, again.fingerprint) == (spec.digest, spec.fingerprint)
+    assert (again.contexts, again.arms, again.domain) == (PEOPLE, tuple(ARMS), spec.domain)
+    assert gp_of(arms=ARMS[::-1]).digest != gp_of().digest
+    rows = json.loads(gp_of(contexts=None, arms=None, domain=spec.domain, features=spec.features).to_json())
+    assert not {"contexts", "arms"} & set(rows)
+    server = Server(again)
+    client = Client(again)
+    client.choose(server.publish(), person(0))
+    assert server.absorb([client.report(1.0)]).accepted == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"contexts": None},
+        {"arms": None},
+        {"contexts": None, "arms": None},
+        {"domain": dpb.Box(low=[0.0], high=[1.0])},
+        {"arms": "mail"},
+        {"arms": ["mail", "mail"]},
+        {"contexts": {"age": (18, 90)}},
+        {"arms": ["mail"], "features": 3},
+    ],
+    ids=str,
+)
+def test_gaussian_specs_that_do_not_fit_are_refused(changes):
+    with pytest.raises(InvalidParameter):
+        gp_of(**changes)
+
+
+def test_features_of_other_arms_are_refused(weights):
+    with pytest.raises(InvalidParameter, match="3 arms"):
+        gp_of(arms=["mail", 2], features=weights[0].features)
 
 
 def test_users_may_choose_among_labels_and_sources_of_people_report():

@@ -89,6 +89,7 @@ def test_the_server_has_no_way_in_for_raw_data():
     assert methods == {
         "absorb": {"reports"},
         "publish": set(),
+        "estimate": set(),
         "replay": {"spec", "batches"},
         "merge": {"counts"},
         "check_merge": {"counts"},

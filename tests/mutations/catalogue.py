@@ -1621,6 +1621,46 @@ MUTATIONS = (
         "d_is_refused_and_versions_are_counted",
     ),
     _bug(
+        "a report of an arm that was not given",
+        "a device whose arm was not available reports the reward of another arm as this one's",
+        (
+            "local/contract/spec.py",
+            "if choice.missing or choice.unavailable or reward is None:",
+            "if choice.missing or reward is None:",
+        ),
+        tests="tests/local/test_people.py::test_what_was_not_available_is_reported_as_nobody_is",
+    ),
+    _bug(
+        "a list that nobody can read is reported",
+        "a Gaussian-process device says of an unread list what it says of a read one",
+        (
+            "local/contract/gp_spec.py",
+            "if choice.missing or choice.unavailable or reward is None:",
+            "if choice.missing or reward is None:",
+        ),
+        tests="tests/local/test_people.py::test_gaussian_devices_report_zeros_where_the_list_cannot_be_read",
+    ),
+    _bug(
+        "features that every device computes for itself",
+        "another processor's eigenvectors put a report into coordinates that its server does not have",
+        (
+            "local/contract/gp_spec.py",
+            "        assign(self, features=self.features.written_out())\n",
+            "",
+        ),
+        tests="tests/local/test_gp_bandits.py",
+    ),
+    _bug(
+        "an old spec is written anew",
+        "devices in the field carry a digest that the server does not know any more",
+        (
+            "local/contract/gp_spec.py",
+            '            assign(spec, features=fields["features"])  # as agreed on: it is in the digest\n',
+            "",
+        ),
+        tests="tests/local/test_gp_bandits.py",
+    ),
+    _bug(
         "own epsilon not used",
         "a device that chose a smaller epsilon reports at the largest",
         (

@@ -10,7 +10,7 @@ server too; choices of others are computed from reports alone.
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import numpy as np
 
 from dpbandits import _checks, domains
-from dpbandits._checks import an
+from dpbandits._checks import an, assign
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
+from dpbandits.domains.arms import Label
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
+from dpbandits.local.contract.people import DeviceMenu, offered
 from dpbandits.local.contract.reports import (
     DEADLINE,
     Chosen,
@@ -36,9 +38,12 @@ from dpbandits.local.contract.reports import (
 from dpbandits.local.contract.spec import check_constants
 from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
+from dpbandits.models.features.people import arm_features, check_arms
 from dpbandits.privacy import definitions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.reports.clamp import Clamp, gaussian_clamp
+from dpbandits.tables import Schema
+from dpbandits.tables.menu import Menu
 
 if TYPE_CHECKING:
     from dpbandits.privacy.guarantee import Guarantee
@@ -75,9 +80,17 @@ class GPSpec(Contract["PublishedWeights"]):
     then simulates it from public decision sets, and a report is m numbers), takes few features, and the
     server regresses on the sums of each published version with the noise in the model, without a shift.
 
+    Features are written out as numbers: a spec that is computed anew may be another one, on another machine
+    or with another linear algebra library. Keep its JSON, and give this to server and devices. One whose JSON
+    names features without their numbers, as an earlier build wrote it, is read and goes on as it was.
+
     Args:
-        domain: public set that every candidate lies in.
-        features: map of norm at most 1.
+        contexts: public columns of a person's context: devices read whatever `Menu.point` takes, and clip
+            ranges; with `arms`, instead of `domain`.
+        arms: labels of the arms, which people with contexts are given.
+        domain: instead of both, a public set that every candidate lies in.
+        features: map of norm at most 1, of candidates, or of an encoded context and then the arm's code; with
+            contexts by default `dpbandits.models.features.people.arm_features`, separate ones for every arm.
         reward_range: public (low, high); rewards are clipped to it.
         privacy: of one report; `rounds_per_user` must be 1.
         report_gram: whether devices report phi phi^T too, or the server simulates it.
@@ -93,12 +106,22 @@ class GPSpec(Contract["PublishedWeights"]):
         deadline: seconds after a choice by which a device reports it, with a reward or without.
 
     Raises:
-        InvalidParameter: numbers outside their ranges.
+        InvalidParameter: numbers outside their ranges; contexts, arms, domain and features that do not fit.
+
+    Example:
+        >>> from dpbandits.tables import Categories, Range
+        >>> people = Schema(age=Range(18, 90), region=Categories(["north", "south"]))
+        >>> privacy = JointDP(epsilon=4, delta=1e-6)
+        >>> spec = GPSpec(contexts=people, arms=["mail", "call"], reward_range=(0, 1), privacy=privacy)
+        >>> spec.features.n_features, spec.label(1)
+        (16, 'call')
     """
 
     config_label, config_type, config_omits = "spec", "GPUCBSpec", frozenset({"noise"})
     config_parsers = {  # noqa: RUF012
         "domain": domains.from_config,
+        "contexts": Schema.from_config,
+        "arms": tuple,
         "features": feature_models.from_config,
         "reward_range": RewardRange.from_config,
         "privacy": definitions.from_config,
@@ -108,8 +131,8 @@ class GPSpec(Contract["PublishedWeights"]):
     window = None
     reports_per_version = 0
 
-    domain: Domain
-    features: Features
+    domain: Domain = None  # type: ignore[assignment]  # with contexts, of these and the arms
+    features: Features = None  # type: ignore[assignment]  # with contexts there is a default
     reward_range: RewardRange
     privacy: JointDP
     report_gram: bool = False
@@ -122,10 +145,21 @@ class GPSpec(Contract["PublishedWeights"]):
     learner: GPLearnerName = "weights"
     constants: Mapping[str, float] = field(default_factory=dict)
     deadline: float = DEADLINE
+    contexts: Schema | None = None
+    arms: Sequence[Label] | None = None
 
     def __post_init__(self) -> None:
+        menu = Menu.of(self.domain, self.contexts, self.arms)
+        if menu is not None:
+            assign(self, domain=menu.domain, arms=menu.arms.labels)
         an(self.domain, Domain, name="domain", pass_="domain=Box(low=[0], high=[1])")
+        if self.features is None and menu is not None:
+            assign(self, features=arm_features(menu.domain))
         an(self.features, Features, name="features", pass_="features=MercerFeatures(...)")
+        check_arms(self.features, self.domain, per_arm=menu is not None)
+        with reading("features of this domain"):
+            self.features(self.domain.sample(1, np.random.default_rng(0)))
+        assign(self, features=self.features.written_out())
         _checks.settle(self, deadline=_checks.number)
         object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
         promise: object = self.privacy  # of any type, where the spec comes from a file
@@ -149,6 +183,17 @@ class GPSpec(Contract["PublishedWeights"]):
         if self.learner == "dubey2021" and not self.report_gram:
             raise InvalidParameter("Algorithm 3 reports Grams: build the spec with report_gram=True")
         check_constants(self.constants, _CONSTANTS[self.learner], most=_checks.LARGEST)
+
+    @cached_property
+    def menu(self) -> DeviceMenu | None:
+        """Contexts and arms; None where people bring candidates."""
+        if self.contexts is None or self.arms is None:
+            return None
+        return DeviceMenu(contexts=self.contexts, arms=self.arms)
+
+    def label(self, arm: int) -> Any:
+        """See `Contract.label`."""
+        return arm if self.menu is None else self.menu.arms.labels[arm]
 
     @property
     def weight_variance(self) -> float:
@@ -211,9 +256,15 @@ class GPSpec(Contract["PublishedWeights"]):
             raise InvalidParameter("privacy: every device keeps the spec's")
         return self.privacy
 
-    def choose(self, published: "PublishedWeights", context: Any, _privacy: JointDP) -> Chosen:
-        """See `Contract.choose`: the row of the candidates (n, d) to take, 0 where none can be read."""
+    def choose(
+        self, published: "PublishedWeights", context: Any, _privacy: JointDP, available: Any = None
+    ) -> Chosen:
+        """See `Contract.choose`: the arm, or the row of the candidates (n, d), 0 where none is read."""
         published.lineage(self)
+        if self.menu is not None:
+            return self._among_arms(published, self.menu, context, available)
+        if available is not None:
+            raise InvalidParameter("available is for arms: of candidates leave rows out instead")
         points = read_points(context, dim=self.domain.dim, ndim=2)
         rows = (
             np.zeros(0, dtype=np.int64) if points is None else np.flatnonzero(~np.isnan(points).any(axis=1))
@@ -221,13 +272,7 @@ class GPSpec(Contract["PublishedWeights"]):
         if points is None or not len(rows):
             return Chosen(version=published.version, arm=0, about=None, missing=True)
         inside = self.domain.clip(np.clip(points[rows], -_FARTHEST, _FARTHEST))
-        phi = self.features(inside)
-        rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
-        if published.version == 0:
-            best = int(rng.integers(len(rows)))
-        else:
-            normals = rng.standard_normal(phi.shape[1:])
-            best = int(published.scores(phi, thompson_scale=self.thompson_scale, normals=normals).argmax())
+        best = self._best(published, inside)
         return Chosen(
             version=published.version,
             arm=int(rows[best]),
@@ -235,8 +280,38 @@ class GPSpec(Contract["PublishedWeights"]):
             clipped=not np.array_equal(inside, points[rows]),
         )
 
+    def _among_arms(
+        self, published: "PublishedWeights", menu: DeviceMenu, context: Any, available: Any
+    ) -> Chosen:
+        """See `choose`; a missing context is decided as the middle of the columns is."""
+        point, clipped = menu.read(context)
+        mask = offered(available, menu.arms)
+        arms = np.arange(menu.n_arms) if mask is None else np.flatnonzero(mask)
+        rows = menu.sets((menu.middle if point is None else point)[None])[0, arms]
+        best = self._best(published, rows)
+        return Chosen(
+            version=published.version,
+            arm=int(arms[best]),
+            about=rows[best].copy(),
+            missing=point is None,
+            clipped=clipped,
+            unavailable=mask is None,
+        )
+
+    def _best(self, published: "PublishedWeights", rows: FloatArray) -> int:
+        """The row that is taken of these points of the domain (n, d)."""
+        rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
+        if published.version == 0:
+            return int(rng.integers(len(rows)))
+        phi = self.features(rows)
+        normals = rng.standard_normal(phi.shape[1:])
+        return int(published.scores(phi, thompson_scale=self.thompson_scale, normals=normals).argmax())
+
     def check(self, context: Any) -> None:
         """See `Contract.check`."""
+        if self.menu is not None:
+            self.menu.refuse_unread(context)
+            return
         if isinstance(self.domain, domains.Box):
             check_points(self.domain, context, ndim=2)
             return
@@ -253,7 +328,7 @@ class GPSpec(Contract["PublishedWeights"]):
 
     def exact(self, choice: Chosen, reward: float | None) -> IntArray:
         """(1, D) exact integers of the row that was chosen; zeros for what is missing."""
-        if choice.missing or reward is None:
+        if choice.missing or choice.unavailable or reward is None:
             return np.zeros((1, self.release.mechanism.size), dtype=np.int64)
         z = self.reward_range.to_centred(self.reward_range.validate([reward], clip=True))
         return self.release.mechanism.encode(self.features(choice.about[None]), z)[None]
@@ -292,6 +367,10 @@ class GPSpec(Contract["PublishedWeights"]):
             del config["certificate"]
         if self.deadline == DEADLINE:
             del config["deadline"]
+        if self.contexts is None:
+            del config["contexts"], config["arms"]
+        else:
+            del config["domain"]
         return config
 
     @classmethod
@@ -299,7 +378,9 @@ class GPSpec(Contract["PublishedWeights"]):
         """See `Configured.from_config`; with the device's noise, by default the operating system's."""
         with reading("the configuration of a GPSpec"):
             fields = {"certificate": "concentrated"} | cls.arguments(config)
-            return cls(**fields, noise=_secure(fields["certificate"]) if noise is None else noise)
+            spec = cls(**fields, noise=_secure(fields["certificate"]) if noise is None else noise)
+            assign(spec, features=fields["features"])  # as agreed on: it is in the digest
+            return spec
 
 
 @dataclass(frozen=True)
@@ -366,17 +447,41 @@ class PublishedWeights(Published):
         weights = self.mean + thompson_scale * normals @ self.factor.T
         return np.asarray((phi @ weights[..., None])[..., 0])
 
-    def predict(self, spec: GPSpec, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the reward at `points` (n, d), from reports only.
+    def predict(self, spec: GPSpec, contexts: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the expected reward, from reports only.
 
         The deviation includes what the spec's features leave out of their kernel.
+
+        Args:
+            spec: that it belongs to.
+            contexts: of n people, in any form that `Menu.encode` takes; where the spec has none, points
+                (n, d).
+
+        Returns:
+            Two arrays (n, K), one row a person and one column an arm; of points, two arrays (n,).
+
+        Raises:
+            IncompatibleState: the weights belong to another spec.
+            InvalidData: contexts that cannot be read, or points outside the domain.
         """
         from dpbandits.models.noisy_regression import WeightPosterior
 
-        rows = spec.domain.validate(points, name="points")
+        self.lineage(spec)
+        if spec.menu is None:
+            rows = spec.domain.validate(contexts, name="points")
+            shape = rows.shape[:-1]
+        else:
+            sets = spec.menu.sets(spec.menu.encode(contexts))
+            rows, shape = sets.reshape(-1, sets.shape[-1]), sets.shape[:2]
         law = WeightPosterior(mean=self.mean, factor=self.factor, supports=spec.features.supports)
         mean, spread = law.predict_function(spec.features, rows, weight_variance=spec.weight_variance)
+        mean, spread = mean.reshape(shape), spread.reshape(shape)
         return spec.reward_range.from_centred(mean), spec.reward_range.width * spread
+
+    def recommend_batch(self, spec: GPSpec, contexts: Any) -> tuple[Any, ...]:
+        """See `Published.recommend_batch`: the highest mean; without `contexts`, of the rows (n, d)."""
+        best = np.atleast_2d(self.predict(spec, contexts)[0]).argmax(axis=1)
+        return tuple(spec.label(arm) for arm in best.tolist())
 
     def check(self, spec: GPSpec) -> None:
         """Refuse weights of another number of features, with IncompatibleState."""

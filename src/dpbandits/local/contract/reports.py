@@ -34,7 +34,7 @@ from dpbandits._reading import json_object, reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.box import Box
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
+from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
 
 if TYPE_CHECKING:
     from dpbandits.local.contract.spec import Spec
@@ -81,6 +81,8 @@ class Chosen:
         about: what else the contract needs to make a report.
         missing: whether the context could not be read: the report then says nothing of it.
         clipped: whether it was moved into the domain.
+        unavailable: whether another arm is given than the one that a report would be of: what is available
+            left that out, or could not be read. The report then says nothing of it either.
     """
 
     version: int
@@ -88,6 +90,7 @@ class Chosen:
     about: Any
     missing: bool = False
     clipped: bool = False
+    unavailable: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,10 +99,12 @@ class Published(Configured):
 
     Attributes:
         kind: what files call it.
+        aside: fields that decide nothing: left out of `lineage`, and of JSON where they are None.
         version: counts up from 0.
     """
 
     kind: ClassVar[str]
+    aside: ClassVar[frozenset[str]] = frozenset()
     version: int
 
     def check(self, spec: Any) -> None:
@@ -109,6 +114,35 @@ class Published(Configured):
             IncompatibleState: shapes, arms or probabilities are impossible.
         """
         raise NotImplementedError
+
+    def recommend_batch(self, spec: Any, contexts: Any) -> tuple[Any, ...]:
+        """What is best for everybody, as `spec.label` calls it: for whoever decides without a device.
+
+        Args:
+            spec: that it belongs to.
+            contexts: of n people, in any form that `Menu.encode` takes; see `recommend` for specs without
+                contexts.
+
+        Raises:
+            IncompatibleState: as `check`.
+            InvalidData: contexts that cannot be read; the message names columns and never a value.
+        """
+        raise NotImplementedError
+
+    def recommend(self, spec: Any, context: Any) -> Any:
+        """The same for one person.
+
+        Args:
+            spec: that it belongs to.
+            context: as `recommend_batch` takes several.
+
+        Raises:
+            IncompatibleState, InvalidData: as `recommend_batch`; or several people.
+        """
+        best = self.recommend_batch(spec, context)
+        if len(best) != 1:
+            raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")
+        return best[0]
 
     def lineage(self, spec: "Contract[Any]") -> bytes:
         """16 bytes, equal for equal versions under equal specs only.
@@ -122,7 +156,8 @@ class Published(Configured):
         if known is None or known[0] != spec.fingerprint:
             self.check(spec)
             digest = hashlib.blake2b(f"{self.kind}|{spec.fingerprint}".encode(), digest_size=16)
-            for name, value in ((one.name, getattr(self, one.name)) for one in fields(self)):
+            named = [one.name for one in fields(self) if one.name not in self.aside]
+            for name, value in ((name, getattr(self, name)) for name in named):
                 value = value.item() if isinstance(value, np.generic) else value  # as JSON gives it back
                 said = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
                 shape = getattr(value, "shape", None)
@@ -130,6 +165,11 @@ class Published(Configured):
             known = spec.fingerprint, digest.digest()
             assign(self, _lineage=known)
         return known[1]
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready."""
+        config = super().to_config()
+        return {name: value for name, value in config.items() if value is not None or name not in self.aside}
 
     def to_json(self, spec: "Contract[Any]") -> str:
         """JSON, with the digest of the spec it belongs to."""
@@ -238,17 +278,20 @@ class Contract(Written, ABC, Generic[PublishedT]):
         """The promise of one device's reports; None: the contract's. InvalidParameter for any other."""
 
     @abstractmethod
-    def choose(self, published: PublishedT, context: Any, privacy: Any) -> Chosen:
+    def choose(self, published: PublishedT, context: Any, privacy: Any, available: Any = None) -> Chosen:
         """The choice of a device in this context; nothing is remembered, and no context is refused.
 
         Args:
             published: by the server.
-            context: (dim,) for a `Spec`, or whatever its `contexts` read; candidates (n, dim) for a `GPSpec`.
-                Numbers outside the domain are clipped to it; what cannot be read counts as missing.
+            context: whatever the spec's `contexts` read; without them (dim,) for a `Spec`, candidates
+                (n, dim) for a `GPSpec`. Numbers outside the domain are clipped to it; what cannot be read
+                counts as missing.
             privacy: the device's own.
+            available: arms that may be given; None for all.
 
         Raises:
             IncompatibleState: what was published does not fit the spec.
+            InvalidParameter: `available`, of a spec without arms.
         """
 
     def label(self, arm: int) -> Any:
@@ -388,14 +431,19 @@ class PublishedArms(Published):
         splits: split nodes in order; `spec.partition(splits)` rebuilds the bins.
         arms: (L,) the arm every bin pulls (server-assigned arms), or None.
         weights: (L, K) probabilities of arms (arms chosen by users), or None.
+        mean, sd: (L, K) expected rewards and their standard deviations, where it comes of
+            `Server.estimate()`, else None: devices need none.
     """
 
     kind = "PublishedPolicy"
+    aside = frozenset({"mean", "sd"})
 
     version: int
     splits: tuple[int, ...]
     arms: IntArray | None = None
     weights: FloatArray | None = None
+    mean: FloatArray | None = None
+    sd: FloatArray | None = None
 
     def __post_init__(self) -> None:
         with reading("published arms", IncompatibleState):
@@ -404,8 +452,9 @@ class PublishedArms(Published):
             assign(self, splits=tuple(_integers(self.splits, name="splits").tolist()))
             if self.arms is not None:
                 assign(self, arms=_integers(self.arms, name="arms"))
-            if self.weights is not None:
-                assign(self, weights=_numbers(self.weights, name="weights"))
+            for name in ("weights", "mean", "sd"):
+                if (rows := getattr(self, name)) is not None:
+                    assign(self, **{name: _numbers(rows, name=name)})
 
     def check(self, spec: "Spec") -> None:
         """Refuse bins, arms or probabilities that do not fit the spec, with IncompatibleState."""
@@ -419,8 +468,43 @@ class PublishedArms(Published):
             good = arms.shape == (n_leaves,) and bool(((arms >= 0) & (arms < spec.n_arms)).all())
         elif spec.arms == "user" and weights is not None and arms is None and (weights >= 0).all():
             good = weights.shape == (n_leaves, spec.n_arms) and np.allclose(weights.sum(axis=-1), 1.0)
+        law = [one for one in (self.mean, self.sd) if one is not None]
+        good &= len(law) in (0, 2) and all(
+            one.shape == (n_leaves, spec.n_arms) and bool(np.isfinite(one).all()) for one in law
+        )
         if not good:
             raise IncompatibleState("the published arms do not fit the spec and its bins")
+
+    def predict(self, spec: "Spec", contexts: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (n, K) of every arm's expected reward: the same in all of a bin.
+
+        Args:
+            spec, contexts: as for `recommend_batch`.
+
+        Returns:
+            Two arrays in reward units, one row a person and one column an arm.
+
+        Raises:
+            IncompatibleState, InvalidData: as `recommend_batch`.
+            ProtocolError: nothing is said of rewards here.
+        """
+        self.lineage(spec)
+        if self.mean is None or self.sd is None:
+            raise ProtocolError("devices are told arms alone: ask the server for estimate(), which predicts")
+        leaves = spec.leaves(self, contexts)
+        return self.mean[leaves], self.sd[leaves]
+
+    def recommend_batch(self, spec: "Spec", contexts: Any) -> tuple[Any, ...]:
+        """See `Published.recommend_batch`: the arm of everybody's bin, or its likeliest one.
+
+        Without `contexts` in the spec, points of its domain: (n, dim), or (dim,) of one person.
+        """
+        self.lineage(spec)
+        leaves = spec.leaves(self, contexts)
+        best = self.weights.argmax(axis=1) if self.arms is None and self.weights is not None else self.arms
+        if best is None:  # refused by `check`; for type checkers
+            return ()
+        return tuple(spec.label(arm) for arm in best[leaves].tolist())
 
 
 def _integers(values: Any, *, name: str) -> IntArray:

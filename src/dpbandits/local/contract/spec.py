@@ -5,7 +5,7 @@ NumPy and the standard library only: devices read it.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -13,11 +13,12 @@ import numpy as np
 
 from dpbandits import _checks
 from dpbandits._checks import an, assign, integer
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import Arms, Box
 from dpbandits.domains.arms import Label
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import InvalidParameter, ProtocolError
+from dpbandits.local.contract.people import DeviceMenu, offered
 from dpbandits.local.contract.reports import (
     DEADLINE,
     Chosen,
@@ -32,7 +33,7 @@ from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
 from dpbandits.privacy.reports.mechanism import LATTICE
 from dpbandits.privacy.samplers import uniform_below
 from dpbandits.privacy.words import secure_words
-from dpbandits.tables import Range, Schema
+from dpbandits.tables import Schema
 from dpbandits.tables.menu import Menu
 
 if TYPE_CHECKING:
@@ -201,29 +202,16 @@ class Spec(Contract[PublishedArms]):
         assign(self, **meant, labels=menu.arms.labels)
 
     @cached_property
-    def menu(self) -> Menu | None:
+    def menu(self) -> DeviceMenu | None:
         """Contexts and arms; None where contexts are points of a domain."""
         if self.contexts is None or self.labels is None:
             return None
-        return Menu(contexts=self.contexts, arms=self.labels)
+        return DeviceMenu(contexts=self.contexts, arms=self.labels)
 
     @cached_property
-    def _clipping(self) -> Menu:
-        """The same, with ranges that clip."""
-        columns = {} if self.contexts is None else self.contexts.columns
-        clipped = {
-            name: replace(column, clip=True) if type(column) is Range else column
-            for name, column in columns.items()
-        }
-        return Menu(contexts=Schema(**clipped), arms=self.labels or ())
-
-    @cached_property
-    def _sides(self) -> tuple[FloatArray, FloatArray]:
-        """What is added to an encoded context (d,), and what it is then divided by, to lie in the cube."""
-        parts = () if self.contexts is None else self.contexts.domain.parts
-        sizes = [[part.n_arms] if isinstance(part, Arms) else [0] * part.dim for part in parts]
-        codes = np.array([size for some in sizes for size in some], dtype=np.float64)
-        return np.where(codes > 0, 0.5, 0.0), np.maximum(codes, 1.0)
+    def _arms(self) -> Arms:
+        """The arms by what devices call them."""
+        return Arms(list(range(self.n_arms))) if self.menu is None else self.menu.arms
 
     def label(self, arm: int) -> Any:
         """See `Contract.label`."""
@@ -237,15 +225,8 @@ class Spec(Contract[PublishedArms]):
                 return None, False
             inside = np.clip(point, self.domain.low, self.domain.high)
             return inside, not np.array_equal(inside, point)
-        try:
-            point = self._clipping.point(context)
-            strict = self.menu.point(context)
-        except Exception:  # noqa: BLE001 - as in read_points
-            return None, False
-        if np.isnan(point).any():
-            return None, False
-        shift, width = self._sides
-        return np.clip((point + shift) / width, 0.0, 1.0), bool(np.isnan(strict).any())
+        read, clipped = self.menu.read(context)
+        return (None if read is None else self.menu.in_cube(read)), clipped
 
     @property
     def dim(self) -> int:
@@ -264,6 +245,26 @@ class Spec(Contract[PublishedArms]):
     def bins(self, published: PublishedArms) -> DyadicPartition:
         """The partition of a published version: shared by all who ask, so do not split it."""
         return _bins(self.dim, self.tie, self.seed, published.splits)
+
+    def points(self, contexts: Any) -> FloatArray:
+        """(n, dim) where people lie in the unit cube.
+
+        Args:
+            contexts: in any form that `Menu.encode` takes; without `contexts` points (n, dim) of the domain,
+                or (dim,).
+
+        Raises:
+            InvalidData: contexts that cannot be read; numbers outside ranges are clipped, those outside a
+                domain are not.
+        """
+        if self.menu is not None:
+            return self.menu.in_cube(self.menu.encode(contexts))
+        return np.atleast_2d(self.domain.to_unit(contexts))
+
+    def leaves(self, published: PublishedArms, contexts: Any) -> IntArray:
+        """(n,) bins of a published version that people lie in, in the order of its arms."""
+        partition = self.bins(published)
+        return np.asarray(partition.rank[partition.locate(self.points(contexts))])
 
     def n_cells(self, n_leaves: int) -> int:
         """Cells of a report: bins, or bins times arms where users choose."""
@@ -291,27 +292,38 @@ class Spec(Contract[PublishedArms]):
             raise InvalidParameter("privacy: expected LocalDP with one of the spec's epsilons")
         return own
 
-    def choose(self, published: PublishedArms, context: Any, privacy: LocalDP) -> Chosen:
-        """See `Contract.choose`; a missing context is decided as the middle of the domain is."""
+    def choose(
+        self, published: PublishedArms, context: Any, privacy: LocalDP, available: Any = None
+    ) -> Chosen:
+        """See `Contract.choose`; a missing context is decided as the middle of the domain is.
+
+        Where what is published gives an arm that is not available, another is given, with the published
+        chances where there are any, and the report is one of nobody: of a bin the server counts the arm it
+        has published. Whether that happened is in no report.
+        """
         published.lineage(self)
         partition, domain = self.bins(published), self.domain
         point, clipped = self._point(context)
         inside = domain.from_unit(np.full(self.dim, 0.5)) if point is None else point
         leaf = int(partition.rank[partition.locate(domain.to_unit(inside[None]))[0]])
         if published.arms is not None:
-            arm = int(published.arms[leaf])
+            arm, chances = int(published.arms[leaf]), np.ones(self.n_arms)
         elif published.weights is not None:
-            share = (int(secure_words(1)[0]) >> 11) * 2.0**-53
-            arm = int(np.searchsorted(published.weights[leaf].cumsum(), share, side="right"))
-            arm = min(arm, self.n_arms - 1)
+            chances = published.weights[leaf]
+            arm = _drawn(chances)
         else:
             raise ProtocolError("what was published names no arms")
+        mask = offered(available, self._arms)
+        if mask is not None and not mask[arm]:
+            rest = np.where(mask, chances, 0.0)
+            arm, mask = _drawn(rest if rest.any() else mask), None
         return Chosen(
             version=published.version,
             arm=arm,
             about=(leaf, self.mechanism_for(len(partition.leaves), privacy.epsilon)),
             missing=point is None,
             clipped=clipped,
+            unavailable=mask is None,
         )
 
     def check(self, context: Any) -> None:
@@ -319,9 +331,7 @@ class Spec(Contract[PublishedArms]):
         if self.menu is None:
             check_points(self.domain, context, ndim=1)
             return
-        found = self._clipping.check(context)
-        if found.rows != 1 or not found.sound:
-            raise InvalidData(f"context: {found}")
+        self.menu.refuse_unread(context)
 
     def exact(self, choice: Chosen, reward: float | None) -> tuple[int, bool]:
         """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped.
@@ -331,7 +341,7 @@ class Spec(Contract[PublishedArms]):
         leaf, report = choice.about
         anywhere = int(uniform_below(report.n_cells, 1, secure_words)[0])
         coin = int(secure_words(1)[0])
-        if choice.missing or reward is None:
+        if choice.missing or choice.unavailable or reward is None:
             return anywhere, coin < LATTICE // 2
         share = min(1.0, max(0.0, (reward - self.reward_range.low) / self.reward_range.width))
         return (leaf if self.arms == "server" else leaf * self.n_arms + choice.arm), coin < share * LATTICE
@@ -398,6 +408,14 @@ class Spec(Contract[PublishedArms]):
             raise InvalidParameter("epsilons: expected ascending numbers, the last equal to privacy's")
         if self.learner == "ma2025":
             raise InvalidParameter("epsilons: learner 'ma2025' has one epsilon")
+
+
+def _drawn(chances: Any) -> int:
+    """An arm with probability proportional to its chances (K,), of which at least one is above 0."""
+    some = np.flatnonzero(chances)
+    total = np.asarray(chances[some], dtype=np.float64).cumsum()
+    share = (int(secure_words(1)[0]) >> 11) * 2.0**-53 * total[-1]
+    return int(some[min(int(np.searchsorted(total, share, side="right")), len(some) - 1)])
 
 
 @lru_cache(maxsize=_BINS_KEPT)

@@ -122,8 +122,8 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
             protected_from("anyone on the wire or with access to the server", "the same"),
             shown_to(
                 "the user's own device",
-                "context, arm and reward; after the report it keeps counts of what was clipped or missing, "
-                "and nothing else of them",
+                "context, arm and reward; after the report it keeps counts of what was clipped, missing or "
+                "not available, and nothing else of them",
             ),
         ),
         mechanisms=(record,),

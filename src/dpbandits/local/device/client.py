@@ -150,21 +150,24 @@ class Client(Held, Generic[PublishedT]):
 
     @property
     def unsafe_counts(self) -> Mapping[str, int]:
-        """How many contexts and rewards were clipped or missing: the user's data, for the device alone."""
+        """How many contexts and rewards were clipped or missing, and how many arms were not available.
+
+        The user's data, for the device alone.
+        """
         return MappingProxyType(self._counts)
 
     @in_turn
-    def decide(self, published: PublishedT, context: Any) -> Any:
+    def decide(self, published: PublishedT, context: Any, *, available: Any = None) -> Any:
         """The arm for this context, or the row of these candidates; no report follows and nothing is charged.
 
         For a device whose budget is spent, or that takes no part. Whether it calls this or `choose` must not
         depend on its user's data. Arguments and errors are those of `choose`.
         """
         self._agree(published)
-        return self.spec.label(self._read(published, context).arm)
+        return self.spec.label(self._read(published, context, available).arm)
 
     @in_turn
-    def choose(self, published: PublishedT, context: Any) -> Any:
+    def choose(self, published: PublishedT, context: Any, *, available: Any = None) -> Any:
         """The arm for this context, or the row of these candidates; nothing is sent.
 
         An earlier choice that has no report gets one without its reward, and is over: a reward must not be
@@ -172,30 +175,36 @@ class Client(Held, Generic[PublishedT]):
 
         Args:
             published: by the server.
-            context: (dim,) for a `Spec`, or a dict, a dataclass or a row where it has `contexts`; candidates
-                (n, dim) for a `GPSpec`. No context is refused: numbers outside the domain are clipped to it;
-                what cannot be read is missing, and decided as the middle of the domain is (candidates: as row
-                0).
+            context: a dict, a dataclass or a row where the spec has `contexts`; else (dim,) for a `Spec`,
+                candidates (n, dim) for a `GPSpec`. No context is refused: numbers outside the domain are
+                clipped to it; what cannot be read is missing, and decided as the middle of the domain is
+                (candidates: as row 0).
+            available: list of the arms that may be given to this person now; default all. The report hides it
+                as it hides the context. A list that cannot be read, or names none, is taken for all arms, and
+                the report then says nothing. Of a `Spec`, so it does wherever the published arm was not
+                available, which its server takes for missing rewards: an arm that seldom is looks like an
+                average one. A `GPSpec` that does not report Grams takes all arms for available. Of candidates
+                leave rows out instead.
 
         Returns:
             The arm's label where the spec has labels, else its number, or that of the row.
 
         Raises:
-            InvalidParameter: not what the spec's server publishes.
+            InvalidParameter: not what the spec's server publishes, or `available` where there are no arms.
             IncompatibleState: what was published does not fit the spec, or differs from what had its number.
             BudgetExceeded: the device's budget does not cover another report.
             StateError, OSError: the report of the earlier choice could not be charged or stored.
         """
-        return self.spec.label(self._choose(published, context).arm)
+        return self.spec.label(self._choose(published, context, available).arm)
 
-    def _choose(self, published: PublishedT, context: Any) -> Chosen:
+    def _choose(self, published: PublishedT, context: Any, available: Any = None) -> Chosen:
         """See `choose`."""
         if self._last is not None:
             self._report(self._last, None)
             self._last = None
         self._agree(published)
         self._afford()
-        choice = self._read(published, context)
+        choice = self._read(published, context, available)
         self._last = _Open(choice)
         return choice
 
@@ -241,8 +250,9 @@ class Client(Held, Generic[PublishedT]):
             account, balance = self._account, self._ledger.balance(self._account)
             balance.charged(self._cost.charged_to(balance.terms, account=account), account=account)
 
-    def _read(self, published: PublishedT, context: Any) -> Chosen:
-        choice = self.spec.choose(published, context, self.privacy)
+    def _read(self, published: PublishedT, context: Any, available: Any) -> Chosen:
+        choice = self.spec.choose(published, context, self.privacy, available)
+        self._counts["unavailable arms"] += choice.unavailable
         self._counts["missing contexts"] += choice.missing
         self._counts["clipped contexts"] += choice.clipped
         return choice

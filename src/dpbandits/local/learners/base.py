@@ -13,7 +13,7 @@ Privacy: post-processing of reports, each private under its own class's epsilon.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpbandits._checks import integer
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.errors import IncompatibleState, InvalidParameter
+from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.reports import PublishedArms, PublishedT
 from dpbandits.local.contract.spec import MOST_ARMS, Spec
 from dpbandits.models.trees.partition import DyadicPartition
@@ -67,6 +67,9 @@ class Learner(Protocol[PublishedT]):
         Whoever replays what a server was told learns by this, and not by `refine` and `publish`: a number
         that comes out otherwise in its last bits on another processor could decide otherwise.
         """
+
+    def estimate(self, spec: Any, published: PublishedT) -> PublishedT:
+        """See `Server.estimate`; `published` is the version that it came to last."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All that it knows, but for what follows from the spec."""
@@ -280,6 +283,13 @@ class BinLearner(ABC):
     def refine(self, splits: IntArray | None = None) -> None:
         """Eliminate arms and split leaves, where the rule says so, or these leaves."""
 
+    def estimate(self, spec: Spec, published: PublishedArms) -> PublishedArms:
+        """See `Server.estimate`: rules that drop arms have bounds, and no law of rewards."""
+        raise ProtocolError(
+            f"estimate: the learner {spec.learner!r} keeps no law of the rewards: build the Spec with "
+            "learner='smooth' or learner='tree'"
+        )
+
     def follow(self, published: PublishedArms) -> None:
         """See `Learner.follow`: the bins become those that were published."""
         done, wanted = len(self.partition.splits), list(published.splits)
@@ -405,6 +415,11 @@ class PosteriorLearner(BinLearner):
     def _forget(self) -> None:
         """What was computed from the beliefs no longer holds."""
         self._posterior = self._ready = None
+
+    def estimate(self, spec: Spec, published: PublishedArms) -> PublishedArms:
+        """See `Server.estimate`: the same in all of a bin."""
+        bounds, (mean, variance) = spec.reward_range, self.posterior()
+        return replace(published, mean=bounds.low + bounds.width * mean, sd=bounds.width * np.sqrt(variance))
 
     @abstractmethod
     def split(self, chosen: IntArray) -> None:

@@ -94,6 +94,10 @@ class WeightLearner:
             grams, vectors = expected, mechanism.vector_from_coordinates(coordinates)
         self._posterior = posterior_from_block_statistics(grams, vectors, **model)
 
+    def estimate(self, _spec: GPSpec, published: PublishedWeights) -> PublishedWeights:
+        """See `Learner.estimate`."""
+        return published
+
     def follow(self, published: PublishedWeights) -> None:
         """See `Learner.follow`."""
         if self.reports:

@@ -301,6 +301,18 @@ class Server(Held, Generic[PublishedT]):
         return self._transfer_rule().evidence()
 
     @in_turn
+    def estimate(self) -> PublishedT:
+        """The current version with what is expected of every arm: its `predict` says it of anybody.
+
+        A release like `publish`, and no part of what devices need: the server itself takes no context.
+        Weights of a `GPSpec` predict as they are.
+
+        Raises:
+            ProtocolError: a learner without a law of rewards: `eliminate`, `ma2025`, `explore`.
+        """
+        return self._learner.estimate(self.spec, self.current)
+
+    @in_turn
     def publish(self) -> PublishedT:
         """The current version; a new one when `reports_per_version` reports have come in since.
 

@@ -1,0 +1,80 @@
+"""People with contexts and arms, as their own devices read them: ranges clip, and nobody is refused.
+
+NumPy and the standard library only: devices read it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray
+from dpbandits.domains import Arms
+from dpbandits.domains.arms import Label
+from dpbandits.errors import InvalidData
+from dpbandits.tables import Range, Schema
+from dpbandits.tables.menu import Menu
+
+__all__ = ["DeviceMenu", "offered"]
+
+
+def offered(available: Any, arms: Arms) -> BoolArray | None:
+    """(K,) which arms may be given; all of them where the app says nothing, None where it cannot be read."""
+    mask = np.zeros(arms.n_arms, dtype=np.bool_)
+    if available is None:
+        return ~mask
+    try:
+        codes = [] if isinstance(available, str | bytes) else [arms.code(label) for label in available]
+    except Exception:  # noqa: BLE001 - as in `DeviceMenu.read`
+        return None
+    if not codes or min(codes) < 0:
+        return None
+    mask[codes] = True
+    return mask
+
+
+class DeviceMenu(Menu):
+    """A menu whose readings are never refused; `strict` reads as the schema says.
+
+    Args:
+        contexts, arms: as for `Menu`.
+    """
+
+    def __init__(self, *, contexts: Schema, arms: Sequence[Label] | Arms) -> None:
+        self.strict = Menu(contexts=contexts, arms=arms)
+        clipping = {
+            name: replace(column, clip=True) if type(column) is Range else column
+            for name, column in contexts.columns.items()
+        }
+        super().__init__(contexts=Schema(**clipping), arms=self.strict.arms)
+        sizes = [
+            [part.n_arms] if isinstance(part, Arms) else [0] * part.dim for part in contexts.domain.parts
+        ]
+        self._sizes = np.array([size for some in sizes for size in some], dtype=np.float64)
+
+    def read(self, context: Any) -> tuple[FloatArray | None, bool]:
+        """(d,) one person's encoded context, None for what cannot be read; and whether it was clipped."""
+        try:
+            point, inside = self.point(context), self.strict.point(context)
+        except Exception:  # noqa: BLE001 - whatever an object of the app raises would tell of what it holds
+            return None, False
+        if np.isnan(point).any():
+            return None, False
+        return point, bool(np.isnan(inside).any())
+
+    @property
+    def middle(self) -> FloatArray:
+        """(d,) the encoded context in whose place a missing one is decided: half of every range and list."""
+        return np.where(self._sizes > 0, np.floor(self._sizes / 2.0), 0.5)
+
+    def in_cube(self, points: FloatArray) -> FloatArray:
+        """Encoded contexts (..., d) in the unit cube: a category in the middle of its part of a side."""
+        shifted = points + np.where(self._sizes > 0, 0.5, 0.0)
+        return np.asarray(np.clip(shifted / np.maximum(self._sizes, 1.0), 0.0, 1.0))
+
+    def refuse_unread(self, context: Any) -> None:
+        """See `Contract.check`."""
+        found = self.check(context)
+        if found.rows != 1 or not found.sound:
+            raise InvalidData(f"context: {found}")
