@@ -64,8 +64,8 @@ __all__ = [
     "LogColumns",
     "LoggedTable",
     "PublishedTable",
+    "arms_by_coins",
     "cost_of_publishing",
-    "drawn_arms",
     "is_taken",
 ]
 
@@ -271,7 +271,7 @@ class LoggedTable:
             columns = LogColumns(contexts=described.schema.names, action=_DRAWN, reward=_PAID, user=user)
             menu = Menu(contexts=described.schema, arms=outcome.arms)
             paid = outcome.rewards(table, lenient=True)
-            actions = drawn_arms(0, len(paid), n_arms=menu.n_arms)
+            actions = arms_by_coins(0, len(paid), n_arms=menu.n_arms)
             rewards = np.take_along_axis(paid, actions[:, None], axis=1)[:, 0]
         span = RewardRange(0.0, 1.0) if outcome.reward_range is None else outcome.reward_range
         return cls._of_people(
@@ -714,7 +714,7 @@ def _within(values: ArrayLike, limits: Bounds, *, clip: bool, name: str) -> Floa
     return np.where(np.isfinite(numbers), np.clip(numbers, *limits) if clip else numbers, np.nan)
 
 
-def drawn_arms(start: int, stop: int, *, n_arms: int) -> IntArray:
+def arms_by_coins(start: int, stop: int, *, n_arms: int) -> IntArray:
     """(n,) arms that public coins draw uniformly for rows start..stop-1 of a table."""
     uniforms = PublicCoins(0).uniform("learn/explore", start, stop, 1)[:, 0]
     return np.minimum(uniforms * n_arms, n_arms - 1).astype(np.int64)
