@@ -28,7 +28,7 @@ from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.regression import REWARD_VARIANCE
-from dpbandits.central.statement import Setting
+from dpbandits.central.statement import WHOLE_DOMAIN, Setting
 from dpbandits.central.tuning import LONGEST_HORIZON, GPTuning, KindName
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
@@ -84,7 +84,8 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     Args:
         contexts: public columns of a person's context: who asks brings one, and is given one of the `arms`.
         arms: labels of the arms: texts, numbers or booleans, all different.
-        domain: instead of these two, a public set; who asks brings candidates of it, one of which is chosen.
+        domain: instead of these two, a public set; who asks brings candidates of it, one of which is chosen,
+            or none: then the whole domain is on offer.
         reward_range: public (low, high).
         horizon: rounds in all; the noise is calibrated to the blocks they are cut into. None where it is
             not known: every block then gets fresh noise by itself (parallel composition), which costs more.
@@ -95,7 +96,9 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         features: another feature map with norm at most 1, instead of `kernel`; of encoded contexts with the
             arm's code as last column.
         decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may
-            know what every user was offered; only rewards are protected and the Gram is exact).
+            know what every user was offered; only rewards are protected and the Gram is exact). Where
+            everybody is offered the whole domain nothing but rewards is private, and "public" needs no noise
+            for the Gram.
         tuning: see `GPTuning`.
         **options: `user_ids`, `clip`, `seed`, `noise`, `ledger`, `account`; see `PolicyOptions`.
 
@@ -127,6 +130,11 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         >>> decision = policy.ask(np.array([[0.1], [0.9]]), user="u-17")
         >>> policy.tell(decision.id, 1.0).value
         'counted'
+
+        Over the whole domain:
+
+        >>> policy.ask(user="u-18").action.shape, policy.recommend().shape
+        ((1,), (1,))
     """
 
     kind = "central.BlockGPUCB"
@@ -217,7 +225,8 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     def guarantee(self) -> Guarantee:
         """(epsilon, delta)-joint DP; the same before, during and after the run."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
-        return self._kind.guarantee(self.privacy, setting)
+        found = self._kind.guarantee(self.privacy, setting)
+        return found if self.menu is not None else replace(found, notes=(*found.notes, WHOLE_DOMAIN))
 
     @property
     def batch_boundaries(self) -> tuple[int, ...]:
@@ -360,6 +369,11 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
         return self._kind.choose(self._posterior, candidates, available, start, self._coins)
+
+    def _over_domain(self, start: int | None, count: int) -> FloatArray:
+        if start is None:
+            return self._maximiser.of_weights((self._posterior or self._kind.prior).mean[None])
+        return self._kind.choose_over(self._maximiser, self._posterior, start, count, self._coins)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The deviation includes what the features leave out of the kernel; before any release it is the

@@ -15,7 +15,7 @@ To add one: a subclass of `Kind` and one of `Past`, its name in `GPTuning.releas
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
@@ -26,6 +26,7 @@ from dpbandits.central.statement import Setting
 from dpbandits.central.tuning import GPTuning, KindName
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.models.features import Features
+from dpbandits.models.features.maximise import Maximiser
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
@@ -229,16 +230,41 @@ class Kind(ABC, Generic[D, P]):
         if posterior is None:
             ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
             return uniform_choice(ties, n, available)
-        scores, ties, done = np.empty((n_sets, n)), np.empty(n_sets), 0
-        while done < n_sets:
-            first = start + done
-            count = min(_AT_ONCE - first % _AT_ONCE, n_sets - done)
-            drawn = self._drawn(posterior, first // _AT_ONCE, coins)
-            here, theirs = slice(done, done + count), slice(first % _AT_ONCE, first % _AT_ONCE + count)
-            ties[here] = drawn.ties[theirs]
-            scores[here] = self.features.project_each(candidates[here], drawn.weights[theirs])
-            done += count
+        scores, ties = np.empty((n_sets, n)), np.empty(n_sets)
+        for here, theirs, weights in self._drawn_for(posterior, start, n_sets, coins):
+            ties[here] = theirs
+            scores[here] = self.features.project_each(candidates[here], weights)
         return best_choice(scores, ties, available), None
+
+    def choose_over(
+        self,
+        whole: Maximiser,
+        posterior: WeightPosterior | None,
+        start: int,
+        count: int,
+        coins: PublicCoins,
+    ) -> FloatArray:
+        """Points (count, d) out of the whole domain for rounds start..: where the functions drawn are highest.
+
+        Before any release they are points of public coins.
+        """
+        if posterior is None:
+            return whole.drawn(coins.uniform("ties", start, start + count, 1)[:, 0])
+        drawn = self._drawn_for(posterior, start, count, coins)
+        return np.concatenate([whole.of_weights(weights) for _, _, weights in drawn])
+
+    def _drawn_for(
+        self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins
+    ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+        """Where rounds stand among `count` from `start` on, their ties (k,) and Thompson weights (k, m)."""
+        done = 0
+        while done < count:
+            first = start + done
+            k = min(_AT_ONCE - first % _AT_ONCE, count - done)
+            drawn = self._drawn(posterior, first // _AT_ONCE, coins)
+            theirs = slice(first % _AT_ONCE, first % _AT_ONCE + k)
+            yield slice(done, done + k), drawn.ties[theirs], drawn.weights[theirs]
+            done += k
 
     def _drawn(self, posterior: WeightPosterior, number: int, coins: PublicCoins) -> _Draws:
         """Draws of `_AT_ONCE` rounds, kept until others are asked for or the posterior changes."""

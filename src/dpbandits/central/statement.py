@@ -19,6 +19,7 @@ __all__ = [
     "ANSWER_TIMES",
     "EVERY_ROW",
     "OWN_CONTEXT",
+    "WHOLE_DOMAIN",
     "Setting",
     "block_release_guarantee",
     "explore_guarantee",
@@ -140,6 +141,12 @@ def room_assumptions(
 PUBLIC_SETS_NOTE = (
     "Decision sets are declared public: this promise covers rewards only. Everybody may learn what every "
     "user was offered and, since choices follow from releases and public coins, what every user was given."
+)
+
+WHOLE_DOMAIN = (
+    "Who brings no candidates is offered the whole public domain, and is given a point of it that is "
+    "computed from releases and public coins alone (post-processing): whoever knows these knows the point. "
+    "That a user brought none is part of that user's contribution."
 )
 
 REWARD_NEIGHBOURS = (

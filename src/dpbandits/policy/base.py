@@ -14,6 +14,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, ProtocolError
 from dpbandits.models.features import Features
+from dpbandits.models.features.maximise import Maximiser
 from dpbandits.policy.decision import Decision, DecisionBatch
 from dpbandits.policy.rounds import RoundPolicy, round_taken
 from dpbandits.state.holder import in_turn
@@ -44,6 +45,7 @@ class BasePolicy(RoundPolicy):
         **RoundPolicy.config_parsers,
         "contexts": Schema.from_config,
     }
+    _whole: Maximiser | None = None
     registry: ClassVar[dict[str, type["BasePolicy"]]] = {}
     """Every policy class that has been imported, by `kind`."""
 
@@ -102,13 +104,35 @@ class BasePolicy(RoundPolicy):
     ) -> tuple[IntArray, FloatArray | None]:
         """Indices (B,) and propensities (B,) or None for decision sets (B, n, d) of rounds start.."""
 
-    def ask(self, brought: Any, user: object | None = None, *, available: Any = None) -> Decision:
-        """Choose one arm, or one row, for `user`.
+    def _over_domain(self, start: int | None, count: int) -> FloatArray:
+        """Points (count, d) chosen out of the whole domain for rounds start..; without rounds the one point
+        (1, d) of highest predicted reward.
+        """
+        raise NotImplementedError
+
+    @property
+    def _maximiser(self) -> Maximiser:
+        """Of functions of the features over the domain: made at the first use."""
+        if self.features is None:
+            raise ProtocolError(f"{type(self).__name__} has no features")
+        if self._whole is None or self._whole.features is not self.features:
+            self._whole = Maximiser(self.domain, self.features)
+        return self._whole
+
+    def _check_over_domain(self) -> None:
+        if type(self)._over_domain is BasePolicy._over_domain:
+            raise InvalidData(
+                f"{type(self).__name__} chooses among candidates: bring them, (n, {self.domain.dim})"
+            )
+
+    def ask(self, brought: Any = None, user: object | None = None, *, available: Any = None) -> Decision:
+        """Choose one arm, one row, or one point of the whole domain, for `user`.
 
         Args:
             brought: with `contexts` and `arms`, the person's context: a dict, a dataclass, a named tuple, a
                 row or a one-row frame of a table, or values in the schema's order. Else, and there too where
-                it is an array of two axes, candidates (n, d), one of which is chosen.
+                it is an array of two axes, candidates (n, d), one of which is chosen. Where there is a
+                domain, and nothing is brought, the whole of it is on offer.
             user: whose round it is.
             available: labels of the arms that this person may be given; default all. Of candidates leave rows
                 out instead.
@@ -120,6 +144,8 @@ class BasePolicy(RoundPolicy):
             HorizonExceeded, ContributionExceeded: no rounds are left; nothing was taken.
         """
         users, menu = None if user is None else [user], self.menu
+        if menu is None and brought is None:
+            return self._decide_over_domain(1, users, available)[0]
         if menu is None or _is_set(brought, axes=2):
             if available is not None:
                 raise InvalidData("available is for arms: of candidates leave rows out instead")
@@ -138,14 +164,15 @@ class BasePolicy(RoundPolicy):
         return batch[0]
 
     def ask_batch(
-        self, brought: Any, users: Sequence[object] | None = None, *, available: Any = None
+        self, brought: Any = None, users: Sequence[object] | None = None, *, available: Any = None
     ) -> DecisionBatch:
         """Choose for B people, all by what is released now.
 
         Args:
             brought: with `contexts` and `arms`, a table of B rows, a mapping of columns, an array (B, d) in
                 the schema's order, or a list of what `ask` takes. Else, and there too where it is an array of
-                three axes, decision sets (B, n, d).
+                three axes, decision sets (B, n, d). Where there is a domain, and nothing is brought, all of
+                the `users` are offered the whole of it.
             users: B user ids; required unless the policy was built with user_ids=False.
             available: (B, n) True where an arm, or a row, may be chosen; or, of arms, B lists of labels.
                 Default all.
@@ -161,6 +188,10 @@ class BasePolicy(RoundPolicy):
             HorizonExceeded, ContributionExceeded: no rounds are left for all of them; nothing was taken.
         """
         menu = self.menu
+        if menu is None and brought is None:
+            if users is None:
+                raise InvalidData("nothing was brought: name the users, or ask one by one")
+            return self._decide_over_domain(len(users), users, available)
         if menu is None or _is_set(brought, axes=3):
             rows = self._rows_of(brought, "B, n")
             if available is not None:
@@ -208,6 +239,19 @@ class BasePolicy(RoundPolicy):
         actions = rows[np.arange(len(rows)), indices]
         return self._opened(digests, indices, actions, propensities, refused, labels=self.arms or ())
 
+    @in_turn
+    def _decide_over_domain(
+        self, count: int, users: Sequence[object] | None, available: object
+    ) -> DecisionBatch:
+        """Decisions of B users who are offered the whole domain: each one's only row is the point chosen."""
+        self._check_over_domain()
+        if available is not None:
+            raise InvalidData("available is for arms: of a domain bring the candidates that there are")
+        digests = self._admit(count, users)
+        points = self._over_domain(self._book.asked, count)
+        first, none = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
+        return self._opened(digests, first, points, None, none)
+
     def _outside(self, rows: FloatArray) -> BoolArray:
         """(B,) which decision sets (B, n, d) have a row that is missing or outside the domain."""
         try:
@@ -235,12 +279,17 @@ class BasePolicy(RoundPolicy):
         mean, spread = self._predict(sets.reshape(-1, sets.shape[-1]))
         return mean.reshape(sets.shape[:2]), spread.reshape(sets.shape[:2])
 
-    def recommend(self, brought: Any) -> Any:
+    def recommend(self, brought: Any = None) -> Any:
         """What has the best predicted reward: the row among candidates (n, d), or one person's arm.
+
+        Where there is a domain, and nothing is brought, the best point (d,) of the whole of it.
 
         Raises:
             InvalidData: as `predict`, or several people.
         """
+        if self.menu is None and brought is None:
+            self._check_over_domain()
+            return self._over_domain(None, 1)[0]
         mean, _ = self.predict(brought)
         if self.menu is None:
             return int(np.argmax(mean))

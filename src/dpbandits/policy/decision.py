@@ -35,7 +35,8 @@ class Decision:
 
     Attributes:
         id: names the decision in `tell` and `abandon`.
-        index: position of the chosen row among the candidates; -1 where a batch refused them.
+        index: position of the chosen row among the candidates, 0 where none were brought and the whole domain
+            was on offer; -1 where a batch refused them.
         action: (d,) the chosen row.
         propensity: probability of this choice given everything public, where it is known; else None.
         arm: the chosen arm's label, where the policy was built with `arms`; else None.

@@ -16,8 +16,8 @@ class Policy(Protocol):
     """Chooses among candidates or arms, learns from rewards, and states what it promises.
 
     What is brought to an ask is a decision set (n, d), or one person's context; to a batch decision sets
-    (B, n, d), or contexts of B people: see `BasePolicy`. Rewards are in the units of
-    the policy's `reward_range`. A round is the index of its ask, from 0.
+    (B, n, d), or contexts of B people: see `BasePolicy`. Where nothing is brought the whole of a domain is on
+    offer. Rewards are in the units of the policy's `reward_range`. A round is the index of its ask, from 0.
     """
 
     @property
@@ -28,7 +28,7 @@ class Policy(Protocol):
     def pending(self) -> tuple[str, ...]:
         """Ids of decisions whose reward can still be told."""
 
-    def ask(self, brought: Any, user: object | None = None, *, available: Any = None) -> Decision:
+    def ask(self, brought: Any = None, user: object | None = None, *, available: Any = None) -> Decision:
         """Choose one row, or one arm."""
 
     def tell(self, decision_id: str, reward: float) -> Receipt:
@@ -36,7 +36,7 @@ class Policy(Protocol):
 
     def ask_batch(
         self,
-        brought: Any,
+        brought: Any = None,
         users: Sequence[object] | None = None,
         *,
         available: Any = None,
@@ -49,7 +49,7 @@ class Policy(Protocol):
     def abandon(self, decision_id: str) -> None:
         """Say that a decision will never have a reward."""
 
-    def recommend(self, brought: Any) -> Any:
+    def recommend(self, brought: Any = None) -> Any:
         """The row, or the label of the arm, with the best predicted reward, from released statistics."""
 
     def predict(self, points: Any) -> tuple[FloatArray, FloatArray]:

@@ -9,6 +9,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.baselines.base import Shared, Yardstick
+from dpbandits.models.features.maximise import WholeDomain
 from dpbandits.policy import uniform_choice
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.sentences import shown_to
@@ -61,6 +62,10 @@ class Uniform(_LearnsNothing):
         coins = self._coins.uniform("explore", start, start + len(candidates), 1)[:, 0]
         return uniform_choice(coins, candidates.shape[1], available)
 
+    def _over_domain(self, start: int | None, count: int) -> FloatArray:
+        first = 0 if start is None else start
+        return WholeDomain(self.domain).drawn(self._coins.uniform("explore", first, first + count, 1)[:, 0])
+
 
 class ConstantArm(_LearnsNothing):
     """Choose row `arm` of every decision set.
@@ -83,7 +88,7 @@ class ConstantArm(_LearnsNothing):
         if self._row < 0:
             raise InvalidParameter("arm: expected one of the labels in arms")
 
-    def recommend(self, brought: Any) -> Any:
+    def recommend(self, brought: Any = None) -> Any:
         """The constant arm."""
         if self.menu is None:
             self._check(len(self.domain.validate(brought)), None)

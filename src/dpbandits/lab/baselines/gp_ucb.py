@@ -15,6 +15,7 @@ from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.lab.baselines.base import Shared, Yardstick
 from dpbandits.models.features import Features
+from dpbandits.models.features.maximise import WholeDomain
 from dpbandits.models.features.people import arm_kernel, features_for
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Kernel
@@ -166,6 +167,17 @@ class FeatureGPUCB(_Optimist):
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self._model.predict_from_features(self.features(points))
 
+    def _over_domain(self, start: int | None, count: int) -> FloatArray:
+        law, weight = self._model.posterior, 0.0 if start is None else self.ucb_weight
+
+        def scores(phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+            part = phi @ law.factor
+            spread = np.maximum(np.sqrt(np.einsum("ij,ij->i", part, part)), np.finfo(np.float64).tiny)
+            by_features = law.mean + (weight / spread)[:, None] * (part @ law.factor.T)
+            return phi @ law.mean + weight * spread, by_features
+
+        return np.tile(self._maximiser.of_scores(scores), (count, 1))
+
     def _rounds_at_once(self, n_candidates: int) -> int:
         return max(1, _FEATURES_HELD // (n_candidates * self.features.n_features))
 
@@ -211,6 +223,15 @@ class ExactGPUCB(_Optimist):
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, spread = self._model.predict(points.reshape(-1, points.shape[-1]))
         return mean.reshape(points.shape[:-1]), spread.reshape(points.shape[:-1])
+
+    def _over_domain(self, start: int | None, count: int) -> FloatArray:
+        weight = 0.0 if start is None else self.ucb_weight
+
+        def score(points: FloatArray) -> FloatArray:
+            mean, spread = self._moments(points)
+            return mean + weight * spread
+
+        return np.tile(WholeDomain(self.domain).highest_of(score), (count, 1))
 
     def _rounds_at_once(self, n_candidates: int) -> int:
         return 1 << 30  # all: each call factors the kernel anew

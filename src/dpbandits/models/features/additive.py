@@ -65,6 +65,16 @@ class AdditiveFeatures(Features):
         phi /= np.sqrt(len(self.parts))
         return phi
 
+    def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
+        """See `Features.gradient`."""
+        points, gradient = self._points(X), np.zeros_like(X)
+        for part, columns, places in self._alike:
+            own, weights = points[:, columns], V[:, places] * (part.scale / self.scale)
+            parts = part.gradient(own.reshape(-1, own.shape[-1]), weights.reshape(-1, weights.shape[-1]))
+            gradient += parts.reshape(len(X), -1) @ np.eye(X.shape[1])[columns.ravel()]
+        gradient /= np.sqrt(len(self.parts))
+        return gradient
+
     def variance(self, X: ArrayLike) -> FloatArray:
         """The mean of the groups' kernels at (x, x), over scale^2, at points (..., d)."""
         points = self._points(X)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from dpbandits._config import Configured, Registry
 from dpbandits._typing import FloatArray
 from dpbandits.errors import DPBanditsWarning, InvalidData
+from dpbandits.models.kernels.base import DIFFERENCE
 
 __all__ = [
     "FEATURES",
@@ -84,6 +85,20 @@ class Features(Configured, ABC):
     def variance(self, X: ArrayLike) -> FloatArray:
         """k(x, x) / scale^2 at points (..., d): |phi(x)|^2, where nothing is left out."""
         return np.asarray((self(X) ** 2).sum(axis=-1))
+
+    def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
+        """Gradients (n, d) by x_i of V[i] . phi(x_i), for points (n, d) and rows V (n, m) held fixed.
+
+        By central differences, unless a map says otherwise.
+        """
+        gradient = np.empty_like(X)
+        for column in range(X.shape[1]):
+            step = DIFFERENCE * (1.0 + np.abs(X[:, column]))
+            high, low = X.copy(), X.copy()
+            high[:, column] += step
+            low[:, column] -= step
+            gradient[:, column] = np.einsum("ij,ij->i", V, self(high) - self(low)) / (2.0 * step)
+        return gradient
 
     def written_out(self) -> "Features":
         """The same map, described by all that was computed for it: another machine need not compute it anew.

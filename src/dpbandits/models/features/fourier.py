@@ -55,6 +55,14 @@ class _Fourier(Features):
         sines = np.sin(angles[..., self._with_sine]) * self._scale[self._with_sine]
         return np.concatenate([cosines, sines], axis=-1)
 
+    def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
+        """See `Features.gradient`."""
+        points, _ = checked_points(X, self.frequencies.shape[1])
+        angles, count = points @ self.frequencies.T, len(self.frequencies)
+        turning = -V[:, :count] * self._scale * np.sin(angles)
+        turning[:, self._with_sine] += V[:, count:] * (self._scale * np.cos(angles))[:, self._with_sine]
+        return np.asarray(turning @ self.frequencies)
+
 
 @FEATURES.add("QuadratureFourierFeatures", kernel=kernels.from_config)
 class QuadratureFourierFeatures(_Fourier):

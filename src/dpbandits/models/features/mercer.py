@@ -26,9 +26,9 @@ from dpbandits.models.features.base import (
     checked_weights,
     warn_if_little_is_held,
 )
-from dpbandits.models.kernels.base import BLOCK_ELEMENTS, Kernel
+from dpbandits.models.kernels.base import BLOCK_ELEMENTS, GradientEvaluator, Kernel
 
-__all__ = ["ArmFeatures", "MercerFeatures", "SectionFeatures", "mercer_or_given"]
+__all__ = ["ArmFeatures", "MercerFeatures", "SectionFeatures", "mercer_or_given", "spread_over"]
 
 RELATIVE_EIGENVALUE_FLOOR = 1e-10
 """Eigenpairs below this share of the largest are rounding noise, and are dropped."""
@@ -77,6 +77,8 @@ class SectionFeatures(Features):
     Raises:
         InvalidParameter: arrays that do not fit each other.
     """
+
+    _pull: GradientEvaluator | None = None  # made when it is needed
 
     def __init__(
         self, *, kernel: Kernel, landmarks: ArrayLike, projection: ArrayLike, scale: float = 1.0
@@ -148,6 +150,25 @@ class SectionFeatures(Features):
         """k(x, x) / scale^2 at points (..., d), over the kernel's largest variance where that exceeds one."""
         points, lead = self._points(X)
         return self.kernel.diagonal(points).reshape(lead) / self._unit
+
+    def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
+        """See `Features.gradient`; where a vector is cut to length one, of the cut one."""
+        points, _ = self._points(X)
+        rows = np.empty((len(points), len(self.landmarks)))
+        if not self._short:
+            self._fill(points, rows)
+            phi = rows @ self.projection
+            squares = np.einsum("ij,ij->i", phi, phi)
+            long = np.flatnonzero(squares > NORM_BOUND**2)
+            if len(long):  # of B phi/|phi|: B/|phi| (V - (V . phi) phi/|phi|^2)
+                V = V.copy()
+                along = np.einsum("ij,ij->i", V[long], phi[long]) / squares[long]
+                V[long] = (V[long] - along[:, None] * phi[long]) * (NORM_BOUND / np.sqrt(squares[long]))[
+                    :, None
+                ]
+        if self._pull is None:
+            self._pull = self.kernel.gradients_against(self.landmarks)
+        return self._pull(points, np.matmul(V, self.projection.T, out=rows))
 
     def _points(self, X: ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
         return checked_points(X, self.landmarks.shape[1])
@@ -241,7 +262,7 @@ class MercerFeatures(SectionFeatures):
         self.kernel, self.domain, self.n_landmarks, self._requested = kernel, domain, n_landmarks, n_features
         self.seed = integer(seed, name="seed", minimum=0)
         rng = np.random.Generator(np.random.Philox(seed))
-        self.landmarks = _landmarks(domain, size, rng)
+        self.landmarks = spread_over(domain, size, rng)
         weights = 1.0 + SYMMETRY_BREAK * rng.random(len(self.landmarks))
         values, vectors = _leading_eigenpairs(kernel(self.landmarks), np.sqrt(weights), n_features)
         self.n_features = len(values)
@@ -384,6 +405,12 @@ class ArmFeatures(Features):
         own = per_arm[np.arange(len(arms)) // lead[1], arms]
         return self.base.project_each(others[:, None, :], own)[:, 0].reshape(lead)
 
+    def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
+        """See `Features.gradient`; zero in the arm's column."""
+        arms, others, _ = self._split(X)
+        own = V.reshape(len(V), self.n_arms, self.base.n_features)[np.arange(len(V)), arms]
+        return np.insert(self.base.gradient(others, own), self.arm_column, 0.0, axis=1)
+
     def variance(self, X: ArrayLike) -> FloatArray:
         """The base's, at the other columns of points (..., d)."""
         _, others, lead = self._split(X)
@@ -460,7 +487,7 @@ MOST_REJECTED_DIMENSION = 6
 """A ball fills 8% of its box in six dimensions: above, points are drawn from it directly."""
 
 
-def _landmarks(domain: Domain, size: int, rng: np.random.Generator) -> FloatArray:
+def spread_over(domain: Domain, size: int, rng: np.random.Generator) -> FloatArray:
     """About evenly spread points (L, d) of a public domain, L = size (fewer on a small finite one)."""
     if isinstance(domain, Finite):
         if domain.n_points <= size:

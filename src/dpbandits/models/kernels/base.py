@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,9 @@ from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = [
     "BLOCK_ELEMENTS",
+    "DIFFERENCE",
     "KERNELS",
+    "GradientEvaluator",
     "Kernel",
     "ProductKernel",
     "RowEvaluator",
@@ -27,6 +30,13 @@ __all__ = [
 
 RowEvaluator = Callable[[FloatArray, FloatArray], None]
 """`fill(X, out)`: write k(X, Y) of shape (n, m) into `out` for the Y it was made for."""
+
+GradientEvaluator = Callable[[FloatArray, FloatArray], FloatArray]
+"""`pull(X, W)`: gradients (n, d) by x_i of sum_j W[i, j] k(x_i, y_j), for X (n, d), W (n, m) and the (m, d)
+points Y that it was made for."""
+
+DIFFERENCE = 2.0**-18
+"""Step of central differences, relative to 1 + |x|: the cube root of what floats resolve."""
 
 BLOCK_ELEMENTS = 1 << 15
 """Kernel entries computed at a time: small enough that a block and its scratch stay in cache."""
@@ -75,6 +85,29 @@ class Kernel(Configured, ABC):
                 evaluate(X[start : start + step], out[start : start + step])
 
         return fill
+
+    def gradients_against(self, Y: FloatArray) -> GradientEvaluator:
+        """`pull(X, W)`, gradients by the first argument, summed over the (m, d) points `Y` with weights W."""
+        return self._gradient(_as_points(Y, "Y"))
+
+    def _gradient(self, Y: FloatArray) -> GradientEvaluator:
+        """By central differences, unless a kernel says otherwise."""
+        fill = self.rows_against(Y)
+
+        def pull(X: FloatArray, W: FloatArray) -> FloatArray:
+            gradient = np.empty_like(X)
+            above, below = np.empty_like(W), np.empty_like(W)
+            for column in range(X.shape[1]):
+                step = DIFFERENCE * (1.0 + np.abs(X[:, column]))
+                high, low = X.copy(), X.copy()
+                high[:, column] += step
+                low[:, column] -= step
+                fill(high, above)
+                fill(low, below)
+                gradient[:, column] = np.einsum("ij,ij->i", W, above - below) / (2.0 * step)
+            return gradient
+
+        return pull
 
     def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
         """The (n, m) matrix k(X, Y) for X of shape (n, d) and Y of shape (m, d); Y defaults to X.
@@ -147,6 +180,22 @@ class ProductKernel(_Combination):
 
     _operation = np.multiply
 
+    def _gradient(self, Y: FloatArray) -> GradientEvaluator:
+        fills = [part.rows_against(Y) for part in self.parts]
+        pulls = [part.gradients_against(Y) for part in self.parts]
+
+        def pull(X: FloatArray, W: FloatArray) -> FloatArray:
+            values = [np.empty_like(W) for _ in fills]
+            for fill, value in zip(fills, values, strict=True):
+                fill(X, value)
+            total = np.zeros_like(X)
+            for number, part in enumerate(pulls):
+                others = (value for place, value in enumerate(values) if place != number)
+                total += part(X, reduce(np.multiply, others, W))
+            return total
+
+        return pull
+
     @property
     def max_variance(self) -> float:
         """The bound from the parts' bounds."""
@@ -159,6 +208,10 @@ class SumKernel(_Combination):
     """The sum of kernels, written `a + b`: independent effects that add."""
 
     _operation = np.add
+
+    def _gradient(self, Y: FloatArray) -> GradientEvaluator:
+        pulls = [part.gradients_against(Y) for part in self.parts]
+        return lambda X, W: reduce(np.add, (pull(X, W) for pull in pulls))
 
     @property
     def max_variance(self) -> float:
@@ -185,6 +238,10 @@ class ScaledKernel(Kernel):
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
         return np.asarray(self.variance * self.kernel.diagonal(X))
+
+    def _gradient(self, Y: FloatArray) -> GradientEvaluator:
+        pull = self.kernel.gradients_against(Y)
+        return lambda X, W: self.variance * pull(X, W)
 
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         inner = self.kernel._evaluator(Y)

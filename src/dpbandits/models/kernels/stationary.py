@@ -18,6 +18,7 @@ this form is too coarse (nu = 1/2 near coinciding points) differences are taken 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models.kernels.base import KERNELS, Kernel, RowEvaluator
+from dpbandits.models.kernels.base import KERNELS, GradientEvaluator, Kernel, RowEvaluator
 
 __all__ = ["Indicator", "Matern", "SquaredExponential", "from_config"]
 
@@ -56,6 +57,28 @@ class _Stationary(Kernel):
                 "lengthscales: pass one lengthscale per column, or one for all"
             )
         return np.asarray(points * (factor / np.asarray(self.lengthscale)))
+
+    def _gradient(self, Y: FloatArray) -> GradientEvaluator:
+        """dk/dx = -s(r) (x - y) over the squared lengthscales, with `_slope`'s s."""
+        slope, scaled = self._slope(Y), self._scaled(Y, 1.0)
+
+        def pull(X: FloatArray, W: FloatArray) -> FloatArray:
+            drawn = np.empty_like(W)
+            slope(X, drawn)
+            drawn *= W
+            own = drawn @ scaled - drawn.sum(axis=1)[:, None] * self._scaled(X, 1.0)
+            own /= np.asarray(self.lengthscale)
+            if self.columns is None:
+                return np.asarray(own)
+            gradient = np.zeros_like(X)
+            gradient[:, self.columns] = own
+            return gradient
+
+        return pull
+
+    @abstractmethod
+    def _slope(self, Y: FloatArray) -> RowEvaluator:
+        """s(r) = -k'(r)/r for rows of X against Y, r the scaled distance."""
 
     def _squared_distances(self, Y: FloatArray, factor: float) -> RowEvaluator:
         """Fill `out` with factor^2 r^2 for rows of X against Y: one matrix product, cut at zero.
@@ -108,6 +131,9 @@ class SquaredExponential(_Stationary):
 
         return fill
 
+    def _slope(self, Y: FloatArray) -> RowEvaluator:
+        return self._evaluator(Y)
+
 
 @KERNELS.add("Matern")
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +179,23 @@ class Matern(_Stationary):
             np.negative(distance, out=distance)
             np.exp(distance, out=distance)
             out *= distance
+
+        return fill
+
+    def _slope(self, Y: FloatArray) -> RowEvaluator:
+        """exp(-r)/r (0 where r is), 3 exp(-sqrt(3) r), and 5/3 (1 + sqrt(5) r) exp(-sqrt(5) r)."""
+        squares = self._squared_distances(Y, math.sqrt(2.0 * self.nu))
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            squares(X, out)
+            distance = np.sqrt(out)
+            decay = np.exp(-distance)
+            if self.nu == 0.5:
+                np.divide(decay, distance, out=out, where=distance > 0.0)
+            elif self.nu == 1.5:
+                np.multiply(decay, 3.0, out=out)
+            else:
+                np.multiply(decay, (5.0 / 3.0) * (1.0 + distance), out=out)
 
         return fill
 
@@ -210,6 +253,9 @@ class Indicator(Kernel):
             out += self.correlation
 
         return fill
+
+    def _gradient(self, Y: FloatArray) -> GradientEvaluator:
+        return lambda X, _: np.zeros_like(X)  # flat between codes
 
 
 from_config = KERNELS.read
