@@ -244,7 +244,7 @@ class Kind(ABC, Generic[D, P]):
         count: int,
         coins: PublicCoins,
     ) -> FloatArray:
-        """Points (count, d) out of the whole domain for rounds start..: where the functions drawn are highest.
+        """Points (count, d) of the whole domain for rounds start..: where the functions drawn are highest.
 
         Before any release they are points of public coins.
         """
