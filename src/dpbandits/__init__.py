@@ -15,7 +15,8 @@ What a policy is built from:
 - `MemoryLedger`, `SQLiteLedger`: the witness of what was spent and of which copy of a state goes on.
 
 Worlds to try it in are in `dpbandits.lab.worlds`, what it did there is measured by
-`dpbandits.lab.evaluation`, and `dpbandits.audit` attacks it. Tables get in through `dpbandits.tables`.
+`dpbandits.lab.evaluation`, and `dpbandits.audit` attacks it. Tables get in through `dpbandits.tables`,
+and other libraries through `dpbandits.adapters`.
 
 Every name here is loaded on first use, so that `import dpbandits` costs next to nothing.
 """
@@ -26,6 +27,7 @@ from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
     from dpbandits import (
+        adapters,
         audit,
         central,
         domains,
@@ -62,6 +64,7 @@ __all__ = [
     "SecureNoise",
     "SimulatedNoise",
     "__version__",
+    "adapters",
     "audit",
     "central",
     "domains",

@@ -8,6 +8,10 @@ from dpbandits.policy import BasePolicy, Policy
 ROOMS = ("central", "local", "outsourced", "baselines")
 
 
+ANOTHER_LIBRARYS = "adapters.ForeignPolicy"
+"""Wraps what cannot be saved or configured: its tests are in `tests/adapters`."""
+
+
 def import_rooms():
     for package in pkgutil.iter_modules(dpbandits.__path__, "dpbandits."):
         if package.name.removeprefix("dpbandits.") not in ROOMS:
@@ -23,7 +27,7 @@ def test_every_policy_of_every_room_is_under_contract():
         kind for kind, policy in BasePolicy.registry.items() if policy.__module__.startswith("dpbandits.")
     }
     covered = {case.make().kind for case in CASES}
-    assert covered == shipped
+    assert covered == shipped - {ANOTHER_LIBRARYS}
 
 
 KIND_BEFORE_THE_MOVE = {"GPBandit": "BlockGPUCB"}

@@ -1,7 +1,31 @@
-"""Other libraries' ways of asking, on top of ours.
+"""Other libraries' ways of asking, on top of ours, and theirs in our laboratory.
 
-- `optuna_style`: trials and studies over published rows, in Optuna's words; needs nothing.
-- `botorch`: the noisy-input kernel as a BoTorch model; needs torch and botorch.
+Ours in their words; each says which of its calls raw data enters by, and what may leave:
+
+- `sklearn.LoggedPolicy`: a scikit-learn estimator over a log; needs scikit-learn.
+- `mabwiser.MAB`: MABWiser's calls on a policy; needs nothing.
+- `obp.OnlinePolicy`, `obp.learn`, `obp.action_dist`: Open Bandit Pipeline's policy interface and its feedback
+  dict; needs nothing.
+- `optuna.PolicySampler`, `DeviceSampler`, `RowSampler`: Optuna's samplers over the three rooms; needs optuna.
+- `gymnasium.environment_of`: a world as an environment; needs gymnasium.
+- `botorch.noisy_input_model`: the noisy-input kernel as a BoTorch model; needs torch and botorch.
+
+Theirs in the laboratory, where nobody is protected:
+
+- `mabwiser.mabwiser_policy`, `sklearn.sklearn_policy`, `obp.obp_policy`: a `foreign.ForeignPolicy`, of
+  guarantee `none`.
+- `gymnasium.GymWorld`: an environment as a world.
+
+No package is imported before it is needed.
 """
 
-__all__ = ["botorch", "optuna_style"]
+from typing import TYPE_CHECKING
+
+from dpbandits._lazy import lazy
+
+if TYPE_CHECKING:
+    from dpbandits.adapters import botorch, foreign, gymnasium, mabwiser, obp, optuna, sklearn
+
+__all__ = ["botorch", "foreign", "gymnasium", "mabwiser", "obp", "optuna", "sklearn"]
+
+__getattr__, __dir__ = lazy(__name__)

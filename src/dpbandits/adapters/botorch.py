@@ -53,7 +53,7 @@ def noisy_input_model(
     squares = torch.tensor(np.array([np.broadcast_to(row, published.dim) for row in smooth.squares]))
     variances = torch.tensor(np.array(smooth.variances))
 
-    class MixtureKernel(gpytorch.kernels.Kernel):  # type: ignore[misc,name-defined]
+    class MixtureKernel(gpytorch.kernels.Kernel):  # type: ignore[name-defined]
         """sum_m variances[m] exp(-sum_j (x_j - y_j)^2 / (2 squares[m, j])), fixed."""
 
         has_lengthscale = False

@@ -1,13 +1,12 @@
-"""Optuna-style studies over rows, and the noisy-input kernel in BoTorch where it is installed."""
+"""The noisy-input kernel in BoTorch, where it is installed."""
 
 import numpy as np
 import pytest
 
 from dpbandits.adapters.botorch import noisy_input_model
-from dpbandits.adapters.optuna_style import RowStudy, TrialState
-from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidParameter, MissingExtra, UnknownDecision
+from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.outsourced import Modeler, PublishedRows
+from dpbandits.outsourced import PublishedRows
 from dpbandits.outsourced.modeler.posterior import RowPosterior
 from dpbandits.privacy.rows import L2LaplaceLaw
 
@@ -19,30 +18,6 @@ def release(n=60):
     made = PublishedRows.public(rng.uniform(-15, 15, (n, 2)), half_width=15.0)
     object.__setattr__(made, "law", L2LaplaceLaw(dim=2, scale=0.8))
     return made
-
-
-def test_a_study_hands_out_trials_and_keeps_their_answers():
-    study = RowStudy(Modeler(release(), kernel=KERNEL, horizon=12, maximise=False))
-    assert study.direction == "minimize"
-    with pytest.raises(UnknownDecision):
-        _ = study.best_trial
-    first, second = study.ask(), study.ask()
-    assert (first.number, second.number) == (0, 1)
-    assert first.row != second.row
-    assert first.state is TrialState.RUNNING
-    done = study.tell(second, 4.0)
-    assert done.state is TrialState.COMPLETE
-    study.tell(0, 3.0)
-    with pytest.raises(AlreadyTold):
-        study.tell(first, 1.0)
-    with pytest.raises(UnknownDecision):
-        study.tell(7, 1.0)
-    assert study.best_value == 3.0
-    assert study.best_params == first.params
-    study.optimize(lambda trial: trial.params["z0"] ** 2, n_trials=10)
-    assert len({trial.row for trial in study.trials}) == 12
-    with pytest.raises(HorizonExceeded):
-        study.ask()
 
 
 def test_the_botorch_model_is_the_flat_posterior():

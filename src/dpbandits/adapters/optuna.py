@@ -1,0 +1,253 @@
+"""Optuna's samplers over the three rooms: a study asks, and a private policy, a device or a modeler decides.
+
+- `PolicySampler(policy)`: one trial is one person, whose arm is a categorical parameter. Central trust.
+- `DeviceSampler(client)`: the same on a person's own device, where the study runs.
+- `RowSampler(modeler)`: one trial is one published row: an integer parameter `row`, and its published
+  coordinates `z0`, `z1`, ... as floats. Outsourced; the study may run anywhere.
+
+    sampler = PolicySampler(policy)
+    study = optuna.create_study(sampler=sampler, direction="maximize")
+    trial = study.ask()
+    sampler.meet(trial, {"age": 44, "region": "west"}, user="u-17")
+    offer = trial.suggest_categorical("offer", ["mail", "call"])    # takes a round
+    study.tell(trial, reward)                                       # tells the policy
+
+What becomes of raw data:
+
+- A context is given to `meet` and kept out of the study: do not put it into `user_attrs`.
+- The study keeps every person's arm and raw reward as long as it lives, and shows them: `trials`,
+  `best_value`, `trials_dataframe`, plots, and the log lines of `optimize`. None of it is a release; it is for
+  those who may see the data. So `meet` refuses a study whose storage is not in memory, and Optuna's log at
+  level INFO.
+- What was learned leaves through the policy's `publish`, or the device's report, which waits in the client's
+  outbox.
+- A trial that fails or is pruned has no reward; its round is taken all the same.
+
+Nothing of Optuna is imported here.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from threading import Lock
+from typing import Any, NoReturn
+
+from dpbandits import _checks
+from dpbandits.adapters.foreign import menu_of
+from dpbandits.errors import InvalidParameter, ProtocolError
+from dpbandits.local import Client
+from dpbandits.outsourced import Modeler
+from dpbandits.policy import BasePolicy
+
+__all__ = ["DeviceSampler", "PolicySampler", "RowSampler"]
+
+
+class _Sampler(ABC):
+    """What the three share of Optuna's `BaseSampler`: parameters are asked for one by one."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+    def __reduce__(self) -> NoReturn:
+        raise ProtocolError("a sampler cannot be copied or pickled: it stands for one policy")
+
+    @property
+    @abstractmethod
+    def _direction(self) -> str:
+        """What the study must be created with."""
+
+    @abstractmethod
+    def _suggest(self, number: int, name: str, distribution: Any) -> Any:
+        """The value of a parameter of trial `number`."""
+
+    @abstractmethod
+    def _finish(self, number: int, reward: float | None) -> None:
+        """The reward of trial `number`; None where there is none."""
+
+    def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+        """Nothing is sampled before it is known whose trial it is."""
+        return {}
+
+    def sample_relative(self, study: Any, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
+        """Decide."""
+        with self._lock:
+            return self._suggest(trial.number, param_name, param_distribution)
+
+    def before_trial(self, study: Any, trial: Any) -> None:
+        """Refuse a study of several objectives, or of the other direction."""
+        if [direction.name.lower() for direction in study.directions] != [self._direction]:
+            raise InvalidParameter(f'expected a study of one objective, direction="{self._direction}"')
+
+    def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
+        """Tell what came."""
+        with self._lock:
+            self._finish(trial.number, float(values[0]) if state.name == "COMPLETE" else None)
+
+    def reseed_rng(self) -> None:
+        """Nothing to do: public coins are keyed by their round."""
+
+
+def _refuse_leaks(trial: Any) -> None:
+    """ProtocolError where raw rewards would be written down beside the policy."""
+    if type(trial.storage).__name__ != "InMemoryStorage":
+        raise ProtocolError(
+            "the study's storage would keep everybody's raw rewards in plain text: create the study without "
+            "storage=, and keep the policy with save"
+        )
+    if logging.getLogger("optuna").getEffectiveLevel() <= logging.INFO:
+        raise ProtocolError(
+            "Optuna's log prints raw rewards at level INFO: call "
+            "optuna.logging.set_verbosity(optuna.logging.WARNING) first"
+        )
+
+
+class PolicySampler(_Sampler):
+    """One person a trial, decided by a policy; see the module.
+
+    Args:
+        policy: with `contexts` and `arms`.
+
+    Raises:
+        InvalidParameter: a policy without arms.
+    """
+
+    _direction = "maximize"
+
+    def __init__(self, policy: BasePolicy) -> None:
+        super().__init__()
+        self._menu, self.policy = menu_of(policy), policy
+        self._people: dict[int, tuple[Any, object]] = {}  # raw data, until they are decided for
+        self._open: dict[int, str] = {}
+
+    def meet(self, trial: Any, context: Any, *, user: object | None = None) -> None:
+        """Say whose trial it is.
+
+        Args:
+            trial: what `study.ask()` gave, or the objective's argument.
+            context: as `ask` takes it; it is read when the arm is suggested.
+            user: as `ask` takes it.
+
+        Raises:
+            ProtocolError: the study keeps raw rewards on disk, or prints them; nothing was taken.
+        """
+        _refuse_leaks(trial)
+        with self._lock:
+            self._people[trial.number] = context, user
+
+    def _suggest(self, number: int, name: str, distribution: Any) -> Any:
+        labels = list(getattr(distribution, "choices", ()))
+        if not labels or any(self._menu.arms.code(label) < 0 for label in labels):
+            raise InvalidParameter(f"{name}: expected a categorical parameter whose choices are arms")
+        if number not in self._people:
+            raise ProtocolError(f"{name}: a trial has one arm, and first needs sampler.meet(trial, context)")
+        context, user = self._people.pop(number)
+        available = None if len(labels) == self._menu.n_arms else labels
+        decision = self.policy.ask(context, user=user, available=available)
+        self._open[number] = decision.id
+        return decision.arm
+
+    def _finish(self, number: int, reward: float | None) -> None:
+        self._people.pop(number, None)
+        decision = self._open.pop(number, None)
+        if decision is not None and reward is None:
+            self.policy.abandon(decision)
+        elif decision is not None and reward is not None:
+            self.policy.tell(decision, reward)
+
+
+class DeviceSampler(_Sampler):
+    """One choice of this device a trial; see the module.
+
+    Args:
+        client: of a `Spec` with labelled arms.
+
+    Raises:
+        InvalidParameter: no client, or a spec without labels.
+    """
+
+    _direction = "maximize"
+
+    def __init__(self, client: Client[Any]) -> None:
+        super().__init__()
+        self.client = _checks.an(client, Client, name="client", pass_="Client(spec)")
+        self._labels = tuple(getattr(client.spec, "labels", None) or ())
+        if not self._labels:
+            raise InvalidParameter("client: expected one whose spec has labels, arms=[...]")
+        self._met: dict[int, tuple[Any, Any]] = {}
+        self._chosen: int | None = None
+
+    def meet(self, trial: Any, context: Any, *, published: Any) -> None:
+        """Say in which situation the trial is, and by what the server published it is decided.
+
+        Raises:
+            ProtocolError: as `PolicySampler.meet`.
+        """
+        _refuse_leaks(trial)
+        with self._lock:
+            self._met[trial.number] = context, published
+
+    def _suggest(self, number: int, name: str, distribution: Any) -> Any:
+        if tuple(getattr(distribution, "choices", ())) != self._labels:
+            raise InvalidParameter(f"{name}: expected a categorical parameter whose choices are all the arms")
+        if number not in self._met:
+            raise ProtocolError(
+                f"{name}: a trial has one arm, and first needs sampler.meet(trial, context, published=...)"
+            )
+        context, published = self._met.pop(number)
+        arm = self.client.choose(published, context)
+        self._chosen = number
+        return arm
+
+    def _finish(self, number: int, reward: float | None) -> None:
+        self._met.pop(number, None)
+        if self._chosen == number:  # a choice that another followed has had its report
+            self.client.report(reward)
+            self._chosen = None
+
+
+class RowSampler(_Sampler):
+    """One published row a trial; see the module. Its answers may be public, so any storage will do.
+
+    Args:
+        modeler: its `maximise` is the study's direction; not asked yet.
+
+    Example:
+        >>> import numpy as np, types
+        >>> from dpbandits.models.kernels import SquaredExponential
+        >>> from dpbandits.outsourced import PublishedRows
+        >>> rows = PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
+        >>> sampler = RowSampler(Modeler(rows, kernel=SquaredExponential(lengthscale=3.0), horizon=6))
+        >>> trial = types.SimpleNamespace(number=0)
+        >>> row = sampler.sample_independent(None, trial, "row", None)
+        >>> sampler.sample_independent(None, trial, "z0", None) == float(rows.inputs[row, 0])
+        True
+    """
+
+    def __init__(self, modeler: Modeler) -> None:
+        super().__init__()
+        self.modeler = _checks.an(modeler, Modeler, name="modeler", pass_="Modeler(published)")
+        self._rows: dict[int, int] = {}
+
+    @property
+    def _direction(self) -> str:
+        return "maximize" if self.modeler.maximise else "minimize"
+
+    def _suggest(self, number: int, name: str, distribution: Any) -> Any:
+        names = ["row", *(f"z{column}" for column in range(self.modeler.published.dim))]
+        if name not in names:
+            raise InvalidParameter(f"{name}: expected row, or a published coordinate from z0 to {names[-1]}")
+        if number not in self._rows:
+            self._rows[number] = self.modeler.ask()
+        row = self._rows[number]
+        return row if name == "row" else float(self.modeler.published.inputs[row, names.index(name) - 1])
+
+    def _finish(self, number: int, reward: float | None) -> None:
+        row = self._rows.pop(number, None)
+        if row is not None and reward is not None:
+            self.modeler.tell(row, reward)

@@ -1,0 +1,353 @@
+"""A scikit-learn estimator that learns a private policy from a log (`LoggedPolicy`), and reward models of
+scikit-learn in the laboratory (`sklearn_policy`).
+
+    estimator = LoggedPolicy(contexts=people, arms=["mail", "call"], horizon=50_000, privacy=...)
+    estimator.fit(frame, rewards, arms=given, users=ids)     # learns, and releases once
+    estimator.predict(frame)                                 # labels, from the release
+
+What becomes of raw data:
+
+- `fit` and `partial_fit` read contexts, arms and rewards; `partial_fit` only adds them to secret sums.
+- `publish`, which `fit` calls, releases what was learned, once. `predict`, `predict_proba` and
+  `decision_function` come from the release alone: before there is one they are refused, as scikit-learn
+  refuses an unfitted estimator. Afterwards no row is added.
+- One promise is for one release: a second one of the same estimator, or of a clone of it (as cross-validation
+  and grid search make them, over the same people), is refused. With a `ledger` every release pays from the
+  `account`, and a second is made where it can pay.
+- Nothing is copied or pickled (`joblib`, `n_jobs`): two copies would each release, and memory holds raw sums.
+  `estimator.published_.save(folder)` keeps what was published.
+- A step before it in a pipeline that learns from X, as `StandardScaler` does, shows what it learned; our
+  promise does not cover that. The schema's bounds scale contexts here.
+
+There is no `score`: it would be a statistic of raw rewards.
+"""
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any, NoReturn, Self, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.adapters.foreign import ForeignOptions, ForeignPolicy
+from dpbandits.central import ExploreThenCommit, ExploreTuning, PublishedCells
+from dpbandits.domains.arms import Label
+from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, MissingExtra, ProtocolError
+from dpbandits.models.kernels import Kernel
+from dpbandits.policy import PublicCoins
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.state.ledger import Ledger
+from dpbandits.tables import Schema
+
+try:
+    from sklearn.base import BaseEstimator, clone
+    from sklearn.exceptions import NotFittedError
+except ImportError:
+    raise MissingExtra("dpbandits.adapters.sklearn needs scikit-learn: pip install scikit-learn") from None
+
+__all__ = ["LoggedPolicy", "NotReleased", "sklearn_policy"]
+
+
+class NotReleased(ProtocolError, NotFittedError):
+    """There is no release to predict from: call `fit`, or `publish` after the last `partial_fit`."""
+
+
+class _OneRelease:
+    """What an estimator and its clones share: which one policy has had the promise."""
+
+    def __init__(self) -> None:
+        self._lock, self._policy = Lock(), None
+
+    def take(self, policy: Any) -> None:
+        """For this policy; None only asks whether it is still to be had."""
+        with self._lock:
+            if self._policy is not None and self._policy is not policy:
+                raise BudgetExceeded(
+                    "this estimator, or the one it was cloned from, has made the release that its promise is "
+                    "for: another one, as in cross-validation, needs a ledger whose account pays for each"
+                )
+            self._policy = policy
+
+
+class LoggedPolicy(BaseEstimator):
+    """Learn which arm is best for whom from a log, privately; see the module.
+
+    Arguments are kept as they are, as scikit-learn expects, and checked where learning begins.
+
+    Args:
+        contexts: public columns, a `Schema`; X is whatever `Schema` reads: a frame, or an array in its order.
+        arms: labels.
+        reward_range: public (low, high); rewards off it count zero, unless `clip`.
+        horizon: most rows that count, a public number chosen without looking at the log.
+        privacy: `JointDP` with delta above 0.
+        kernel, tuning: as in `ExploreThenCommit`.
+        user_ids: whether fits name their `users`; without, that nobody has more than `rounds_per_user` rows
+            is an unchecked assumption.
+        clip, seed, noise, ledger, account: as in `PolicyOptions`.
+
+    Attributes:
+        policy_: the `ExploreThenCommit` that learned: raw sums, secret.
+        published_: the release, a `PublishedCells`.
+        classes_: (K,) labels.
+        guarantee_: the promise.
+        n_features_in_, feature_names_in_: of the schema.
+
+    Example:
+        >>> import dpbandits as dpb
+        >>> people = dpb.Schema(age=dpb.Range(18, 90))
+        >>> estimator = LoggedPolicy(
+        ...     contexts=people, arms=["mail", "call"], horizon=20_000, user_ids=False,
+        ...     privacy=dpb.JointDP(epsilon=2, delta=1e-6))
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.integers(18, 91, (20_000, 1))
+        >>> given = rng.choice(["mail", "call"], 20_000)
+        >>> y = rng.random(20_000) < 0.2 + 0.6 * ((given == "call") == (X[:, 0] > 54))
+        >>> estimator.fit(X, y, arms=given).predict([[20], [88]]).tolist()
+        ['mail', 'call']
+    """
+
+    def __init__(
+        self,
+        *,
+        contexts: Schema | None = None,
+        arms: Sequence[Label] | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        horizon: int | None = None,
+        privacy: JointDP | None = None,
+        kernel: Kernel | None = None,
+        tuning: ExploreTuning | None = None,
+        user_ids: bool = True,
+        clip: bool = False,
+        seed: int = 0,
+        noise: NoiseSource | None = None,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+    ) -> None:
+        self.contexts = contexts
+        self.arms = arms
+        self.reward_range = reward_range
+        self.horizon = horizon
+        self.privacy = privacy
+        self.kernel = kernel
+        self.tuning = tuning
+        self.user_ids = user_ids
+        self.clip = clip
+        self.seed = seed
+        self.noise = noise
+        self.ledger = ledger
+        self.account = account
+
+    def __sklearn_clone__(self) -> Self:
+        """An estimator of the same arguments, which shares the one promise with this one."""
+        copied = type(self)(**self.get_params(deep=False))
+        copied.__dict__["_release"] = self._shared()
+        return copied
+
+    def _shared(self) -> _OneRelease:
+        shared: _OneRelease = self.__dict__.setdefault("_release", _OneRelease())
+        return shared
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "published_" in self.__dict__
+
+    def __reduce__(self) -> NoReturn:
+        raise ProtocolError(
+            "a LoggedPolicy cannot be copied or pickled: two copies would each release, and its memory holds "
+            "raw sums. Keep published_.save(folder); in this process, clone it"
+        )
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        arms: Any = None,
+        propensities: ArrayLike | None = None,
+        users: Sequence[object] | None = None,
+    ) -> Self:
+        """Learn from a log, and release once.
+
+        Args:
+            X: contexts of n people.
+            y: (n,) rewards.
+            arms: n labels: which arm each was given.
+            propensities: (n,) the chance that arm had; None where all arms were equally likely.
+            users: n ids.
+
+        Raises:
+            InvalidParameter: the estimator's arguments do not fit together.
+            InvalidData: what was passed is no table of one length. A cell that cannot be read is no error:
+                its row counts zero.
+            ProtocolError: it has learned and released.
+            BudgetExceeded: a clone has had the promise, or the account cannot pay.
+        """
+        if self.__sklearn_is_fitted__():
+            raise ProtocolError(
+                "fit: the release was made, and a second one of the same people would spend the promise "
+                "twice; clone the estimator, with a ledger whose account pays for another"
+            )
+        if self.ledger is None:
+            self._shared().take(None)
+        self.__dict__.pop("policy_", None)
+        return self.partial_fit(X, y, arms=arms, propensities=propensities, users=users).publish()
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        arms: Any = None,
+        propensities: ArrayLike | None = None,
+        users: Sequence[object] | None = None,
+    ) -> Self:
+        """Add rows; nothing is released. See `fit`.
+
+        Raises:
+            ProtocolError: the release was made.
+        """
+        if self.__sklearn_is_fitted__():
+            raise ProtocolError(
+                "partial_fit: the release was made and no row is added to it; learn from new people with a "
+                "new estimator"
+            )
+        if arms is None:
+            raise InvalidData("arms: expected one label a row, which arm that person was given")
+        if "policy_" not in self.__dict__:
+            self._begin()
+        given = np.asarray(arms, dtype=object).tolist()
+        self.policy_.learn(X, given, y, propensities=propensities, users=users)
+        return self
+
+    def publish(self) -> Self:
+        """Release what was learned, once; every later call gives the same.
+
+        Raises:
+            BudgetExceeded: the promise had its release, or the account cannot pay.
+            NotReleased: nothing was learned from.
+        """
+        if "policy_" not in self.__dict__:
+            raise NotReleased("publish: learn from rows first, with partial_fit; fit does both")
+        if self.ledger is None:
+            self._shared().take(self.policy_)
+        self.published_: PublishedCells = self.policy_.publish()
+        self.guarantee_: Guarantee = self.published_.guarantee
+        return self
+
+    def _begin(self) -> None:
+        if self.contexts is None or self.arms is None or self.horizon is None or self.privacy is None:
+            raise InvalidParameter(
+                "expected contexts=, arms=, horizon= and privacy=: all are public, and none is read off "
+                "the log"
+            )
+        self.policy_ = ExploreThenCommit(
+            contexts=self.contexts,
+            arms=self.arms,
+            reward_range=self.reward_range,
+            horizon=self.horizon,
+            privacy=self.privacy,
+            kernel=self.kernel,
+            tuning=self.tuning,
+            user_ids=self.user_ids,
+            clip=self.clip,
+            seed=self.seed,
+            noise=self.noise,
+            ledger=self.ledger,
+            account=self.account,
+        )
+        self.classes_ = np.array(self.arms)
+        self.n_features_in_ = self.contexts.dim
+        self.feature_names_in_ = np.array(self.contexts.names, dtype=object)
+
+    def _released(self) -> PublishedCells:
+        if not self.__sklearn_is_fitted__():
+            raise NotReleased(
+                "this LoggedPolicy has no release to predict from, and predicts from nothing else: call fit, "
+                "or publish after the last partial_fit"
+            )
+        return self.published_
+
+    def predict(self, X: Any) -> Any:
+        """(n,) labels of everybody's best arms, from the release."""
+        best = self._released().choose(X)
+        return self.classes_[best]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """(n, K) the chance with which each arm is given: 1 for the best, as the policy draws nothing."""
+        return np.eye(len(self._released().arms))[self.published_.choose(X)]
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """(n, K) expected rewards, from the release."""
+        return self._released().predict(X)[0]
+
+
+class _Player:
+    """A regressor of rewards on arm and context as a `Player`, which explores at a public rate."""
+
+    def __init__(self, model: Any, n_arms: int, *, exploration: float, seed: int) -> None:
+        self._model, self._n_arms, self._exploration = clone(model), n_arms, exploration
+        self._coins, self._asked = PublicCoins(seed), 0
+        self._rows: list[tuple[FloatArray, IntArray, FloatArray]] = []
+        self._seen, self._fitted_at = 0, 0
+
+    def _inputs(self, contexts: FloatArray, arms: IntArray) -> FloatArray:
+        """One model an arm where it is linear: (1, context) in the arm's own columns."""
+        rows = np.column_stack([np.ones(len(contexts)), contexts])
+        return (np.eye(self._n_arms)[arms][:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+
+    def choose(self, contexts: FloatArray) -> IntArray:
+        start, n = self._asked, len(contexts)
+        self._asked += n
+        coins = self._coins.uniform("sklearn/explore", start, start + n, 2)
+        drawn = (coins[:, 1] * self._n_arms).astype(np.int64)
+        best = self.expect(contexts).argmax(axis=1)
+        return np.where(coins[:, 0] < self._exploration, drawn, best).astype(np.int64)
+
+    def learn(self, contexts: FloatArray, arms: IntArray, rewards: FloatArray) -> None:
+        if hasattr(self._model, "partial_fit"):
+            self._model.partial_fit(self._inputs(contexts, arms), rewards)
+            return
+        self._rows.append((contexts, arms, rewards))
+        self._seen += len(rewards)
+        if self._seen > _REFIT * self._fitted_at:
+            everything = [np.concatenate(part) for part in zip(*self._rows, strict=True)]
+            self._model.fit(self._inputs(everything[0], everything[1]), everything[2])
+            self._rows, self._fitted_at = [(everything[0], everything[1], everything[2])], self._seen
+
+    def expect(self, contexts: FloatArray) -> FloatArray:
+        found = [self._model.predict(self._inputs(contexts, np.full(len(contexts), arm)))
+                 for arm in range(self._n_arms)]  # fmt: skip
+        return np.column_stack(found)
+
+
+_REFIT = 1.2
+"""A model without `partial_fit` is fitted anew whenever its rows have grown by this factor."""
+
+
+def sklearn_policy(
+    model: Any, *, exploration: float = 0.1, **options: Unpack[ForeignOptions]
+) -> ForeignPolicy:
+    """A scikit-learn regressor as an epsilon-greedy policy in the laboratory. It protects nobody.
+
+    Args:
+        model: a regressor, which is cloned: of rewards on (1, context) in columns of the arm's own. It learns
+            by `partial_fit` where it has one, and else is fitted anew on all rows as they grow.
+        exploration: share of rounds whose arm is drawn.
+        **options: see `ForeignOptions`.
+
+    Example:
+        >>> import dpbandits as dpb
+        >>> from sklearn.linear_model import Ridge
+        >>> policy = sklearn_policy(
+        ...     Ridge(), contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"],
+        ...     reward_range=(0, 1))
+        >>> policy.guarantee.status
+        'none'
+    """
+    if not 0.0 <= exploration <= 1.0:
+        raise InvalidParameter("exploration: expected a share from 0 to 1")
+    arms = len(list(options["arms"]))
+    player = _Player(model, arms, exploration=exploration, seed=options.get("seed", 0))
+    return ForeignPolicy(player, name=f"scikit-learn's {type(model).__name__}", **options)

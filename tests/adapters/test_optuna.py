@@ -1,0 +1,156 @@
+"""Optuna's studies over a policy, a device and published rows."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from adapters.people import ARMS, PEOPLE, block, contexts, paid
+from dpbandits.adapters.optuna import DeviceSampler, PolicySampler, RowSampler
+from dpbandits.errors import HorizonExceeded, InvalidData, InvalidParameter, ProtocolError
+
+optuna = pytest.importorskip("optuna")
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    yield
+    optuna.logging.set_verbosity(before)
+
+
+def study_of(sampler, direction="maximize", **options):
+    return optuna.create_study(sampler=sampler, direction=direction, **options)
+
+
+def test_a_study_asks_the_policy_and_tells_it():
+    policy = block(user_ids=True)
+    sampler = PolicySampler(policy)
+    study, people = study_of(sampler), contexts(70)
+
+    def objective(trial):
+        person = people[trial.number]
+        sampler.meet(trial, dict(zip(PEOPLE.names, person, strict=True)), user=f"u{trial.number}")
+        arm = trial.suggest_categorical("offer", ARMS)
+        assert trial.suggest_categorical("offer", ARMS) == arm  # the same decision
+        return paid(person[None], [arm], seed=trial.number)[0]
+
+    study.optimize(objective, n_trials=70)
+    assert policy.diagnostics()["rounds_asked"] == 70
+    assert policy.diagnostics()["blocks_released"] == 2
+    assert policy.pending == ()
+    assert {trial.params["offer"] for trial in study.trials} <= set(ARMS)
+    assert all(not trial.user_attrs for trial in study.trials)
+
+
+def test_ask_and_tell_and_fewer_arms_for_a_person():
+    sampler = PolicySampler(block())
+    study = study_of(sampler)
+    for number in range(8):
+        trial = study.ask()
+        sampler.meet(trial, [40.0, 1.0])
+        assert trial.suggest_categorical("offer", ["mail", "none"]) in ("mail", "none")
+        study.tell(trial, number / 8)
+    assert sampler.policy.pending == ()
+
+
+def test_a_trial_that_fails_has_taken_its_round_and_contributes_nothing():
+    policy = block()
+    sampler = PolicySampler(policy)
+    study = study_of(sampler)
+    for state in (optuna.trial.TrialState.FAIL, optuna.trial.TrialState.PRUNED):
+        trial = study.ask()
+        sampler.meet(trial, [40.0, 1.0])
+        trial.suggest_categorical("offer", ARMS)
+        study.tell(trial, state=state)
+    assert policy.pending == ()
+    assert policy.diagnostics()["rounds_asked"] == 2
+
+
+def test_a_study_that_writes_or_prints_raw_rewards_is_refused_before_a_round_is_taken(tmp_path):
+    policy = block()
+    sampler = PolicySampler(policy)
+    on_disk = study_of(sampler, storage=f"sqlite:///{tmp_path}/study.db")
+    with pytest.raises(ProtocolError, match="plain text"):
+        sampler.meet(on_disk.ask(), [40.0, 1.0])
+    study = study_of(sampler)
+    optuna.logging.set_verbosity(optuna.logging.INFO)
+    with pytest.raises(ProtocolError, match="set_verbosity"):
+        sampler.meet(study.ask(), [40.0, 1.0])
+    assert policy.diagnostics()["rounds_asked"] == 0
+
+
+def test_what_is_no_decision_of_one_person_is_refused():
+    policy = block()
+    sampler = PolicySampler(policy)
+    study = study_of(sampler)
+    with pytest.raises(ProtocolError, match=r"sampler\.meet"):
+        study.ask().suggest_categorical("offer", ARMS)
+    trial = study.ask()
+    sampler.meet(trial, [40.0, 1.0])
+    for suggest in (
+        lambda: trial.suggest_float("offer", 0, 1),
+        lambda: trial.suggest_categorical("offer", ["mail", "fax"]),
+    ):
+        with pytest.raises(InvalidParameter, match="arms"):
+            suggest()
+    trial.suggest_categorical("offer", ARMS)
+    with pytest.raises(ProtocolError, match="one arm"):
+        trial.suggest_categorical("second", ARMS)
+    unreadable = study.ask()
+    sampler.meet(unreadable, {"age": "old"})
+    with pytest.raises(InvalidData):
+        unreadable.suggest_categorical("offer", ARMS)
+    assert policy.diagnostics()["rounds_asked"] == 2
+    with pytest.raises(InvalidParameter, match="maximize"):
+        study_of(sampler, direction="minimize").ask()
+    with pytest.raises(ProtocolError, match="pickled"):
+        pickle.dumps(sampler)
+
+
+def test_on_a_device_a_trial_makes_one_private_report():
+    spec = dpb.local.Spec(contexts=PEOPLE, arms=ARMS, privacy=dpb.LocalDP(epsilon=2))
+    server = dpb.local.Server(spec)
+    for person in contexts(5):
+        client = dpb.local.Client(spec)
+        sampler = DeviceSampler(client)
+        study = study_of(sampler)
+        trial = study.ask()
+        sampler.meet(trial, person, published=server.publish())
+        assert trial.suggest_categorical("offer", ARMS) in ARMS
+        study.tell(trial, 1.0)
+        [report] = client.unsent()
+        assert server.absorb([report]).accepted == 1
+        client.sent(report)
+    failing = DeviceSampler(dpb.local.Client(spec))
+    trial = (study := study_of(failing)).ask()
+    failing.meet(trial, contexts(1)[0], published=server.publish())
+    trial.suggest_categorical("offer", ARMS)
+    study.tell(trial, state=optuna.trial.TrialState.FAIL)
+    assert len(failing.client.unsent()) == 1  # whether a reward came is private too
+    box = dpb.Box(low=[0], high=[1])
+    numbered = dpb.local.Client(dpb.local.Spec(domain=box, n_arms=2, privacy=dpb.LocalDP(epsilon=1)))
+    with pytest.raises(InvalidParameter, match="labels"):
+        DeviceSampler(numbered)
+
+
+def test_over_published_rows_a_study_finds_the_best_row():
+    rows = dpb.outsourced.PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
+    kernel = dpb.kernels.SquaredExponential(lengthscale=3.0)
+    sampler = RowSampler(dpb.outsourced.Modeler(rows, kernel=kernel, horizon=6))
+    study = study_of(sampler)
+
+    def objective(trial):
+        row = trial.suggest_int("row", 0, rows.n - 1)
+        assert trial.suggest_float("z0", -9, 9) == rows.inputs[row, 0]
+        return -abs(rows.inputs[row, 0] - 4.0)
+
+    study.optimize(objective, n_trials=6)
+    assert study.best_params["z0"] == 4.0 == rows.inputs[sampler.modeler.recommend(), 0]
+    assert len({trial.params["row"] for trial in study.trials}) == 6
+    with pytest.raises(HorizonExceeded):
+        study.ask().suggest_int("row", 0, rows.n - 1)
+    with pytest.raises(InvalidParameter, match="coordinate"):
+        study.ask().suggest_float("x", 0, 1)
