@@ -14,7 +14,7 @@ import pytest
 import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published import Dubey2021
-from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
+from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, PrivateRidge, Uniform
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy import JointDP, SimulatedNoise
@@ -94,6 +94,19 @@ def _baseline(policy_class: type[BasePolicy], **own: Any) -> Callable[..., BaseP
     return make
 
 
+def _ridge(**changes: Any) -> PrivateRidge:
+    arguments = {
+        "domain": DOMAIN,
+        "reward_range": REWARDS,
+        "horizon": HORIZON,
+        "blocks": BLOCKS,
+        "privacy": JointDP(epsilon=4.0, delta=1e-6),
+        "noise": SimulatedNoise(3),
+        "seed": 11,
+    }
+    return PrivateRidge(**(arguments | changes))
+
+
 CASES = (
     Case("dubey2021", _tree, learns=True, private=True, counts_users=True, blocks=False),
     Case("block", _block, learns=True, private=True, counts_users=True),
@@ -114,6 +127,7 @@ CASES = (
         private=True,
         counts_users=True,
     ),
+    Case("private ridge", _ridge, learns=True, private=True, counts_users=True),
     Case("uniform", _baseline(Uniform), learns=False, private=False, counts_users=False),
     Case("constant arm", _baseline(ConstantArm, arm=1), learns=False, private=False, counts_users=False),
     Case(

@@ -24,7 +24,7 @@ from dpbandits.central import (
     PublishedFunction,
 )
 from dpbandits.errors import ContributionExceeded, DPBanditsError, InvalidData, InvalidParameter
-from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
+from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, PrivateRidge, Uniform
 from dpbandits.models.features.people import arm_kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Receipt
@@ -53,6 +53,12 @@ def gp(**changes):
     )
 
 
+def ridge(**changes):
+    shared = {"privacy": JointDP(epsilon=4.0, delta=1e-6), "noise": SimulatedNoise(3), "blocks": BLOCKS}
+    own = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1), "horizon": HORIZON, "seed": 11}
+    return PrivateRidge(**(own | shared | changes))
+
+
 def baseline(policy_class, **changes):
     own = {
         "contexts": PEOPLE,
@@ -67,6 +73,7 @@ def baseline(policy_class, **changes):
 
 MAKERS = {
     "GPBandit": gp,
+    "PrivateRidge": ridge,
     "Uniform": partial(baseline, Uniform),
     "ConstantArm": partial(baseline, ConstantArm, arm=3),
     "FeatureGPUCB": partial(baseline, FeatureGPUCB),

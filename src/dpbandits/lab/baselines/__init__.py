@@ -2,11 +2,13 @@
 
 - `Uniform`: a random available row; the floor.
 - `ConstantArm`: always the same row; with the best one in hindsight, what contexts must beat.
+- `PrivateRidge`: a crude private ridge, what a private method must beat.
 - `FeatureGPUCB`: GP-UCB without privacy on the private policies' own features.
 - `ExactGPUCB`: GP-UCB without privacy on the kernel.
 """
 
 from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
 from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB
+from dpbandits.lab.baselines.private_ridge import PrivateRidge
 
-__all__ = ["ConstantArm", "ExactGPUCB", "FeatureGPUCB", "Uniform"]
+__all__ = ["ConstantArm", "ExactGPUCB", "FeatureGPUCB", "PrivateRidge", "Uniform"]

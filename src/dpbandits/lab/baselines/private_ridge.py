@@ -1,0 +1,243 @@
+"""A crude private ridge: what an afternoon gives, and what every private method here must beat.
+
+Quadratic features of the encoded context, separate ones for every arm; blocks that double; at a block's end
+its Gram matrix and vector are released together with fresh noise; the sums of all releases are made positive
+semidefinite and solved with a ridge; the first block is answered at random and every later round greedily.
+
+Privacy: (epsilon, delta)-joint DP, and the proof is short. With ||phi|| <= 1 and a reward z in [-1, 1] a
+round contributes (phi phi^T, z phi). Replacing it by (psi psi^T, y psi), with c = phi.psi and unit vectors,
+moves the pair by a squared distance of 2 - 2 c^2 + z^2 + y^2 - 2 z y c, convex in z and in y: where both are
++-1 it is at most 4 + 2 |c| - 2 c^2, largest at |c| = 1/2, where it is 9/2. Shorter vectors and other arms
+(c = 0) give less: the joint sensitivity is 3/sqrt(2). `GramVectorMechanism` at ratio 1 enforces both
+bounds on integers. Every round belongs to one block, so fresh noise in every block keeps the promise for all
+of them, and everything else is computed from releases and public coins.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits import domains
+from dpbandits._config import Configured
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.central.schedule import check_boundaries, growing_blocks
+from dpbandits.central.statement import Setting, block_release_guarantee
+from dpbandits.domains import Arms, Box, Domain, Product
+from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.models.features import Features, in_fixed_shapes
+from dpbandits.models.features.base import FEATURES, checked_points
+from dpbandits.models.features.mercer import ArmFeatures
+from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.policy import BasePolicy, PolicyOptions, best_choice, uniform_choice
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.gram_vector import GramVectorMechanism
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.prefix_sums import BlockRelease, identity
+from dpbandits.privacy.release_terms import Release
+
+__all__ = ["PrivateRidge", "QuadraticFeatures"]
+
+FIRST_SHARE = 1 / 32
+"""Of the horizon, answered at random; then blocks double."""
+
+PRIOR_VARIANCE = 0.2
+"""Of a weight, in squared widths of the reward range."""
+
+REWARD_VARIANCE = 0.25
+"""Largest variance of a reward, in the same units."""
+
+RIDGE = 0.3
+"""Ridge in units of the largest eigenvalue that noise alone has; chosen on tuning tables."""
+
+
+@FEATURES.add("QuadraticFeatures", domain=domains.from_config)
+class QuadraticFeatures(Features, Configured):
+    """1, every number and category, and all their squares and products, with norm at most one.
+
+    With u the columns scaled to [-1, 1], categories as indicators, and d the columns: the symmetric square of
+    (1, u/sqrt(d)), halved, whose norm is (1 + |u|^2/d)/2 <= 1. Products of two categories of one column are
+    zero and left out, and their squares too, which repeat the indicators.
+
+    Args:
+        domain: boxes and arms side by side.
+    """
+
+    def __init__(self, *, domain: Domain) -> None:
+        parts = domain.parts if isinstance(domain, Product) else (domain,)
+        if not all(isinstance(part, Box | Arms) for part in parts):
+            raise InvalidParameter("quadratic features are of boxes and arms")
+        self.domain, column, owner, numeric = domain, 0, [], []
+        for part in parts:
+            widths = [part.n_arms] if isinstance(part, Arms) else [1] * part.dim
+            for width in widths:
+                owner += [column] * width
+                numeric += [isinstance(part, Box)] * width
+                column += 1
+        owners, numbers = np.array(owner), np.array(numeric)
+        first, second = np.triu_indices(len(owners))
+        kept = (owners[first] != owners[second]) | ((first == second) & numbers[first])
+        self._first, self._second = first[kept], second[kept]
+        self._parts, self._scale = parts, 1.0 / np.sqrt(domain.dim)
+        self.n_features = 1 + len(owners) + int(kept.sum())
+        self.supports = ((0, self.n_features),)
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Features (..., m) of points (..., d)."""
+        points, lead = checked_points(X, self.domain.dim)
+        columns, at = [], 0
+        for part in self._parts:
+            own = points[:, at : at + part.dim]
+            at += part.dim
+            if isinstance(part, Box):
+                columns.append(2.0 * (own - part.low) / (part.high - part.low) - 1.0)
+            elif isinstance(part, Arms):
+                columns.append((own == np.arange(part.n_arms)).astype(np.float64))
+        u = self._scale * np.concatenate(columns, axis=1)
+        twice = np.where(self._first == self._second, 1.0, np.sqrt(2.0))
+        products = twice * u[:, self._first] * u[:, self._second]
+        phi = 0.5 * np.concatenate([np.ones((len(u), 1)), np.sqrt(2.0) * u, products], axis=1)
+        return phi.reshape(*lead, self.n_features)
+
+
+class PrivateRidge(BasePolicy):
+    """Private ridge regression on quadratic features, greedy after a random first block.
+
+    Args:
+        contexts, arms, domain, reward_range, horizon, privacy: as `central.GPBandit`.
+        features: of norm at most one; default `QuadraticFeatures`, of contexts separate for every arm.
+        blocks: round indices at which to release; by default they double.
+        **options: `user_ids`, `clip`, `seed`, `noise`, `ledger`, `account`.
+
+    Privacy: (epsilon, delta)-joint DP, replace one user's contribution; proof in the module.
+    """
+
+    kind = "baselines.PrivateRidge"
+    noise: NoiseSource
+    privacy: JointDP
+    features: Features
+
+    def __init__(
+        self,
+        *,
+        horizon: int,
+        privacy: JointDP,
+        features: Features | None = None,
+        blocks: tuple[int, ...] | None = None,
+        domain: domains.Domain | None = None,
+        contexts: Any = None,
+        arms: Any = None,
+        reward_range: Any = (0.0, 1.0),
+        **options: Unpack[PolicyOptions],
+    ) -> None:
+        super().__init__(
+            domain=domain,
+            contexts=contexts,
+            arms=arms,
+            reward_range=reward_range,
+            horizon=horizon,
+            privacy=privacy,
+            **options,
+        )
+        if features is None and isinstance(self.domain, Product) and self.menu is not None:
+            base = QuadraticFeatures(domain=Product(*self.domain.parts[:-1]))
+            features = ArmFeatures(base=base, arm_column=self.domain.dim - 1, n_arms=self.menu.n_arms)
+        self.features = QuadraticFeatures(domain=self.domain) if features is None else features
+        first = max(1, round(FIRST_SHARE * horizon))
+        chosen = growing_blocks(horizon, first=first, growth=2.0) if blocks is None else blocks
+        self.blocks = self.batch_boundaries = check_boundaries(chosen, horizon)
+        self._mechanism = BlockRelease(
+            factor=identity(len(self.blocks)),
+            mechanism=GramVectorMechanism(
+                n_features=self.features.n_features,
+                supports=self.features.supports,
+                ratio=1.0,
+                rounds_per_user=privacy.rounds_per_user,
+            ),
+            noise=self.noise,
+            epsilon=privacy.epsilon,
+            delta=privacy.delta,
+            max_rounds=horizon,
+        )
+        self._released = np.zeros((0, self._mechanism.mechanism.size), dtype=np.int64)
+        self._public = np.zeros((self.features.n_features, self.features.n_features + 1))  # Gram, and vector
+        self._posterior = WeightPosterior.prior(PRIOR_VARIANCE, self.features.supports)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """(epsilon, delta)-joint DP."""
+        setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
+        return block_release_guarantee(
+            self.privacy, self._mechanism, setting=setting, public_decision_sets=False
+        )
+
+    @property
+    def _rounds_out(self) -> int:
+        return (0, *self.blocks)[len(self._released)]
+
+    def _is_due(self) -> bool:
+        block = len(self._released)
+        return block < len(self.blocks) and self._book.asked >= self.blocks[block]
+
+    def _uses(self) -> tuple[Release, ...]:
+        record, drawn = self._mechanism.record(), len(self._released)
+        return (Release(purpose="block", record=record, noise=self.noise, drawn=drawn, charge=""),)
+
+    def _release(self) -> None:
+        """Where raw data meets noise."""
+        block = len(self._released)
+        actions, rewards, told, _ = self._book.block(self._rounds_out, self.blocks[block])
+        self._enter_release(self._uses()[0], block)
+        sums = np.zeros((block + 1, self._released.shape[1]), dtype=np.int64)  # earlier ones have no weight
+        phi = in_fixed_shapes(self.features, actions)[told]
+        sums[block] = self._mechanism.mechanism.encode(phi, self.reward_range.to_centred(rewards[told]))
+        self._released = np.vstack([self._released, self._mechanism.release(block, sums)])
+
+    def _fit(self) -> None:
+        blocks, mechanism = len(self._released), self._mechanism
+        gram, vector = self._public[:, :-1], self._public[:, -1]
+        if blocks:
+            summed = mechanism.block_estimates(self._released).sum(axis=0)
+            noisy, sums = mechanism.mechanism.from_coordinates(summed)
+            gram, vector = gram + noisy, vector + sums
+        mean, factor = np.zeros_like(vector), np.zeros_like(gram)
+        for low, high in self.features.supports:
+            noise = mechanism.gram_noise_sd * np.sqrt(2.0 * blocks * (high - low))  # its largest eigenvalue
+            values, vectors = np.linalg.eigh(gram[low:high, low:high])
+            precision = np.maximum(values, 0.0) + REWARD_VARIANCE / PRIOR_VARIANCE + RIDGE * noise
+            mean[low:high] = vectors @ (vectors.T @ vector[low:high] / precision)
+            factor[low:high, low:high] = vectors * np.sqrt(REWARD_VARIANCE / precision)
+        self._posterior = WeightPosterior(mean=mean, factor=factor, supports=self.features.supports)
+
+    def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
+        phi, centred = self.features(points), self.reward_range.to_centred(rewards)
+        self._public = self._public + phi.T @ np.column_stack([phi, centred])
+        self._fit()
+
+    def _choose(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[IntArray, FloatArray | None]:
+        n_sets, n = candidates.shape[:2]
+        ties = self._coins.uniform("ties", start, start + n_sets, 1)[:, 0]
+        if not len(self._released) and not self._public.any():
+            return uniform_choice(ties, n, available)
+        scores = self.features.project(candidates, self._posterior.mean[:, None])[..., 0]
+        return best_choice(scores, ties, available), None
+
+    def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The deviation is the ridge's own, which counts no error of the Gram matrix."""
+        mean, spread = self._posterior.predict(self.features(points))
+        return self.reward_range.from_centred(mean), self.reward_range.width * spread
+
+    def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        return {"released": self._released, "public": self._public}
+
+    def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        released, public = arrays["released"], arrays["public"]
+        wide = (released.ndim, released.shape[-1]) == (2, self._released.shape[1])
+        fits = wide and released.dtype == np.int64 and public.shape == self._public.shape
+        if not fits or len(released) > len(self.blocks):
+            raise CorruptState("the saved releases contradict the saved configuration")
+        self._released, self._public = released, public
