@@ -127,7 +127,7 @@ CASES = (
         private=True,
         counts_users=True,
     ),
-    Case("private ridge", _ridge, learns=True, private=True, counts_users=True),
+    Case("private ridge", _ridge, learns=True, private=True, counts_users=True, blocks=False),
     Case("uniform", _baseline(Uniform), learns=False, private=False, counts_users=False),
     Case("constant arm", _baseline(ConstantArm, arm=1), learns=False, private=False, counts_users=False),
     Case(
