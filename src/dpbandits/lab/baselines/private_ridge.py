@@ -14,6 +14,7 @@ of them, and everything else is computed from releases and public coins.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -241,3 +242,4 @@ class PrivateRidge(BasePolicy):
         if not fits or len(released) > len(self.blocks):
             raise CorruptState("the saved releases contradict the saved configuration")
         self._released, self._public = released, public
+        self._mechanism = replace(self._mechanism, noise=self.noise)
