@@ -11,6 +11,7 @@ import dpbandits as dpb
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.local import Client, GPSpec, PublishedArms, PublishedWeights, Server, SourceSpec, Spec
 from dpbandits.local.device.client import SourceClient
+from dpbandits.local.learners.table import CoarseBins
 from dpbandits.privacy import JointDP, LocalDP, SimulatedNoise
 
 PEOPLE = dpb.Schema(
@@ -477,3 +478,16 @@ def test_users_may_choose_among_labels_and_sources_of_people_report():
 def test_what_does_not_fit_is_refused(changes):
     with pytest.raises(InvalidParameter):
         spec_of(**changes)
+
+
+def columns_of(count):
+    letters = {f"c{place}": dpb.Categories(list("abcde")) for place in range(count)}
+    return dpb.Schema(age=dpb.Range(0, 1), **letters)
+
+
+def test_columns_that_bins_cannot_tell_apart_are_warned_about():
+    Server(spec_of(contexts=columns_of(3)))  # 1 + 3 * 3 halvings: 2^10 bins, as many as there may be
+    with pytest.warns(CoarseBins, match=r"5 columns take 2\^13 bins .* 1024"):
+        Server(spec_of(contexts=columns_of(4)))
+    with pytest.warns(CoarseBins, match="16"):
+        Server(spec_of(contexts=columns_of(2), max_leaves=16))

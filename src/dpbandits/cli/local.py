@@ -1,9 +1,10 @@
 """`dpbandits local`: crowds whose people decide on their own device."""
 
 import csv
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -15,6 +16,7 @@ from dpbandits.errors import InvalidParameter
 if TYPE_CHECKING:
     from dpbandits.lab.evaluation.crowds import SimulationResult
     from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource
+    from dpbandits.lab.worlds import TableBandit
     from dpbandits.lab.worlds.contextual import PeopleWorld, World
     from dpbandits.local.contract.spec import Spec
 
@@ -39,8 +41,17 @@ _BANNER = "Simulated noise and known mean rewards: an evaluation, not a release.
 
 @app.command("simulate")
 def simulate_command(
-    users: Annotated[int, Option(min=1, help="Number of users, one report each.")],
-    epsilon: Annotated[float, Option(help="Privacy loss of a report, in (0, 16].")],
+    data: Annotated[
+        str | None,
+        Option(help="A table of people: a .toml file that describes one, cps-income, or synthetic-income."),
+    ] = None,
+    users: Annotated[
+        int | None,
+        Option(min=1, help="Number of users, one report each; of a table by default all, or its horizon."),
+    ] = None,
+    epsilon: Annotated[
+        float | None, Option(help="Privacy loss of a report, in (0, 16]; by default the .toml file's.")
+    ] = None,
     dim: Annotated[
         int | None, Option(min=1, max=1000, help="Context columns; the world's own by default.")
     ] = None,
@@ -48,9 +59,13 @@ def simulate_command(
         int | None, Option(min=1, max=1000, help="Number of arms; the world's own by default.")
     ] = None,
     world_name: Annotated[
-        str,
-        Option("--world", help="See dpbandits.lab.worlds.contextual.WORLDS; `ma` takes any dim and arms."),
-    ] = "ma",
+        str | None,
+        Option(
+            "--world",
+            help="Instead of a table, see dpbandits.lab.worlds.contextual.WORLDS; `ma`, the default, takes "
+            "any dim and arms.",
+        ),
+    ] = None,
     learner: Annotated[
         Learner | None,
         Option(help="Smooth, or tree where there are sources, by default; ma2025 is published."),
@@ -74,18 +89,24 @@ def simulate_command(
     as_json: AsJson = False,
 ) -> None:
     """Average regret of a locally private bandit on a simulated crowd, with sources or without."""
-    from dpbandits.domains import Box
     from dpbandits.lab.evaluation.summary import Estimate
     from dpbandits.lab.evaluation.transfer_crowds import simulate_transfer
-    from dpbandits.lab.worlds.contextual import ma2025, world
     from dpbandits.local.contract.spec import Spec
     from dpbandits.privacy.definitions import LocalDP
 
     if out is not None:
         new_folder(out, "--out", holding=_FILES, force=force)
-    one = ma2025(n_arms=arms or 3, dim=dim or 2) if world_name == "ma" else world(world_name)
+    if data is not None and world_name is not None:
+        raise InvalidParameter("--data is a world of its own: leave --world out")
+    crowd = _made_up(world_name or "ma", dim, arms) if data is None else _table(data)
+    one, users, epsilon = crowd.world, users or crowd.users, crowd.epsilon if epsilon is None else epsilon
     if (dim or one.dim, arms or one.n_arms) != (one.dim, one.n_arms):
-        raise InvalidParameter(f"the world {world_name!r} has dim {one.dim} and {one.n_arms} arms")
+        raise InvalidParameter(
+            f"{crowd.name!r} has {one.dim} columns and {one.n_arms} arms: leave out --dim and --arms"
+        )
+    if users is None or epsilon is None:
+        lacks = "--users" if users is None else "--epsilon"
+        raise InvalidParameter(f"pass {lacks}, or --data with a .toml file that says it")
     sources = [_source(text, one) for text in source or ()]
     learner = learner or ("tree" if sources else "smooth")
     if sources and learner not in ("tree", "ma2025"):
@@ -93,8 +114,7 @@ def simulate_command(
     published = learner == "ma2025"
     slow = learner not in ("smooth", "tree")
     spec = Spec(
-        domain=Box(low=[0.0] * one.dim, high=[1.0] * one.dim),
-        n_arms=one.n_arms,
+        **crowd.people,
         privacy=LocalDP(epsilon=epsilon),
         learner=learner,
         mechanism="paper-laplace" if published else mechanism,
@@ -103,15 +123,17 @@ def simulate_command(
         reports_per_version=max(100, users // _VERSIONS_OF_SLOW_RULES) if slow else 100,
     )
     snapshots = tuple(int(users * share) for share in (0.02, 0.1, 0.3, 0.95)) if out else ()
-    crowd = partial(simulate_transfer, spec, one, sources=sources, n_users=users, floating=published)
+    once = partial(
+        simulate_transfer, spec, crowd.table or one, sources=sources, n_users=users, floating=published
+    )
     results: list[SimulationResult] = []
     with progress("crowds", total=reps) as moved:
         for rep in range(reps):
-            results.append(crowd(seed=seed + rep, snapshots=snapshots if rep == 0 else ()))
+            results.append(once(seed=seed + rep, snapshots=snapshots if rep == 0 else ()))
             moved(advance=1)
     regret = Estimate.of([result.average_regret for result in results])
     reward = Estimate.of([result.average_reward for result in results])
-    title = f"{world_name}, epsilon = {epsilon:g}, {learner}"
+    title = f"{crowd.name}, epsilon = {epsilon:g}, {learner}"
     files = [] if out is None else _write(out, spec, results, title=title)
     if as_json:
         values = {
@@ -124,7 +146,8 @@ def simulate_command(
             "dim": spec.dim,
             "arms": spec.n_arms,
             "epsilon": epsilon,
-            "world": world_name,
+            "world": crowd.name,
+            "references": crowd.references,
             "learner": learner,
             "mechanism": "floating-laplace" if published else mechanism,
             "sources": list(source or ()),
@@ -134,14 +157,76 @@ def simulate_command(
         }
         print_json(values)
         return
-    title = f"{world_name}: {users:,} users, epsilon = {epsilon:g}"
+    title = f"{crowd.name}: {users:,} users, epsilon = {epsilon:g}"
     table = numbers_table("", "mean", "standard error", title=title, caption=_BANNER)
     for label, value in (("average regret", regret), ("average reward", reward)):
         error = f"{value.standard_error:.4f}" if reps > 1 else "one run"
         table.add_row(label, f"{value.mean:.4f}", error)
+    for label, mean in crowd.references.items():
+        table.add_row(f"reward of {label}", f"{mean:.4f}", "all rows")
     console().print(table)
     for file in files:
         typer.echo(f"wrote {file}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Crowd:
+    """Who comes.
+
+    Attributes:
+        name: for titles.
+        world: contexts in the unit cube.
+        people: what a `Spec` says of them.
+        table: where they come from, if a table.
+        users, epsilon: as many as come, and what they are promised, if nothing else is said.
+        references: mean reward of random arms and of the best constant one, of a table.
+    """
+
+    name: str
+    world: "World | PeopleWorld"
+    people: dict[str, Any]
+    table: "TableBandit | None" = None
+    users: int | None = None
+    epsilon: float | None = None
+    references: dict[str, float] = field(default_factory=dict)
+
+
+def _made_up(name: str, dim: int | None, arms: int | None) -> _Crowd:
+    from dpbandits.domains import Box
+    from dpbandits.lab.worlds.contextual import ma2025, world
+
+    one = ma2025(n_arms=arms or 3, dim=dim or 2) if name == "ma" else world(name)
+    cube = Box(low=[0.0] * one.dim, high=[1.0] * one.dim)
+    return _Crowd(name=name, world=one, people={"domain": cube, "n_arms": one.n_arms})
+
+
+def _table(data: str) -> _Crowd:
+    from dpbandits.lab.evaluation.crowds import people_of
+    from dpbandits.lab.worlds import available, load, table_from_toml
+    from dpbandits.tables.described import DescribedTable
+
+    file, horizon, epsilon = Path(data), None, None
+    if file.suffix == ".toml":
+        described = DescribedTable.from_toml(file)
+        horizon, epsilon = described.horizon, described.privacy.get("epsilon")
+        table = table_from_toml(file, seed=0)
+    elif data in available():
+        table = load(data, seed=0)
+    else:
+        raise InvalidParameter(f"--data: expected {', '.join(available())} or a .toml file")
+    one, best = people_of(table), table.best_constant_arm()
+    return _Crowd(
+        name=table.name,
+        world=one,
+        people={"contexts": table.schema, "labels": table.arms.labels, "reward_range": table.reward_range},
+        table=table,
+        users=min(horizon or len(one.columns), len(one.columns)),
+        epsilon=epsilon,
+        references={
+            "random arms": float(table.reward_table.mean()),
+            f"always {best.name!r}": best.mean_reward,
+        },
+    )
 
 
 @app.command("aggregate")

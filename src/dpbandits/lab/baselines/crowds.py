@@ -12,7 +12,8 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation.crowds import CrowdWorld
+from dpbandits.lab.evaluation.crowds import CrowdWorld, people_of
+from dpbandits.lab.worlds.tables import TableBandit
 from dpbandits.models.trees.partition import DyadicPartition
 
 __all__ = ["ABSE", "BinUCB", "CrowdLearner", "play"]
@@ -29,19 +30,25 @@ class CrowdLearner(Protocol):
 
 
 def play(
-    world: CrowdWorld, learner: Callable[[], CrowdLearner], *, n_users: int, seed: int, batch: int = 100
+    world: CrowdWorld | TableBandit,
+    learner: Callable[[], CrowdLearner],
+    *,
+    n_users: int,
+    seed: int,
+    batch: int = 100,
 ) -> FloatArray:
-    """Regret and expected reward of every batch of users, (ceil(n_users/batch), 2).
+    """Regret and expected reward of every batch of users, rewards in [0, 1], (ceil(n_users/batch), 2).
 
     Args:
-        world: who comes.
+        world: who comes; a table's people as `people_of` sees them.
         learner: builds a fresh learner.
         n_users: how many come.
         seed: people and rewards.
         batch: users between two updates.
     """
     people = np.random.default_rng([seed, 0])
-    contexts, means = world.draw(n_users, people)
+    crowd = people_of(world) if isinstance(world, TableBandit) else world
+    contexts, means = crowd.draw(n_users, people)
     luck, best, one = people.random(n_users), means.max(axis=1), learner()
     totals = []
     for start in range(0, n_users, batch):

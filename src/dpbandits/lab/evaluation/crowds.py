@@ -12,13 +12,16 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
+from dpbandits.lab.worlds.contextual import PeopleWorld
+from dpbandits.lab.worlds.tables import TableBandit
+from dpbandits.local.contract.people import DeviceMenu
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import BinLearner, Estimates, VersionSums, combined_estimate
 from dpbandits.local.learners.table import learner_for
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.reports import FloatingLaplace, ReportMechanism
 
-__all__ = ["Crowd", "CrowdWorld", "SimulationResult", "reported", "simulate"]
+__all__ = ["Crowd", "CrowdWorld", "SimulationResult", "people_of", "reported", "simulate"]
 
 ClassLaw = Callable[[FloatArray, np.random.Generator], IntArray]
 """Contexts (n, dim) and a generator -> (n,) classes of epsilon. An honest law does not use the contexts."""
@@ -43,6 +46,31 @@ class CrowdWorld(Sized, Protocol):
         """Contexts (n, dim) and mean rewards (n, n_arms), in [0, 1]."""
 
 
+def people_of(table: TableBandit) -> PeopleWorld:
+    """A table's people as devices see them.
+
+    Contexts lie in the unit cube of a `Spec(contexts=table.schema, arms=table.arms.labels)` and rewards are
+    scaled to [0, 1]. Of a person with several rows the first counts: a device reports once.
+    """
+    contexts, bounds = table.contexts, table.reward_range
+    rewards = (table.reward_table - bounds.low) / bounds.width
+    if table.persons is not None:
+        first = np.unique(table.persons, return_index=True)[1]
+        contexts, rewards = contexts[first], rewards[first]
+    menu = DeviceMenu(contexts=table.schema, arms=table.arms)
+    return PeopleWorld(name=table.name, columns=menu.in_cube(contexts), rewards=rewards)
+
+
+def _check_people(spec: Spec, world: TableBandit) -> None:
+    """Refuse a spec of other people, arms or rewards than a table's, with InvalidParameter."""
+    told = spec.contexts, spec.labels, spec.reward_range
+    if told != (world.schema, world.arms.labels, world.reward_range):
+        raise InvalidParameter(
+            "the spec is of other columns, arms or rewards than the table: build it with "
+            "contexts=table.schema, arms=table.arms.labels, reward_range=table.reward_range"
+        )
+
+
 def signs_by_cell(cells: IntArray, positive: BoolArray, n_cells: int) -> tuple[IntArray, IntArray]:
     """(n_cells,) people of each cell with a positive sign, and with a negative one."""
     yes, no = (np.bincount(cells[here], minlength=n_cells) for here in (positive, ~positive))
@@ -65,7 +93,7 @@ class SimulationResult:
     """One simulated crowd.
 
     Attributes:
-        regret: (V,) sum over a version's users of best mean reward minus the chosen arm's.
+        regret: (V,) sum over a version's users of best mean reward minus the chosen arm's, in reward units.
         reward: (V,) sum of the chosen arms' mean rewards.
         users: (V,) number of users.
         rule: the rule after the last version.
@@ -107,12 +135,15 @@ class CrowdOptions(TypedDict, total=False):
     classes: ClassLaw | None
 
 
-def simulate(spec: Spec, world: CrowdWorld, **options: Unpack[CrowdOptions]) -> SimulationResult:
+def simulate(
+    spec: Spec, world: CrowdWorld | TableBandit, **options: Unpack[CrowdOptions]
+) -> SimulationResult:
     """Run a whole crowd, one report a user.
 
     Args:
-        spec: as for a real server; its domain must be the unit cube and its seed is replaced by `seed`.
-        world: who comes.
+        spec: as for a real server, with a table's contexts, arms and reward range; its domain must be the
+            unit cube and its seed is replaced by `seed`.
+        world: who comes: a table's people, each once, or a world of points.
         **options: see `CrowdOptions`.
 
     Raises:
@@ -131,7 +162,7 @@ class Crowd:
     def __init__(
         self,
         spec: Spec,
-        world: CrowdWorld,
+        world: CrowdWorld | TableBandit,
         *,
         n_users: int,
         seed: int,
@@ -140,6 +171,9 @@ class Crowd:
         classes: ClassLaw | None = None,
         rule: BinLearner | None = None,
     ) -> None:
+        if isinstance(world, TableBandit):
+            _check_people(spec, world)
+            world = people_of(world)
         if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
             raise InvalidParameter("expected a world of the spec's dim and n_arms, and n_users >= 1")
         self.spec, self._floating = spec, floating
@@ -180,9 +214,10 @@ class Crowd:
     def result(self) -> SimulationResult:
         """What happened so far."""
         regret, reward, users = np.array(self._sums, dtype=np.float64).reshape(-1, 3).T
+        bounds = self.spec.reward_range
         return SimulationResult(
-            regret=regret,
-            reward=reward,
+            regret=bounds.width * regret,
+            reward=bounds.low * users + bounds.width * reward,
             users=users.astype(int),
             rule=self.rule,
             snapshots=tuple(self._taken),

@@ -13,6 +13,7 @@ from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.crowds import Crowd, CrowdWorld, SimulationResult, Sized, reported, simulate
+from dpbandits.lab.worlds.tables import TableBandit
 from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.sources import SourceArms, SourceSpec
 from dpbandits.local.contract.spec import Spec
@@ -78,7 +79,7 @@ class SimulatedSource:
 
 def simulate_transfer(
     spec: Spec,
-    world: CrowdWorld,
+    world: CrowdWorld | TableBandit,
     *,
     sources: Sequence[SimulatedSource],
     n_users: int,

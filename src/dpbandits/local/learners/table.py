@@ -1,9 +1,11 @@
 """What the learners that a spec can name are."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from dpbandits.errors import InvalidParameter
+from dpbandits.domains import Arms
+from dpbandits.errors import DPBanditsWarning, InvalidParameter
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.elimination import EliminationRule
@@ -14,7 +16,12 @@ from dpbandits.local.learners.weights import WeightLearner
 from dpbandits.local.published.dubey2021_local import Dubey2021Weights
 from dpbandits.local.published.ma2025 import Ma2025Rule
 
-__all__ = ["LEARNERS", "learner_for"]
+__all__ = ["LEARNERS", "CoarseBins", "learner_for"]
+
+
+class CoarseBins(DPBanditsWarning):
+    """So many columns or categories that the bins of a spec never tell all of them apart."""
+
 
 LEARNERS: Mapping[str, Any] = {
     "smooth": SmoothTreeRule,
@@ -33,8 +40,33 @@ def learner_for(spec: Spec | GPSpec) -> Any:
 
     Raises:
         InvalidParameter: the spec's constants are not those of its learner.
+
+    Warns:
+        CoarseBins: people's columns are more than the bins can tell apart.
     """
+    if isinstance(spec, Spec):
+        _warn_if_coarse(spec)
     try:
         return LEARNERS[spec.learner].of(spec)
     except TypeError:
         raise InvalidParameter(f"constants: some are not constants of the learner {spec.learner!r}") from None
+
+
+def _warn_if_coarse(spec: Spec) -> None:
+    """Warn where halving every range once, and categories until each has a bin, takes more bins than may be.
+
+    Bins are halved along one column after another, in the order of the schema.
+    """
+    if spec.contexts is None:
+        return
+    parts = spec.contexts.domain.parts
+    halvings = sum((part.n_arms - 1).bit_length() if isinstance(part, Arms) else part.dim for part in parts)
+    if halvings >= spec.max_leaves.bit_length():
+        warnings.warn(
+            f"{spec.dim} columns take 2^{halvings} bins to be told apart and there are at most "
+            f"{spec.max_leaves}: bins are halved along the columns in their order, so that the last of them "
+            "count for little or nothing; name those first that matter most, leave others out, put "
+            "categories together, or use a GPSpec",
+            CoarseBins,
+            stacklevel=4,
+        )
