@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbandits._typing import FloatArray
+from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = [
@@ -174,6 +174,17 @@ def type_name(dtype: np.dtype[Any]) -> str:
         ('float64', 'str_')
     """
     return dtype.type.__name__ if dtype.kind in "SUV" else dtype.name
+
+
+def as_marks(values: object, shape: tuple[int, ...], *, name: str) -> BoolArray:
+    """Booleans of this shape; InvalidData for anything else."""
+    try:
+        array = np.asarray(values)
+    except Exception:  # noqa: BLE001 - what a caller's object raises tells of what it holds
+        array = np.zeros(())
+    if array.dtype != np.bool_ or array.shape != shape:
+        raise InvalidData(f"{name}: expected booleans of shape {shape}, got {array.shape}")
+    return array
 
 
 def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:

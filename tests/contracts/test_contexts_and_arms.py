@@ -528,6 +528,61 @@ def test_nothing_that_is_available_takes_the_round(available):
     assert internals.fingerprint(policy) == before
 
 
+@pytest.mark.parametrize("arms", [[0, 1], [True, False], [1, "none"], [0.0, 2.5]], ids=repr)
+def test_booleans_that_could_be_marks_or_labels_are_refused_in_words(arms):
+    policy = gp(arms=arms)
+    with pytest.raises(InvalidData, match=r"could be marks or labels.*the round is taken"):
+        policy.ask(person(0), user="u", available=[True, False])
+    batch = policy.ask_batch([person(1)], users=["a"], available=[[np.True_, np.False_]])
+    assert batch.refused.tolist() == [True]
+    assert policy.ask(person(2), user="b", available=[arms[0]]).arm == arms[0]
+    marks = np.array([[True, False]])
+    assert policy.ask_batch([person(3)], users=["c"], available=marks).arms == (arms[0],)
+
+
+def test_booleans_are_no_labels_of_arms_that_have_texts():
+    with pytest.raises(InvalidData, match="expected a list of labels"):
+        gp(arms=["mail", "call"]).ask(person(0), user="u", available=[True, False])
+
+
+def phased(**changes):
+    own = {"privacy": JointDP(epsilon=4.0, delta=1e-6), "tuning": PhasedTuning(phases=(20, 40))}
+    shared = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1), "horizon": HORIZON}
+    return PhasedExploreThenCommit(**shared | own | {"noise": SimulatedNoise(3)} | changes)
+
+
+def test_phases_and_answers_give_only_labels_that_are_available():
+    policy = phased()
+    for t in range(45):
+        labels = [ARMS[t % 4], ARMS[(t + 2) % 4]]
+        decision = policy.ask(person(t), user(t), available=labels)
+        assert decision.arm in labels
+        policy.tell(decision.id, reward(t))
+    batch = policy.ask_batch([person(1), person(2)], ["a", "b"], available=[["fax"], ["call"]])
+    assert batch.arms == (None, "call")
+    with pytest.raises(InvalidData, match=r"available.*the round is taken"):
+        policy.ask(person(0), "c", available=[])
+
+
+@pytest.mark.parametrize("make", [gp, phased], ids=["gp", "phased"])
+def test_what_was_published_recommends_what_is_available(make):
+    policy = make()
+    for t in range(40):
+        decision = policy.ask(person(t), user=user(t))
+        policy.tell(decision.id, reward(t))
+    policy.ask(person(0), user="last")
+    published = policy.publish() if hasattr(policy, "publish") else policy.published
+    people = [person(t) for t in range(6)]
+    mean, _ = published.predict(people)
+    offered = [[ARMS[t % 4], ARMS[(t + 1) % 4]] for t in range(6)]
+    best = [max(labels, key=lambda label: mean[t, ARMS.index(label)]) for t, labels in enumerate(offered)]
+    assert list(published.recommend_batch(people, available=offered)) == best
+    assert published.recommend(people[2], available=offered[2]) == best[2]
+    assert published.recommend_batch(people) == tuple(ARMS[k] for k in mean.argmax(axis=1))
+    with pytest.raises(InvalidData, match="at least one, for everybody"):
+        published.recommend_batch(people, available=[["fax"]] * 6)
+
+
 # -- building ---------------------------------------------------------------------------------------------
 
 

@@ -412,3 +412,81 @@ def test_tables_and_masks_are_not_taken_for_rows(bad):
         with pytest.raises(InvalidData):
             call()
     assert (internals.fingerprint(logged), internals.fingerprint(live)) == before
+
+
+# -- what is available ------------------------------------------------------------------------------------
+
+
+def marks(*cells):
+    mask = np.zeros(5, dtype=bool)
+    mask[list(cells)] = True
+    return mask
+
+
+def test_only_actions_that_are_available_are_given_with_their_propensities():
+    policy = phased()
+    for t in range(PHASES[0]):
+        decision = policy.ask([context_of(t)], f"user-{t}", available=marks(1, 3))
+        assert decision.index in (1, 3)
+        assert decision.propensity == pytest.approx(0.5)
+        policy.tell(decision.id, 0.5)
+    users = [f"user-{t}" for t in range(8, 40)]
+    which = np.array([marks(t % 5) for t in range(8, 40)])
+    batch = policy.ask_batch([[context_of(t)] for t in range(8, 40)], users, available=which)
+    assert batch.indices.tolist() == [t % 5 for t in range(8, 40)]
+    np.testing.assert_array_equal(batch.propensities, np.ones(32))
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.ones(4, dtype=bool), np.ones(5), [[True], [True, False]], object()], ids=repr
+)
+def test_marks_of_another_shape_take_nothing(wrong):
+    one, other = phased(), usca()
+    with pytest.raises(InvalidData, match="available: expected booleans of shape"):
+        one.ask([0.5], "u", available=wrong)
+    with pytest.raises(InvalidData, match="available: expected booleans of shape"):
+        other.answer([0.5], available=wrong)
+    assert (one.diagnostics()["rounds_asked"], other.diagnostics()["answers_given"]) == (0, 0)
+
+
+def test_where_nothing_is_available_the_round_and_the_answer_are_taken():
+    one, other = phased(), usca()
+    with pytest.raises(InvalidData, match="at least one action; the round is taken"):
+        one.ask([0.5], "u", available=marks())
+    with pytest.raises(InvalidData, match="at least one action; the answer is taken"):
+        other.answer([0.5], available=marks())
+    assert (one.diagnostics()["rounds_asked"], other.diagnostics()["answers_given"]) == (1, 1)
+
+
+def test_an_answer_is_the_best_of_what_is_available():
+    policy = usca(horizon=4_000, privacy=JointDP(epsilon=50.0, delta=1e-6), answer_epsilon=15.0)
+    actions, users = np.arange(4_000) % 5, [f"user-{t}" for t in range(4_000)]
+    policy.learn(np.random.default_rng(0).random(4_000), actions, actions / 4.0, users=users)
+    assert policy.answer([0.5]).index == 4
+    assert policy.answer([0.5], available=marks(0, 1, 2)).index == 2
+
+
+def test_what_is_explored_among_few_counts_by_their_share():
+    """Where only two of five actions are to be had each comes more often: its rewards must not count more."""
+    policy = phased(
+        horizon=4_000, phases=(3_000,), exploration=(1.0,), privacy=JointDP(epsilon=50.0, delta=1e-6)
+    )
+    contexts = np.random.default_rng(0).random(3_001)
+    few = np.where((contexts < 0.5)[:, None], marks(0, 1), marks(0, 1, 2, 3, 4))
+    users = [f"user-{t}" for t in range(3_000)]
+    batch = policy.ask_batch(contexts[:3_000, None], users, available=few[:3_000])
+    policy.tell_batch(batch.ids, np.full(3_000, 0.9))
+    policy.ask([0.5], "last")
+    mean, _ = policy.published.predict([[0.2], [0.8]])
+    assert abs(mean[0, 0] - mean[1, 0]) < 0.1  # 0.4 apart where rounds count alike
+
+
+def test_what_one_may_be_given_moves_nobody_else():
+    alone, other = phased(), phased()
+    for policy, mine in ((alone, None), (other, marks(2))):
+        for t in range(PHASES[0]):
+            decision = policy.ask([context_of(t)], f"user-{t}", available=mine if t == TARGET else None)
+            if t != TARGET:
+                policy.tell(decision.id, 0.5)
+    given = [[one.ask([context_of(t)], f"user-{t}").index for t in range(8, 20)] for one in (alone, other)]
+    assert given[0] == given[1]

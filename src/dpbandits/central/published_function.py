@@ -19,7 +19,7 @@ import numpy as np
 from dpbandits import domains
 from dpbandits._checks import public_array, scale
 from dpbandits._reading import json_object, reading
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
@@ -63,22 +63,37 @@ class PublishedFunction(ABC):
         """Labels of the arms; none where there is no menu."""
         return () if self.menu is None else self.menu.arms.labels
 
-    def recommend(self, context: Any) -> Label:
-        """The label of one person's best arm.
+    def recommend(self, context: Any, *, available: Any = None) -> Label:
+        """The label of one person's best arm, of those that are `available`; default all.
 
         Raises:
-            InvalidData: a context that cannot be read, several people, or no arms.
+            InvalidData: a context that cannot be read, several people, no arms, or none available.
         """
-        best = self.recommend_batch(context)
+        best = self.recommend_batch(context, available=None if available is None else [available])
         if len(best) != 1:
             raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")
         return best[0]
 
-    def recommend_batch(self, contexts: Any) -> tuple[Label, ...]:
-        """Labels of everybody's best arms."""
+    def recommend_batch(self, contexts: Any, *, available: Any = None) -> tuple[Label, ...]:
+        """Labels of everybody's best arms.
+
+        Args:
+            contexts: of n people.
+            available: n lists of labels, or booleans (n, A); default all.
+
+        Raises:
+            InvalidData: contexts that cannot be read, no arms, or none available to somebody.
+        """
         if self.menu is None:
             raise InvalidData("there are no arms with labels: choose gives the index of the best")
-        return tuple(self.arms[code] for code in self.choose(contexts))
+        if available is None:
+            return tuple(self.arms[code] for code in self.choose(contexts))
+        mean, _ = self.predict(contexts)
+        offered = self.menu.all_offered(available, len(mean))
+        if not offered.any(axis=1).all():
+            raise InvalidData("available: expected a list of labels, at least one, for everybody")
+        best = np.argmax(np.where(offered, mean, -np.inf), axis=1)
+        return tuple(self.arms[code] for code in best.tolist())
 
     @abstractmethod
     def under(self, guarantee: Guarantee) -> Self:
@@ -194,9 +209,11 @@ class PublishedCells(PublishedFunction):
         """Index (n,) of the best action at contexts."""
         return np.asarray(self._best[self._cells(contexts)])
 
-    def best_in(self, cells: IntArray) -> IntArray:
-        """Index (n,) of the best action in cells (n,) of contexts."""
-        return np.asarray(self._best[cells])
+    def best_in(self, cells: IntArray, available: BoolArray | None = None) -> IntArray:
+        """Index (n,) of the best action in cells (n,) of contexts, of those `available` (n, A)."""
+        if available is None:
+            return np.asarray(self._best[cells])
+        return np.asarray(np.argmax(np.where(available, self._mean[cells], -np.inf), axis=1))
 
     def _cells(self, contexts: Any) -> IntArray:
         points = contexts if self.menu is None else self.menu.encode(contexts)

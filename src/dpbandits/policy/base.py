@@ -195,9 +195,7 @@ class BasePolicy(RoundPolicy):
         if menu is None or _is_set(brought, axes=3):
             rows = self._rows_of(brought, "B, n")
             if available is not None:
-                available, shape = np.asarray(available), rows.shape[:2]
-                if available.dtype != np.bool_ or available.shape != shape:
-                    raise InvalidData(f"available: expected booleans of shape {shape}, got {available.shape}")
+                available = _checks.as_marks(available, rows.shape[:2], name="available")
             return self._decide(rows, users, available)
         points = menu.points(brought)
         mask = None if available is None else menu.all_offered(available, len(points))

@@ -187,6 +187,12 @@ class Menu:
                 f"of a table, or {self.contexts.dim} values in the schema's order"
             )
         self.encode(context if _is_frame(context) else [context])
+        if self._ambiguous(available):
+            raise InvalidData(
+                "available: booleans, one an arm, could be marks or labels, as an arm is labelled 0, 1, True "
+                "or False: leave available out where all arms are to be had, else list the labels of those "
+                "that are, as 0 and 1 where these are the labels"
+            )
         raise InvalidData(f"available: expected a list of labels, at least one, of the {self.n_arms} arms")
 
     def sets(self, points: FloatArray) -> FloatArray:
@@ -215,6 +221,8 @@ class Menu:
     def offered(self, labels: object) -> BoolArray:
         """(K,) which arms a person may be given; none where something listed is no arm, or is no list."""
         mask = np.zeros(self.n_arms, dtype=np.bool_)
+        if self._ambiguous(labels):
+            return mask
         try:
             codes = [] if isinstance(labels, str | bytes) else [self.arms.code(label) for label in labels]  # type: ignore[attr-defined]
         except Exception:  # noqa: BLE001 - as in `points`
@@ -222,6 +230,14 @@ class Menu:
         if codes and min(codes) >= 0:
             mask[codes] = True
         return mask
+
+    def _ambiguous(self, labels: object) -> bool:
+        """Whether these are booleans, one an arm, some of which would be taken for labels."""
+        try:
+            marks = len(labels) == self.n_arms and {type(one) for one in labels} <= {bool, np.bool_}  # type: ignore[arg-type, attr-defined]
+        except Exception:  # noqa: BLE001 - as in `points`
+            return False
+        return marks and any(self.arms.code(mark) >= 0 for mark in (True, False))
 
     def all_offered(self, available: object, count: int) -> BoolArray:
         """(B, K) the same for `count` people: booleans (B, K), or a list of labels a person.

@@ -39,7 +39,7 @@ from dpbandits.central.published_function import PublishedCells
 from dpbandits.central.statement import Setting, explore_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
-from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
@@ -135,7 +135,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         if rounds > MOST_ROUNDS or not privacy.delta > 0.0:
             raise InvalidParameter(f"expected horizon <= {MOST_ROUNDS} and delta > 0")
         super().__init__(
-            dim=3,  # action cell, context cell, whether the round explored
+            dim=3,  # action cell, context cell, share of the law that was explored: 0 where none was
             reward_range=reward_range,
             horizon=rounds,
             privacy=privacy,
@@ -209,49 +209,78 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
     # -- asking -------------------------------------------------------------------------------------
 
     @in_turn
-    def ask(self, context: Any, user: object | None = None) -> Decision:
+    def ask(self, context: Any, user: object | None = None, *, available: Any = None) -> Decision:
         """Choose an action for one context (d,), or an arm for one person, as `Menu.point` takes it.
+
+        Args:
+            context: the person's.
+            user: whose round it is.
+            available: labels of the arms that this person may be given, or (A,) True where an action may be
+                chosen; default all. An arm that is seldom to be had is learned less, and its estimates stay
+                closer to the reference: what explores counts by the share of the law that was to be had.
 
         Raises:
             InvalidData: another shape, or no user; nothing was taken. Or the context is missing or off the
-                public range: the round is taken, and counts nothing.
+                public range, or nothing is available: the round is taken, and counts nothing.
             HorizonExceeded, ContributionExceeded: no rounds are left; nothing was taken.
         """
-        row = one_row(context) if self.menu is None else self.menu.point(context)[None]
-        batch = self._decide(row, None if user is None else [user])
+        mask = available
+        if self.menu is None:
+            row = one_row(context)
+            if available is not None:
+                mask = _checks.as_marks(available, (self.actions.size,), name="available")[None]
+        else:
+            row = self.menu.point(context)[None]
+            mask = None if available is None else self.menu.offered(available)[None]
+        batch = self._decide(row, None if user is None else [user], mask)
         if batch.refused[0]:
             with round_taken():
                 if self.menu is not None:
-                    self.menu.refuse(context, None)
+                    self.menu.refuse(context, available)
                 self.contexts.measure.locate(row, name="context")
+                raise InvalidData("available: expected at least one action")
         return batch[0]
 
     @in_turn
-    def ask_batch(self, contexts: Any, users: Sequence[object] | None = None) -> DecisionBatch:
+    def ask_batch(
+        self, contexts: Any, users: Sequence[object] | None = None, *, available: Any = None
+    ) -> DecisionBatch:
         """Choose actions for contexts (B, d), or arms for B people, all by what is released now.
 
-        `propensities` are those of the public law where the action was drawn from it (rounds that explore,
-        and all before the first release), and 1 where it is the best by the releases. A context that is
-        missing or off the public range is refused (`DecisionBatch.refused`): it takes its round, and counts
-        nothing.
-        """
-        if self.menu is not None:
-            return self._decide(self.menu.points(contexts), users)
-        return self._decide(_checks.contents(contexts, name="contexts"), users)
+        `available` are booleans (B, A), True where an action may be chosen, or, of arms, B lists of labels.
 
-    def _decide(self, rows: FloatArray, users: Sequence[object] | None) -> DecisionBatch:
+        `propensities` are those of the public law among what is available where the action was drawn from it
+        (rounds that explore, and all before the first release), and 1 where it is the best by the releases.
+        Where a context is missing or off the public range, or nothing is available, the decision is refused
+        (`DecisionBatch.refused`): it takes its round, and counts nothing.
+        """
+        if self.menu is None:
+            rows, mask = _checks.contents(contexts, name="contexts"), available
+        else:
+            rows = self.menu.points(contexts)
+            mask = None if available is None else self.menu.all_offered(available, len(rows))
+        return self._decide(rows, users, mask)
+
+    def _decide(self, rows: FloatArray, users: Sequence[object] | None, available: Any) -> DecisionBatch:
         measure = self.contexts.measure
         cells = measure.find(measure.rows(rows, name="contexts"))
         refused = cells < 0
         cells = np.maximum(cells, 0)
+        if available is not None:
+            available = _checks.as_marks(available, (len(cells), self.actions.size), name="available")
+            refused = refused | ~available.any(axis=1)
+            available = available | refused[:, None]
         digests = self._admit(len(cells), users)
         start = self._book.asked
         explores = self._explores(start, start + len(cells))
         coins = self._coins.uniform("phased/action", start, start + len(cells), 1)[:, 0]
-        drawn = self.actions.cells_at(coins)
-        chosen, propensities = drawn, self.actions.weights[drawn]
+        drawn, share = self.actions.cells_at(coins), np.ones(len(cells))
+        if available is not None:
+            drawn, share = self.actions.cells_among(coins, available)
+        chosen = drawn
+        propensities = self.actions.weights[drawn] / np.where(share > 0.0, share, 1.0)
         if self._published is not None:
-            chosen = np.where(explores, drawn, self._published.best_in(cells))
+            chosen = np.where(explores, drawn, self._published.best_in(cells, available))
             propensities = np.where(explores, propensities, 1.0)
         return self._opened(
             digests,
@@ -259,7 +288,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
             self.actions.points[chosen],
             propensities,
             refused,
-            kept=np.column_stack([chosen, cells, explores]).astype(np.float64),
+            kept=np.column_stack([chosen, cells, explores * share]).astype(np.float64),
             labels=self.arms or (),
         )
 
@@ -294,7 +323,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         cells: IntArray = (rows[:, 0] * self.contexts.measure.size + rows[:, 1]).astype(np.int64)
         mechanism = self._releases[phase]
         sums = RewardSums(integer_caps(mechanism.plan.caps)[None]).with_rows(
-            cells[explored], (rewards[explored] - self._reference) / self._bound
+            cells[explored], rows[explored, 2] * (rewards[explored] - self._reference) / self._bound
         )
         self._enter_release(self._uses()[phase], 0)
         noisy = mechanism.release(sums.sums[0])

@@ -38,7 +38,7 @@ from dpbandits.central.published_function import PublishedCells
 from dpbandits.central.statement import Setting, explore_guarantee, explore_records
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
-from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
+from dpbandits.errors import BudgetExceeded, CorruptState, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
@@ -272,6 +272,9 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
     def explore(self, start: int, stop: int) -> Any:
         """Actions of rows start..stop-1 by the public coins, from the law of actions.
 
+        Where a person may not be given every arm, draw among those that there are, and pass `learn` the
+        propensities: it weighs rows by them.
+
         Returns:
             (n,) cell numbers; of people a list of labels.
         """
@@ -313,15 +316,21 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
     # -- answering and releasing --------------------------------------------------------------------
 
     @in_turn
-    def answer(self, context: Any) -> Answer:
+    def answer(self, context: Any, *, available: Any = None) -> Answer:
         """The best action at one context (d,), or for one person; spends `answer_epsilon`.
 
         It is drawn by permute-and-flip.
 
+        Args:
+            context: the person's.
+            available: labels of the arms that this person may be given, or (A,) True where an action may be
+                chosen; default all.
+
         Raises:
             BudgetExceeded: no answers are left; nothing was drawn.
-            InvalidData: several contexts; nothing was taken. Or the context is missing or off the public
-                range: nothing was drawn, and the answer is taken all the same, as their number is public.
+            InvalidData: several contexts, or marks of another shape; nothing was taken. Or the context is
+                missing or off the public range, or nothing is available: nothing was drawn, and the answer is
+                taken all the same, as their number is public.
         """
         plan, budget = self.calibration.answers, self.calibration.budget
         if plan is None or self._answered >= budget.answers:
@@ -332,20 +341,30 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         measure = self.contexts.measure
         row = one_row(context) if self.menu is None else self.menu.point(context)[None]
         cell = int(measure.find(measure.rows(row, name="context"))[0])
+        offered = np.ones(self.actions.size, dtype=np.bool_)
+        if available is not None:
+            offered = (
+                _checks.as_marks(available, offered.shape, name="available")
+                if self.menu is None
+                else self.menu.offered(available)
+            )
         number = self._answered + 1
         self._spend("answer", number - 1, f"answer:{number}")
-        if cell < 0:
+        if cell < 0 or not offered.any():
             self._answered = number
             self._holder.commit()
             with round_taken("answer"):
                 if self.menu is not None:
-                    self.menu.refuse(context, None)
+                    self.menu.refuse(context, available)
                 measure.locate(row, name="context")
+                raise InvalidData("available: expected at least one action")
         scores, span = self.calibration.scores(plan, cell, self._shard.cells.sums[0])
         words = words_of(self.noise, stream=_ANSWER_STREAM + number)
-        index = permute_and_flip(
-            scores.tolist(), sensitivity=span, epsilon=budget.answer_epsilon, words=words
+        places = np.flatnonzero(offered)  # the spread of a part of the scores is at most that of all
+        drawn = permute_and_flip(
+            scores[places].tolist(), sensitivity=span, epsilon=budget.answer_epsilon, words=words
         )
+        index = int(places[drawn])
         self._answered = number
         self._holder.commit()
         label = None if self.arms is None else self.arms[index]
