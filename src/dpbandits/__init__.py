@@ -10,7 +10,8 @@ Whom do the people in the data trust? The answer chooses the room:
 What a policy is built from:
 
 - `dpbandits.kernels` and `dpbandits.features`: what the unknown function looks like.
-- `Box`, `Finite`, `Product`, `Arms`, `RewardRange`, `Schema` (of `Range` and `Categories`): public bounds.
+- `Box`, `Finite`, `Product`, `Arms`, `RewardRange`, `Schema` (of `Range`, `Categories`, `DateRange` and
+  `Cycle`): public bounds.
 - `JointDP`, `LocalDP`, `RowDP`: what is promised; `SecureNoise`, `SimulatedNoise`: how noise keeps it.
 - `MemoryLedger`, `SQLiteLedger`: the witness of what was spent and of which copy of a state goes on.
 
@@ -45,12 +46,14 @@ if TYPE_CHECKING:
     from dpbandits.models import features, kernels
     from dpbandits.privacy import JointDP, LocalDP, RowDP, SecureNoise, SimulatedNoise
     from dpbandits.state import MemoryLedger, SQLiteLedger
-    from dpbandits.tables import Categories, Range, Schema
+    from dpbandits.tables import Categories, Cycle, DateRange, Range, Schema
 
 __all__ = [
     "Arms",
     "Box",
     "Categories",
+    "Cycle",
+    "DateRange",
     "Finite",
     "JointDP",
     "LocalDP",

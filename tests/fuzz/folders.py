@@ -669,6 +669,8 @@ _TOML = (
     b'[label]\ncolumn = "pay"\ncuts = [10, 16]\narms = ["low", "mid", "high"]\n',
     b'name = "p"\npath = "people.csv"\n[columns.age]\nlow = 16.5\nhigh = 64\nclip = true\n'
     b'[rewards]\ncolumns = ["mail", "call"]\nlow = 0\nhigh = 1\n',
+    b'path = "people.csv"\n[columns.age]\nperiod = 7\nmissing = 3\n[columns.born]\nfirst = 2000-01-01\n'
+    b'last = "2004-12-31T12:00"\nclip = true\nmissing = 2001-01-01\n[columns.born2]\nperiod = "week"\n',
     b'path = "people.csv"\nhorizon = 9\n[columns.age]\nlow = 16\nhigh = 64\nmissing = 40\n'
     b'[user]\ncolumn = "person"\nrows = 2\n[privacy]\nepsilon = 1\ndelta = 1e-6\n'
     b'[log]\narm = "gender"\narms = ["f", "m"]\nreward = "mail"\nlow = 0\nhigh = 1\npropensity = "call"\n',
@@ -679,7 +681,8 @@ def _description() -> Target:
     """The description of a table as any bytes."""
     folder = new_folder()
     (folder / "people.csv").write_text(
-        "age,gender,person,pay,mail,call\n30,f,a,9,0,1\n41,m,b,12,1,0\n17,m,a,30,0.5,0.5\n"
+        "age,gender,person,pay,mail,call,born,born2\n30,f,a,9,0,1,2001-02-03,2001-02-03T04:05\n"
+        "41,m,b,12,1,0,1999-01-01,2001-02-03\n17,m,a,30,0.5,0.5,,2001-02-03\n"
     )
     path = folder / "people.toml"
 
@@ -687,6 +690,7 @@ def _description() -> Target:
         path.write_bytes(data)
         described = DescribedTable.from_toml(path)
         cells = described.read(lenient=True)
+        described.schema.points(described.read(), ignore_extra=True)
         if isinstance(described.outcome, ArmRewards):
             described.outcome.rewards(cells, lenient=True)
             return repr(table_from_toml(path, seed=0))

@@ -17,6 +17,7 @@ from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, Mis
 from dpbandits.lab.worlds import table_from_toml
 from dpbandits.tables import Categories, Range
 from dpbandits.tables.coded import Coded
+from dpbandits.tables.described import DescribedTable
 from dpbandits.tables.files import read_table_file
 
 DESCRIPTION = """
@@ -205,7 +206,7 @@ def test_bad_tables_are_refused_without_showing_a_value(tmp_path, old, new, matc
         assert value not in str(caught.value)
 
 
-MISSING = ["", " ", "NA", "na", "NaN", "nan", "null", "NULL"]
+MISSING = ["", " ", "NA", "na", "<NA>", "NaN", "nan", "NaT", "None", "none", "null", "NULL"]
 """Each stands for a missing value."""
 
 KINDS = {"age": float, "word": str, "code": int, "flag": bool}
@@ -231,7 +232,7 @@ def as_parquet(path, columns):
 def test_words_for_missing_values_are_missing_and_named_so(tmp_path, word, column):
     path = as_csv(tmp_path / "t.csv", {**ROWS, column: [ROWS[column][0], word]})
     with pytest.raises(
-        InvalidData, match=rf"column '{column}' has missing values \(empty, NA, NaN or null\)"
+        InvalidData, match=rf"column '{column}' has missing values \(empty, NA, NaN, NaT, None or null\)"
     ):
         read_table_file(path, KINDS)
     read = read_table_file(path, KINDS, gaps=[column])
@@ -753,3 +754,26 @@ def test_a_description_says_what_stands_for_a_missing_value(tmp_path):
     ):
         with pytest.raises(InvalidParameter, match=match):
             table_from_toml(write(tmp_path, text.replace(old, new), table), seed=0)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_category_that_is_declared_is_not_missing(tmp_path, ending):
+    """An arm may be called "none", and a country NA; what is declared nowhere is missing still."""
+    cells, path = ["none", "mail", "NA"], tmp_path / f"t.{ending}"
+    if ending == "csv":
+        path.write_text("offer,country,y\n" + "".join(f"{cell},{cell},{cell}\n" for cell in cells))
+    else:
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.table(dict.fromkeys(("offer", "country", "y"), cells)), path)
+    text = (
+        '[columns.country]\ncategories = ["NA", "mail", "x"]\nmissing = "x"\n[log]\narm = "offer"\n'
+        'arms = ["none", "mail"]\nreward = "y"\nlow = 0\nhigh = 1\n'
+    )
+    table = DescribedTable.from_text(text).read(path, lenient=True)
+    assert table["offer"].tolist() == ["none", "mail", None]
+    assert table["country"].tolist() == [None, "mail", "NA"]
+    label = DescribedTable.from_text(
+        '[columns.country]\ncategories = ["NA", "mail", "none"]\n[label]\ncolumn = "y"\n'
+        'categories = ["none", "mail", "NA"]\n'
+    )
+    assert label.outcome.rewards(label.read(path)).tolist() == np.eye(3).tolist()

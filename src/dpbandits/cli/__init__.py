@@ -12,7 +12,8 @@
 Nothing is overwritten silently: results are replaced with `--force`, releases, secrets and states never.
 Whatever goes wrong is one line on standard error, no traceback: exit status 1 says refused, 2 that words are
 wrong, 70 a defect, 130 Ctrl-C. The line about a defect holds none of its text, which could hold data;
-`DPBANDITS_TRACEBACK=1` shows all of it to a developer. In tables empty cells, NA, NaN and null are missing.
+`DPBANDITS_TRACEBACK=1` shows all of it to a developer. In tables empty cells, NA, NaN, NaT, None and null are
+missing.
 
 Each command's file holds its own options and printing; what is computed lives in the layers below.
 """

@@ -10,7 +10,7 @@ from dpbandits._typing import BoolArray, IntArray
 from dpbandits.tables.columns import Fate
 
 if TYPE_CHECKING:
-    from dpbandits.tables.columns import Categories, Range
+    from dpbandits.tables.columns import Column
 
 __all__ = ["ColumnCheck", "TableCheck"]
 
@@ -66,9 +66,7 @@ class TableCheck:
     columns: Mapping[str, ColumnCheck]
 
     @classmethod
-    def of(
-        cls, columns: Mapping[str, "Range | Categories"], fates: Mapping[str, IntArray], *, rows: int
-    ) -> "TableCheck":
+    def of(cls, columns: Mapping[str, "Column"], fates: Mapping[str, IntArray], *, rows: int) -> "TableCheck":
         """From what becomes of each cell, by column."""
         lost, moved = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
         found = {}

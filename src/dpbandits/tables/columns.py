@@ -1,9 +1,13 @@
-"""`Range` and `Categories`: what a schema says in public about one column of a table."""
+"""`Range` and `Categories`: what a schema says in public about one column of a table.
 
+Dates and times are in `dpbandits.tables.dates`; what all columns have in common is `Column`.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +22,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.missing import is_missing, missing_mask, missing_values
 
-__all__ = ["COLUMNS", "Categories", "Fate", "Range"]
+__all__ = ["COLUMNS", "Categories", "Column", "Fate", "Range", "numbers_of"]
 
 ObjectArray = NDArray[np.object_]
 Category = str | int | bool
@@ -35,12 +39,62 @@ class Fate(IntEnum):
     OUTSIDE = 3
 
 
-COLUMNS: "Registry[Range | Categories]" = Registry("a column")
+class Column(Configured, ABC):
+    """What a schema says in public about one column of a table.
+
+    Attributes:
+        width: coordinates of an encoded cell.
+        missing: what stands where a value is missing; None where one is refused.
+    """
+
+    width: ClassVar[int] = 1
+    missing: Any
+
+    @property
+    @abstractmethod
+    def kind(self) -> type:
+        """What its cells are in a file."""
+
+    @property
+    def clips(self) -> bool:
+        """Whether what lies outside is moved to what is declared."""
+        return False
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Texts that are values of it, whatever they mean elsewhere."""
+        return frozenset()
+
+    def clipping(self) -> Self:
+        """The same column, moving what lies outside where it can."""
+        return self
+
+    @abstractmethod
+    def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray | IntArray:
+        """(n,) cells -> (n,) or (n, width); InvalidData, which names the column only, for a bad one."""
+
+    @abstractmethod
+    def points(self, values: NDArray[Any] | Coded) -> FloatArray:
+        """The same as float64, with NaN for every cell that `encode` refuses."""
+
+    @abstractmethod
+    def fates(self, values: NDArray[Any]) -> IntArray:
+        """(n,) what becomes of each cell, as a `Fate`; no cell is refused."""
+
+    def to_config(self) -> dict[str, Any]:
+        """As `Configured` writes it, without `missing` where there is none."""
+        config = super().to_config()
+        return {name: value for name, value in config.items() if name != "missing" or value is not None}
+
+
+COLUMNS: "Registry[Column]" = Registry(
+    "a column", elsewhere=dict.fromkeys(("DateRange", "Cycle"), "dpbandits.tables.dates")
+)
 
 
 @COLUMNS.add("Range")
 @dataclass(frozen=True)
-class Range(Configured):
+class Range(Column):
     """A number between public bounds, scaled to [0, 1] by them.
 
     Args:
@@ -67,14 +121,28 @@ class Range(Configured):
                 raise InvalidParameter(f"missing: expected a number in Range({self.low:g}, {self.high:g})")
             assign(self, missing=filled)
 
-    def to_config(self) -> dict[str, Any]:
-        """As `Configured` writes it, without `missing` where there is none."""
-        return _without_missing(super().to_config())
-
     @property
     def kind(self) -> type:
         """What its cells are in a file."""
         return float
+
+    def clipping(self) -> Self:
+        """The same range, moving values outside to the nearer bound."""
+        return replace(self, clip=True)
+
+    def points(self, values: NDArray[Any] | Coded) -> FloatArray:
+        """(n,) in [0, 1], NaN for every cell that `encode` refuses."""
+        if isinstance(values, Coded):
+            return values.spread(self.points(values.values))
+        numbers, found = numbers_of(values)
+        if self.missing is not None:
+            numbers = np.where(found == Fate.MISSING, self.missing, numbers)
+        if self.clip:
+            numbers = np.clip(numbers, self.low, self.high)
+        with np.errstate(invalid="ignore"):
+            inside = (numbers >= self.low) & (numbers <= self.high)
+        shares = np.clip((numbers - self.low) / (self.high - self.low), 0.0, 1.0)
+        return np.where(inside, shares, np.nan)
 
     def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray:
         """(n,) numbers in the column's unit -> (n,) in [0, 1]. `name` is the column's, for errors."""
@@ -109,21 +177,14 @@ class Range(Configured):
 
     def fates(self, values: NDArray[Any]) -> IntArray:
         """(n,) what becomes of each cell, as a `Fate`; no cell is refused."""
-        if values.dtype.kind not in "iufO":
-            return np.where(missing_mask(values), Fate.MISSING, Fate.UNREADABLE)
-        if values.dtype.kind == "O":
-            found = np.fromiter(map(_fate_of_number, values), dtype=np.int64, count=values.size)
-            values = np.where(found == Fate.READ, values, 0).astype(np.float64)
-        else:
-            found = np.where(np.isnan(values), Fate.MISSING, Fate.READ)
-        found[(found == Fate.READ) & np.isinf(values)] = Fate.UNREADABLE
-        found[(found == Fate.READ) & ~((values >= self.low) & (values <= self.high))] = Fate.OUTSIDE
+        numbers, found = numbers_of(values)
+        found[(found == Fate.READ) & ~((numbers >= self.low) & (numbers <= self.high))] = Fate.OUTSIDE
         return found
 
 
 @COLUMNS.add("Categories")
 @dataclass(frozen=True, init=False, repr=False)
-class Categories(Configured):
+class Categories(Column):
     """One of a public list of values, encoded as its place in the list.
 
     Cells are compared by Python's equality, so that an integer column that pandas stores as
@@ -158,14 +219,15 @@ class Categories(Configured):
             raise InvalidParameter(f"missing: expected one of the {len(listed)} categories, or None")
         assign(self, values=listed, missing=missing)
 
-    def to_config(self) -> dict[str, Any]:
-        """As `Configured` writes it, without `missing` where there is none."""
-        return _without_missing(super().to_config())
-
     @property
     def kind(self) -> type:
         """What its cells are in a file: str, int or bool."""
         return type(self.values[0])
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Categories that are texts: "none" is missing, but where it is one of them."""
+        return frozenset(value for value in self.values if isinstance(value, str))
 
     @property
     def arms(self) -> Arms:
@@ -211,10 +273,10 @@ class Categories(Configured):
             )
         return encoded
 
-    @property
-    def clips(self) -> bool:
-        """Whether values outside are moved into the list: never."""
-        return False
+    def points(self, values: NDArray[Any] | Coded) -> FloatArray:
+        """(n,) codes, NaN for every cell that `encode` refuses."""
+        codes = self.codes(values)
+        return np.where(codes < 0, np.nan, codes)
 
     def fates(self, values: NDArray[Any]) -> IntArray:
         """(n,) what becomes of each cell, as a `Fate`; no cell is refused."""
@@ -237,8 +299,22 @@ class Categories(Configured):
         return f"Categories({list(self.values)}{filled})"
 
 
-def _without_missing(config: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if name != "missing" or value is not None}
+def numbers_of(values: NDArray[Any]) -> tuple[FloatArray, IntArray]:
+    """Cells (n,) as finite numbers, NaN for what is none, and as a `Fate` each."""
+    if values.dtype.kind not in "iufO":
+        found = np.where(missing_mask(values), Fate.MISSING, Fate.UNREADABLE)
+        return np.full(values.shape, np.nan), found
+    if values.dtype.kind == "O":
+        found = np.fromiter(map(_fate_of_number, values.tolist()), dtype=np.int64, count=values.size)
+        numbers = np.where(found == Fate.READ, values, np.nan).astype(np.float64)
+    else:
+        numbers = values.astype(np.float64)
+        found = np.where(np.isnan(numbers), Fate.MISSING, Fate.READ)
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        found[infinite] = Fate.UNREADABLE
+        numbers = np.where(infinite, np.nan, numbers)
+    return numbers, found
 
 
 def _fate_of_number(cell: object) -> Fate:

@@ -65,7 +65,7 @@ CSV and TSV files are UTF-8 and begin with a line of column names; blanks around
 cells are missing says `dpbandits.tables.missing`. Columns that the file does not name are not read.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -104,6 +104,7 @@ class ArmRewards:
         rewards: the table's columns -> (N, K); with `lenient=True` NaN for what cannot be read, which is
             refused without it.
         gaps: whether the columns may have missing values.
+        known: categories that are texts.
     """
 
     columns: tuple[str, ...]
@@ -112,11 +113,17 @@ class ArmRewards:
     reward_range: RewardRange
     rewards: Callable[..., FloatArray]
     gaps: bool = False
+    known: frozenset[str] = frozenset()
 
     @property
     def kinds(self) -> dict[str, type]:
         """Type of every column, by name."""
         return dict.fromkeys(self.columns, self.kind)
+
+    @property
+    def words(self) -> dict[str, Set[str]]:
+        """Texts that are values, by column."""
+        return dict.fromkeys(self.columns, self.known)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +156,11 @@ class LoggedArm:
             self.reward: bool if self.reward_range is None else float,
         }
         return kinds if self.propensity is None else {**kinds, self.propensity: float}
+
+    @property
+    def words(self) -> dict[str, Set[str]]:
+        """Texts that are values, by column."""
+        return {self.arm: frozenset(label for label in self.arms.labels if isinstance(label, str))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,12 +274,14 @@ class DescribedTable:
                 gaps |= set(self.outcome.columns)
         kinds |= {} if others is None else others
         gaps = set(kinds) if lenient else gaps
+        words: dict[str, Set[str]] = {name: column.words for name, column in self.schema.columns.items()}
+        words |= {} if self.outcome is None else self.outcome.words
         if self.user is not None:
             kinds[self.user] = str
             gaps -= {self.user}
         if isinstance(held, str) and held.startswith(PACKAGED):
-            return read_packaged(held, kinds, gaps=gaps)
-        return read_table_file(Path(held), kinds, gaps=gaps)
+            return read_packaged(held, kinds, gaps=gaps, words=words)
+        return read_table_file(Path(held), kinds, gaps=gaps, words=words)
 
 
 def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> IntArray:
@@ -316,9 +330,11 @@ def _label(description: Mapping[str, Any]) -> ArmRewards:
     column, gaps = value_in(label, "column", str, where), "missing" in label
     codes: Callable[[Any, bool], IntArray]
     kind: type = float
+    known: frozenset[str] = frozenset()
     if "categories" in label:
         categories = Categories(value_in(label, "categories", list, where), missing=label.get("missing"))
         codes, kind = partial(_codes_of_categories, categories, column), categories.kind
+        known = categories.words
         names = [str(value) for value in categories.values]
     else:
         cuts = value_in(label, "cuts", list, where)
@@ -340,6 +356,7 @@ def _label(description: Mapping[str, Any]) -> ArmRewards:
         reward_range=RewardRange(0.0, 1.0),
         rewards=rewards,
         gaps=gaps,
+        known=known,
     )
 
 

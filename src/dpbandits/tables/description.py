@@ -9,6 +9,14 @@ missing = 40                 # optional: a public number for missing values
 [columns.gender]
 categories = ["female", "male", "unknown"]
 missing = "unknown"          # optional: the category of missing values
+
+[columns.since]              # dates and times
+first = 2020-01-01
+last = 2024-12-31            # all of this day; clip and missing are optional, as above
+
+[columns.hour]               # what comes round again: of dates and times "day", "week" or "year"
+period = 24                  # or the period of a number
+missing = 12                 # optional: a place in it, see `Cycle`
 """
 
 import json
@@ -17,7 +25,8 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.tables.columns import Categories, Range
+from dpbandits.tables.columns import Categories, Column, Range
+from dpbandits.tables.dates import Cycle, DateRange
 
 __all__ = ["check_keys", "columns_in", "description_in", "number_in", "section_of", "value_in"]
 
@@ -32,20 +41,21 @@ def description_in(text: str, name: str) -> dict[str, Any]:
         raise InvalidParameter(f"{name} is nested too deeply") from None
 
 
-def columns_in(description: Mapping[str, Any]) -> dict[str, Range | Categories]:
+def columns_in(description: Mapping[str, Any]) -> dict[str, Column]:
     """The sections [columns.NAME] of a description, in its order."""
     columns = value_in(description, "columns", dict, "the file")
     return {name: _column(name, declared) for name, declared in columns.items()}
 
 
-def section_of(name: str, column: Range | Categories) -> str:
+def section_of(name: str, column: Column) -> str:
     """A column as its section declares it."""
     config = {
         key: v for key, v in column.to_config().items() if key != "type" and (key, v) != ("clip", False)
     }
     if "values" in config:
         config = {"categories": config.pop("values"), **config}
-    lines = [f"{key} = {_written(value)}" for key, value in config.items()]
+    moments = {"first", "last", "missing"} if "first" in config else set()  # TOML has dates of its own
+    lines = [f"{key} = {value if key in moments else _written(value)}" for key, value in config.items()]
     return "\n".join([f"[columns.{_written(name)}]", *lines])
 
 
@@ -54,16 +64,24 @@ def _written(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _column(name: str, declared: object) -> Range | Categories:
+def _column(name: str, declared: object) -> Column:
     """A column as its section [columns.NAME] declares it."""
     where = f"[columns.{name}]"
     if not isinstance(declared, dict):
-        raise InvalidParameter(f"{where} must be a section with low and high, or with categories")
+        raise InvalidParameter(
+            f"{where} must be a section with low and high, categories, first and last, or period"
+        )
     if "categories" in declared:
         check_keys(declared, where, required={"categories"}, optional={"missing"})
         return Categories(value_in(declared, "categories", list, where), missing=declared.get("missing"))
-    check_keys(declared, where, required={"low", "high"}, optional={"clip", "missing"})
+    if "period" in declared:
+        check_keys(declared, where, required={"period"}, optional={"missing"})
+        return Cycle(declared["period"], missing=declared.get("missing"))
+    ends = {"first", "last"} if {"first", "last"} & set(declared) else {"low", "high"}
+    check_keys(declared, where, required=ends, optional={"clip", "missing"})
     clip = value_in(declared, "clip", bool, where) if "clip" in declared else False
+    if "first" in ends:
+        return DateRange(declared["first"], declared["last"], clip=clip, missing=declared.get("missing"))
     filled = number_in(declared, "missing", where) if "missing" in declared else None
     return Range(
         number_in(declared, "low", where), number_in(declared, "high", where), clip=clip, missing=filled

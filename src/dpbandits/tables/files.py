@@ -1,8 +1,8 @@
 """Columns of a file: CSV, TSV, Parquet or Arrow, with the kind that was said for each.
 
-A cell is *missing* where it is empty or one of the words NA, NaN and null, in capitals or not, and in Parquet
-and Arrow where it is null or NaN as well; that holds for every kind, text included. A category that is truly
-called NA has to be renamed.
+A cell is *missing* where it is empty or one of the words NA, <NA>, NaN, NaT, None and null, in capitals or
+not, and in Parquet and Arrow where it is null or NaN as well; that holds for every kind, text included, but
+not for a category that is declared: an arm may be called "none".
 
 Files are read in blocks. A block becomes arrays at once: numbers, and of everything else `Coded`, each
 different word once. What is wrong with a column is said when all of the file was read, so that it does not
@@ -13,8 +13,9 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal
 from itertools import product
 from pathlib import Path
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from dpbandits._typing import FloatArray
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.tables.coded import Coded, as_objects
+from dpbandits.tables.dates import time_in
 from dpbandits.tables.messages import unfolded
 from dpbandits.tables.missing import LONGEST_WORD, MISSING, is_missing, missing_values
 
@@ -59,14 +61,21 @@ _BLANKS = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace())
 _SPELLINGS = sorted("".join(s) for word in MISSING for s in product(*((c, c.upper()) for c in word)))
 
 
-def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str] = ()) -> TableColumns:
+def read_table_file(
+    path: Path,
+    kinds: Mapping[str, type],
+    *,
+    gaps: Iterable[str] = (),
+    words: Mapping[str, Set[str]] | None = None,
+) -> TableColumns:
     """The columns named in `kinds`, of a CSV, TSV (also .gz), Parquet or Arrow file.
 
     Args:
         path: its ending says which.
-        kinds: column -> float, str, bool or int, what its cells are.
+        kinds: column -> float, str, bool, int or datetime, what its cells are.
         gaps: columns that may have missing values, for which what cannot be read counts as well: NaN in a
             column of float, None in others.
+        words: column -> texts that are values of it, though they mean a missing one elsewhere.
 
     Raises:
         InvalidParameter: another ending.
@@ -75,19 +84,18 @@ def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str
         DataUnavailable: the file is not there or damaged.
         MissingExtra: Parquet or Arrow, and no pyarrow.
     """
-    admitted = frozenset(gaps)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
     ending = suffixes[-2 if compressed else -1] if len(suffixes) > compressed else ""
     try:
         if ending == ".parquet" and not compressed:
-            columns = [_Column(n, kind, _FROM_PARQUET[kind], n in admitted) for n, kind in kinds.items()]
+            columns = _columns(kinds, _FROM_PARQUET, gaps, words)
             _read_parquet(path, columns)
         elif ending in _ARROW_ENDINGS and not compressed:
-            columns = [_Column(n, kind, _FROM_PARQUET[kind], n in admitted) for n, kind in kinds.items()]
+            columns = _columns(kinds, _FROM_PARQUET, gaps, words)
             _read_arrow(path, columns)
         elif ending in _DELIMITERS:
-            columns = [_Column(n, kind, _FROM_TEXT[kind], n in admitted) for n, kind in kinds.items()]
+            columns = _columns(kinds, _FROM_TEXT, gaps, words)
             opener = cast("Callable[..., IO[bytes]]", gzip.open if compressed else open)
             with opener(path, mode="rb") as data:
                 _read_delimited(_Lines(data), columns, _DELIMITERS[ending])
@@ -103,10 +111,15 @@ def read_table_file(path: Path, kinds: Mapping[str, type], *, gaps: Iterable[str
     return {column.name: column.finished() for column in columns}
 
 
-def columns_of_frame(frame: Any, kinds: Mapping[str, type], *, gaps: Iterable[str] = ()) -> TableColumns:
+def columns_of_frame(
+    frame: Any,
+    kinds: Mapping[str, type],
+    *,
+    gaps: Iterable[str] = (),
+    words: Mapping[str, Set[str]] | None = None,
+) -> TableColumns:
     """The columns of a pandas data frame, as `read_table_file` gives those of a Parquet file."""
-    admitted = frozenset(gaps)
-    columns = [_Column(name, kind, _FROM_PARQUET[kind], name in admitted) for name, kind in kinds.items()]
+    columns = _columns(kinds, _FROM_PARQUET, gaps, words)
     _check_header(list(frame.columns), columns)
     for column in columns:
         cells: Any = frame[column.name].tolist()
@@ -146,8 +159,20 @@ def _plain(cell: object) -> object:
     return cell
 
 
-_FROM_TEXT: dict[type, Callable[[Any], object]] = {float: float, str: str, int: int, bool: _truth}
-_FROM_PARQUET: dict[type, Callable[[Any], object]] = {float: _number, str: _text, int: _plain, bool: _plain}
+_FROM_TEXT: dict[type, Callable[[Any], object]] = {
+    float: float,
+    str: str,
+    int: int,
+    bool: _truth,
+    datetime: time_in,
+}
+_FROM_PARQUET: dict[type, Callable[[Any], object]] = {
+    float: _number,
+    str: _text,
+    int: _plain,
+    bool: _plain,
+    datetime: time_in,
+}
 
 
 class _Column:
@@ -158,10 +183,13 @@ class _Column:
         kind: what its cells are.
         read: a cell of the file -> one of that kind; ValueError, KeyError, TypeError or OverflowError.
         gaps: whether cells may be missing.
+        words: texts that are values, though they mean a missing one elsewhere.
     """
 
-    def __init__(self, name: str, kind: type, read: Callable[[Any], object], gaps: bool) -> None:  # noqa: FBT001
-        self.name, self.kind, self.read, self.gaps = name, kind, read, gaps
+    def __init__(
+        self, name: str, *, kind: type, read: Callable[[Any], object], gaps: bool, words: Set[str]
+    ) -> None:
+        self.name, self.kind, self.read, self.gaps, self._words = name, kind, read, gaps, words
         self._rows = 0
         self._parts: list[Any] = []  # float64; of other kinds Arrow arrays, or without Arrow places
         self._places: dict[object, int] = {}
@@ -208,7 +236,8 @@ class _Column:
         """Words as cells of the kind, None where missing or of another kind."""
         known = list(words)
         for place, word in enumerate(words):
-            if (type(word) is not str or len(word) <= LONGEST_WORD) and is_missing(word):
+            short = type(word) is not str or (len(word) <= LONGEST_WORD and word not in self._words)
+            if short and is_missing(word):
                 known[place], self._missing = None, True
         if self.read is str:
             return known
@@ -220,6 +249,21 @@ class _Column:
         except (ValueError, KeyError, TypeError, OverflowError):
             self._bad = True
             return None
+
+
+def _columns(
+    kinds: Mapping[str, type],
+    readers: Mapping[type, Callable[[Any], object]],
+    gaps: Iterable[str],
+    words: Mapping[str, Set[str]] | None,
+) -> list[_Column]:
+    admitted, known = frozenset(gaps), words or {}
+    return [
+        _Column(
+            name, kind=kind, read=readers[kind], gaps=name in admitted, words=known.get(name, frozenset())
+        )
+        for name, kind in kinds.items()
+    ]
 
 
 _CELLS = ("boolean", "integer", "floating", "decimal", "null")
@@ -241,7 +285,7 @@ def _are_numbers(cells: Any) -> bool:
 def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]:
     """Different cells of Arrow arrays, text without blanks around it, and (n,) which of them each row has."""
     import pyarrow as pa
-    from pyarrow.compute import utf8_trim
+    from pyarrow.compute import local_timestamp, utf8_trim
 
     column = pa.chunked_array(parts)
     if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
@@ -253,6 +297,10 @@ def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]
         words = utf8_trim(words, characters=_BLANKS).to_pylist()
     elif any(getattr(pa.types, f"is_{one}")(words.type) for one in _CELLS):
         words = words.to_pylist()
+    elif pa.types.is_timestamp(words.type) or pa.types.is_date(words.type):
+        if pa.types.is_timestamp(words.type) and words.type.tz is not None:
+            words = local_timestamp(words)  # by its own clock
+        words = words.cast(pa.timestamp("us"), safe=False).to_pylist()
     else:  # of no kind at all
         words = [b"" if valid else None for valid in words.is_valid().to_pylist()]
     places = _plain_array(indices.cast("int32"), missing=len(words))

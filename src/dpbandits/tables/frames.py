@@ -90,6 +90,8 @@ def _read_frame(frame: object, *, gaps: bool) -> Table:
         nulls = series.dtype.is_numeric() and series.is_null().any()
         if nulls and not gaps:
             raise missing_values(name)
+        if isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone is not None:
+            series = series.dt.replace_time_zone(None)  # by its own clock
         if nulls or series.dtype.is_decimal():
             series = series.cast(nw.Float64).fill_null(float("nan"))
         cells = np.asarray(series.to_numpy())

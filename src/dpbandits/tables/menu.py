@@ -135,6 +135,8 @@ class Menu:
             raise
         except Exception:  # noqa: BLE001 - as above
             raise InvalidData("contexts cannot be read") from None
+        with suppress(Exception):
+            return self.contexts.points(table, ignore_extra=True)
         points = self._nobody(count)
         self._fill(points, table, 0, count)
         return points
@@ -181,10 +183,12 @@ class Menu:
                 missing = [name for name in self.contexts.names if name not in known]
             if missing:
                 raise InvalidData(f"the context lacks the declared columns {missing}")
-        elif not (_is_frame(context) or (_reads(kind) and _size(context) in (None, self.contexts.dim))):
+        elif not (
+            _is_frame(context) or (_reads(kind) and _size(context) in (None, len(self.contexts.names)))
+        ):
             raise InvalidData(
                 f"the context is of type {kind.__name__}, expected a dict, a dataclass, a named tuple, a row "
-                f"of a table, or {self.contexts.dim} values in the schema's order"
+                f"of a table, or {len(self.contexts.names)} values in the schema's order"
             )
         self.encode(context if _is_frame(context) else [context])
         if self._ambiguous(available):
@@ -269,7 +273,7 @@ class Menu:
         if hasattr(kind, "keys") or hasattr(kind, "_fields") or is_dataclass(kind):
             return not _is_frame(contexts)
         in_order = isinstance(contexts, Sequence) and not isinstance(contexts, str | bytes)
-        return in_order and len(contexts) == self.contexts.dim and _is_cell(contexts[0])
+        return in_order and len(contexts) == len(self.contexts.names) and _is_cell(contexts[0])
 
     def _columns(self, contexts: Any) -> tuple[Any, int]:
         """A table that `Schema.encode` reads, and its number of rows."""

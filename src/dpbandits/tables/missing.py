@@ -10,8 +10,8 @@ from dpbandits.errors import InvalidData
 
 __all__ = ["LONGEST_WORD", "MISSING", "is_missing", "missing_mask", "missing_values"]
 
-MISSING = frozenset({"", "na", "nan", "null"})
-"""Words, in small letters, that stand for a missing value."""
+MISSING = frozenset({"", "na", "<na>", "nan", "nat", "none", "null"})
+"""Words, in small letters, that stand for a missing value, but where a column declares one as a category."""
 
 LONGEST_WORD = max(map(len, MISSING))
 
@@ -38,5 +38,6 @@ def missing_mask(values: NDArray[Any]) -> NDArray[np.bool_]:
 def missing_values(name: str) -> InvalidData:
     """The error of a column with missing values."""
     return InvalidData(
-        f"column {name!r} has missing values (empty, NA, NaN or null): fill them with a public constant"
+        f"column {name!r} has missing values (empty, NA, NaN, NaT, None or null): fill them with a public "
+        "constant"
     )

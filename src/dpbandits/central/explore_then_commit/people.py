@@ -18,7 +18,8 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.people import LENGTHSCALE, context_kernel
 from dpbandits.models.kernels import Indicator, Kernel
 from dpbandits.models.measures import CellMeasure
-from dpbandits.tables import Categories, Schema
+from dpbandits.tables import Categories, Cycle, Schema
+from dpbandits.tables.columns import Column
 from dpbandits.tables.menu import Menu
 
 __all__ = [
@@ -40,6 +41,9 @@ MOST_CONTEXT_CELLS = 600
 
 ARM_CORRELATION = 0.05
 """Of two arms at one context: what is learned of them is how they differ. Set by hand, not tuned."""
+
+_TURNS = 1 << 12
+"""Places of a cycle that are counted to find where its circle passes."""
 
 MOST_CONTEXTS = 1 << 14
 """Cells of all context columns together, at most."""
@@ -96,9 +100,8 @@ def law_of(menu: Menu) -> ContextLaw:
     Raises:
         InvalidParameter: more cells than are learned over.
     """
-    columns = menu.contexts.columns.values()
-    sizes = [len(column.values) for column in columns if isinstance(column, Categories)]
-    ranges = len(columns) - len(sizes)
+    columns, sizes = menu.contexts.columns.values(), list(menu.contexts.codes.values())
+    ranges = menu.contexts.dim - len(sizes)
     side = bins_a_side(ranges, taken=min(MOST_CONTEXT_CELLS, math.prod(sizes)))
     cells = math.prod(sizes) * side**ranges
     if cells > MOST_CONTEXTS:
@@ -109,10 +112,20 @@ def law_of(menu: Menu) -> ContextLaw:
     parts = [
         CellMeasure.finite(np.arange(len(column.values), dtype=np.float64))
         if isinstance(column, Categories)
-        else CellMeasure.uniform(low=0.0, high=1.0, cells=side)
+        else _cells_of_column(column, side)
         for column in columns
     ]
     return ContextLaw(CellMeasure.product(*parts), "uniform")
+
+
+def _cells_of_column(column: Column, side: int) -> CellMeasure:
+    """Equal bins of every coordinate: all equally likely, or as often as a circle passes through them."""
+    line = CellMeasure.uniform(low=0.0, high=1.0, cells=side)
+    if not isinstance(column, Cycle):
+        return line
+    square, turns = CellMeasure.product(line, line), np.linspace(0.0, 1.0, _TURNS, endpoint=False)
+    circle = Cycle(1.0).points(turns)
+    return square.with_weights(np.bincount(square.find(circle), minlength=square.size))
 
 
 def measure_of(menu: Menu) -> CellMeasure:

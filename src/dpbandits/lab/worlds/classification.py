@@ -46,6 +46,7 @@ from dpbandits.lab.worlds.datasets import INCOME_ARMS, INCOME_CUTS
 from dpbandits.lab.worlds.transfer import PeopleSource
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Categories, Range, Schema
+from dpbandits.tables.columns import Column
 from dpbandits.tables.described import codes_from_cuts
 
 __all__ = ["CLASSIFICATION_TABLES", "ClassificationTable", "Half", "classification_table"]
@@ -125,9 +126,8 @@ class ClassificationTable:
             labels, arms, auxiliary, name, split: as above.
         """
         contexts = schema.encode(frame, ignore_extra=True)
-        for column, declared in enumerate(schema.columns.values()):
-            if isinstance(declared, Categories):
-                contexts[:, column] /= max(1, len(declared.values) - 1)
+        for column, size in schema.codes.items():
+            contexts[:, column] /= max(1, size - 1)
         return cls(
             name=name,
             columns=schema.names,
@@ -180,7 +180,7 @@ class ClassificationTable:
 
 _ADULT_FILES = ("adult.data.gz", "adult.test.gz")
 _ADULT_COLUMNS = ("age", "education-num", "marital-status", "hours-per-week", "workclass", "classification")
-_ADULT_CONTEXT: dict[str, Range | Categories] = {
+_ADULT_CONTEXT: dict[str, Column] = {
     "age": Range(17, 90),
     "education-num": Range(1, 16),
     "hours-per-week": Range(1, 99),

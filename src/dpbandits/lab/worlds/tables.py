@@ -24,7 +24,7 @@ from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds.protocol import check_indices, check_rounds
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.owners import Owners
-from dpbandits.tables import Categories, Schema
+from dpbandits.tables import Schema
 from dpbandits.tables.described import ArmRewards, DescribedTable, one_right
 
 __all__ = ["BestArm", "TableBandit", "table_from_toml"]
@@ -247,8 +247,7 @@ class TableBandit:
         if len(rows) < _FOLDS:
             raise InvalidData(f"supervised_ceiling needs at least {_FOLDS} rows, the horizon is {len(rows)}")
         contexts, rewards = self.contexts[rows], self.reward_table[rows]
-        columns = enumerate(self.schema.columns.values())
-        categorical = [i for i, declared in columns if isinstance(declared, Categories)]  # without an order
+        categorical = list(self.schema.codes)  # without an order
         options = {"random_state": seed % 2**32, "categorical_features": categorical}
         one_right = ((rewards == 1).sum(axis=1) == 1).all() and ((rewards == 0) | (rewards == 1)).all()
         fold = np.argsort(PublicCoins(seed).uniform("environment/folds", 0, len(rows), 1)[:, 0]) % _FOLDS

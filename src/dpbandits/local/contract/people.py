@@ -4,7 +4,6 @@ NumPy and the standard library only: devices read it.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains import Arms
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData
-from dpbandits.tables import Range, Schema
+from dpbandits.tables import Schema
 from dpbandits.tables.menu import Menu
 
 __all__ = ["DeviceMenu", "offered"]
@@ -43,10 +42,7 @@ class DeviceMenu(Menu):
 
     def __init__(self, *, contexts: Schema, arms: Sequence[Label] | Arms) -> None:
         self.strict = Menu(contexts=contexts, arms=arms)
-        clipping = {
-            name: replace(column, clip=True) if type(column) is Range else column
-            for name, column in contexts.columns.items()
-        }
+        clipping = {name: column.clipping() for name, column in contexts.columns.items()}
         super().__init__(contexts=Schema(**clipping), arms=self.strict.arms)
         sizes = [
             [part.n_arms] if isinstance(part, Arms) else [0] * part.dim for part in contexts.domain.parts

@@ -1,0 +1,286 @@
+"""`DateRange` and `Cycle`: dates and times between public moments, and what comes round again.
+
+A cell is a `datetime.date`, a `datetime.datetime`, a date or time of NumPy, pandas, polars or Arrow, or a
+text in ISO 8601, as 2024-05-31 or 2024-05-31T17:30. A time with a zone is taken by its own clock.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits._checks import LARGEST, assign, number
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.tables.coded import Coded
+from dpbandits.tables.columns import COLUMNS, Column, Fate, numbers_of
+from dpbandits.tables.missing import is_missing, missing_values
+
+__all__ = ["Cycle", "DateRange", "time_in"]
+
+Moment = date | datetime | str
+TimeArray = NDArray[np.datetime64]
+
+_DAY = np.timedelta64(1, "D")
+_PERIODS = {"day": 24.0, "week": 7.0, "year": 365.2425}
+"""Named cycles and their lengths: a day in hours, a week and a year in days."""
+
+
+class _OfTimes(Column):
+    """A column that is encoded by what each cell is found to be."""
+
+    expected: ClassVar[str]
+
+    def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray:
+        """(n,) cells -> (n,) or (n, 2) in [0, 1]. `name` is the column's, for errors."""
+        if isinstance(values, Coded):
+            return values.spread(self.encode(values.values, name=name))
+        points, found = self._read(values)
+        if (found == Fate.MISSING).any() and self.missing is None:
+            raise missing_values(name)
+        if (found == Fate.UNREADABLE).any():
+            raise InvalidData(f"column {name!r} has cells that are no {self.expected}")
+        if (found == Fate.OUTSIDE).any() and not self.clips:
+            raise InvalidData(
+                f"column {name!r} has values outside {self!r}: declare clip=True, or a wider range that you "
+                "know without the data"
+            )
+        return points
+
+    def points(self, values: NDArray[Any] | Coded) -> FloatArray:
+        """The same, with NaN for every cell that `encode` refuses."""
+        return (
+            values.spread(self.points(values.values)) if isinstance(values, Coded) else self._read(values)[0]
+        )
+
+    def fates(self, values: NDArray[Any]) -> IntArray:
+        """(n,) what becomes of each cell, as a `Fate`; no cell is refused."""
+        return self._read(values)[1]
+
+    def _read(self, values: NDArray[Any]) -> tuple[FloatArray, IntArray]:
+        """Encoded cells, NaN where they cannot be, and what became of each."""
+        raise NotImplementedError
+
+
+@COLUMNS.add("DateRange")
+@dataclass(frozen=True, repr=False)
+class DateRange(_OfTimes):
+    """A date or time between public moments, scaled to [0, 1] by them.
+
+    Args:
+        first: public first moment.
+        last: public last one; a date without a time is all of its day.
+        clip: move values outside to the nearer bound; without it they are refused.
+        missing: public moment in the range that stands where a value is missing; without it one is refused.
+
+    Raises:
+        InvalidParameter: not two moments with first < last, or `missing` outside them.
+
+    Example:
+        >>> since = DateRange("2024-01-01", "2024-01-10", missing="2024-01-06")
+        >>> since.encode(np.array(["2024-01-02", "2024-01-10T12:00", ""]), name="since").tolist()
+        [0.1, 0.95, 0.5]
+    """
+
+    expected: ClassVar[str] = "dates or times"
+    first: Moment
+    last: Moment
+    clip: bool = field(default=False, kw_only=True)
+    missing: Moment | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        assign(
+            self, first=_moment(self.first, "first"), last=_moment(self.last, "last"), clip=bool(self.clip)
+        )
+        low, high = self._ends()
+        if low >= high:
+            raise InvalidParameter("DateRange: first must lie before last")
+        if self.missing is not None:
+            assign(self, missing=_moment(self.missing, "missing"))
+            if not low <= np.datetime64(self.missing, "us") <= high:
+                raise InvalidParameter(f"missing: expected a moment in {replace(self, missing=None)!r}")
+
+    @property
+    def kind(self) -> type:
+        """What its cells are in a file."""
+        return datetime
+
+    @property
+    def clips(self) -> bool:
+        """Whether values outside are moved to the nearer bound."""
+        return self.clip
+
+    def clipping(self) -> Self:
+        """The same range, moving values outside to the nearer bound."""
+        return replace(self, clip=True)
+
+    def _ends(self) -> tuple[np.datetime64, np.datetime64]:
+        low, high = np.datetime64(self.first, "us"), np.datetime64(self.last, "us")
+        return low, high if isinstance(self.last, datetime) else high + _DAY
+
+    def _read(self, values: NDArray[Any]) -> tuple[FloatArray, IntArray]:
+        moments, found = _times(values)
+        if self.missing is not None:
+            moments = np.where(found == Fate.MISSING, np.datetime64(self.missing, "us"), moments)
+        low, high = self._ends()
+        shares = (moments - low) / (high - low)
+        inside = (moments >= low) & (
+            (moments < high) if high > np.datetime64(self.last, "us") else shares <= 1.0
+        )
+        found[(found == Fate.READ) & ~inside] = Fate.OUTSIDE
+        return np.clip(shares, 0.0, 1.0) if self.clip else np.where(inside, shares, np.nan), found
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready, moments as text."""
+        config = super().to_config()
+        return {key: value.isoformat() if isinstance(value, date) else value for key, value in config.items()}
+
+    def __repr__(self) -> str:
+        more = {"clip": self.clip or None, "missing": self.missing and str(self.missing)}
+        parts = [repr(str(self.first)), repr(str(self.last))]
+        return f"DateRange({', '.join(parts + [f'{k}={v!r}' for k, v in more.items() if v is not None])})"
+
+
+@COLUMNS.add("Cycle")
+@dataclass(frozen=True)
+class Cycle(_OfTimes):
+    """What comes round again, encoded as a point on a circle: late evening lies beside early morning.
+
+    An encoded cell is two coordinates in [0, 1], (1 + cos a)/2 and (1 + sin a)/2 where a is the share of the
+    period that has passed times 2 pi. A stationary kernel of these two is a periodic one: nothing jumps at
+    midnight, on Monday or at New Year.
+
+    Args:
+        period: "day", "week" or "year" of dates and times; or the public period of a number, as 24 where
+            cells are hours.
+        missing: public place in the cycle that stands where a value is missing: the hour of a day, days
+            since Monday or since January 1st, or the number; without it one is refused.
+
+    Raises:
+        InvalidParameter: another period, or `missing` outside it.
+
+    Example:
+        >>> Cycle("day").encode(np.array(["2024-05-31T12:00"]), name="at").round(3).tolist()
+        [[0.0, 0.5]]
+        >>> Cycle(7, missing=0).encode(np.array([7.0, np.nan]), name="weekday").round(3).tolist()
+        [[1.0, 0.5], [1.0, 0.5]]
+    """
+
+    width: ClassVar[int] = 2
+    period: Literal["day", "week", "year"] | float
+    missing: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.period, str):
+            if self.period not in _PERIODS:
+                raise InvalidParameter('period: expected "day", "week", "year" or a number above 0')
+        else:
+            assign(self, period=number(self.period, name="period"))
+        if self.missing is not None:
+            filled = number(self.missing, name="missing", minimum=-LARGEST, exclusive=False)
+            if not 0.0 <= filled <= self._length:
+                raise InvalidParameter(f"missing: expected a number from 0 to {self._length:g}")
+            assign(self, missing=filled)
+
+    @property
+    def expected(self) -> str:  # type: ignore[override]
+        """What cells are, in words."""
+        return "dates or times" if isinstance(self.period, str) else "finite numbers"
+
+    @property
+    def kind(self) -> type:
+        """What its cells are in a file."""
+        return datetime if isinstance(self.period, str) else float
+
+    @property
+    def _length(self) -> float:
+        return _PERIODS[self.period] if isinstance(self.period, str) else self.period
+
+    def _read(self, values: NDArray[Any]) -> tuple[FloatArray, IntArray]:
+        if isinstance(self.period, str):
+            moments, found = _times(values)
+            places = _PLACES[self.period](moments)
+        else:
+            places, found = numbers_of(values)
+        if self.missing is not None:
+            places = np.where(found == Fate.MISSING, self.missing, places)
+        angles = 2.0 * math.pi * np.mod(places / self._length, 1.0)
+        return np.column_stack([0.5 + 0.5 * np.cos(angles), 0.5 + 0.5 * np.sin(angles)]), found
+
+
+def time_in(cell: object) -> datetime:
+    """A cell of a file or frame as a time; ValueError or TypeError where it is none."""
+    if isinstance(cell, str):
+        return datetime.fromisoformat(cell.strip()).replace(tzinfo=None)
+    if isinstance(cell, datetime):  # pandas.Timestamp is one
+        return cell.replace(tzinfo=None)
+    if isinstance(cell, date):
+        return datetime(cell.year, cell.month, cell.day)  # noqa: DTZ001 - by its own clock
+    if isinstance(cell, np.datetime64):
+        return time_in(cell.astype("datetime64[us]").item())
+    raise TypeError
+
+
+def _times(values: NDArray[Any]) -> tuple[TimeArray, IntArray]:
+    """Cells (n,) as microseconds, NaT for what is no time, and as a `Fate` each."""
+    if values.dtype.kind == "M":
+        moments = values.astype("datetime64[us]")
+        return moments, np.where(np.isnat(moments), Fate.MISSING, Fate.READ)
+    cells = values.tolist()
+    moments = np.full(len(cells), np.datetime64("NaT"), dtype="datetime64[us]")
+    found = np.full(len(cells), Fate.UNREADABLE, dtype=np.int64)
+    if values.dtype.kind in "OUT":
+        read = [_time_or_fate(cell) for cell in cells]
+        found = np.array([one if isinstance(one, Fate) else Fate.READ for one in read], dtype=np.int64)
+        moments = np.array([None if isinstance(one, Fate) else one for one in read], dtype="datetime64[us]")
+    elif values.dtype.kind == "f":
+        found[np.isnan(values)] = Fate.MISSING
+    return moments, found
+
+
+def _time_or_fate(cell: object) -> datetime | Fate:
+    if is_missing(cell):
+        return Fate.MISSING
+    try:
+        return time_in(cell)
+    except (ValueError, TypeError, OverflowError):
+        return Fate.UNREADABLE
+
+
+def _moment(given: Any, name: str) -> date:
+    """A public moment: a date where no time is said, else a time."""
+    try:
+        if isinstance(given, str) and len(given.strip()) == len("2024-05-31"):
+            return date.fromisoformat(given.strip())
+        if isinstance(given, date) and not isinstance(given, datetime):
+            return given
+        return time_in(given)
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidParameter(
+            f"{name}: expected a date or time, as 2024-05-31 or 2024-05-31T17:30"
+        ) from None
+
+
+def _days_since(moments: TimeArray, start: TimeArray) -> FloatArray:
+    return np.asarray((moments - start) / _DAY, dtype=np.float64)
+
+
+def _of_day(moments: TimeArray) -> FloatArray:
+    return 24.0 * _days_since(moments, moments.astype("datetime64[D]"))
+
+
+def _of_week(moments: TimeArray) -> FloatArray:
+    monday = np.datetime64("1970-01-05", "us")
+    return np.mod(_days_since(moments, np.broadcast_to(monday, moments.shape)), 7.0)
+
+
+def _of_year(moments: TimeArray) -> FloatArray:
+    return _days_since(moments, moments.astype("datetime64[Y]"))
+
+
+_PLACES: dict[str, Callable[[TimeArray], FloatArray]] = {"day": _of_day, "week": _of_week, "year": _of_year}
+"""Where in a named cycle a time lies, in the cycle's unit."""
