@@ -346,15 +346,36 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
 
     def _fit(self) -> None:
         if len(self._released):
-            mean, sd = self._posterior.tables(self.features, self.actions.size)
-            self._published = PublishedCells(
-                actions=self.actions,
-                contexts=self.contexts.measure,
-                mean=self._reference + self._bound * mean,
-                sd=self._bound * sd,
-                guarantee=self.guarantee,
-                menu=self.menu,
-            )
+            self._published = self._function()
+
+    def _function(self) -> PublishedCells:
+        """By what is released; before anything is, the prior."""
+        mean, sd = self._posterior.tables(self.features, self.actions.size)
+        return PublishedCells(
+            actions=self.actions,
+            contexts=self.contexts.measure,
+            mean=self._reference + self._bound * mean,
+            sd=self._bound * sd,
+            guarantee=self.guarantee,
+            menu=self.menu,
+        )
+
+    def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (n, A) of the expected reward, from releases only."""
+        return (self._published or self._function()).predict(contexts)
+
+    def recommend(self, context: Any) -> Label:
+        """The label of one person's best arm, from releases only."""
+        return (self._published or self._function()).recommend(context)
+
+    @in_turn
+    def publish(self) -> PublishedCells:
+        """What was learned so far: decides for anyone, anywhere, and costs nothing further.
+
+        What is due is released first, as it is before the next ask.
+        """
+        self._prepare()
+        return self._function()
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers and released quantities."""

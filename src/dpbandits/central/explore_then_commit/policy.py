@@ -38,7 +38,7 @@ from dpbandits.central.published_function import PublishedCells
 from dpbandits.central.statement import Setting, explore_guarantee, explore_records
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
-from dpbandits.errors import BudgetExceeded, CorruptState, InvalidData, InvalidParameter
+from dpbandits.errors import BudgetExceeded, CorruptState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
@@ -397,6 +397,16 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             guarantee=self.guarantee,
             menu=self.menu,
         )
+
+    def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (n, A) of the expected reward, from what `publish` gave.
+
+        Raises:
+            ProtocolError: nothing was published; it is never done by the way.
+        """
+        if self._released is None:
+            raise ProtocolError("predict: nothing was published; publish() releases once, and then predicts")
+        return self.publish().predict(contexts)
 
     # -- configuration and state ----------------------------------------------------------------------
 

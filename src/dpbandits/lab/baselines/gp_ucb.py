@@ -7,12 +7,14 @@ horizons and as the reference that features are held against.
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
 
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.central import PublishedPosterior
 from dpbandits.lab.baselines.base import Shared, Yardstick
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import WholeDomain
@@ -180,6 +182,19 @@ class FeatureGPUCB(_Optimist):
 
     def _rounds_at_once(self, n_candidates: int) -> int:
         return max(1, _FEATURES_HELD // (n_candidates * self.features.n_features))
+
+    def publish(self) -> PublishedPosterior:
+        """What was learned so far, as `GPBandit.publish` gives it: here of raw data."""
+        law = replace(self._model.posterior, supports=self.features.supports)
+        return PublishedPosterior(
+            menu=self.menu,
+            domain=self.domain,
+            reward_range=self.reward_range,
+            features=self.features.written_out(),
+            posterior=law,
+            weight_variance=self._weight_variance,
+            guarantee=self.guarantee,
+        )
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         phi, centred = self.features(points), self.reward_range.to_centred(rewards)

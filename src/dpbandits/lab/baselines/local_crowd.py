@@ -1,0 +1,160 @@
+"""The local room behind the calls of a policy: devices and their server, simulated in one process.
+
+A version's people choose by what was published, report, and the server's rule learns from the sum of their
+reports, drawn at once in the law of adding up single ones, as `lab.evaluation.crowds` draws it. Whoever has
+no reward when the version ends, or was given another arm than the published one, makes a report of nobody.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.lab.baselines.base import Yardstick
+from dpbandits.lab.evaluation.crowds import reported
+from dpbandits.local import PublishedArms, Spec
+from dpbandits.local.learners.base import BinLearner, VersionSums
+from dpbandits.local.learners.table import learner_for
+from dpbandits.policy import best_choice
+from dpbandits.privacy.guarantee import Guarantee
+
+__all__ = ["LocalCrowd"]
+
+
+class LocalCrowd(Yardstick):
+    """A `Spec` with `contexts` and `arms`, asked and told as every policy is.
+
+    A version ends at the first ask after `reports_per_version` of its people; they are answered together.
+
+    Args:
+        spec: of arms that the server assigns, without classes of epsilon.
+        horizon, user_ids, clip, seed: as for every policy here; `seed` is also of the simulated devices.
+
+    Privacy: none here, as one process sees everything and its noise is simulated. `guarantee` says what
+    every report would promise that a real device made, with status `simulated`.
+
+    Raises:
+        InvalidParameter: another spec.
+
+    Example:
+        >>> import dpbandits as dpb
+        >>> crowd = LocalCrowd(spec=dpb.local.Spec(
+        ...     contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"],
+        ...     privacy=dpb.LocalDP(epsilon=1)))
+        >>> decision = crowd.ask({"age": 44})
+        >>> crowd.tell(decision.id, True).value
+        'counted'
+        >>> crowd.guarantee.status
+        'simulated'
+    """
+
+    kind = "baselines.LocalCrowd"
+    config_parsers: ClassVar[Mapping[str, Any]] = {**Yardstick.config_parsers, "spec": Spec.from_config}
+
+    def __init__(
+        self,
+        *,
+        spec: Spec,
+        horizon: int | None = None,
+        user_ids: bool = False,
+        clip: bool = False,
+        seed: Seed = 0,
+    ) -> None:
+        self.spec = _checks.an(spec, Spec, name="spec", pass_="spec=Spec(contexts=..., arms=[...])")
+        if spec.menu is None or spec.arms != "server" or spec.epsilons:
+            raise InvalidParameter(
+                "spec: expected contexts and labelled arms that the server assigns, and one epsilon"
+            )
+        super().__init__(
+            contexts=spec.contexts,
+            arms=spec.menu.arms.labels,
+            reward_range=spec.reward_range,
+            horizon=horizon,
+            user_ids=user_ids,
+            clip=clip,
+            seed=seed,
+        )
+        self._begin(learner_for(spec), 0, 0)
+
+    def _begin(self, rule: BinLearner, version: int, start: int) -> None:
+        """Go on with this rule: version `version` begins with round `start`."""
+        self._rule, self._version, self._start = rule, version, start
+        self._published: PublishedArms = rule.publish(self.spec, version, self._coins)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Of every report, had a device made it; here its noise is simulated."""
+        return self.spec.stated(None, (), status="simulated")
+
+    @property
+    def batch_boundaries(self) -> tuple[int, ...] | None:
+        """Rounds at which versions end where people come one by one; None where nobody knows how many."""
+        return None if self.horizon is None else tuple(range(self._size, self.horizon, self._size))
+
+    @property
+    def _size(self) -> int:
+        return self.spec.reports_per_version
+
+    def _leaves(self, points: FloatArray) -> IntArray:
+        """(n,) bins of encoded contexts (n, d)."""
+        menu, partition = self.spec.menu, self._rule.partition
+        if menu is None:  # refused above; for type checkers
+            return np.zeros(len(points), dtype=np.int64)
+        return np.asarray(partition.rank[partition.locate(menu.in_cube(points))])
+
+    def _choose(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[IntArray, FloatArray | None]:
+        arms = np.asarray(self._published.arms)[self._leaves(candidates[:, 0, :-1])]
+        scores = (candidates[:, :, -1] == arms[:, None]).astype(np.float64)
+        ties = self._coins.uniform("ties", start, start + len(candidates), 1)[:, 0]
+        return best_choice(scores, ties, available), None
+
+    @property
+    def _rounds_out(self) -> int:
+        return self._start
+
+    def _is_due(self) -> bool:
+        return self._book.asked - self._start >= self._size
+
+    def _release(self) -> None:
+        """A version's people report, and the rule learns from the sum."""
+        spec, rule, stop = self.spec, self._rule, self._book.asked
+        points, rewards, told, refused = self._book.block(self._start, stop)
+        leaves, n_leaves = rule.partition.leaves, len(rule.partition.leaves)
+        cells = self._leaves(points[:, :-1])
+        nobody = ~told | refused | (points[:, -1] != np.asarray(self._published.arms)[cells])
+        devices = np.random.default_rng([self.seed, 3, self._version])
+        share = np.where(nobody, 0.5, (rewards - self.reward_range.low) / self.reward_range.width)
+        positive = devices.random(len(cells)) < share
+        cells = np.where(nobody, devices.integers(n_leaves, size=len(cells)), cells)
+        sums = reported(spec.mechanism_for(n_leaves), cells, positive, devices)
+        rule.learn(VersionSums.of(self._published, leaves, sums))
+        rule.refine()
+        self._begin(rule, self._version + 1, stop)
+
+    def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of the whole bin; ProtocolError where the spec's learner keeps no law of rewards."""
+        law = self._rule.estimate(self.spec, self._published)
+        at = self._leaves(points[:, :-1]), points[:, -1].astype(np.int64)
+        return np.asarray(law.mean)[at], np.asarray(law.sd)[at]
+
+    def publish(self) -> PublishedArms:
+        """What the server has published last."""
+        return self._published
+
+    def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        rule = {f"rule_{name}": array for name, array in self._rule.to_arrays().items()}
+        return {**rule, "version": np.array([self._version, self._start])}
+
+    def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        version, start = (int(number) for number in arrays["version"])
+        if version < 0 or start < 0:
+            raise CorruptState("the saved version contradicts the saved configuration")
+        rule: BinLearner = learner_for(self.spec)
+        own = (name for name in arrays if name.startswith("rule_"))
+        rule.restore({name.removeprefix("rule_"): arrays[name] for name in own})
+        self._begin(rule, version, start)

@@ -1,0 +1,140 @@
+"""`twin`: a policy's double without privacy, or in another room; from its configuration alone.
+
+    twin(policy)                     # nobody is protected: what the same people would give
+    twin(policy, room="local")       # the same people, arms and epsilon, on their own devices, simulated
+    twin(spec, room="central")       # a spec's people and epsilon, with a trusted server
+
+No data is copied, no account is charged, and nothing that a policy learned enters its double. It is asked and
+told as the policy is, and predicts.
+"""
+
+import warnings
+from dataclasses import replace
+from typing import Any, Literal
+
+from dpbandits import _checks
+from dpbandits.central import ExploreThenCommit, GPBandit, NothingToLearn, PhasedExploreThenCommit
+from dpbandits.domains.arms import Label
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.baselines.base import Yardstick
+from dpbandits.lab.baselines.gp_ucb import FeatureGPUCB
+from dpbandits.lab.baselines.local_crowd import LocalCrowd
+from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit, OpenPhasedExploreThenCommit
+from dpbandits.local import GPSpec, Spec
+from dpbandits.policy import BasePolicy
+from dpbandits.privacy.calibration import LARGEST_EPSILON
+from dpbandits.privacy.definitions import JointDP, LocalDP
+from dpbandits.privacy.noise import SimulatedNoise
+from dpbandits.tables import Schema
+
+__all__ = ["twin"]
+
+DELTA = 1e-6
+"""Of a trusted server's promise, where a local one that has none is carried over."""
+
+_CRUMB = 1.0 - 1e-9
+"""Keeps parts of a promise from adding up to more than it by rounding."""
+
+
+def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **changes: Any) -> Any:
+    """The double of a policy: the same contexts, arms, reward range and seed, configuration only.
+
+    Args:
+        policy: a `GPBandit` or another policy that is asked and told, an `ExploreThenCommit`, its phases, or
+            a `local.Spec` or `GPSpec`.
+        room: "lab" for one that protects nobody: `FeatureGPUCB` on the same features; of explore-then-commit
+            the same class, with as good as no noise; of a baseline the same baseline. "central" for a
+            `GPBandit`, "local" for a `LocalCrowd`; both at the same epsilon, of a round in the one and of a
+            report in the other, and for policies with contexts and arms.
+        **changes: arguments of the double that are to differ: horizon=, privacy=, seed=, or any other. A spec
+            has no horizon: without one a trusted server's double has noise for any number of rounds.
+
+    Returns:
+        A fresh policy. Its `guarantee` says what it promises.
+
+    Raises:
+        InvalidParameter: there is no such double, or the changes do not fit it.
+
+    Example:
+        >>> import dpbandits as dpb
+        >>> policy = dpb.central.GPBandit(
+        ...     contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"], reward_range=(0, 1),
+        ...     horizon=1000, privacy=JointDP(epsilon=1, delta=1e-6))
+        >>> [twin(policy, room=room).guarantee.status for room in ("lab", "central", "local")]
+        ['none', 'enforced', 'simulated']
+    """
+    _checks.one_of(room, ("lab", "central", "local"), name="room")
+    if room == "lab" and isinstance(policy, ExploreThenCommit | PhasedExploreThenCommit):
+        return _without_noise(policy, changes)
+    if room == "lab" and isinstance(policy, Yardstick) and not isinstance(policy, LocalCrowd):
+        return type(policy)(**(policy.arguments(policy.to_config()) | changes))
+    if not isinstance(policy, BasePolicy | ExploreThenCommit | PhasedExploreThenCommit | Spec | GPSpec):
+        raise InvalidParameter(f"a {type(policy).__name__} has no twin: expected a policy or a local Spec")
+    if room == "lab":
+        learns_on = getattr(policy, "features", None) if isinstance(policy, BasePolicy) else None
+        return FeatureGPUCB(**(_asked(policy) | {"features": learns_on} | changes))
+    if "domain" in (asked := _asked(policy)):
+        raise InvalidParameter(f"only policies with contexts= and arms= have a twin in the {room} room")
+    if room == "central":
+        return GPBandit(**(asked | {"privacy": _joint(policy)} | changes))
+    own = {name: asked.pop(name) for name in ("contexts", "arms", "reward_range")}
+    of_spec = {name: changes.pop(name) for name in list(changes) if name not in asked}
+    return LocalCrowd(spec=_spec(policy, own, of_spec), **(asked | changes))
+
+
+def _asked(policy: Any) -> dict[str, Any]:
+    """How it is asked: contexts and arms, or a domain; and what every policy takes."""
+    if isinstance(policy, Spec | GPSpec):
+        if policy.contexts is None or policy.menu is None:
+            raise InvalidParameter("only specs with contexts= and arms= have a twin")
+        said = {"reward_range": policy.reward_range, "seed": policy.seed}
+        unsaid = {"horizon": None, "user_ids": False, "clip": True}  # as a device clips
+        return _people(policy.contexts, policy.menu.arms.labels) | said | unsaid
+    menu = policy.menu
+    if menu is None and not isinstance(policy, BasePolicy):
+        raise InvalidParameter("only explore-then-commit with contexts=Schema(...) and arms= has such a twin")
+    people = {"domain": policy.domain} if menu is None else _people(menu.contexts, menu.arms.labels)
+    shared = ("reward_range", "user_ids", "clip", "seed")
+    horizon = None if policy.open_ended else policy.horizon
+    return people | {name: getattr(policy, name) for name in shared} | {"horizon": horizon}
+
+
+def _people(contexts: Schema, arms: Any) -> dict[str, Any]:
+    labels: tuple[Label, ...] = tuple(arms)
+    return {"contexts": contexts, "arms": labels}
+
+
+def _joint(policy: Any) -> JointDP | None:
+    """What a trusted server would promise; None where it has to be said."""
+    privacy = policy.spec.privacy if isinstance(policy, LocalCrowd) else policy.privacy
+    if isinstance(privacy, JointDP):
+        return privacy if privacy.delta else replace(privacy, delta=DELTA)
+    return None if privacy is None else JointDP(epsilon=privacy.epsilon, delta=DELTA)
+
+
+def _spec(policy: Any, own: dict[str, Any], changes: dict[str, Any]) -> Spec:
+    """The spec whose devices have the same people, arms and epsilon."""
+    if isinstance(policy, Spec):
+        return replace(policy, **changes) if changes else policy
+    if isinstance(policy, LocalCrowd):
+        return replace(policy.spec, **changes) if changes else policy.spec
+    if policy.privacy is not None:
+        own["privacy"] = LocalDP(epsilon=policy.privacy.epsilon)
+    return Spec(**(own | changes))
+
+
+def _without_noise(policy: ExploreThenCommit | PhasedExploreThenCommit, changes: dict[str, Any]) -> Any:
+    """The same calls at the largest epsilon there is, its parts in proportion, and no promise."""
+    given = policy.arguments(policy.to_config()) | {"noise": SimulatedNoise(policy.seed)}
+    given["privacy"] = replace(policy.privacy, epsilon=LARGEST_EPSILON)
+    if isinstance(policy, PhasedExploreThenCommit):
+        return OpenPhasedExploreThenCommit(**(given | changes))
+    spent, budget = policy.contexts.epsilon, policy.calibration.budget
+    left = LARGEST_EPSILON - spent
+    given["publish_epsilon"] = kept = (
+        budget.publish_epsilon * _CRUMB * left / (policy.privacy.epsilon - spent)
+    )
+    given["answer_epsilon"] = (left - kept) * _CRUMB / budget.answers if budget.answers else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingToLearn)
+        return OpenExploreThenCommit(**(given | changes))
