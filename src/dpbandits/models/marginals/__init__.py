@@ -1,0 +1,28 @@
+"""Rewards of people with discrete columns, told by tables of sums over few columns at a time.
+
+- `Effects`: main effects and interactions, the functions that are learned.
+- `EffectFeatures`: the same as a feature map of contexts.
+- `Design`, `best_design`: which tables to sum, and the choice of the most telling ones.
+- `Law`: people as noisy tables of counts describe them.
+- `Evidence`, `Relevance`, `ArmWeights`: from noisy tables to a law of every arm's weights.
+"""
+
+from dpbandits.models.marginals.designing import best_design, value_of
+from dpbandits.models.marginals.effects import Effects
+from dpbandits.models.marginals.features import EffectFeatures
+from dpbandits.models.marginals.law import Law, People
+from dpbandits.models.marginals.posterior import ArmWeights, Evidence, Relevance
+from dpbandits.models.marginals.tables import Design
+
+__all__ = [
+    "ArmWeights",
+    "Design",
+    "EffectFeatures",
+    "Effects",
+    "Evidence",
+    "Law",
+    "People",
+    "Relevance",
+    "best_design",
+    "value_of",
+]

@@ -1,0 +1,177 @@
+"""Which tables to release next: groups of columns and bins that are expected to tell most about rewards.
+
+With n people an arm, a table of C cells whose entries carry noise of variance s^2, and reward variance v, a
+component of mean square lambda of which the bins keep the share rho is told with information
+
+    I = C (n/C)^2 lambda rho / (s^2 + v n/C) = n lambda rho / (s^2 C/n + v).
+
+A weight of variance u then explains lambda u^2 I/(1 + u I) of the reward function's variance that was not
+known. The sum over the constant, all columns in a group and all pairs inside one is maximised by coordinate
+ascent.
+More groups mean more noise: everybody enters each of them.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.models.marginals.effects import Effects
+from dpbandits.models.marginals.tables import Design, coarse
+
+__all__ = ["best_design", "value_of"]
+
+BIN_CHOICES = (2, 3, 4, 6, 8, 12)
+"""Bins of a range."""
+
+LARGEST_TABLE, MOST_CELLS = 200, 320
+"""Cells of a group, and of all groups together."""
+
+SWEEPS = 2
+"""Of coordinate ascent."""
+
+FEW_COLUMNS = 5
+"""Up to so many columns the ascent begins from no columns too."""
+
+
+class _Shares:
+    """Mean square of every weight's feature, and what coarser bins keep of it."""
+
+    def __init__(self, effects: Effects) -> None:
+        self.mean_square = np.ones(effects.n_weights)
+        self.first = np.full(effects.n_weights, -1)
+        self.second = np.full(effects.n_weights, -1)
+        self.kept = {bins: np.ones((2, effects.n_weights)) for bins in (0, *BIN_CHOICES)}
+        self.constant = effects.order[effects.term_of] == 0
+        squares = [(table**2).mean(axis=0) for table in effects.tables]
+        for term in effects.terms:
+            at = slice(term.start, term.stop)
+            for place, column in enumerate(term.columns):
+                pair = len(term.columns) == 2
+                count = effects.pair_components[column] if pair else effects.tables[column].shape[1]
+                own = np.arange(term.stop - term.start)
+                if pair:
+                    other = effects.pair_components[term.columns[1]]
+                    own = own // other if place == 0 else own % other
+                self.mean_square[at] *= squares[column][:count][own]
+                (self.first, self.second)[place][at] = column
+                if effects.ordered[column]:
+                    for bins in BIN_CHOICES:
+                        self.kept[bins][place, at] = _kept(effects.tables[column], bins)[own]
+
+
+def _kept(table: FloatArray, bins: int) -> FloatArray:
+    """(c,) share of every component's mean square that its means over `bins` equal parts keep."""
+    size = len(table)
+    parts = coarse(np.arange(size), size=size, bins=bins)
+    counts = np.bincount(parts, minlength=bins)
+    means = np.stack([np.bincount(parts, weights=own, minlength=bins) for own in table.T]) / counts
+    return np.asarray((means**2 * counts).sum(axis=1) / (table**2).sum(axis=0))
+
+
+@lru_cache(maxsize=32)
+def _shares(sizes: tuple[int, ...], ordered: tuple[bool, ...]) -> _Shares:
+    return _Shares(Effects(sizes, ordered))
+
+
+def value_of(
+    effects: Effects,
+    owner: tuple[int, ...],
+    bins: tuple[int, ...],
+    *,
+    variance: FloatArray,
+    people: float,
+    noise_variance: Callable[[int], float],
+    reward_variance: float,
+) -> float:
+    """Variance of the reward function that a release of these tables is expected to explain.
+
+    Args:
+        effects: the weights.
+        owner: number of every column's group, or -1.
+        bins: of every column; its levels where it is a category.
+        variance: (m,) of every weight now.
+        people: an arm.
+        noise_variance: of an entry, given the number of tables.
+        reward_variance: of one reward.
+
+    Returns:
+        -inf where the tables are too large.
+    """
+    shares, owned = _shares(effects.sizes, effects.ordered), np.array(owner)
+    q = max(1, owned.max() + 1)
+    cells = np.ones(q + 1)
+    for column, group in enumerate(owner):
+        if group >= 0:
+            cells[group] *= bins[column]
+    if cells.max() > LARGEST_TABLE or cells[:q].sum() > MOST_CELLS:
+        return -np.inf
+    first = np.where(shares.first >= 0, owned[shares.first], -2)
+    second = np.where(shares.second >= 0, owned[shares.second], first)
+    told = shares.constant | ((first >= 0) & (first == second))
+    table = np.where(shares.constant, int(np.argmin(cells[:q])), np.maximum(first, 0))
+    kept = np.ones(effects.n_weights)
+    for place, columns in enumerate((shares.first, shares.second)):
+        for column, ordered in enumerate(effects.ordered):
+            if ordered and owner[column] >= 0:
+                kept = np.where(columns == column, kept * shares.kept[bins[column]][place], kept)
+    signal = people * shares.mean_square * kept
+    information = signal / (noise_variance(int(q)) * cells[table] / people + reward_variance)
+    explained = shares.mean_square * variance**2 * information / (1.0 + variance * information)
+    return float(explained[told].sum())
+
+
+def best_design(
+    effects: Effects,
+    *,
+    variance: FloatArray,
+    people: float,
+    noise_variance: Callable[[int], float],
+    reward_variance: float,
+) -> Design:
+    """The design of the largest `value_of`, by coordinate ascent over groups and bins."""
+    d = len(effects.sizes)
+    choices = [
+        BIN_CHOICES if ordered else (size,)
+        for size, ordered in zip(effects.sizes, effects.ordered, strict=True)
+    ]
+
+    def value(owner: tuple[int, ...], bins: tuple[int, ...]) -> float:
+        return value_of(
+            effects,
+            owner,
+            bins,
+            variance=variance,
+            people=people,
+            noise_variance=noise_variance,
+            reward_variance=reward_variance,
+        )
+
+    few = tuple(own[0] if len(own) == 1 else 4 for own in choices)
+    starts = [tuple(range(d))] + ([(-1,) * d] if d <= FEW_COLUMNS else [])
+    found = (value((-1,) * d, few), (-1,) * d, few)
+    for start in starts:
+        owner, bins = chosen = start, few
+        best = value(owner, bins)
+        for _ in range(SWEEPS):
+            for column in range(d):
+                for group in range(-1, max(owner) + 2):
+                    for own in choices[column]:
+                        moved = _relabelled((*owner[:column], group, *owner[column + 1 :]))
+                        changed = (*bins[:column], own, *bins[column + 1 :])
+                        score = value(moved, changed)
+                        if score > best:
+                            best, chosen = score, (moved, changed)
+                owner, bins = chosen
+        if best > found[0]:
+            found = (best, owner, bins)
+    _, owner, bins = found
+    groups = tuple(tuple(j for j in range(d) if owner[j] == g) for g in range(max(owner) + 1)) or ((),)
+    return Design(effects.sizes, bins, groups)
+
+
+def _relabelled(owner: tuple[int, ...]) -> tuple[int, ...]:
+    """The same groups, numbered 0.. without gaps."""
+    names = {group: number for number, group in enumerate(sorted({group for group in owner if group >= 0}))}
+    return tuple(names.get(group, -1) for group in owner)

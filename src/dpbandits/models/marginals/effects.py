@@ -1,0 +1,174 @@
+"""Main effects and pairwise interactions of discrete columns: the functions that marginal tables can tell.
+
+A column is cut into levels: categories as they are, a range into equal bins. With B_j the component table of
+column j, every reward function is
+
+    f(x) = w_0 + sum_j B_j[x_j] . w_j + sum_{i<j} (B_i[x_i] (x) B_j[x_j]) . w_ij
+
+(an analysis of variance). Component tables are centred over the levels and have total variance one: sum over
+components of the mean square over levels. A range has four cosines, a category an orthogonal basis of the
+functions of mean zero.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["Effects", "Term", "category_components", "range_components"]
+
+BINS = 24
+"""Levels of a range."""
+
+SHARES = (0.68, 0.26, 0.05, 0.01)
+"""Of the variance of a function over a range, its first cosines: as the leading eigenvalues of a
+squared-exponential kernel of lengthscale .3, whose centred eigenfunctions are nearly these cosines."""
+
+MOST_PAIR_COLUMNS = 40
+"""Components of an interaction; those with more are left out."""
+
+FEW_COLUMNS = 5
+"""Up to so many columns a range has three components in an interaction, beyond two."""
+
+
+def range_components(bins: int = BINS) -> FloatArray:
+    """(bins, 4) cosines of mean zero over equal bins of [0, 1], the first ones of most variance.
+
+    Example:
+        >>> table = range_components()
+        >>> table.shape, bool(np.allclose(table.mean(axis=0), 0))
+        ((24, 4), True)
+        >>> round(float((table**2).mean(axis=0).sum()), 12)
+        1.0
+    """
+    middles = (np.arange(bins) + 0.5) / bins
+    waves = np.cos(np.pi * np.outer(middles, np.arange(1, len(SHARES) + 1)))
+    return np.asarray(waves * np.sqrt(2.0 * np.array(SHARES)))
+
+
+def category_components(levels: int) -> FloatArray:
+    """(levels, levels - 1) orthogonal contrasts of equal variance, one in total.
+
+    Helmert's: component k holds level k + 1 against the mean of those before it.
+
+    Example:
+        >>> category_components(2).ravel().tolist()
+        [1.0, -1.0]
+    """
+    if levels < 1:
+        raise InvalidParameter("a column has at least one level")
+    steps = np.arange(1, levels)
+    table = np.triu(np.ones((levels, levels - 1)))
+    table[steps, steps - 1] = -steps
+    table /= np.sqrt(steps * (steps + 1.0))
+    return np.asarray(table * np.sqrt(levels / max(1, levels - 1)))
+
+
+@dataclass(frozen=True)
+class Term:
+    """Weights start..stop - 1 are of these columns together: none, one or two of them."""
+
+    columns: tuple[int, ...]
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """The functions of discrete columns that are learned.
+
+    Args:
+        sizes: levels of each column.
+        ordered: which columns are ranges.
+    """
+
+    sizes: tuple[int, ...]
+    ordered: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, categories: Sequence[int | None]) -> "Effects":
+        """Of columns with so many categories, or None for a range."""
+        return cls(
+            tuple(BINS if count is None else count for count in categories),
+            tuple(count is None for count in categories),
+        )
+
+    @cached_property
+    def tables(self) -> tuple[FloatArray, ...]:
+        """Components (levels, c) of every column."""
+        return tuple(
+            range_components(size) if ordered else category_components(size)
+            for size, ordered in zip(self.sizes, self.ordered, strict=True)
+        )
+
+    @cached_property
+    def pair_components(self) -> tuple[int, ...]:
+        """Components of every column in an interaction."""
+        most = 3 if len(self.sizes) <= FEW_COLUMNS else 2
+        return tuple(
+            min(most, table.shape[1]) if ordered else table.shape[1]
+            for table, ordered in zip(self.tables, self.ordered, strict=True)
+        )
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The constant, the columns, and the pairs that are small enough."""
+        sizes: list[tuple[tuple[int, ...], int]] = [((), 1)]
+        sizes += [((column,), table.shape[1]) for column, table in enumerate(self.tables)]
+        pairs = combinations(range(len(self.sizes)), 2)
+        both = [((i, j), self.pair_components[i] * self.pair_components[j]) for i, j in pairs]
+        sizes += [(pair, count) for pair, count in both if count <= MOST_PAIR_COLUMNS]
+        ends = np.cumsum([count for _, count in sizes]).tolist()
+        return tuple(Term(columns, end - n, end) for (columns, n), end in zip(sizes, ends, strict=True))
+
+    @property
+    def n_weights(self) -> int:
+        """m."""
+        return self.terms[-1].stop
+
+    @cached_property
+    def term_of(self) -> IntArray:
+        """(m,) which term every weight belongs to."""
+        return np.repeat(np.arange(len(self.terms)), [term.stop - term.start for term in self.terms])
+
+    @cached_property
+    def order(self) -> IntArray:
+        """(terms,) 0 for the constant, 1 for a column, 2 for a pair."""
+        return np.array([len(term.columns) for term in self.terms])
+
+    @property
+    def greatest_square(self) -> float:
+        """A bound on the square of anybody's features' length: the sum of every term's greatest."""
+        own = [(table**2).sum(axis=1).max() for table in self.tables]
+        both = zip(self.tables, self.pair_components, strict=True)
+        first = [(table[:, :count] ** 2).sum(axis=1).max() for table, count in both]
+        pairs = [term.columns for term in self.terms if len(term.columns) == 2]
+        return float(1.0 + sum(own) + sum(first[i] * first[j] for i, j in pairs))
+
+    def levels(self, points: FloatArray) -> IntArray:
+        """(n, d) levels of points (n, d): ranges in [0, 1], categories as codes."""
+        sizes, ordered = np.array(self.sizes), np.array(self.ordered)
+        cut = np.floor(points * np.where(ordered, sizes, 1)).astype(np.int64)
+        return np.asarray(np.clip(cut, 0, sizes - 1))
+
+    def __call__(self, levels: IntArray) -> FloatArray:
+        """(n, m) features of people with these levels (n, d)."""
+        phi = np.empty((len(levels), self.n_weights))
+        own = [table[levels[:, column]] for column, table in enumerate(self.tables)]
+        for term in self.terms:
+            if not term.columns:
+                phi[:, term.start] = 1.0
+            elif len(term.columns) == 1:
+                phi[:, term.start : term.stop] = own[term.columns[0]]
+            else:
+                i, j = term.columns
+                first, second = own[i][:, : self.pair_components[i]], own[j][:, : self.pair_components[j]]
+                phi[:, term.start : term.stop] = (first[:, :, None] * second[:, None, :]).reshape(
+                    len(phi), -1
+                )
+        return phi

@@ -1,0 +1,89 @@
+"""Cells of marginal tables: which cell of a group of columns a person falls in, ranges in coarser bins."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from dpbandits._typing import IntArray
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["Design", "coarse"]
+
+
+def coarse(levels: IntArray, *, size: int, bins: int) -> IntArray:
+    """(n,) which of `bins` equal parts of `size` levels each level falls in.
+
+    Example:
+        >>> coarse(np.arange(6), size=6, bins=4).tolist()
+        [0, 0, 1, 2, 2, 3]
+    """
+    return np.asarray(levels * bins // size)
+
+
+@dataclass(frozen=True)
+class Design:
+    """Groups of columns, one table each; columns in no group are left out.
+
+    Args:
+        sizes: levels of each column.
+        bins: parts that each column's levels are taken together into, at most its levels.
+        groups: disjoint, of columns; () is a table of one cell.
+    """
+
+    sizes: tuple[int, ...]
+    bins: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def cells(self) -> tuple[int, ...]:
+        """Cells of each group's table."""
+        return tuple(int(np.prod([self.bins[j] for j in group], dtype=np.int64)) for group in self.groups)
+
+    @property
+    def n_cells(self) -> int:
+        """C, of all tables together."""
+        return sum(self.cells)
+
+    def locate(self, levels: IntArray) -> IntArray:
+        """(n, q) cell of every person in every group's table, counted through all tables."""
+        found = np.zeros((len(levels), len(self.groups)), dtype=np.int64)
+        starts = np.cumsum((0, *self.cells[:-1]))
+        for table, group in enumerate(self.groups):
+            for j in group:
+                part = coarse(levels[:, j], size=self.sizes[j], bins=self.bins[j])
+                found[:, table] = found[:, table] * self.bins[j] + part
+        return np.asarray(found + starts)
+
+    def indicators(self, levels: IntArray) -> csr_array:
+        """(C, n) sparse: whose cell it is, in every table."""
+        cells = self.locate(levels)
+        n, q = cells.shape
+        return csr_array(
+            (np.ones(n * q), (cells.ravel(), np.repeat(np.arange(n), q))), shape=(self.n_cells, n)
+        )
+
+    def to_array(self) -> IntArray:
+        """(2, d): every column's group, or -1, and its bins."""
+        owner = [
+            next((g for g, group in enumerate(self.groups) if j in group), -1) for j in range(len(self.sizes))
+        ]
+        return np.array([owner, self.bins], dtype=np.int64)
+
+    @classmethod
+    def of_array(cls, sizes: tuple[int, ...], array: IntArray) -> "Design":
+        """Back from `to_array`.
+
+        Raises:
+            InvalidParameter: no groups and bins of these columns.
+        """
+        shaped = array.shape == (2, len(sizes)) and array.dtype == np.int64
+        if not shaped or (array[1] < 1).any() or (array[1] > np.array(sizes)).any():
+            raise InvalidParameter("a design has a group and at most as many bins as levels for every column")
+        owner = array[0].tolist()
+        names = sorted({group for group in owner if group >= 0})
+        if names != list(range(len(names))) or min(owner) < -1:
+            raise InvalidParameter("a design's groups are numbered from 0")
+        groups = tuple(tuple(j for j, own in enumerate(owner) if own == group) for group in names)
+        return cls(sizes, tuple(array[1].tolist()), groups or ((),))

@@ -1,0 +1,246 @@
+"""Marginal tables as plain numbers: effects, cells, law of contexts, choice of tables, posterior."""
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.errors import InvalidParameter
+from dpbandits.models.marginals import (
+    ArmWeights,
+    Design,
+    EffectFeatures,
+    Effects,
+    Evidence,
+    Law,
+    Relevance,
+    best_design,
+    value_of,
+)
+from dpbandits.models.marginals.effects import category_components, range_components
+from dpbandits.models.marginals.law import shrunk
+
+EFFECTS = Effects.of([None, 3, None, 2])
+
+
+@pytest.mark.parametrize(
+    "table", [range_components(), range_components(7), *map(category_components, (2, 3, 9))]
+)
+def test_components_are_centred_orthogonal_and_of_variance_one(table):
+    np.testing.assert_allclose(table.mean(axis=0), 0.0, atol=1e-12)
+    gram = table.T @ table / len(table)
+    np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-12)
+    assert np.trace(gram) == pytest.approx(1.0)
+
+
+def test_a_column_of_one_category_has_no_components():
+    assert category_components(1).shape == (1, 0)
+    assert Effects.of([1, None])(np.zeros((3, 2), dtype=np.int64)).shape == (3, 5)
+
+
+def test_features_are_the_products_that_the_terms_name():
+    levels = EFFECTS.levels(np.array([[0.0, 2.0, 1.0, 1.0], [0.999, 0.0, 0.5, 0.0]]))
+    assert levels.tolist() == [[0, 2, 23, 1], [23, 0, 12, 0]]
+    phi = EFFECTS(levels)
+    assert phi.shape == (2, 1 + (4 + 2 + 4 + 1) + (3 * 2 + 3 * 3 + 3 + 2 * 3 + 2 + 3))
+    pair = next(term for term in EFFECTS.terms if term.columns == (1, 2))
+    expected = np.outer(EFFECTS.tables[1][2], EFFECTS.tables[2][23][:3]).ravel()
+    np.testing.assert_array_equal(phi[0, pair.start : pair.stop], expected)
+    np.testing.assert_array_equal(phi[:, 0], 1.0)
+
+
+def test_pairs_of_many_categories_are_left_out():
+    wide = Effects.of([8, 8, None])
+    assert (0, 1) not in {term.columns for term in wide.terms}  # 49 products
+    assert (0, 2) in {term.columns for term in wide.terms}  # 21
+
+
+def test_feature_map_has_norm_at_most_one_and_comes_back_from_its_configuration():
+    domain = dpb.domains.Product(dpb.Box(low=[0, -5], high=[1, 5]), dpb.Arms(4))
+    features = EffectFeatures(domain=domain)
+    points = domain.sample(4000, np.random.default_rng(0))
+    assert (np.linalg.norm(features(points), axis=1) <= 1.0).all()
+    again = dpb.models.features.from_config(features.to_config())
+    np.testing.assert_array_equal(again(points), features(points))
+    with pytest.raises(InvalidParameter, match="boxes and arms"):
+        EffectFeatures(domain=dpb.domains.Ball(centre=[0.0], radius=1.0))
+
+
+def test_cells_of_a_design():
+    design = Design(sizes=(24, 3, 24, 2), bins=(4, 3, 24, 2), groups=((0, 1), (3,)))
+    levels = np.array([[0, 0, 5, 1], [23, 2, 7, 0], [6, 1, 0, 1]])
+    assert design.cells == (12, 2)
+    assert design.locate(levels).tolist() == [[0, 13], [11, 12], [4, 13]]
+    dense = design.indicators(levels).toarray()
+    assert dense.shape == (14, 3)
+    assert dense.sum(axis=0).tolist() == [2, 2, 2]
+    assert (dense[13].tolist(), dense[4].tolist()) == ([1, 0, 1], [0, 0, 1])
+    back = Design.of_array(design.sizes, design.to_array())
+    assert back == design
+    empty = Design(sizes=(24, 3), bins=(2, 3), groups=((),))
+    assert Design.of_array((24, 3), empty.to_array()) == empty
+    assert empty.locate(levels[:, :2]).tolist() == [[0], [0], [0]]
+
+
+@pytest.mark.parametrize(
+    "wrong", [[[0, 2], [2, 3]], [[-2, 0], [2, 3]], [[0, 1], [2, 4]], [[0, 1], [0, 3]], [[0, 1]]]
+)
+def test_a_design_that_is_none_is_refused(wrong):
+    with pytest.raises(InvalidParameter):
+        Design.of_array((24, 3), np.array(wrong, dtype=np.int64))
+
+
+def test_shrinking_keeps_what_noise_cannot_explain():
+    truth, flat = np.array([0.7, 0.2, 0.1]), np.full(3, 1 / 3)
+    np.testing.assert_allclose(shrunk(truth, flat, sd=0.0), truth)
+    np.testing.assert_allclose(shrunk(truth, flat, sd=10.0), flat)
+    distance = ((truth - flat) ** 2).sum()
+    np.testing.assert_allclose(shrunk(truth, flat, sd=np.sqrt(distance / 6.0)), 0.5 * (truth + flat))
+    assert (shrunk(np.array([1.2, -0.1, -0.1]), flat, sd=0.0) >= 0.0).all()
+    np.testing.assert_allclose(shrunk(np.array([-1.0, -1.0, -1.0]), flat, sd=0.0), flat)
+
+
+def people(count, rng):
+    """Columns that depend on each other in a chain."""
+    first = np.minimum(rng.geometric(0.15, count) - 1, 23)
+    second = (first // 9 + (rng.random(count) < 0.2)) % 3
+    third = (8 * second + rng.integers(0, 10, count)).clip(0, 23)
+    return np.column_stack([first, second, third, (rng.random(count) < 0.2 + 0.3 * second).astype(int)])
+
+
+def test_exact_counts_give_people_with_the_same_margins_and_pairs():
+    rng, law = np.random.default_rng(3), Law(EFFECTS.sizes, EFFECTS.ordered)
+    levels = people(20_000, rng)
+    entries = law.locate(levels)
+    counts = np.bincount(entries.ravel(), minlength=sum(law.cells)).astype(float)
+    assert counts.sum() == len(law.counted) * len(levels)
+    found = law.people(counts, total=len(levels), sd=0.0, uniforms=rng.random((2500, 8)))
+    assert found.weights.sum() == pytest.approx(1.0)
+    assert (found.weights >= 0).all()
+    again = np.bincount(
+        law.locate(found.levels).ravel(),
+        weights=np.repeat(found.weights, len(law.counted)),
+        minlength=len(counts),
+    )
+    pairs = slice(sum(EFFECTS.sizes), None)
+    assert np.abs(again - counts / len(levels))[pairs].max() < 0.01  # raked
+    assert np.abs(again - counts / len(levels)).max() < 0.05  # a margin within a part is sampled
+
+
+def test_counts_that_are_all_noise_give_people_of_most_kinds():
+    rng, law = np.random.default_rng(4), Law(EFFECTS.sizes, EFFECTS.ordered)
+    counts = rng.normal(0.0, 1e4, sum(law.cells))
+    found = law.people(counts, total=100.0, sd=1e4, uniforms=rng.random((2500, 8)))
+    assert np.isfinite(found.weights).all()
+    assert found.weights.sum() == pytest.approx(1.0)
+    assert all(2 * len(np.unique(found.levels[:, j])) > size for j, size in enumerate(EFFECTS.sizes))
+
+
+def test_one_column_alone_is_a_law_without_pairs():
+    law = Law((24,), (True,))
+    found = law.people(
+        np.arange(24.0), total=276.0, sd=0.0, uniforms=np.random.default_rng(5).random((2500, 2))
+    )
+    assert found.levels.shape == (2500, 1)
+    assert np.bincount(found.levels[:, 0], minlength=24)[0] == 0
+
+
+def noise_variance(groups):
+    return 50.0 * groups**2
+
+
+def valued(owner, bins, variance, effects=EFFECTS):
+    return value_of(
+        effects,
+        owner,
+        bins,
+        variance=variance,
+        people=1000.0,
+        noise_variance=noise_variance,
+        reward_variance=0.25,
+    )
+
+
+def test_the_value_of_tables_is_the_formula_of_the_module():
+    effects = Effects.of([None])
+    variance = np.array([0.02, 0.01, 0.01, 0.01, 0.01])
+    table = range_components()
+    squares = (table**2).mean(axis=0)
+    means = table.reshape(4, 6, 4).mean(axis=1)  # four bins of six levels
+    kept = (means**2).mean(axis=0) / squares
+    information = 1000.0 * squares * kept / (50.0 * 4 / 1000.0 + 0.25)
+    alone = 1000.0 / (50.0 * 4 / 1000.0 + 0.25)
+    expected = (squares * 1e-4 * information / (1.0 + 0.01 * information)).sum() + 4e-4 * alone / (
+        1.0 + 0.02 * alone
+    )
+    assert valued((0,), (4,), variance, effects) == pytest.approx(expected, rel=1e-12)
+    constant = 1000.0 / (50.0 / 1000.0 + 0.25)
+    assert valued((-1,), (4,), variance, effects) == pytest.approx(4e-4 * constant / (1.0 + 0.02 * constant))
+
+
+def test_tables_that_are_too_large_have_no_value():
+    assert valued((0, 0, 0, 0), (12, 3, 12, 2), np.ones(EFFECTS.n_weights)) == -np.inf
+
+
+def test_the_best_design_holds_the_columns_that_matter_and_no_others():
+    variance = np.full(EFFECTS.n_weights, 1e-9)
+    for term in EFFECTS.terms:
+        if term.columns in ((), (0,), (3,), (0, 3)):
+            variance[term.start : term.stop] = 0.05
+    arguments = {"people": 3000.0, "noise_variance": noise_variance, "reward_variance": 0.25}
+    design = best_design(EFFECTS, variance=variance, **arguments)
+    assert design.groups == ((0, 3),)
+    flat = best_design(EFFECTS, variance=np.full(EFFECTS.n_weights, 1e-12), **arguments | {"people": 30.0})
+    assert design.n_cells > flat.n_cells
+    assert (
+        design.to_array().tolist() == best_design(EFFECTS, variance=variance, **arguments).to_array().tolist()
+    )
+
+
+def test_evidence_is_bayesian_regression():
+    rng = np.random.default_rng(6)
+    effects = Effects.of([2, 2])
+    m = effects.n_weights
+    maps, sums = rng.normal(size=(2, 5, m)), rng.normal(size=(2, 5))
+    root = rng.normal(size=(2, 5, 5))
+    covariances = root @ root.transpose(0, 2, 1) + np.eye(5)
+    evidence = Evidence.none(2, m).given(maps[:, :2], sums[:, :2], covariances[:, :2, :2])
+    evidence = evidence.given(maps, sums, covariances)
+    relevance = Relevance.prior(effects)
+    found = ArmWeights.of(effects, evidence, relevance)
+    for arm in range(2):
+        precision = np.diag(1.0 / relevance.variances[effects.term_of])
+        shift = np.zeros(m)
+        for stop in (2, 5):
+            inverse = np.linalg.inv(covariances[arm, :stop, :stop])
+            precision = precision + maps[arm, :stop].T @ inverse @ maps[arm, :stop]
+            shift = shift + maps[arm, :stop].T @ inverse @ sums[arm, :stop]
+        np.testing.assert_allclose(found.mean[arm], np.linalg.solve(precision, shift), rtol=1e-9)
+        covariance = np.linalg.inv(precision)
+        np.testing.assert_allclose(found.factor[arm] @ found.factor[arm].T, covariance, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(found.variances[arm], np.diag(covariance), rtol=1e-8)
+
+
+def test_one_step_of_relevance_is_the_formula():
+    effects = Effects.of([3, 2])
+    squares = np.arange(2.0 * effects.n_weights).reshape(2, -1)
+    found = Relevance.prior(effects).learned(effects, squares).variances
+    total = squares.sum(
+        axis=0
+    )  # weights: constant, two of the first column, one of the second, two of the pair
+    assert found[0] == pytest.approx((total[0] + 2 * 0.02) / (2 + 2))
+    assert found[1] == pytest.approx((total[1:3].sum() + 2 * 0.01) / (4 + 2))
+    assert found[2] == pytest.approx((total[3] + 2 * 0.01) / (2 + 2))
+    pooled = (total[4:].sum() + 2 * 0.001) / (4 + 2)
+    assert found[3] == pytest.approx((total[4:].sum() + 30 * pooled) / (4 + 30))
+
+
+def test_relevance_finds_the_column_that_matters():
+    rng = np.random.default_rng(7)
+    levels = np.column_stack([rng.integers(0, size, 5000) for size in EFFECTS.sizes])
+    phi = EFFECTS(levels)
+    values = 0.3 * EFFECTS.tables[0][levels[:, 0], 0] + rng.normal(0.0, 0.5, 5000)
+    evidence = Evidence(np.stack([4.0 * phi.T @ phi]), np.stack([4.0 * phi.T @ values]))
+    found = ArmWeights.fitted(EFFECTS, evidence, Relevance.prior(EFFECTS), steps=15)
+    by_column = found.relevance.variances[EFFECTS.order == 1]
+    assert by_column[0] > 2.0 * by_column[1:].max()
+    np.testing.assert_allclose(found.mean[0, 1], 0.3, atol=0.1)  # its standard error is about .01
