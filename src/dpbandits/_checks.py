@@ -26,6 +26,7 @@ __all__ = [
     "assign",
     "contents",
     "integer",
+    "kind_of",
     "number",
     "one_of",
     "people",
@@ -70,8 +71,18 @@ def an(value: T, kind: type[Any], *, name: str, pass_: str, optional: bool = Fal
     """
     if (isinstance(value, kind) and not isinstance(value, type)) or (value is None and optional):
         return value
-    came = f"the class {value.__name__}" if isinstance(value, type) else _a(type(value))
+    came = f"the class {value.__name__}" if isinstance(value, type) else kind_of(value)
     raise InvalidParameter(f"{name} is {came}, expected {_a(kind)}: pass {pass_}")
+
+
+def kind_of(value: object) -> str:
+    """What a value is, for messages: its type's name with the article.
+
+    Example:
+        >>> kind_of(3)
+        'an int'
+    """
+    return _a(type(value))
 
 
 def _a(kind: type[Any]) -> str:
@@ -93,7 +104,7 @@ def number(
 ) -> float:
     """`value` as a finite float above `minimum` (or at it, when not `exclusive`), at most `maximum`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InvalidParameter(f"{name} is a {type(value).__name__}, expected a number")
+        raise InvalidParameter(f"{name} is {kind_of(value)}, expected a number")
     try:
         result = float(value)
     except OverflowError:
@@ -122,9 +133,7 @@ def integer(value: object, *, name: str, minimum: int = 1) -> int:
     except TypeError:  # such as an array of several numbers
         result = None
     if result is None:
-        raise InvalidParameter(
-            f"{name} is a {type(value).__name__}, expected an integer of at least {minimum}"
-        )
+        raise InvalidParameter(f"{name} is {kind_of(value)}, expected an integer of at least {minimum}")
     if result < minimum:
         raise InvalidParameter(f"{name} is {result}, expected an integer of at least {minimum}")
     return result
@@ -272,7 +281,7 @@ def people(users: object, *, count: int, what: str) -> list[Any]:
         InvalidData: one id for several, nothing to go through in order, or another number of them.
     """
     if not isinstance(users, Iterable) or isinstance(users, str | bytes | set | frozenset):
-        raise InvalidData(f"users is a {type(users).__name__}, expected a list of ids, one for each {what}")
+        raise InvalidData(f"users is {kind_of(users)}, expected a list of ids, one for each {what}")
     listed = list(users)
     if len(listed) != count:
         raise InvalidData(f"{len(listed)} users: expected {count}, one for each {what}")
@@ -301,7 +310,10 @@ def _as_floats(raw: NDArray[np.generic]) -> FloatArray:
 def require_finite(array: FloatArray, *, name: str) -> None:
     """Raise InvalidData where an entry is NaN or infinite."""
     if not np.isfinite(array).all():
-        raise InvalidData(f"{name} contains NaN or infinite entries: drop or repair them first")
+        raise InvalidData(
+            f"{name} contains NaN or infinite entries, as missing values and text are read, or has no rows: "
+            "drop or repair them first"
+        )
 
 
 def public_array(values: ArrayLike, *, name: str, ndim: int) -> FloatArray:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
-__all__ = ["lazy"]
+__all__ = ["lazy", "names_of"]
 
 
 def lazy(
@@ -37,16 +37,32 @@ def lazy(
         elif _is_module(home, name):
             value = import_module(f"{home}.{name}")
         else:
-            place = "" if name.startswith("_") else (moved or {}).get(name) or _offered(package, name)
-            hint = f": did you mean {place}?" if place else ""
+            hint = "" if name.startswith("_") else _hint(package, name, moved or {}, listed())
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)
         setattr(sys.modules[package], name, value)
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *listed()})
+        return _shown(package)
 
     return load, names
+
+
+def names_of(module: str) -> Callable[[], list[str]]:
+    """The `__dir__` of a module or package whose own `__getattr__` is Python's: what it lists, no more."""
+    return lambda: _shown(module)
+
+
+def _shown(module: str) -> list[str]:
+    """What is listed, and what Python expects of every module; not what it imports."""
+    held = vars(sys.modules[module])
+    return sorted({*held["__all__"], *(name for name in held if name.startswith("__"))})
+
+
+def _hint(package: str, name: str, moved: Mapping[str, str], listed: Iterable[str]) -> str:
+    """Where a name is found that is not in this package, or else which names are."""
+    place = moved.get(name) or _offered(package, name)
+    return f": did you mean {place}?" if place else f": it has {', '.join(listed)}"
 
 
 def _statements(source: Path) -> list[ast.stmt]:

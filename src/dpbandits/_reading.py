@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from dpbandits.errors import DPBanditsError, InvalidData, InvalidParameter
+from dpbandits.errors import DPBanditsError, InvalidCall, InvalidData, InvalidParameter
 
 __all__ = ["json_object", "reading"]
 
@@ -36,7 +36,7 @@ def reading(what: str, error: type[DPBanditsError] = InvalidParameter) -> Iterat
     try:
         yield
     except (InvalidParameter, InvalidData) as unfit:
-        if isinstance(unfit, error):
+        if isinstance(unfit, error) and not isinstance(unfit, InvalidCall):
             raise
         raise error(f"not {what}: {unfit}") from None
     except DPBanditsError:

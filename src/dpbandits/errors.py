@@ -17,9 +17,11 @@ __all__ = [
     "ForkedState",
     "HorizonExceeded",
     "IncompatibleState",
+    "InvalidCall",
     "InvalidData",
     "InvalidParameter",
     "MissingExtra",
+    "MissingState",
     "ProtocolError",
     "StateError",
     "UnknownDecision",
@@ -36,6 +38,10 @@ class DPBanditsWarning(UserWarning):
 
 class InvalidParameter(DPBanditsError, ValueError):
     """A constructor or command received an argument that it cannot work with."""
+
+
+class InvalidCall(InvalidParameter, TypeError):
+    """A call lacks an argument, names one that is not there, or gives one that has to be named."""
 
 
 class InvalidData(DPBanditsError, ValueError):
@@ -68,6 +74,10 @@ class ContributionExceeded(BudgetExceeded):
 
 class StateError(DPBanditsError):
     """Saved state cannot be used."""
+
+
+class MissingState(StateError, FileNotFoundError):
+    """There is no file or folder at the path that was given."""
 
 
 class CorruptState(StateError):

@@ -20,7 +20,6 @@ def small_table(seed):
 
 @pytest.fixture(scope="module")
 def result():
-    heard = []
     study = TableStudy(
         make_environment=small_table,
         epsilons=(1.0, 8.0),
@@ -28,9 +27,11 @@ def result():
         attack_trials=30,
         noise="simulated",
     )
-    outcome = study.run(heard.append)
-    assert len(heard) == study.steps
-    return outcome
+    written = []
+    whole = study.run(attacked=written.append)
+    assert [one.attacks for one in written] == [{}]  # what there is can be kept before anything is attacked
+    assert to_json(replace(whole, attacks={})) == to_json(written[0])
+    return whole
 
 
 def test_the_rows_are_the_yardsticks_in_order(result):
@@ -99,7 +100,13 @@ def test_bounds_are_rounded_up():
 
 
 def test_bad_studies_are_refused_before_anything_runs():
-    for wrong in ({"epsilon": 0.0}, {"epsilons": (-1.0,)}, {"delta": 1.0}, {"noise": "none"}):
+    for wrong in (
+        {"epsilon": 0.0},
+        {"epsilons": (-1.0,)},
+        {"delta": 1.0},
+        {"noise": "none"},
+        {"attack_trials": 19},
+    ):
         with pytest.raises(InvalidParameter):
             TableStudy(make_environment=small_table, **wrong)
 

@@ -8,6 +8,7 @@
 A lower bound refutes a claim when it is above it. Below, it says only that this attack failed.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.audit.attacks import Guesses, attack_reward
 from dpbandits.audit.catalogue import NAMES, build
 from dpbandits.audit.claims import Audit, AuditRow, ExactAudit, GaussianAudit, SampledAudit
@@ -26,3 +27,5 @@ __all__ = [
     "build",
     "run_audits",
 ]
+
+__getattr__, __dir__ = lazy(__name__)

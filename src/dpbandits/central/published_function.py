@@ -29,6 +29,7 @@ from dpbandits.models.features.people import check_arms
 from dpbandits.models.measures import CellMeasure
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.privacy.guarantee import Assumption, Guarantee
+from dpbandits.state.files import found
 from dpbandits.state.npy import from_npy, to_npy
 from dpbandits.tables import Schema
 from dpbandits.tables.menu import Menu
@@ -137,11 +138,12 @@ class PublishedFunction(ABC):
         """Read what `save` wrote.
 
         Raises:
-            FileNotFoundError: no function there.
+            MissingState: no function there.
             CorruptState: damaged, or written in another format.
         """
         folder = Path(directory)
-        files = {_POLICY: (folder / _POLICY).read_bytes()}
+        with found(f"there is no {_POLICY} in {folder}: pass the folder that save was given"):
+            files = {_POLICY: (folder / _POLICY).read_bytes()}
         for name in PublishedCells.arrays:
             if (folder / name).exists():
                 files[name] = (folder / name).read_bytes()

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray
 from dpbandits.central.regression import Regression
@@ -24,6 +25,7 @@ LONGEST_HORIZON = 1 << 22
 """What int64 sums hold: the horizon when none is given."""
 
 
+@worded
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GPTuning(Configured):
     """What of a `GPBandit` most people leave as it is; all of it is public and fixed before any data.

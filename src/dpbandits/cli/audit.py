@@ -8,7 +8,8 @@ from rich import box
 from rich.table import Table
 from typer import Argument, Option
 
-from dpbandits.cli.console import console, print_json, progress
+from dpbandits._progress import watched
+from dpbandits.cli.console import console, print_json
 from dpbandits.cli.options import AsJson, Jobs
 from dpbandits.errors import InvalidParameter
 
@@ -49,13 +50,13 @@ def audit(
 
     names = NAMES if name is None else (name,)
     settings = AuditSettings(epsilon=epsilon, samples=samples, confidence=confidence, seed=seed)
-    with progress("auditing", total=len(names)) as moved:
+    with watched("auditing", total=len(names)) as moved:
         rows = run_audits(
             names,
             settings,
             jobs=0 if len(names) == 1 else jobs,
             kept=None if out is None else out / "rows.jsonl",
-            progress=lambda done: moved(advance=1, description=done),
+            progress=lambda done: moved(doing=done),
         )
     page = None if out is None else write_audit_report(rows, out, command=_command(name, settings))
     if as_json:

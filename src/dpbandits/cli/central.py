@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from dpbandits._progress import watched
 from dpbandits.cli.console import error_console
 from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, given_or, names_in, opened, range_in
 from dpbandits.errors import InvalidParameter
@@ -143,37 +144,41 @@ def learn(
     )
     if not promise.delta > 0.0:
         raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
-    if described is not None:
-        cells = described.read(None if schema is None else table, lenient=True)
-        log = LoggedTable.described(described, cells, lengthscale=lengthscale, clip=clip)
-    else:
+    if described is None:
         if (user is None) == (not one_row_per_user):
             raise InvalidParameter("say whose the rows are: --user COLUMN, or --one-row-per-user")
         if one_row_per_user and promise.rounds_per_user != 1:
             raise InvalidParameter("--rows-per-user needs --user COLUMN, so that rows can be counted")
-        log = _between_bounds(
-            table,
-            context=context,
-            action=action,
-            reward=reward,
-            bounds=bounds,
-            propensity=propensity,
-            user=user,
-            arms=arms,
-            lengthscale=lengthscale,
-            clip=clip,
+    with watched("learning", total=3) as moved:  # steps of this command: rows are nobody's to count
+        if described is not None:
+            cells = described.read(None if schema is None else table, lenient=True)
+            log = LoggedTable.described(described, cells, lengthscale=lengthscale, clip=clip)
+        else:
+            log = _between_bounds(
+                table,
+                context=context,
+                action=action,
+                reward=reward,
+                bounds=bounds,
+                propensity=propensity,
+                user=user,
+                arms=arms,
+                lengthscale=lengthscale,
+                clip=clip,
+            )
+        moved(doing="rehearsing")
+        log.rehearse(promise, horizon=horizon, bound=bound)  # before anything is spent
+        moved(doing="publishing")
+        published = publish_once(
+            log,
+            out,
+            promise,
+            horizon=horizon,
+            bound=bound,
+            uniform_contexts=uniform_contexts,
+            ledger=opened(ledger, account, budget, needs=(promise.epsilon, promise.delta)),
+            account=account,
         )
-    log.rehearse(promise, horizon=horizon, bound=bound)  # before anything is spent
-    published = publish_once(
-        log,
-        out,
-        promise,
-        horizon=horizon,
-        bound=bound,
-        uniform_contexts=uniform_contexts,
-        ledger=opened(ledger, account, budget, needs=(promise.epsilon, promise.delta)),
-        account=account,
-    )
     if log.arms_were_read:
         error_console().print(f"Warning: {READ_ARMS} Name them with --arms.", soft_wrap=True, markup=False)
     typer.echo(published.function.guarantee.explain())

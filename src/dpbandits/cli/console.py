@@ -20,16 +20,14 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from dpbandits.errors import DPBanditsError, InvalidParameter
@@ -42,7 +40,6 @@ __all__ = [
     "new_folder",
     "numbers_table",
     "print_json",
-    "progress",
 ]
 
 TRACEBACK = "DPBANDITS_TRACEBACK"
@@ -189,15 +186,3 @@ def numbers_table(*columns: str, title: str, **options: Any) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     return table
-
-
-@contextmanager
-def progress(what: str, *, total: int | None = None, completed: int = 0) -> Iterator[Callable[..., None]]:
-    """A bar with the time left, on standard error, gone when it is done; silent where nobody watches.
-
-    Gives what moves it: `moved(advance=1)`, `moved(completed=3, total=9)`, `moved(description="rest")`.
-    """
-    stderr = error_console()
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        yield partial(bar.update, bar.add_task(what, total=total, completed=completed))

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from typer import Argument, Option
 
-from dpbandits.cli.console import console, progress
+from dpbandits.cli.console import console
 from dpbandits.cli.options import AsJson, Jobs
 from dpbandits.lab import papers
 
@@ -54,16 +54,15 @@ def study(
         return
     experiments = papers.study(paper)
     what = experiments.item(item)
-    with progress(f"{paper} {item}") as moved:
-        rows, whole = experiments.run(
-            item,
-            choice=Choice(columns=columns, worlds=worlds, epsilons=epsilons, rounds=rounds),
-            reps=reps,
-            seed=seed,
-            jobs=jobs,
-            out=out,
-            progress=lambda done, total: moved(completed=done, total=total),
-        )
+    rows, whole = experiments.run(
+        item,
+        choice=Choice(columns=columns, worlds=worlds, epsilons=epsilons, rounds=rounds),
+        reps=reps,
+        seed=seed,
+        jobs=jobs,
+        out=out,
+        progress=True,
+    )
     if as_json:
         typer.echo(json.dumps(whole))
         return

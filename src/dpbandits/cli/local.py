@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from dpbandits.cli.console import console, new_file, new_folder, numbers_table, print_json, progress
+from dpbandits._progress import watched
+from dpbandits.cli.console import console, new_file, new_folder, numbers_table, print_json
 from dpbandits.cli.options import AsJson, Force
 from dpbandits.errors import InvalidParameter
 
@@ -127,10 +128,10 @@ def simulate_command(
         simulate_transfer, spec, crowd.table or one, sources=sources, n_users=users, floating=published
     )
     results: list[SimulationResult] = []
-    with progress("crowds", total=reps) as moved:
+    with watched("crowds", total=reps) as moved:
         for rep in range(reps):
             results.append(once(seed=seed + rep, snapshots=snapshots if rep == 0 else ()))
-            moved(advance=1)
+            moved()
     regret = Estimate.of([result.average_regret for result in results])
     reward = Estimate.of([result.average_reward for result in results])
     title = f"{crowd.name}, epsilon = {epsilon:g}, {learner}"

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 from typer import Argument, Option
 
-from dpbandits.cli.console import error_console, new_file, progress
+from dpbandits._progress import watched
+from dpbandits.cli.console import error_console, new_file
 from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, opened, range_in
 from dpbandits.errors import CorruptState, InvalidParameter
 
@@ -177,13 +178,13 @@ def optimise(
         if answers is None
         else PipeAnswers(answers, release_id=held.release_id)
     )
-    with source, progress("asking", total=steps, completed=len(modeler.answered)) as moved:
+    with source, watched("asking", total=steps, completed=len(modeler.answered)) as moved:
         while len(modeler.answered) < steps:
             row = modeler.ask()
             value = source.ask(row)
             modeler.tell(row, value)
             _append(log, row=row, answer=value)
-            moved(advance=1)
+            moved()
     best = modeler.recommend()
     result = {"row": best, "answer": dict(modeler.answered)[best], "asked": len(modeler.answered)}
     typer.echo(json.dumps(result), err=answers is None)

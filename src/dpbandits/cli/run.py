@@ -2,6 +2,7 @@
 
 import shlex
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,14 +16,13 @@ from dpbandits.cli.console import (
     new_folder,
     numbers_table,
     print_json,
-    progress,
 )
 from dpbandits.cli.options import AsJson, Force, Jobs
 from dpbandits.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from dpbandits._typing import Seed
-    from dpbandits.lab.people.study import TableStudyResult
+    from dpbandits.lab.people.study import TableStudy, TableStudyResult
     from dpbandits.lab.worlds import TableBandit
 
 __all__ = ["TABLES", "run"]
@@ -63,11 +63,11 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Decide privately about a table of people; show what it costs, attack it, and write a report."""
-    from dpbandits.lab.people.report import FILES, to_json, write_report
+    from dpbandits.lab.people.report import FILES, to_json
     from dpbandits.lab.people.study import TableStudy
 
     new_folder(out, "--out", holding=FILES, force=force)
-    loader, note = _loader(data, horizon)
+    loader, people, note = _loader(data, horizon)
     study = TableStudy(
         make_environment=loader,
         epsilon=epsilon,
@@ -78,20 +78,28 @@ def run(
         jobs=jobs,
         attack_trials=attack_trials,
     )
-    with progress("starting", total=study.steps) as moved:
-        result = study.run(lambda what: moved(advance=1, description=what))
-    command = _command(data, policy, result, seed, noise)
-    page = write_report(result, out, command=command)
+    written = partial(_written, out, data, policy, study)
+    result = study.run(progress=True, attacked=written)
+    page = written(result)
     if as_json:
         print_json(to_json(result))
         return
     if note:
         error_console().print(f"[yellow]{note}[/]")
-    _print_screen(result, page, data)
+    _print_screen(result, page, data, people)
 
 
-def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], str]":
-    """(seed -> environment, remark for the user)."""
+def _written(
+    out: Path, data: str, policy: PolicyName, study: "TableStudy", result: "TableStudyResult"
+) -> Path:
+    """The report of what there is so far: an attack that is stopped takes nothing with it."""
+    from dpbandits.lab.people.report import write_report
+
+    return write_report(result, out, command=_command(data, policy, study, result.horizon))
+
+
+def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], int, str]":
+    """(seed -> environment, people in the whole table, remark for the user)."""
     from dpbandits.lab.worlds import available, load, table_from_toml
 
     path = Path(data)
@@ -109,23 +117,23 @@ def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], str]
             "For real people: pip install 'dpbandits[datasets]'"
         )
     rounds = min(DEFAULT_HORIZON, table.horizon) if horizon is None else horizon
-    return partial(_make, make, rounds), note
+    return partial(_make, make, rounds), table.horizon, note
 
 
 def _make(make: "partial[TableBandit]", horizon: int, seed: "Seed") -> "TableBandit":
     return make(seed=seed, horizon=horizon)
 
 
-def _command(data: str, policy: PolicyName, result: "TableStudyResult", seed: int, noise: Noise) -> str:
+def _command(data: str, policy: PolicyName, study: "TableStudy", horizon: int) -> str:
     """The command that repeats this run (bit for bit with simulated noise)."""
     return (
-        f"dpbandits run --data {shlex.quote(data)} --policy {policy} --epsilon {result.epsilon!r} "
-        f"--delta {result.delta!r} --horizon {result.horizon} --reps {result.reps} --seed {seed} "
-        f"--noise {noise}"
+        f"dpbandits run --data {shlex.quote(data)} --policy {policy} --epsilon {study.epsilon!r} "
+        f"--delta {study.delta!r} --horizon {horizon} --reps {study.reps} --seed {study.seed} "
+        f"--noise {study.noise} --attack-trials {study.attack_trials}"
     )
 
 
-def _print_screen(result: "TableStudyResult", page: Path, data: str) -> None:
+def _print_screen(result: "TableStudyResult", page: Path, data: str, people: int) -> None:
     from dpbandits.lab.evaluation import BANNER
     from dpbandits.lab.people.report import headline, percent_up, share_text, table_rows
 
@@ -159,9 +167,19 @@ def _print_screen(result: "TableStudyResult", page: Path, data: str) -> None:
     out.print(result.guarantee.explain(), markup=False, soft_wrap=True)
     out.rule()
     out.print(f"Report: [bold]{page}[/] (pictures and result.json beside it)", soft_wrap=True)
+    whole, other = _free(page.parent, "whole"), _free(page.parent, "other")
     for purpose, command in (
-        ("the full table", f"dpbandits run --data {data} --horizon 50000 --reps 20"),
+        (
+            "the whole table",
+            f"dpbandits run --data {shlex.quote(data)} --horizon {people} --reps 20 --out {whole}",
+        ),
         ("how much noise that is", "dpbandits calibrate gaussian --epsilon 1 --delta 1e-6"),
-        ("another world and epsilon", f"dpbandits run --data {FALLBACK} --epsilon 0.3"),
+        ("another world and epsilon", f"dpbandits run --data {FALLBACK} --epsilon 0.3 --out {other}"),
     ):
         out.print(f"Next, {purpose}: [bold]{command}[/]", soft_wrap=True)
+
+
+def _free(folder: Path, name: str) -> str:
+    """A folder beside this one where nothing is yet, as the shell has it."""
+    names = (folder.with_name(f"{folder.name}-{name}{number or ''}") for number in count())
+    return shlex.quote(str(next(path for path in names if not path.exists())))

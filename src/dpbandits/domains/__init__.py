@@ -15,6 +15,7 @@ Every domain takes arrays of shape (..., dim), so that one decision set (n, dim)
 decision sets (B, n, dim) are the same call.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.domains.arms import Arms
 from dpbandits.domains.ball import Ball
 from dpbandits.domains.box import Box
@@ -24,3 +25,5 @@ from dpbandits.domains.protocol import Domain, from_config
 from dpbandits.domains.rewards import RewardRange
 
 __all__ = ["Arms", "Ball", "Box", "Domain", "Finite", "Product", "RewardRange", "from_config"]
+
+__getattr__, __dir__ = lazy(__name__)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._calls import worded
 from dpbandits._checks import assign, public_array, scale
 from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray
@@ -17,6 +18,7 @@ TOLERANCE = 1e-9
 """Relative: points computed to lie on the sphere are members."""
 
 
+@worded
 @DOMAINS.add("Ball")
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Ball(Valued, Domain):

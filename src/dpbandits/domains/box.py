@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._calls import worded
 from dpbandits._checks import LARGEST, as_points, assign, integer, public_array
 from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray
@@ -19,6 +20,7 @@ __all__ = ["Box"]
 MAX_GRID_ENTRIES = 1 << 26
 
 
+@worded
 @DOMAINS.add("Box")
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Box(Valued, Domain):

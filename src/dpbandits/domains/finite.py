@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbandits._calls import worded
 from dpbandits._checks import assign, public_array
 from dpbandits._config import Valued
 from dpbandits._typing import BoolArray, FloatArray, IntArray
@@ -16,6 +17,7 @@ __all__ = ["Finite"]
 _KeyArray = NDArray[np.uint64]
 
 
+@worded
 @DOMAINS.add("Finite")
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Finite(Valued, Domain):

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._calls import worded
 from dpbandits._checks import as_points, assign
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains.protocol import DOMAINS, Domain
@@ -15,6 +16,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 __all__ = ["Product"]
 
 
+@worded
 @DOMAINS.add("Product")
 @dataclass(frozen=True, init=False, repr=False)
 class Product(Domain):

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
-from dpbandits._checks import as_numbers, require_finite
+from dpbandits._calls import worded
+from dpbandits._checks import as_numbers, kind_of, require_finite
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
@@ -15,6 +16,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 __all__ = ["RewardRange"]
 
 
+@worded
 @dataclass(frozen=True)
 class RewardRange(Configured):
     """Public bounds of a reward; sensitivities rest on them, so they come before any data.
@@ -58,7 +60,7 @@ class RewardRange(Configured):
             return value
         if isinstance(value, (tuple, list)) and len(value) == 2:
             return cls(value[0], value[1])
-        raise InvalidParameter(f"reward_range is a {type(value).__name__}, expected a pair (low, high)")
+        raise InvalidParameter(f"reward_range is {kind_of(value)}, expected a pair (low, high)")
 
     @property
     def width(self) -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._lazy import names_of
 from dpbandits.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ __all__ = [
     "to_data_uri",
     "to_png",
 ]
+
+__dir__ = names_of(__name__)
 
 PALETTE = {
     "blue": "#0072B2",

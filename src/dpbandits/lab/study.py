@@ -25,7 +25,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpbandits._lazy import names_of
 from dpbandits._lines import append_line, read_lines
+from dpbandits._progress import watched
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.runner import in_processes
@@ -46,6 +48,8 @@ __all__ = [
     "run_cells",
     "values_of",
 ]
+
+__dir__ = names_of(__name__)
 
 Record = dict[str, Any]
 Row = dict[str, Any]
@@ -310,7 +314,7 @@ class Study:
         seed: Seed | None = None,
         jobs: int = 1,
         out: Path | None = None,
-        progress: Progress | None = None,
+        progress: bool = False,
     ) -> tuple[list[Row], Any]:
         """Run an item and write what came of it.
 
@@ -321,7 +325,7 @@ class Study:
             seed: the first of them, by default the study's.
             jobs: processes; -1 for all cores.
             out: folder of records (resumed from NAME.jsonl, which items share), results and pictures.
-            progress: see `Progress`.
+            progress: show how far it is, on standard error.
 
         Returns:
             The rows of the cells that were chosen, and the same as result files have it: the rows, or
@@ -335,7 +339,15 @@ class Study:
         first = (0 if what.tuning else self.first_seed) if seed is None else seed
         seeds = report_seeds(first, reps or what.reps, tuning=what.tuning) if what.seeded else (0,)
         path = None if out is None else out / f"{self.name}.jsonl"
-        runs = run_cells(what.chosen(choice), seeds=seeds, path=path, jobs=jobs, progress=progress)
+        cells = what.chosen(choice)
+        with watched(f"{self.name} {item}", shown=progress) as moved:
+            runs = run_cells(
+                cells,
+                seeds=seeds,
+                path=path,
+                jobs=jobs,
+                progress=lambda done, total: moved(completed=done, total=total),
+            )
         rows = [row for run in runs for row in run.rows]
         if choice.columns is not None:  # of a cell with several methods
             rows = [row for row in rows if row.get("method") is None or row["method"] in choice.columns]

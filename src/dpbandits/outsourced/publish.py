@@ -37,7 +37,7 @@ from dpbandits.errors import (
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import GaussianLaw, NoiseLaw
 from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
-from dpbandits.state.files import write_folder
+from dpbandits.state.files import found, write_folder
 from dpbandits.state.npy import from_npy, to_npy
 from dpbandits.tables.files import LARGEST_BYTES, check_size
 
@@ -228,13 +228,15 @@ class PublishedRows:
         """Read and check a directory.
 
         Raises:
-            FileNotFoundError: no release.json there.
+            MissingState: no release.json there.
             IncompatibleState: another schema version, or not a release.
             CorruptState: a hash does not match, or a field is missing or malformed.
         """
         folder = as_path(directory)
         path = folder / "release.json"
-        if path.stat().st_size > _LARGEST_JSON:
+        with found(f"there is no release.json in {folder}: pass the folder that save was given"):
+            size = path.stat().st_size
+        if size > _LARGEST_JSON:
             raise CorruptState("release.json is too large to be one")
         with reading("a release.json", CorruptState):
             body = json_object(path.read_text("utf-8"), "a release.json", CorruptState)

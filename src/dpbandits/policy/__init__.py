@@ -8,6 +8,7 @@
 - `best_choice`, `uniform_choice`: scores and coins to chosen rows.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.policy.base import BasePolicy
 from dpbandits.policy.choices import best_choice, uniform_choice
 from dpbandits.policy.coins import PublicCoins
@@ -29,3 +30,5 @@ __all__ = [
     "best_choice",
     "uniform_choice",
 ]
+
+__getattr__, __dir__ = lazy(__name__)

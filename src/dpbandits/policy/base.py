@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpbandits import _checks, domains
+from dpbandits._calls import worded
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, ProtocolError
@@ -125,6 +126,7 @@ class BasePolicy(RoundPolicy):
                 f"{type(self).__name__} chooses among candidates: bring them, (n, {self.domain.dim})"
             )
 
+    @worded
     def ask(self, brought: Any = None, user: object | None = None, *, available: Any = None) -> Decision:
         """Choose one arm, one row, or one point of the whole domain, for `user`.
 
@@ -163,6 +165,7 @@ class BasePolicy(RoundPolicy):
                 menu.refuse(brought, available)
         return batch[0]
 
+    @worded
     def ask_batch(
         self, brought: Any = None, users: Sequence[object] | None = None, *, available: Any = None
     ) -> DecisionBatch:
@@ -258,6 +261,7 @@ class BasePolicy(RoundPolicy):
             return np.asarray(~self.domain.contains(rows).all(axis=1))
         return np.zeros(len(rows), dtype=np.bool_)
 
+    @worded
     def predict(self, points: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the expected reward, from what was released only.
 
@@ -277,6 +281,7 @@ class BasePolicy(RoundPolicy):
         mean, spread = self._predict(sets.reshape(-1, sets.shape[-1]))
         return mean.reshape(sets.shape[:2]), spread.reshape(sets.shape[:2])
 
+    @worded
     def recommend(self, brought: Any = None) -> Any:
         """What has the best predicted reward: the row among candidates (n, d), or one person's arm.
 

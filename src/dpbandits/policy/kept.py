@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self, TypedDict
 import numpy as np
 
 from dpbandits import _checks, domains
+from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._reading import reading
 from dpbandits._typing import Seed
@@ -89,6 +90,7 @@ class KeptPolicy(Configured, Held, ABC):
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         cls.config_type = getattr(cls, "kind", "")
+        worded(cls)
 
     def __init__(
         self,

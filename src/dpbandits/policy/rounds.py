@@ -18,7 +18,7 @@ from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
-from dpbandits.errors import IncompatibleState, InvalidData
+from dpbandits.errors import IncompatibleState, InvalidData, MissingState
 from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus
 from dpbandits.policy.coins import PublicCoins
@@ -267,7 +267,7 @@ class RoundPolicy(KeptPolicy):
             key: seals the folder.
 
         Raises:
-            FileNotFoundError: the folder holds no policy, and there is no `new`.
+            MissingState: the folder holds no policy, and there is no `new`.
             StateError: another process, or another object of this one, has it open.
             IncompatibleState: `new` is another policy than the one in the folder; and as `load`.
             ForkedState, CorruptState, InvalidParameter, BudgetExceeded: as `load`.
@@ -281,7 +281,7 @@ class RoundPolicy(KeptPolicy):
                 )
             except FileNotFoundError:
                 if new is None:
-                    raise FileNotFoundError("the folder holds no policy: pass one as new=") from None
+                    raise MissingState("the folder holds no policy: pass one as new=") from None
                 live.refuse_leftovers()
                 new._live_in(live, key)
                 return new

@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from dpbandits import _checks
+from dpbandits._calls import caller_level, worded
 from dpbandits._config import Configured, Registry
 from dpbandits.errors import DPBanditsWarning, InvalidParameter
 
@@ -46,13 +47,12 @@ class LargeDelta(DPBanditsWarning):
     """delta is so large that publishing a few users' raw data would be allowed by it."""
 
 
-def warn_if_delta_large(delta: float, n_users: int, *, stacklevel: int = 3) -> None:
+def warn_if_delta_large(delta: float, n_users: int) -> None:
     """Warn when delta >= 1/n: a mechanism that publishes one random user's data would then qualify.
 
     Args:
         delta: the delta of a definition.
         n_users: how many users (or rounds, where every user has one) the promise covers.
-        stacklevel: of the warning, this function included; by default the caller's caller is at fault.
 
     Example:
         >>> warn_if_delta_large(1e-6, 10_000)
@@ -62,7 +62,7 @@ def warn_if_delta_large(delta: float, n_users: int, *, stacklevel: int = 3) -> N
             f"delta = {delta:g} is at least 1/{n_users}, one over the number of users or rounds: it allows "
             "a mechanism that publishes somebody's raw data; use it only to compare with papers",
             LargeDelta,
-            stacklevel=stacklevel,
+            stacklevel=caller_level(),
         )
 
 
@@ -72,7 +72,7 @@ def _warn_above_threshold(delta: float) -> None:
             f"delta = {delta:g} is above {LARGE_DELTA:g}: it allows a mechanism that publishes all raw data "
             "with that probability; use it only to compare with papers",
             LargeDelta,
-            stacklevel=4,  # this, __post_init__, the generated __init__, the caller
+            stacklevel=caller_level(),
         )
 
 
@@ -81,6 +81,7 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
+@worded
 @_DEFINITIONS.add("JointDP")
 @dataclass(frozen=True)
 class JointDP(Configured):
@@ -134,6 +135,7 @@ class JointDP(Configured):
         return f"one user: everything the user contributes in at most {rounds}"
 
 
+@worded
 @_DEFINITIONS.add("LocalDP")
 @dataclass(frozen=True)
 class LocalDP(Configured):
@@ -160,6 +162,7 @@ class LocalDP(Configured):
         _checks.settle(self, epsilon=_checks.number)
 
 
+@worded
 @_DEFINITIONS.add("RowDP")
 @dataclass(frozen=True)
 class RowDP(Configured):

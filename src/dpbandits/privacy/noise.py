@@ -47,6 +47,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._config import Registry, Valued
 from dpbandits._typing import IntArray, Seed
 from dpbandits.errors import InvalidParameter, MissingExtra
@@ -223,6 +224,7 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
+@worded
 @_SOURCES.add("SimulatedNoise")
 class SimulatedNoise(Valued):
     """Repeatable noise for studies and tests: a rounded normal draw. It protects nobody.

@@ -14,6 +14,7 @@
 A state file holds raw statistics of the people in the data: keep it as you keep the data, or seal it.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.state.format import State, read_state, write_state
 from dpbandits.state.ledger import Balance, Charge, Cost, Ledger, MemoryLedger, Terms, Witness
 from dpbandits.state.sealing import StateKey
@@ -38,3 +39,5 @@ __all__ = [
     "read_state",
     "write_state",
 ]
+
+__getattr__, __dir__ = lazy(__name__)

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from dpbandits.errors import CorruptState, StateError
+from dpbandits.errors import CorruptState, MissingState, StateError
 
 __all__ = [
+    "found",
     "locked",
     "open_regular",
     "private_folder",
@@ -145,6 +146,17 @@ def refuse_if_others_write(path: Path, *, what: str) -> None:
                 f"{named} can be written by others (mode {stat.S_IMODE(mode):04o}), who could forge or undo "
                 f"what it holds: look at what they did, then run chmod go-w {shlex.quote(str(place))}"
             )
+
+
+@contextmanager
+def found(otherwise: str) -> Iterator[None]:
+    """Say `otherwise`, as a `MissingState`, where a file or folder is not there."""
+    try:
+        yield
+    except MissingState:
+        raise
+    except FileNotFoundError:
+        raise MissingState(otherwise) from None
 
 
 @contextmanager

@@ -30,6 +30,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Concatenate, NamedTuple, NoReturn, ParamSpec, TypeVar
 
+from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._reading import reading
 from dpbandits.errors import (
     CorruptState,
@@ -75,7 +77,7 @@ def saved_state(
     """The last committed state at `path`, in the present layout; see `StateStore.load` and `migrated`.
 
     Raises:
-        FileNotFoundError: nothing was ever saved there.
+        MissingState: nothing was ever saved there.
         ForkedState: the ledger has seen this lineage go further than this copy.
         CorruptState, IncompatibleState: the file is torn, or another object's or version's; or another ledger
             than this one witnessed it.
@@ -121,6 +123,7 @@ class Holder:
         lineage: str | None = None,
         nested: str | None = None,
     ) -> None:
+        _checks.an(ledger, Ledger, name="ledger", pass_='ledger=SQLiteLedger("budget.ledger")', optional=True)
         if (ledger is None) != (account is None):
             raise InvalidParameter(
                 "ledger, account: pass both or neither: the account pays, and it is the ledger's"
@@ -451,4 +454,4 @@ def in_turn(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_
             return method(self, *arguments, **options)
 
     update_wrapper(guarded, method)
-    return guarded
+    return worded(guarded)

@@ -70,6 +70,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from dpbandits._calls import worded
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, InvalidParameter, StateError
 from dpbandits.state.files import locked, refuse_if_others_write, sync_directory, write_durably
 from dpbandits.state.ledger import Balance, Charge, Ledger, Terms, Witness, new_witness
@@ -116,6 +117,7 @@ _HASH_BYTES = 256
 _MODULUS = 1 << (8 * _HASH_BYTES)
 
 
+@worded
 class SQLiteLedger(Ledger):
     """A ledger in an SQLite file of mode 0600.
 

@@ -37,7 +37,14 @@ from typing import NamedTuple
 
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState
 from dpbandits.state.container import State
-from dpbandits.state.files import locked, open_regular, replace_durably, sync_directory, write_durably
+from dpbandits.state.files import (
+    found,
+    locked,
+    open_regular,
+    replace_durably,
+    sync_directory,
+    write_durably,
+)
 from dpbandits.state.format import decode, encode, read_identity
 from dpbandits.state.ledger import Ledger, Witness, check_advance
 from dpbandits.state.sealing import StateKey
@@ -75,11 +82,12 @@ class StateStore:
             IncompatibleState: the path holds a state of another lineage; nothing was changed.
             CorruptState: the path holds a damaged file or no state; nothing was changed.
             StateError: the ledger or the lock could not be used; repeat the commit.
+            MissingState: the path's folder is not there.
             OSError: the disk refused; repeat the commit when there is room.
         """
         data, digest = encode(state, self._key)
         new = Witness(state.position, digest)
-        with locked(self._lock):
+        with found(f"there is no folder {self._path.parent}: make it, then save again"), locked(self._lock):
             # Asked before writing: a stale copy must not overwrite the `.next` of the copy that
             # went on, which may be the only one there is.
             witnessed = self._check_witness(state.lineage, new)
@@ -101,12 +109,15 @@ class StateStore:
                 then yours to know.
 
         Raises:
-            FileNotFoundError: nothing was ever committed here.
+            MissingState: nothing was ever committed here.
             ForkedState: the state is not where the ledger has witnessed it to be.
             IncompatibleState: another format version, or a lineage that this ledger has never seen.
             CorruptState: torn or altered, or not a state file.
         """
-        with locked(self._lock):
+        with (
+            found(f"nothing was saved at {self._path}: pass the path of a save"),
+            locked(self._lock),
+        ):
             if self._ledger is None:
                 return self._load_alone()
             return self._load_witnessed(self._ledger, adopt=adopt)

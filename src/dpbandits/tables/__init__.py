@@ -8,9 +8,12 @@
   `coded.Coded`, by their different values.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.tables.checking import ColumnCheck, TableCheck
 from dpbandits.tables.columns import Categories, Range
 from dpbandits.tables.dates import Cycle, DateRange
 from dpbandits.tables.schema import Schema
 
 __all__ = ["Categories", "ColumnCheck", "Cycle", "DateRange", "Range", "Schema", "TableCheck"]
+
+__getattr__, __dir__ = lazy(__name__)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._calls import worded
 from dpbandits._checks import LARGEST, as_numbers, assign, number, type_name
 from dpbandits._config import Configured, Registry
 from dpbandits._reading import reading
@@ -92,6 +93,7 @@ COLUMNS: "Registry[Column]" = Registry(
 )
 
 
+@worded
 @COLUMNS.add("Range")
 @dataclass(frozen=True)
 class Range(Column):
@@ -182,6 +184,7 @@ class Range(Column):
         return found
 
 
+@worded
 @COLUMNS.add("Categories")
 @dataclass(frozen=True, init=False, repr=False)
 class Categories(Column):

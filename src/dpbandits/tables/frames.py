@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._checks import kind_of
 from dpbandits.errors import InvalidData, MissingExtra
 from dpbandits.tables.coded import Coded, as_objects
 from dpbandits.tables.missing import missing_values
@@ -49,7 +50,8 @@ def _read_mapping(frame: Mapping[Any, Any]) -> Table:
         cells = _shallow(sequence)
         if isinstance(sequence, (str, bytes)) or cells.ndim != 1:
             raise InvalidData(
-                f"column {name!r} is a {type(sequence).__name__}, expected a one-dimensional sequence"
+                f"column {name!r} is {kind_of(sequence)}, expected a one-dimensional sequence: a list of one "
+                "value for every row"
             )
         return cells
 

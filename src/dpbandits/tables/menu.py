@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpbandits._checks import an
+from dpbandits._checks import an, kind_of
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.domains.product import Product
@@ -54,7 +54,7 @@ class Menu:
         came: Any = arms
         listed = isinstance(came, Arms | Sequence) or (isinstance(came, np.ndarray) and came.ndim == 1)
         if not listed or isinstance(came, str):
-            raise InvalidParameter(f'arms is a {type(came).__name__}, expected a list: arms=["mail", "call"]')
+            raise InvalidParameter(f'arms is {kind_of(came)}, expected a list: arms=["mail", "call"]')
         self.contexts = contexts
         self.arms = came if isinstance(came, Arms) else Arms(list(came))
         self._quick = {name: _quick(column) for name, column in contexts.columns.items()}

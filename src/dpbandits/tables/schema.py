@@ -7,6 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._calls import worded
+from dpbandits._checks import kind_of
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.domains.box import Box
@@ -22,6 +24,7 @@ from dpbandits.tables.frames import read_table
 __all__ = ["Schema"]
 
 
+@worded
 class Schema:
     """Public columns of a table, and the encoding of its rows as points.
 
@@ -56,7 +59,7 @@ class Schema:
         for name, column in columns.items():
             if not isinstance(column, Column):
                 raise InvalidParameter(
-                    f"column {name!r} is a {type(column).__name__}, expected Range(low, high), "
+                    f"column {name!r} is {kind_of(column)}, expected Range(low, high), "
                     "Categories([...]), DateRange(first, last) or Cycle(period)"
                 )
         self._columns = tuple(columns.items())

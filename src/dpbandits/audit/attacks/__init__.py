@@ -11,6 +11,7 @@ Each goes through calls that anyone can make, and the three that guess between t
 were right as `Guesses`.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.audit.attacks.guesses import Guesses
 from dpbandits.audit.attacks.low_bits import off_grid
 from dpbandits.audit.attacks.membership import attack_reward
@@ -27,3 +28,5 @@ __all__ = [
     "read_bins",
     "recover_rows",
 ]
+
+__getattr__, __dir__ = lazy(__name__)

@@ -28,6 +28,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import caller_level
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.estimator import (
@@ -287,7 +288,7 @@ def calibrate(
         LargeDelta, NothingToLearn: at whoever built what is calibrated.
     """
     users = -(-horizon // privacy.rounds_per_user)
-    warn_if_delta_large(privacy.delta, users, stacklevel=4)
+    warn_if_delta_large(privacy.delta, users)
     if contexts.epsilon > 0.0 and contexts.rounds_per_user < privacy.rounds_per_user:
         raise InvalidParameter(
             f"contexts: the histogram covers {contexts.rounds_per_user} row(s) a user, the promise "
@@ -325,7 +326,7 @@ def calibrate(
                 f"{expected.error:.3g}, a random action's is {expected.random:.3g} (for functions as the "
                 "kernel expects them): more rows or a larger epsilon are needed before data is touched",
                 NothingToLearn,
-                stacklevel=3,
+                stacklevel=caller_level(),
             )
     return found
 

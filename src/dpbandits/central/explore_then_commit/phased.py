@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
@@ -55,6 +56,7 @@ from dpbandits.tables import Schema
 __all__ = ["PhasedExploreThenCommit", "PhasedTuning"]
 
 
+@worded
 @dataclass(frozen=True, kw_only=True)
 class PhasedTuning(Configured):
     """What of a `PhasedExploreThenCommit` most people leave as it is; all of it is public.

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray
 from dpbandits.central.arguments import check_kinds, tuned
@@ -77,6 +78,7 @@ class Answer:
     arm: Label | None = None
 
 
+@worded
 @dataclass(frozen=True, kw_only=True)
 class ExploreTuning(Configured):
     """What of an `ExploreThenCommit` most people leave as it is; all of it is public.
@@ -334,6 +336,11 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         """
         plan, budget = self.calibration.answers, self.calibration.budget
         if plan is None or self._answered >= budget.answers:
+            if not budget.answers:
+                raise BudgetExceeded(
+                    "the promise covers no single answers: build with tuning=ExploreTuning(max_answers=...), "
+                    "or use publish(), which gives any number of predictions for one price"
+                )
             raise BudgetExceeded(
                 f"all {budget.answers} answers that the promise covers were given: nothing was drawn; "
                 "publish() gives any number of predictions for one price"

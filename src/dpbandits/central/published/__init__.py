@@ -6,6 +6,7 @@
   `printed_local_scale`, `correct_local_scale`: the same for the local algorithm.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.central.published.dubey2021 import Dubey2021
 from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.central.published.printed import (
@@ -27,3 +28,5 @@ __all__ = [
     "printed_scale",
     "real_epsilon",
 ]
+
+__getattr__, __dir__ = lazy(__name__)

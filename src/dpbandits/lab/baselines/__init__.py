@@ -11,6 +11,7 @@
 `lab.twin(policy)` builds the one that goes with a policy.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
 from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB
 from dpbandits.lab.baselines.local_crowd import LocalCrowd
@@ -27,3 +28,5 @@ __all__ = [
     "PrivateRidge",
     "Uniform",
 ]
+
+__getattr__, __dir__ = lazy(__name__)

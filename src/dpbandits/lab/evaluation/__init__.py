@@ -10,6 +10,7 @@
 - `Estimate.of(values)`, `share_kept(policy, reference, uniform)`: the same arithmetic on plain numbers.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.lab.evaluation.crowds import CrowdWorld, SimulationResult, simulate
 from dpbandits.lab.evaluation.policy_value import PolicyValue, policy_value, value_difference
 from dpbandits.lab.evaluation.runner import BANNER, Repetitions, RunResult, repeat, run
@@ -47,3 +48,5 @@ __all__ = [
     "summarise",
     "value_difference",
 ]
+
+__getattr__, __dir__ = lazy(__name__)

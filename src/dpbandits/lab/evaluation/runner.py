@@ -1,7 +1,7 @@
 """Drive a policy through an environment, once or over many seeds."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
+from dpbandits._progress import watched
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
@@ -130,12 +132,14 @@ class Repetitions:
         )
 
 
+@worded
 def run(
     policy: Policy,
     environment: Environment,
     *,
     rounds: int | None = None,
     boundaries: Sequence[int] | None = None,
+    progress: bool = False,
 ) -> RunResult:
     """Let a fresh policy decide for the first `rounds` people of an environment.
 
@@ -150,10 +154,20 @@ def run(
         environment: supplies people and rewards.
         rounds: all of the environment's by default.
         boundaries: increasing round indices, instead of the policy's own.
+        progress: show how far it is, on standard error.
 
     Raises:
-        InvalidParameter: more rounds than the environment has, or boundaries that do not increase.
+        InvalidParameter: more rounds than the environment has, boundaries that do not increase, or no policy
+            and world.
     """
+    if not hasattr(policy, "ask_batch"):
+        raise InvalidParameter(
+            f"policy is {_checks.kind_of(policy)}, expected a policy: call run(policy, world)"
+        )
+    if not hasattr(environment, "decision_sets"):
+        raise InvalidParameter(
+            f"environment is {_checks.kind_of(environment)}, expected a world such as those of lab.worlds"
+        )
     total = environment.horizon if rounds is None else _checks.integer(rounds, name="rounds")
     if total > environment.horizon:
         raise InvalidParameter(f"rounds is {total}, the environment has {environment.horizon}")
@@ -161,23 +175,25 @@ def run(
     name_users = bool(getattr(policy, "user_ids", False))
     rewards, seconds = np.empty(total), 0.0
     known: FloatArray | None = np.empty((3, total))
-    for start, stop in pairwise(edges):
-        candidates = environment.decision_sets(start, stop)
-        users = _users(environment, start, stop) if name_users else None
-        began = time.perf_counter()
-        decisions = policy.ask_batch(candidates, users=users)
-        seconds += time.perf_counter() - began
-        indices = decisions.indices
-        rewards[start:stop] = environment.rewards(start, stop, indices)
-        began = time.perf_counter()
-        policy.tell_batch(decisions.ids, rewards[start:stop].copy())
-        seconds += time.perf_counter() - began
-        means = environment.mean_rewards(start, stop)
-        if means is None or known is None:
-            known = None
-        else:
-            chosen = means[np.arange(stop - start), indices]
-            known[:, start:stop] = chosen, means.max(axis=1), means.mean(axis=1)
+    with watched(environment.name, total=total, shown=progress) as moved:
+        for start, stop in pairwise(edges):
+            candidates = environment.decision_sets(start, stop)
+            users = _users(environment, start, stop) if name_users else None
+            began = time.perf_counter()
+            decisions = policy.ask_batch(candidates, users=users)
+            seconds += time.perf_counter() - began
+            indices = decisions.indices
+            rewards[start:stop] = environment.rewards(start, stop, indices)
+            began = time.perf_counter()
+            policy.tell_batch(decisions.ids, rewards[start:stop].copy())
+            seconds += time.perf_counter() - began
+            means = environment.mean_rewards(start, stop)
+            if means is None or known is None:
+                known = None
+            else:
+                chosen = means[np.arange(stop - start), indices]
+                known[:, start:stop] = chosen, means.max(axis=1), means.mean(axis=1)
+            moved(stop - start)
     expected, best, uniform = (None, None, None) if known is None else known
     return RunResult(
         environment=environment.name,
@@ -190,6 +206,7 @@ def run(
     )
 
 
+@worded
 def repeat(
     make_policy: Callable[[EnvironmentT, Seed], Policy],
     make_environment: Callable[[Seed], EnvironmentT],
@@ -199,6 +216,7 @@ def repeat(
     jobs: int = 1,
     rounds: int | None = None,
     boundaries: Sequence[int] | None = None,
+    progress: bool = False,
 ) -> Repetitions:
     """One run a seed, each with its own environment and policy.
 
@@ -210,14 +228,28 @@ def repeat(
         name: what reports call the policy.
         seeds: distinct; see `report_seeds`.
         jobs: see `in_processes`.
-        rounds, boundaries: as in `run`.
+        rounds, boundaries, progress: as in `run`; progress is in seeds.
 
     Raises:
-        InvalidParameter: no seeds, or jobs is 0.
+        InvalidParameter: no seeds, jobs is 0, or an argument of another kind.
         MissingExtra: jobs is not 1 and joblib is not installed.
     """
+    for what, given, said in (
+        ("make_policy", make_policy, "lambda world, seed: GPBandit(...)"),
+        ("make_environment", make_environment, "lambda seed: lab.worlds.load(name, seed=seed)"),
+    ):
+        if not callable(given):
+            raise InvalidParameter(f"{what} is {_checks.kind_of(given)}, expected a function: pass {said}")
+    if not isinstance(seeds, Iterable):
+        raise InvalidParameter(
+            f"seeds is {_checks.kind_of(seeds)}, expected several: pass report_seeds(1_000_000, 3)"
+        )
     one = partial(_one, make_policy, make_environment, rounds=rounds, boundaries=boundaries)
-    results = in_processes([partial(one, seed) for seed in seeds], jobs=jobs)
+    calls, results = [partial(one, seed) for seed in seeds], []
+    with watched(name, total=len(calls), shown=progress) as moved:
+        for result in in_processes(calls, jobs=jobs):
+            results.append(result)
+            moved()
     return Repetitions(name=name, results=tuple(results))
 
 

@@ -1,6 +1,7 @@
 """Which seeds may choose constants, and which may be reported: never the same."""
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._typing import Seed
 from dpbandits.errors import InvalidParameter
 
@@ -10,6 +11,7 @@ FIRST_REPORT_SEED = 1_000_000
 """Seeds below tune constants, seeds from here on are reported."""
 
 
+@worded
 def report_seeds(first: int, reps: int, *, tuning: bool = False) -> tuple[Seed, ...]:
     """`reps` seeds first, first + 1, ..., all on the same side of `FIRST_REPORT_SEED`.
 

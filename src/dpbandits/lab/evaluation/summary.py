@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._calls import worded
+from dpbandits._checks import an
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.evaluation.runner import BANNER, Repetitions
@@ -190,6 +192,7 @@ class Summary:
         return "\n".join(lines)
 
 
+@worded
 def summarise(*repetitions: Repetitions, reference: str | None = None) -> Summary:
     """Compare policies that were run on the same seeds of the same environment.
 
@@ -204,6 +207,8 @@ def summarise(*repetitions: Repetitions, reference: str | None = None) -> Summar
     """
     if not repetitions:
         raise InvalidParameter("there is nothing to summarise: pass at least one Repetitions")
+    for one in repetitions:
+        an(one, Repetitions, name="a policy's runs", pass_="summarise(repeat(...), repeat(...))")
     names = [one.name for one in repetitions]
     if len(set(names)) != len(names):
         raise InvalidParameter("two policies have the same name: give each its own")

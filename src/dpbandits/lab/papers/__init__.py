@@ -7,12 +7,15 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dpbandits._lazy import lazy
 from dpbandits.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from dpbandits.lab.study import Study
 
 __all__ = ["PAPERS", "study"]
+
+__getattr__, __dir__ = lazy(__name__)
 
 PAPERS = ("dubey2021", "kharkovskii2020", "ma2025", "pavlovic2025")
 """Names of the papers, as `study` and the command line know them."""

@@ -191,6 +191,8 @@ def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) ->
     private = result.private.items()
     sweep = [_row(f"{epsilon:g}", str(one.reward), share_text(one.share)) for epsilon, one in private]
     attacks = []
+    if not result.attacks:  # so far
+        attacks.append(_row("not run", "–", "–", "–"))
     for name, attack in result.attacks.items():
         guesses = f"{100 * attack.success:.1f}% ± {100 * attack.standard_error:.1f}"
         attacks.append(_row(name, guesses, f"{percent_up(attack.bound):.1f}%", str(attack.trials)))

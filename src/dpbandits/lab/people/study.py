@@ -6,15 +6,17 @@ membership attack on the non-private and on the private policy.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from dpbandits import _checks
+from dpbandits._progress import watched
 from dpbandits._typing import Seed
 from dpbandits.audit import Guesses, attack_reward
 from dpbandits.central import GPBandit, GPTuning, default_blocks
 from dpbandits.domains import Arms, Product
+from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import ConstantArm, FeatureGPUCB, Uniform
 from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
 from dpbandits.lab.evaluation.runner import in_processes
@@ -77,6 +79,9 @@ class TableConstants:
 
 PRIVATE_CONSTANTS = TableConstants(thompson_scale=0.0)
 NON_PRIVATE_CONSTANTS = TableConstants(thompson_scale=0.0)
+
+FEWEST_TRIALS = 20
+"""Guesses of an attack: the coins of the targets fall all alike once in half a million times."""
 
 UPDATE_GROWTH = 0.02
 """The non-private policy learns every 2% of rounds: no worse than every round, and fast."""
@@ -203,7 +208,7 @@ class TableStudy:
         seed: the first seed; report seeds start at 1,000,000.
         noise: "secure" (guarantees hold) or "simulated" (repeatable).
         jobs: processes.
-        attack_trials: guesses of the membership attack.
+        attack_trials: guesses of the membership attack; of fewer than 20 too little could be said.
     """
 
     make_environment: Callable[[Seed], TableBandit]
@@ -218,18 +223,35 @@ class TableStudy:
 
     def __post_init__(self) -> None:
         _checks.one_of(self.noise, ("secure", "simulated"), name="noise")
+        _checks.integer(self.attack_trials, name="attack_trials", minimum=FEWEST_TRIALS)
         for epsilon in (self.epsilon, *self.epsilons):
             JointDP(epsilon=epsilon, delta=self.delta)  # refuses numbers that promise nothing
 
-    @property
-    def steps(self) -> int:
-        """How many times `progress` is called by `run`."""
-        return 6 + len({self.epsilon, *self.epsilons})
+    def run(
+        self, *, progress: bool = False, attacked: Callable[[TableStudyResult], object] | None = None
+    ) -> TableStudyResult:
+        """Run everything.
 
-    def run(self, progress: Callable[[str], None] = lambda _: None) -> TableStudyResult:
-        """Run everything; `progress` hears what is about to be done."""
+        Args:
+            progress: show how far it is, on standard error.
+            attacked: called with everything but the attacks, before these are run.
+
+        Raises:
+            InvalidParameter: seeds, jobs or the table's horizon are out of range; nothing was run.
+        """
+        with watched("study", total=6 + len({self.epsilon, *self.epsilons}), shown=progress) as moved:
+            return self._run(lambda what: moved(doing=what), attacked or (lambda _: None))
+
+    def _run(
+        self, progress: Callable[[str], None], attacked: Callable[[TableStudyResult], object]
+    ) -> TableStudyResult:
         seeds = report_seeds(self.seed, self.reps, tuning=self.seed < 1_000_000)
         first = self.make_environment(seeds[0])
+        if default_blocks(first.horizon)[0] >= first.horizon:
+            raise InvalidParameter(
+                f"horizon is {first.horizon}: the attack needs somebody after the first release, take 2 or "
+                "more"
+            )
         over_seeds = partial(repeat, make_environment=self.make_environment, seeds=seeds, jobs=self.jobs)
         makers: dict[str | float, Maker] = {RANDOM: _uniform, CONSTANT: _constant, NON_PRIVATE: _non_private}
         for epsilon in sorted({self.epsilon, *self.epsilons}):
@@ -245,11 +267,7 @@ class TableStudy:
         # A table's means are all known: what uniform choice earns is exact.
         reference, exact = runs[NON_PRIVATE].mean_rewards, runs[RANDOM].uniform_rewards
         uniform = runs[RANDOM].mean_rewards if exact is None else exact
-        attacks = {}
-        for name, key in ((NON_PRIVATE, NON_PRIVATE), (PRIVATE, self.epsilon)):
-            progress(f"attack on {name}")
-            attacks[name] = self._attack(makers[key], first)
-        return TableStudyResult(
+        result = TableStudyResult(
             table=first.name,
             horizon=first.horizon,
             reps=self.reps,
@@ -261,9 +279,15 @@ class TableStudy:
                 for key, run in runs.items()
             },
             ceiling=Estimate.of(ceilings),
-            attacks=attacks,
+            attacks={},
             guarantee=makers[self.epsilon](first, self.seed).guarantee,
         )
+        attacked(result)
+        attacks = {}
+        for name, key in ((NON_PRIVATE, NON_PRIVATE), (PRIVATE, self.epsilon)):
+            progress(f"attack on {name}")
+            attacks[name] = self._attack(makers[key], first)
+        return replace(result, attacks=attacks)
 
     def _attack(self, maker: Maker, environment: TableBandit) -> Guesses:
         """The first person is the target; the attacker looks after the first release.

@@ -29,6 +29,7 @@ Public cells of actions and contexts, for `central.ExploreThenCommit`:
 True
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.lab.worlds.classification import (
     CLASSIFICATION_TABLES,
     ClassificationTable,
@@ -75,3 +76,5 @@ __all__ = [
     "synthetic_income",
     "table_from_toml",
 ]
+
+__getattr__, __dir__ = lazy(__name__)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._typing import Seed
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds.tables import TableBandit
@@ -62,6 +63,7 @@ def available() -> tuple[str, ...]:
     return tuple(sorted(_TABLES))
 
 
+@worded
 def load(
     name: str, *, seed: Seed, horizon: int | None = None, without_extra: str | None = None
 ) -> TableBandit:

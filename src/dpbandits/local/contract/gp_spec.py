@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import numpy as np
 
 from dpbandits import _checks, domains
+from dpbandits._calls import worded
 from dpbandits._checks import an, assign
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
@@ -72,6 +73,7 @@ def _secure(certificate: NoiseCertificate = "near_gaussian") -> "NoiseSource":
     return SecureNoise(certificate=certificate)
 
 
+@worded
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GPSpec(Contract["PublishedWeights"]):
     """The public contract between devices and server.

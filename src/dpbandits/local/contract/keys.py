@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._calls import worded
 from dpbandits._typing import BoolArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.contract.reports import Contract, Records
@@ -26,6 +27,7 @@ TAG_BYTES = 16
 _LEAST, _MOST = 16, hashlib.blake2b.MAX_KEY_SIZE
 
 
+@worded
 class ReportKey:
     """A secret that devices and their server share. Never printed.
 

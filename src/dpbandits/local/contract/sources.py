@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._checks import as_numbers, integer
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
@@ -49,6 +50,7 @@ def _as_tuple(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(_as_tuple(value) if isinstance(value, list) else float(value) for value in values)
 
 
+@worded
 @dataclass(frozen=True, kw_only=True)
 class SourceSpec(Written):
     """The public contract of one source.

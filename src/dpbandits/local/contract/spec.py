@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._checks import an, assign, integer
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import Arms, Box
@@ -75,6 +76,7 @@ _COUNTS = {
 }
 
 
+@worded
 @dataclass(frozen=True, kw_only=True)
 class Spec(Contract[PublishedArms]):
     """A locally private contextual bandit on adaptive bins.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import numpy as np
 
+from dpbandits._calls import worded
 from dpbandits._checks import an
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.reports import (
@@ -58,6 +59,7 @@ class _Open:
     kept: bool = False
 
 
+@worded
 class Client(Held, Generic[PublishedT]):
     """One user's device.
 

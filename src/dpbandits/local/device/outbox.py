@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from dpbandits._calls import worded
 from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, IncompatibleState, StateError
 from dpbandits.local.contract.reports import DIGEST
@@ -108,6 +109,7 @@ class MemoryOutbox:
             self._reports.pop(key, None)
 
 
+@worded
 class FileOutbox:
     """One file a report in a folder of mode 0700; durable before `put` returns.
 

@@ -146,7 +146,11 @@ def read_contract(spec: str, published: Iterable[str]) -> tuple[Contract[Any], l
     Raises:
         IncompatibleState: one of them is something else.
     """
-    contract: Contract[Any] = (Spec if '"PartitionBanditSpec"' in spec else GPSpec).from_json(spec)
+    kinds: dict[str, type[Spec] | type[GPSpec]] = {'"PartitionBanditSpec"': Spec, '"GPUCBSpec"': GPSpec}
+    kind = next((kind for name, kind in kinds.items() if name in spec), None)
+    if kind is None:
+        raise IncompatibleState("not the JSON of a Spec or GPSpec: pass what spec.to_json() wrote")
+    contract: Contract[Any] = kind.from_json(spec)
     return contract, [contract.publishes.from_json(version, contract) for version in published]
 
 

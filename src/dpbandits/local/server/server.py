@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._reading import reading
 from dpbandits.errors import IncompatibleState, ProtocolError
 from dpbandits.local.contract.keys import ReportKey
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Absorbed", "Server", "bins_spec"]
 
 
+@worded
 class Server(Held, Generic[PublishedT]):
     """The server of one spec.
 

@@ -7,6 +7,7 @@
   `BoxFeatures`; `eigen`: `EigenFeatures` under a public law on cells.
 """
 
+from dpbandits._lazy import lazy
 from dpbandits.models.features.base import (
     Features,
     LittleVariance,
@@ -34,3 +35,5 @@ __all__ = [
     "left_out",
     "mercer_or_given",
 ]
+
+__getattr__, __dir__ = lazy(__name__)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._calls import caller_level
 from dpbandits._config import Configured, Registry
 from dpbandits._typing import FloatArray
 from dpbandits.errors import DPBanditsWarning, InvalidData
@@ -146,21 +147,20 @@ class LittleVariance(DPBanditsWarning):
     """Features hold so little of their kernel's variance that most functions of it cannot be learned."""
 
 
-def warn_if_little_is_held(share: float, *, what: str, mend: str, stacklevel: int = 3) -> None:
-    """Warn where features hold less than `ENOUGH_VARIANCE` of the prior variance.
+def warn_if_little_is_held(share: float, *, what: str, mend: str) -> None:
+    """Warn whoever called the library where features hold less than `ENOUGH_VARIANCE` of the prior variance.
 
     Args:
         share: of the prior variance over the domain's public law.
         what: the features, and their number.
         mend: what to do about it.
-        stacklevel: of the warning, this function included; by default the caller's caller is at fault.
     """
     if share < ENOUGH_VARIANCE:
         warnings.warn(
             f"{what} hold {100.0 * share:.0f}% of the kernel's variance, averaged over the domain: the rest "
             f"of the function cannot be learned, whatever the data; {mend}",
             LittleVariance,
-            stacklevel=stacklevel,
+            stacklevel=caller_level(),
         )
 
 

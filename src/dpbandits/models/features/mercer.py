@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import domains
+from dpbandits._calls import worded
 from dpbandits._checks import an, integer, number, public_array
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Arms, Ball, Box, Domain, Finite, Product
@@ -185,6 +186,7 @@ class SectionFeatures(Features):
             yield at, rows
 
 
+@worded
 @FEATURES.add("MercerFeatures", kernel=kernels.from_config, domain=domains.from_config)
 class MercerFeatures(SectionFeatures):
     """Leading eigenfunctions of a kernel over a public domain (Nystrom method).
@@ -284,7 +286,6 @@ class MercerFeatures(SectionFeatures):
             float(squares.sum() / variances.sum()),
             what=f"{self.n_features} features",
             mend="pass more of them (n_features), a longer lengthscale, or additive features",
-            stacklevel=4,
         )
         norm = float(np.quantile(np.sqrt(squares), SCALE_QUANTILE))
         return 1.0 if norm > LONG_ENOUGH else max(1.0, float(np.ceil(SCALE_STEPS * norm))) / SCALE_STEPS
@@ -457,7 +458,12 @@ def mercer_or_given(
         return an(features, Features, name="features", pass_="features=MercerFeatures(...)")
     if kernel is not None and features is None:
         return MercerFeatures(kernel=kernel, domain=domain, n_features=n_features)
-    raise InvalidParameter("pass either a kernel (with n_features) or features")
+    if features is None:
+        raise InvalidParameter(
+            "kernel, features: neither came, expected one: pass "
+            "kernel=kernels.Matern(nu=2.5, lengthscale=0.3)"
+        )
+    raise InvalidParameter("kernel, features: both came, expected one: leave the kernel out")
 
 
 def _leading_eigenpairs(K: FloatArray, root_weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache, reduce
+from itertools import accumulate
 from operator import mul
 
 from dpbandits._checks import an
@@ -149,6 +150,8 @@ def features_for(
     """
     if features is not None or not (per_arm and isinstance(domain, Product)):
         check_arms(features, domain, per_arm=per_arm)
+        if kernel is not None:
+            _check_codes(kernel, _codes(domain))
         return mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features or of_rows)
     return arm_features(domain, kernel=kernel, n_features=n_features or FEATURES_PER_ARM)
 
@@ -175,8 +178,7 @@ def _of_contexts(domain: Product, kernel: Kernel | None) -> Kernel:
     if kernel is None:
         return context_kernel(contexts)
     an(kernel, Kernel, name="kernel", pass_="kernels.SquaredExponential(lengthscale=0.3), or leave it out")
-    _, codes = _columns(contexts)
-    _check_codes(kernel, set(codes))
+    _check_codes(kernel, _codes(contexts))
     return kernel
 
 
@@ -191,10 +193,17 @@ def _check_codes(kernel: Kernel, codes: set[int]) -> None:
         measured = codes if kernel.columns is None else codes & set(kernel.columns)
         if measured:
             raise InvalidParameter(
-                f"kernel measures distances between codes of categories (columns {sorted(measured)} of the "
-                "contexts): pass columns= with the ranges alone, times kernels.Indicator(columns=...) of the "
+                f"kernel measures distances between codes of categories (columns {sorted(measured)}): "
+                "pass columns= with the ranges alone, times kernels.Indicator(columns=...) of the "
                 "categories, or leave the kernel out"
             )
+
+
+def _codes(domain: Domain) -> set[int]:
+    """Columns that hold codes of arms or categories."""
+    parts = domain.parts if isinstance(domain, Product) else (domain,)
+    starts = accumulate((part.dim for part in parts), initial=0)
+    return {start for start, part in zip(starts, parts, strict=False) if isinstance(part, Arms)}
 
 
 def _columns(domain: Domain) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.kernels.base import KERNELS, GradientEvaluator, Kernel, RowEvaluator
@@ -106,6 +107,7 @@ class _Stationary(Kernel):
         return fill
 
 
+@worded
 @KERNELS.add("SquaredExponential")
 @dataclass(frozen=True, kw_only=True)
 class SquaredExponential(_Stationary):
@@ -135,6 +137,7 @@ class SquaredExponential(_Stationary):
         return self._evaluator(Y)
 
 
+@worded
 @KERNELS.add("Matern")
 @dataclass(frozen=True, kw_only=True)
 class Matern(_Stationary):
@@ -218,6 +221,7 @@ class Matern(_Stationary):
         return fill
 
 
+@worded
 @KERNELS.add("Indicator")
 @dataclass(frozen=True, kw_only=True)
 class Indicator(Kernel):

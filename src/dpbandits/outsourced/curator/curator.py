@@ -36,6 +36,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import (
@@ -83,6 +84,7 @@ class MechanismChoice:
     cells_per_dimension: int | None = None
 
 
+@worded
 class Curator(Held):
     """Publish a table's rows with noise, and answer for them.
 
@@ -200,7 +202,7 @@ class Curator(Held):
             objective: the function or command, where answers are no column of the table.
 
         Raises:
-            FileNotFoundError: no curator there.
+            MissingState: no curator there.
             ProtocolError: the release was never finished: repeat the constructor with the table; or it was
                 made with a ledger, and none was passed.
             IncompatibleState: an early build wrote the directory; answer from it with that build.

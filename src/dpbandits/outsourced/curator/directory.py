@@ -22,7 +22,7 @@ from typing import Any
 
 from dpbandits import _checks
 from dpbandits._reading import reading
-from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
+from dpbandits.errors import CorruptState, InvalidParameter, MissingState, ProtocolError
 from dpbandits.outsourced.publish import as_path
 from dpbandits.outsourced.statement import RELEASES
 from dpbandits.privacy.guarantee import Guarantee
@@ -93,13 +93,15 @@ class SecretDirectory:
         """See that the directory is there and its owner's alone.
 
         Raises:
-            FileNotFoundError: there is none.
+            MissingState: there is none.
             ProtocolError: others may read it.
             StateError: others may put another in its place.
         """
         folder = Path(self.path)
         if not folder.is_dir():
-            raise FileNotFoundError("there is no secret directory at this path")
+            raise MissingState(
+                f"there is no secret directory at {folder}: pass the one that the curator was given"
+            )
         if stat.S_IMODE(folder.stat().st_mode) & 0o077:
             raise ProtocolError("the secret directory is open to other users: make it mode 700 first")
         refuse_if_others_write(folder, what="the secret directory")

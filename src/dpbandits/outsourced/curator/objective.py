@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits.errors import InvalidParameter, ProtocolError
 
 __all__ = ["Command", "Objective", "evaluated", "ready"]
@@ -22,6 +23,7 @@ _STOPPED_AT = 0.5
 """Part of a pace after which a program is stopped: the rest is for what comes after it."""
 
 
+@worded
 @dataclass(frozen=True)
 class Command:
     """An objective that is a program: run with the row's own id as its last argument, prints one number.

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._config import Configured, Parser
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, Seed
@@ -48,6 +49,7 @@ _KNOWN_NOISE = 1e-3
 """Noise of exact answers, as a share of the kernel's standard deviation: keeps factors well conditioned."""
 
 
+@worded
 class Modeler(Configured):
     """Optimise over published rows by ask and tell.
 

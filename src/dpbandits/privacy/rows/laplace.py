@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
@@ -92,6 +93,7 @@ class L2Laplace(LatticeMechanism):
         return f"L2-Laplace (P(k) proportional to exp(-{self.rate:.6g} |k|), lattice step {self.step:.6g})"
 
 
+@worded
 @dataclass(frozen=True, kw_only=True)
 class AnswerLaplace(Configured):
     """Laplace noise for one answer, exactly on a lattice: pure epsilon for answers at most `distance` apart.
