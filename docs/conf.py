@@ -6,7 +6,10 @@ from pathlib import Path
 
 import dpbandits
 
-sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+# Extensions, and what notebooks import from `pages`.
+_EXT = str(Path(__file__).parent / "_ext")
+sys.path.insert(0, _EXT)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_EXT, os.environ.get("PYTHONPATH")]))
 
 # Small matrices: threads inside one product cost more than they save. Inherited by notebooks.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -93,6 +96,8 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "dpbandits"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["dpbandits.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],

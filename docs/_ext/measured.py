@@ -1,0 +1,889 @@
+"""Tables and pictures of the results pages, in the order of the pages; what they share is in `pages`.
+
+Each function reads what a command named on its page wrote into `_results`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from IPython.display import HTML, Image, Markdown
+from pages import bars, draw, grid, load, load_all, pm, shown, table
+
+from dpbandits.lab import plot
+from dpbandits.lab.papers.kharkovskii2020.cells import picture
+from dpbandits.lab.papers.kharkovskii2020.items import STUDY
+from dpbandits.lab.papers.ma2025.local import TARGETS
+from dpbandits.lab.papers.ma2025.transfer import CASES
+from dpbandits.lab.papers.pavlovic2025.errors import METHODS, features_of, slopes
+from dpbandits.lab.papers.pavlovic2025.trials import ITEM
+from dpbandits.lab.worlds.rkhs import rkhs_setting
+
+Row = dict[str, Any]
+
+# -- results-income -------------------------------------------------------------------------------
+
+
+def income_opening() -> Markdown:
+    found = load("income")
+    (row,) = (row for row in found["rows"] if row["epsilon"] == 1.0)
+    attacks = {name: 100 * one["success"] for name, one in found["attacks"].items()}
+    share = pm(row["share_of_nonprivate_uplift"], row["share_stderr"], scale=100, digits=1)
+    return Markdown(
+        f"At epsilon 1 the private policy keeps {share}% of what a policy without privacy gains over random "
+        "guesses. Who knows everything but one person's answer reads it off the policy without privacy "
+        f"{attacks['non-private']:.0f} times in a hundred, and off the private one {attacks['private']:.0f} "
+        "times, where blind guessing is right 50 times."
+    )
+
+
+def income_table() -> Markdown:
+    lines = [
+        [
+            row["policy"],
+            "" if row["epsilon"] is None else f"{row['epsilon']:g}",
+            pm(row["reward"], row["stderr"]),
+            pm(row["uplift"], row["uplift_stderr"]),
+            pm(row["share_of_nonprivate_uplift"], row["share_stderr"], scale=100.0, digits=1),
+        ]
+        for row in load("income")["rows"]
+    ]
+    return table(
+        ["policy", "epsilon", "reward", "uplift over random", "share of the non-private uplift, %"], lines
+    )
+
+
+def income_attacks() -> Markdown:
+    lines = [
+        [
+            name,
+            pm(one["success"], one["stderr"], scale=100, digits=1),
+            math.ceil(1000 * one["bound"]) / 10,
+            one["trials"],
+        ]
+        for name, one in load("income")["attacks"].items()
+    ]
+    return table(["policy", "right guesses, %", "bound by the guarantee, %", "guesses"], lines)
+
+
+# -- results-dubey2021 ----------------------------------------------------------------------------
+
+
+def promise(row: Row) -> str | None:
+    return None if row["epsilon"] is None else f"({row['epsilon']:g}, {row['delta']:g})"
+
+
+def world_and_promise(row: Row) -> str | None:
+    return None if row["epsilon"] is None else f"{row['world']} {promise(row)}"
+
+
+def dubey_picture() -> HTML:
+    """Figure 1 along epsilon: the default, the published tree with the noise it needs, local reports."""
+    found = load("dubey2021-figure1")
+    figure, (axes,) = draw(height=3.2)
+    named = {
+        "block release": ("blue", "GPBandit"),
+        "tree, right noise": ("orange", "published tree, with the noise it needs"),
+        "local": ("green", "local reports"),
+    }
+    for column, (colour, name) in named.items():
+        own = [row for row in found if row["column"] == column]
+        plot.draw_points(
+            axes,
+            [row["epsilon"] for row in own],
+            [row["regret"] for row in own],
+            [row["standard_error"] for row in own],
+            colour=colour,
+            label=name,
+        )
+    for column, style in (("random", "--"), ("non-private", ":")):
+        (row,) = (row for row in found if row["column"] == column)
+        axes.axhline(row["regret"], color=plot.PALETTE["grey"], linestyle=style, label=column)
+    axes.set(xscale="log", xlabel="epsilon, at delta = 1e-5", ylabel="regret", ylim=(0, None))
+    axes.set_xticks([0.5, 1, 10], ["0.5", "1", "10"])
+    plot.add_legend(axes)
+    return shown(
+        figure,
+        "Regret along epsilon: GPBandit falls towards the non-private line, the published tree stays high.",
+    )
+
+
+def dubey_table(name: str, along: Callable[[Row], str | None] = promise) -> Markdown:
+    """One line a policy, one column a promise or world."""
+    found = load(f"dubey2021-{name}")
+    heads = list(dict.fromkeys(along(row) for row in found if along(row) is not None))
+    alone = len({row["world"] for row in found}) == 1
+    lines = []
+    for column in dict.fromkeys(row["column"] for row in found):
+        own = [row for row in found if row["column"] == column]
+        cells = []
+        for head in heads:
+            hits = [
+                row
+                for row in own
+                if along(row) == head
+                or (row["epsilon"] is None and (alone or str(head).startswith(f"{row['world']} (")))
+            ]
+            cells.append(f"{hits[0]['regret']:.0f} ({hits[0]['standard_error']:.1f})" if hits else "")
+        seconds = f"{own[0]['seconds']:.2f}" if own[0]["seconds"] else ""
+        lines.append([column, *cells, "/".join(dict.fromkeys(str(row["reps"]) for row in own)), seconds])
+    return table(["policy", *heads, "seeds", "seconds a run"], lines)
+
+
+def dubey_targets() -> Markdown:
+    return table(
+        ["world", "policy", "promise", "regret", "median", "seeds", "aim"],
+        [
+            [
+                row["world"],
+                row["column"],
+                promise(row),
+                f"{row['regret']:.1f} ({row['standard_error']:.1f})",
+                f"{row['median']:.0f}",
+                f"{row['reps']} from {row['first_seed']:,}",
+                f"{float(row['aim']):.0f}",
+            ]
+            for row in load("dubey2021-targets")
+        ],
+    )
+
+
+# -- results-local --------------------------------------------------------------------------------
+
+EPSILONS = (1.0, 2.0, 4.0)
+WORLDS = [name for name in TARGETS if name != "cps-income"]
+
+
+def reports(*names: str) -> list[Row]:
+    return load_all(*(f"local-{name}" for name in names))
+
+
+def find(found: list[Row], case: str, world: str, epsilon: object, n_users: int = 40_000) -> Row | None:
+    wanted = (case, world, epsilon, n_users)
+    hits = [row for row in found if (row["case"], row["world"], row["epsilon"], row["n_users"]) == wanted]
+    return hits[0] if hits else None
+
+
+def cell(row: Row | None, value: str = "average_regret", error: str = "stderr") -> str:
+    if row is None:
+        return "not run yet"
+    return f"{row[value]:.4f} ± {row[error]:.4f} ({row['reps']}, {row['first_seed'] / 1e6:g}M)"
+
+
+def verdict(value: float, error: float, bound: float, sign: int = 1) -> str:
+    gap = sign * (value - bound)
+    return "met" if gap <= 0 else f"missed by {gap:.4f}, {gap / error:.1f} standard errors"
+
+
+def judged(
+    row: Row | None, bound: float, value: str = "average_regret", error: str = "stderr", sign: int = 1
+) -> str:
+    return "" if row is None else verdict(row[value], row[error], bound, sign)
+
+
+def local_picture() -> HTML:
+    """Regret over that of a random arm, world by world."""
+    found, random = (
+        reports("worlds", "first", "earlier"),
+        {row["world"]: row["random"] for row in reports("references")},
+    )
+    figure, panels = draw(width=8.4, height=2.6, columns=len(WORLDS))
+    for axes, world in zip(panels, WORLDS, strict=True):
+        for case, colour in (("smooth-auto", "blue"), ("smooth-laplace", "orange")):
+            own = [row for epsilon in EPSILONS if (row := find(found, case, world, epsilon))]
+            share = [row["average_regret"] / random[world] for row in own]
+            error = [row["stderr"] / random[world] for row in own]
+            plot.draw_points(axes, [row["epsilon"] for row in own], share, error, colour=colour, label=case)
+        axes.set_title(world, fontsize=9)
+        axes.set(xscale="log", ylim=(0, 1))
+        axes.set_xticks([1, 2, 4], ["1", "2", "4"])
+        axes.minorticks_off()
+        if axes is not panels[0]:
+            axes.set_yticklabels([])
+    panels[0].set_ylabel("regret / random's")
+    panels[len(panels) // 2].set_xlabel("epsilon")
+    plot.add_legend(panels[-1])
+    return shown(figure, "Regret over a random arm's in five worlds, at epsilon 1, 2 and 4, for two reports.")
+
+
+def local_worlds() -> Markdown:
+    found, lines = reports("worlds", "first", "earlier"), []
+    for world in WORLDS:
+        for epsilon, most in zip(EPSILONS, TARGETS[world], strict=True):
+            line = [world, f"{epsilon:g}", most]
+            for case in ("smooth-auto", "tree-auto"):
+                row = find(found, case, world, epsilon)
+                line += [cell(row), judged(row, most)]
+            lines.append(line)
+    return table(["world", "epsilon", "at most", "smooth, auto", "", "tree, auto", ""], lines)
+
+
+def local_laplace() -> Markdown:
+    found, lines = reports("worlds", "first", "earlier"), []
+    for world in WORLDS:
+        for epsilon in EPSILONS:
+            laplace = [find(found, case, world, epsilon) for case in ("smooth-laplace", "tree-laplace")]
+            best = min((row for row in laplace if row), key=lambda row: row["average_regret"])
+            line = [world, f"{epsilon:g}", *map(cell, laplace)]
+            for case in ("smooth-auto", "tree-auto"):
+                ours = find(found, case, world, epsilon)
+                if ours is None:
+                    line.append("")
+                    continue
+                error = (ours["stderr"] ** 2 + best["stderr"] ** 2) ** 0.5
+                line.append(f"{(best['average_regret'] - ours['average_regret']) / error:+.1f}")
+            lines.append(line)
+    heads = [
+        "world",
+        "epsilon",
+        "smooth, Laplace",
+        "tree, Laplace",
+        "against smooth, auto",
+        "against tree, auto",
+    ]
+    return table(heads, lines)
+
+
+def local_paper() -> Markdown:
+    paper, lines = reports("worlds", "paper", "first"), []
+    for n_users, most in ((10_000, 0.6), (40_000, 0.5), (160_000, 0.6)):
+        ours, theirs = (
+            find(paper, case, "ma", 1.0, n_users) for case in ("smooth-auto", "smooth-paper-laplace")
+        )
+        ratio = ours["average_regret"] / theirs["average_regret"]
+        relative = [row["stderr"] / row["average_regret"] for row in (ours, theirs)]
+        error = ratio * (relative[0] ** 2 + relative[1] ** 2) ** 0.5
+        shown_ratio = f"{ratio:.2f} ± {error:.2f}"
+        lines.append(
+            [f"{n_users:,}", cell(ours), cell(theirs), shown_ratio, most, verdict(ratio, error, most)]
+        )
+    return table(["users", "smooth, auto", "smooth, the paper's Laplace", "ratio", "at most", ""], lines)
+
+
+def local_ma2025() -> Markdown:
+    found, known, lines = (
+        reports("worlds", "ma2025", "earlier"),
+        {row["world"]: row for row in reports("references")},
+        [],
+    )
+    for world, n_users in [*((world, 40_000) for world in WORLDS), ("ma", 160_000)]:
+        cells = [cell(find(found, "ma2025", world, epsilon, n_users)) for epsilon in EPSILONS]
+        reference = known[world]
+        lines.append(
+            [world, f"{n_users:,}", *cells, f"{reference['random']:.3f}", f"{reference['best_constant']:.3f}"]
+        )
+    return table(["world", "users", "epsilon = 1", "2", "4", "random arm", "best constant arm"], lines)
+
+
+def local_others() -> Markdown:
+    found = reports("worlds", "others")
+    names = [
+        "smooth-paper-laplace",
+        "eliminate-auto",
+        "smooth-signed",
+        "smooth-krr",
+        "smooth-oue",
+        "smooth-hadamard",
+    ]
+    lines = [
+        [case, world, *(cell(find(found, case, world, epsilon)) for epsilon in EPSILONS)]
+        for case in names
+        for world in WORLDS
+        if find(found, case, world, EPSILONS[0])
+    ]
+    return table(["case", "world", "epsilon = 1", "2", "4"], lines)
+
+
+def local_open() -> Markdown:
+    found = reports("worlds", "open", "earlier")
+    return table(
+        ["policy", *WORLDS],
+        [
+            [case, *(cell(find(found, case, world, "none")) for world in WORLDS)]
+            for case in ("abse", "bin-ucb")
+        ],
+    )
+
+
+def local_people() -> Markdown:
+    found, lines = reports("worlds", "people", "first", "earlier"), []
+    for epsilon, least in zip(EPSILONS, TARGETS["cps-income"], strict=True):
+        line = [f"{epsilon:g}", least]
+        for case in ("smooth-auto", "tree-auto", "smooth-laplace", "tree-laplace"):
+            row = find(found, case, "cps-income", epsilon, 60_000)
+            line.append(cell(row, "average_reward", "reward_stderr"))
+            if case.endswith("auto"):
+                line.append(judged(row, least, "average_reward", "reward_stderr", sign=-1))
+        lines.append(line)
+    heads = ["epsilon", "at least", "smooth, auto", "", "tree, auto", "", "smooth, Laplace", "tree, Laplace"]
+    return table(heads, lines)
+
+
+def local_tuning() -> Markdown:
+    best: dict[str, Row] = {}
+    for row in reports("tuning"):
+        best.setdefault(row["case"], row)
+    return table(
+        ["case", "score", "constants"],
+        [
+            [
+                case,
+                f"{row['score']:.3f} ± {row['stderr']:.3f}",
+                ", ".join(f"{name} {value:g}" for name, value in row["constants"].items()),
+            ]
+            for case, row in best.items()
+        ],
+    )
+
+
+def local_speed() -> Markdown:
+    return table(
+        ["case", "world", "users", "epsilon", "CPU seconds"],
+        [
+            [row["case"], row["world"], f"{row['n_users']:,}", f"{row['epsilon']:g}", f"{row['cpu']:.2f}"]
+            for row in reports("speed")
+            if "cpu" in row
+        ],
+    )
+
+
+def local_reports_speed() -> Markdown:
+    return table(
+        ["report", "bins", "bytes", "device, ms", "absorbed a second", "server's bytes a report"],
+        [
+            [
+                row["mechanism"],
+                row["bins"],
+                row["report_bytes"],
+                f"{row['device_ms']:.2f}",
+                f"{row['absorbed_per_second']:,.0f}",
+                f"{row['server_bytes_per_report']:.1f}",
+            ]
+            for row in reports("speed")
+            if "mechanism" in row
+        ],
+    )
+
+
+# -- results-transfer -----------------------------------------------------------------------------
+
+
+def _transfers() -> dict[tuple[str, str], Row]:
+    return {(row["case"], row["world"]): row for row in load("transfer")}
+
+
+def regret_of(row: Row) -> str:
+    return f"{row['average_regret']:.4f} ± {row['stderr']:.4f} ({row['reps']})"
+
+
+def transfer_picture() -> HTML:
+    found = _transfers()
+    cases = [(case.text, found[name, "ma"]) for name, case in CASES.items() if (name, "ma") in found]
+    figure, (axes,) = draw(height=0.34 * len(cases) + 0.9, width=8.0)
+    names, rows = zip(*cases, strict=True)
+    colours = [plot.PALETTE["grey" if number == 0 else "blue"] for number in range(len(rows))]
+    bars(axes, names, [row["average_regret"] for row in rows], [row["stderr"] for row in rows], color=colours)
+    axes.set_xlabel("average regret a user, world ma")
+    return shown(figure, "Average regret in the world ma, without a source and with twelve kinds of sources.")
+
+
+def transfer_table() -> Markdown:
+    found, worlds = _transfers(), ["ma", "diagonal", "radial-3d", "clustered", "small-gaps"]
+    lines = [
+        [case.text, *(regret_of(found[name, one]) if (name, one) in found else "" for one in worlds)]
+        for name, case in CASES.items()
+        if any((name, one) in found for one in worlds)
+    ]
+    return table(["", *worlds], lines)
+
+
+def transfer_targets() -> Markdown:
+    none, good, harmful = (_transfers()[name, "ma"] for name in ("none", "good", "harmful"))
+    ratio = good["average_regret"] / none["average_regret"]
+    cost = harmful["average_regret"] / none["average_regret"] - 1
+    met = {True: "met", False: "missed"}
+    return Markdown(
+        f"- World `ma`, 5,000 source users at epsilon 8, gamma 0, kappa 1: {regret_of(good)}, at most .055 "
+        f"({met[good['average_regret'] <= 0.055]}), and {ratio:.2f} of the regret without, at most half "
+        f"({met[ratio <= 0.5]}).\n"
+        "- World `ma`, a harmful source (epsilon .5, gamma 5, a policy that avoids the best arm): "
+        f"{100 * cost:+.0f}% regret, at most +10% ({met[cost <= 0.1]})."
+    )
+
+
+def transfer_edge() -> Markdown:
+    found = _transfers()
+    none, good = (regret_of(found[name, "ma-edge"]) for name in ("none", "good"))
+    return Markdown(f"- `ma-edge`: {none} without a source, {good} with 5,000 at epsilon 8.")
+
+
+def transfer_counting() -> Markdown:
+    rows = load("counting")
+    if len({row["digest"] for row in rows}) != 1:
+        raise ValueError("counting: the runs' digests differ")
+    heads = ["", "seconds", "reports a second a worker", "CPU seconds", "reports a CPU second"]
+    return table(
+        heads,
+        [
+            [
+                row["case"],
+                f"{row['seconds']:.0f}",
+                f"{row['per_second_a_worker']:,}",
+                f"{row['cpu_seconds']:.1f}",
+                f"{row['per_cpu_second']:,}",
+            ]
+            for row in rows
+        ],
+    )
+
+
+def transfer_opening() -> Markdown:
+    found = load("opening")
+    named = (
+        ("with its snapshot", found["opened"]),
+        ("from the log alone", found["opened_from_the_log_alone"]),
+    )
+    lines = [
+        [
+            name,
+            f"{row['seconds']:.1f}",
+            f"{row['imports']:.1f}",
+            f"{row['cpu_seconds']:.1f}",
+            f"{row['mib']:.0f}",
+        ]
+        for name, row in named
+    ]
+    text = table(["", "seconds", "of which imports", "CPU seconds", "MiB at most"], lines).data
+    size = sum(found["bytes"].values()) / 1e6
+    return Markdown(
+        f"{found['reports']:,} reports, {found['versions']} versions, {size:.0f} MB on disk.\n\n{text}"
+    )
+
+
+# -- results-ma2025 -------------------------------------------------------------------------------
+
+
+def ma(name: str) -> Any:
+    return load(f"ma2025-{name}")
+
+
+def number(row: Row) -> str:
+    return f"{row['regret']:.4f} ({row['standard_error']:.4f})"
+
+
+def source(row: Row, key: str) -> Any:
+    return row["sources"][0][key] if row["sources"] else None
+
+
+def ma_picture() -> HTML:
+    """Sums of ranks at n over all pairs."""
+    totals: dict[str, float] = {}
+    for row in ma("table2")["rank_sums"]:
+        if row["moment"] == "n":
+            totals[row["row"]] = totals.get(row["row"], 0.0) + row["rank_sum"]
+    names = sorted(totals, key=totals.__getitem__)
+    colours = [plot.PALETTE["blue" if name.startswith(("smooth", "tree")) else "grey"] for name in names]
+    figure, (axes,) = draw(height=0.28 * len(names) + 0.9)
+    axes.barh(names, [totals[name] for name in names], height=0.65, color=colours)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("sum of ranks over four tables and all pairs of epsilons; smaller is better")
+    return shown(figure, "Sums of ranks of eleven methods; this library's learners in blue.")
+
+
+def ma_references() -> Markdown:
+    found = ma("table2")
+    lines = []
+    for row in found["cells"]:
+        if row["method"] == "abse":
+            known = found["references"][row["world"]]
+            quarter = f"{row['regret_at_quarter']:.4f} ({row['standard_error_at_quarter']:.4f})"
+            arms = [f"{known[name]:.4f}" for name in ("best_constant", "random")]
+            lines.append([row["world"], quarter, number(row), *arms])
+    return table(["table", "ABSE at n/4", "ABSE at n", "best constant arm", "random arm"], lines)
+
+
+def ma_ratios(moment: str) -> list[Markdown]:
+    """A table a table of people: regret over ABSE's, at n or n/4."""
+    found = ma("table2")["ratios"]
+    out = []
+    for name in dict.fromkeys(row["table"] for row in found):
+        rows = [row for row in found if row["table"] == name and row["moment"] == moment]
+        pairs = list(dict.fromkeys((row["epsilon"], row["source_epsilon"]) for row in rows))
+        lines = []
+        for label in dict.fromkeys(row["row"] for row in rows):
+            cells = [
+                f"{row['ratio']:.3f} ({row['standard_error']:.3f})"
+                for pair in pairs
+                for row in rows
+                if row["row"] == label and (row["epsilon"], row["source_epsilon"]) == pair
+            ]
+            lines.append([label, *cells])
+        out.append(table([f"{name}, {moment}", *(f"({e:g}, {own:g})" for e, own in pairs)], lines))
+    return out
+
+
+def ma_ranks(moment: str) -> Markdown:
+    rows = [row for row in ma("table2")["rank_sums"] if row["moment"] == moment]
+    pairs = list(dict.fromkeys((row["epsilon"], row["source_epsilon"]) for row in rows))
+    totals: dict[str, dict[Any, float]] = {}
+    for row in rows:
+        totals.setdefault(row["row"], {})[row["epsilon"], row["source_epsilon"]] = row["rank_sum"]
+    lines = [
+        [label, *(f"{own[pair]:g}" for pair in pairs), f"{sum(own.values()):g}"]
+        for label, own in sorted(totals.items(), key=lambda item: sum(item[1].values()))
+    ]
+    return table([moment, *(f"({e:g}, {own:g})" for e, own in pairs), "all"], lines)
+
+
+def ma_tests() -> Markdown:
+    tests, lines = ma("table2")["tests"], []
+    for ours, other in dict.fromkeys((test["ours"], test["other"]) for test in tests):
+        own = [test for test in tests if (test["ours"], test["other"]) == (ours, other)]
+        sure = [test for test in own if test["p_holm"] < 0.05]
+        better = sum(test["gap"] < 0 for test in sure)
+        lines.append([ours, other, better, len(sure) - better, len(own) - len(sure)])
+    return table(["ours", "other", "better", "worse", "not told apart"], lines)
+
+
+def ma_tuning() -> Markdown:
+    rows, lines = ma("tuning"), []
+    for entry, stage in sorted({(row["entry"], row["stage"]) for row in rows}):
+        own = [row for row in rows if (row["entry"], row["stage"]) == (entry, stage)]
+        own.sort(key=lambda row: row["score"])
+        constants = ", ".join(f"{key} {value:g}" for key, value in own[0]["constants"].items()) or "defaults"
+        best = f"{own[0]['score']:.4f} ({own[0]['stderr']:.4f})"
+        lines.append([entry, stage, best, constants, f"{own[-1]['score']:.4f}"])
+    return table(
+        ["method (+: with sources)", "stage", "best of nine", "its constants", "worst of nine"], lines
+    )
+
+
+def ma_figure6() -> Markdown:
+    lines = []
+    for row in ma("figure6"):
+        people = (
+            f"{source(row, 'n_users')} at epsilon {source(row, 'epsilon'):g}" if row["sources"] else "none"
+        )
+        points = [f"{row['curve'][at]:.4f} ({row['curve_errors'][at]:.4f})" for at in (0, 4, 9, 19)]
+        lines.append([row["method"], people, *points])
+    return table(["method", "source", "n/20", "n/4", "n/2", "n"], lines)
+
+
+def ma_figure7() -> list[Markdown]:
+    return [
+        grid(
+            [row for row in ma(item) if row["world"] == world],
+            down=lambda row: f"{row['method']}, epsilon {row['epsilon']:g}",
+            across=lambda row: f"n = {row['n_users']:,}",
+            cell=number,
+            head=f"{item}, {world}",
+        )
+        for item in ("figure7a", "figure7b")
+        for world in ("ma", "ma-symmetric")
+    ]
+
+
+def ma_log() -> Markdown:
+    return table(
+        ["epsilon", "n", "ma2025 with honest noise", "verdict"],
+        [
+            [f"{row['epsilon']:g}", f"{row['n_users']:,}", number(row), row["verdict"]]
+            for row in ma("figure7a")
+            if "log" in row["verdict"]
+        ],
+    )
+
+
+def _source_of(row: Row) -> str:
+    if not row["sources"]:
+        return f"{row['method']}, alone"
+    return f"{row['method']}, source epsilon {source(row, 'epsilon'):g}, gamma {source(row, 'gamma'):g}"
+
+
+def ma_figure8() -> Markdown:
+    return grid(
+        ma("figure8"),
+        down=_source_of,
+        across=lambda row: f"{source(row, 'n_users') or 0:,} each",
+        cell=number,
+    )
+
+
+def ma_figure9() -> list[Markdown]:
+    return [
+        grid(
+            ma(item),
+            down=lambda row: f"{row['world']}, {row['method']}, source epsilon {source(row, 'epsilon'):g}",
+            across=lambda row, key=key: f"{key} {source(row, key):g}",
+            cell=number,
+            head=item,
+        )
+        for item, key in (("figure9a", "gamma"), ("figure9b", "kappa"))
+    ]
+
+
+def ma_figure9c() -> Markdown:
+    return grid(
+        ma("figure9c"),
+        down=lambda row: (
+            f"{row['method']}, epsilon {row['epsilon']:g}, "
+            + " then ".join(f"{one['epsilon']:g}" for one in row["sources"])
+        ),
+        across=lambda row: f"{source(row, 'n_users'):,} each",
+        cell=number,
+        head="figure9c",
+    )
+
+
+# -- results-outsourced ---------------------------------------------------------------------------
+
+
+def outsourced(name: str) -> list[Row]:
+    return list(load(f"kharkovskii2020-{name}"))
+
+
+def simple_regret(row: Row) -> str:
+    return f"{row['regret']:.3g} ± {row['standard_error']:.2g}"
+
+
+def outsourced_table(name: str) -> Markdown:
+    """One line a method, one column an epsilon."""
+    found = outsourced(name)
+    epsilons = sorted({row["epsilon"] for row in found if row["epsilon"] is not None})
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in found):
+        own = {row["epsilon"]: row for row in found if row["method"] == method}
+        blank = [""] * (len(epsilons) - 1)
+        numbers = (
+            [simple_regret(own[None]), *blank] if None in own else [simple_regret(own[e]) for e in epsilons]
+        )
+        lines.append([method, *numbers, next(iter(own.values()))["reps"]])
+    return table(["method", *(f"epsilon {e:g}" for e in epsilons), "seeds"], lines)
+
+
+def outsourced_targets() -> Markdown:
+    return table(
+        ["epsilon", "reached", "verdict"],
+        [
+            [f"{row['epsilon']:g}", simple_regret(row), row["verdict"]]
+            for row in outsourced("synthetic")
+            if row["verdict"].startswith("target")
+        ],
+    )
+
+
+def outsourced_figure2() -> Image:
+    known = [cell.label for cell in STUDY.cells("figure2")]
+    measured = [row for name in ("synthetic", "branin", "loans", "ames") for row in outsourced(name)]
+    return Image(picture([row for row in measured if {key: row[key] for key in known[0]} in known]))
+
+
+def outsourced_figure3() -> Image:
+    return Image(picture(outsourced("figure3"), by_dimension=True))
+
+
+def outsourced_dimensions() -> Markdown:
+    return table(
+        ["method", "r", "regret", "seeds"],
+        [
+            [row["method"], row["dimension"] or "", simple_regret(row), row["reps"]]
+            for row in outsourced("figure3")
+        ],
+    )
+
+
+def outsourced_speed() -> Markdown:
+    return table(
+        ["rows", "columns", "epsilon", "posterior", "publish", "50 steps", "memory"],
+        [
+            [
+                f"{row['rows']:,}",
+                row["columns"],
+                f"{row['epsilon']:g}",
+                row["posterior"],
+                f"{row['release_seconds']:.3f} s",
+                f"{row['optimise_seconds']:.3f} s",
+                f"{row['peak_megabytes']} MB",
+            ]
+            for row in load("outsourced-speed")
+        ],
+    )
+
+
+# -- results-pavlovic2025 -------------------------------------------------------------------------
+
+_ORDER = [
+    "published calibration",
+    "USCA answer",
+    "USCA answer, ridge in hindsight",
+    "USCA release",
+    "non-private",
+    "random",
+]
+_SHOWN = {"USCA answer, ridge in hindsight": "answer, ridge in hindsight (a bound)"}
+
+
+def doses(name: str) -> list[Row]:
+    return list(load(f"pavlovic2025-{name}"))
+
+
+def _loss(row: Row) -> str:
+    digits = 5 if row["error"] < 0.001 else 4
+    return f"{row['error']:.{digits}f} ± {row['standard_error']:.{digits}f}"
+
+
+def pavlovic_picture(setting: str = "SE .2 in 1+1") -> HTML:
+    figure, (axes,) = draw(height=3.2)
+    looks = (("published calibration", "orange"), ("USCA answer", "blue"), ("USCA release", "green"))
+    for method, colour in (*looks, ("non-private", "grey"), ("random", "black")):
+        wanted = 1.0 if method in dict(looks) else None
+        own = [
+            r
+            for r in doses("errors")
+            if (r["setting"], r["method"], r["epsilon"]) == (setting, method, wanted)
+        ]
+        own.sort(key=lambda row: row["rounds"])
+        columns = ([row[key] for row in own] for key in ("rounds", "error", "standard_error"))
+        plot.draw_points(axes, *columns, colour=colour, label=method.replace("USCA", "our"))
+    axes.set(xscale="log", yscale="log", xlabel="rows of the log, at epsilon = 1", ylabel="mean loss")
+    plot.add_legend(axes)
+    return shown(
+        figure,
+        "Mean loss along the rows of a log: our answer and release fall faster than the published one.",
+    )
+
+
+def pavlovic_errors(setting: str) -> Markdown:
+    found = [row for row in doses("errors") if row["setting"] == setting]
+    counts = sorted({row["rounds"] for row in found})
+    lines = []
+    for epsilon in [*sorted({row["epsilon"] for row in found if row["epsilon"] is not None}), None]:
+        for method in _ORDER:
+            own = {
+                row["rounds"]: row for row in found if (row["method"], row["epsilon"]) == (method, epsilon)
+            }
+            if own:
+                first = "" if epsilon is None else f"{epsilon:g}"
+                lines.append([first, _SHOWN.get(method, method), *(_loss(own[t]) for t in counts)])
+    return table(["epsilon", "method", *(f"T = {t:,}" for t in counts)], lines)
+
+
+def pavlovic_summary() -> Markdown:
+    found = {(r["setting"], r["method"], r["rounds"], r["epsilon"]): r["error"] for r in doses("errors")}
+
+    def of(
+        method: str, setting: str = "SE .2 in 1+1", rounds: int = 10_000, epsilon: float | None = 1.0
+    ) -> float:
+        return float(found[setting, method, rounds, epsilon])
+
+    settings = dict.fromkeys(setting for setting, *_ in found)
+    shares = [
+        min(of(method, one, 1000, 0.1) for method in ("USCA answer", "USCA release"))
+        / of("random", one, 1000, None)
+        for one in settings
+    ]
+    return Markdown(
+        f"At T = 10,000, epsilon = 1, SE .2: an answer of ours loses {of('USCA answer'):.4f} (target .006) where "
+        f"the published calibration loses {of('published calibration'):.4f}; the release, good for any number of "
+        f"predictions, loses {of('USCA release'):.4f} (target .004). At T epsilon = 100 even the better of the "
+        f"two loses {min(shares):.0%} to {max(shares):.0%} of what a random action loses, by setting."
+    )
+
+
+def pavlovic_slopes() -> Markdown:
+    held, lines = doses("errors"), []
+    terms = ("T", "sqrt(gamma/T)", "gamma/(T epsilon)")
+    for setting in dict.fromkeys(row["setting"] for row in held):
+        features = features_of(rkhs_setting(setting))
+        for method in METHODS[:3]:
+            found = slopes([row for row in held if row["setting"] == setting], features, method)
+            lines.append([setting, method, *(f"{found[term]:.2f}" for term in terms)])
+    return table(["setting", "method", *terms], lines)
+
+
+def pavlovic_lines(name: str, columns: dict[str, str]) -> Markdown:
+    """Columns with their standard errors, where there are any."""
+
+    def text(row: Row, key: str) -> str:
+        value = row[key]
+        if f"{key} s.e." in row:
+            return f"{value:.4f} ± {row[f'{key} s.e.']:.4f}"
+        if isinstance(value, float) and not value.is_integer():
+            return f"{value:.3g}"
+        return f"{value:,.0f}" if isinstance(value, (int, float)) else str(value)
+
+    return table(list(columns.values()), [[text(row, key) for key in columns] for row in doses(name)])
+
+
+def pavlovic_trials() -> Markdown:
+    return table(
+        ["trial", "epsilon", "policy", "value", "s.d. over splits"], map(ITEM.text_of, doses("trials"))
+    )
+
+
+def pavlovic_kept() -> Markdown:
+    kept = {(row["trial"], row["epsilon"], row["policy"]): row["value"] for row in doses("trials")}
+    parts = []
+    for trial in dict.fromkeys(trial for trial, *_ in kept):
+        best, random = (kept[trial, 1.0, name] for name in ("best constant arm", "uniform"))
+        shares = ", ".join(
+            f"{(kept[trial, e, 'private'] - random) / (best - random):.0%}" for e in (0.5, 1.0, 5.0)
+        )
+        parts.append(f"{trial} {shares}")
+    return Markdown(
+        "Share of the best constant arm's gain over random choice that the private policy keeps, at "
+        "epsilon = .5, 1, 5: " + "; ".join(parts) + "."
+    )
+
+
+def pavlovic_log_ratios() -> Markdown:
+    return grid(
+        sorted(doses("ratios"), key=lambda row: row["epsilon"]),
+        down=lambda row: row["kernel"],
+        across=lambda row: f"epsilon = {row['epsilon']:g}",
+        cell=lambda row: f"{row['ratio']:.4f}",
+        head="kernel",
+    )
+
+
+# -- speed ----------------------------------------------------------------------------------------
+
+
+def speed_picture() -> HTML:
+    """What has an aim, as a share of it: below 1 is within."""
+    rows = [row for row in load("speed") if row["aim"]]
+    rows.sort(key=lambda row: row["after"] / row["aim"], reverse=True)
+    shares = [row["after"] / row["aim"] for row in rows]
+    figure, (axes,) = draw(height=0.27 * len(rows) + 0.9, width=9.0)
+    names = [row["name"] if len(row["name"]) < 64 else row["name"][:61] + "..." for row in rows]
+    colours = [plot.PALETTE["orange" if row["missed"] else "blue"] for row in rows]
+    axes.barh(names, shares, height=0.65, color=colours)
+    axes.axvline(1.0, color=plot.PALETTE["grey"], linestyle="--")
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", labelsize=8)
+    axes.set_xlabel("measured over aim; left of the line is within")
+    return shown(figure, "Each measured line as a share of its aim; most are below one.")
+
+
+def speed_table() -> Markdown:
+    lines = []
+    for row in sorted(load("speed"), key=lambda row: (not row["missed"], row["aim"] is None)):
+        before = "" if row["before"] is None else f"{row['before']:.3g}" + ", noted" * row["noted"]
+        aim = "" if row["aim"] is None else f"{row['aim']:.3g}" + ", **missed**" * row["missed"]
+        spread = f"{row['smallest']:.3g} to {row['largest']:.3g}"
+        lines.append(
+            [row["name"], row["unit"], before, f"{row['after']:.3g}", spread, aim, f"{row['load']:.1f}"]
+        )
+    return table(["what", "unit", "before", "after", "range", "aim at most", "load"], lines)
+
+
+def speed_blocks() -> Markdown:
+    lines = []
+    for row in load_all("blocks-together"):
+        more = "" if row["apart"] == "20" else f"{row['more']:.1f} ± {row['more_error']:.1f}"
+        apart = "20 (all)" if row["apart"] == "20" else row["apart"]
+        regret = f"{row['regret']:.1f} ± {row['error']:.1f}"
+        lines.append([row["world"], f"{row['epsilon']:g}", apart, regret, more])
+    return table(["world", "epsilon", "blocks held apart", "regret", "more than with all apart"], lines)

@@ -1,0 +1,64 @@
+"""Every task that people come with has a page or an example, and none of them is long.
+
+The documentation's build runs all of their code; here only their length and their being there are looked at.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDES, EXAMPLES = ROOT / "docs" / "guides", ROOT / "examples"
+MOST_LINES = 30
+
+TASKS = {
+    "personalise": "personalise-offers.md",
+    "five visits": "people-who-come-back.md",
+    "arms with contexts in local": "own-devices.md",
+    "optimise over a stranger's table": "a-strangers-table.md",
+    "save, kill, go on": "save-crash-go-on.md",
+    "privacy officer": "privacy-officer.md",
+    "choose epsilon": "plot_choose_epsilon.py",
+    "plot own simulator": "plot_own_simulator.py",
+    "local reports": "plot_local_reports.py",
+    "budget left": "plot_budget_left.py",
+}
+"""Task -> guide or example; what stands in the table of `docs/guides/index.md`."""
+
+CELL = re.compile(r"^```\{code-cell\} python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def code_of(name: str) -> str:
+    """What a reader sees and types: cells that only draw what a page shows are not theirs."""
+    if name.endswith(".py"):
+        text = (EXAMPLES / name).read_text(encoding="utf-8")
+        return "\n".join(text.splitlines()[ast.parse(text).body[0].end_lineno :])
+    cells = CELL.findall((GUIDES / name).read_text(encoding="utf-8"))
+    return "\n".join(cell for cell in cells if not cell.startswith(":tags: [remove-input]"))
+
+
+def lines_of(code: str) -> int:
+    return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in code.splitlines())
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_has_a_short_page_that_calls_the_library(task: str) -> None:
+    code = code_of(TASKS[task])
+    compile(code, TASKS[task], "exec")
+    assert "dpb." in code
+    assert 5 <= lines_of(code) <= MOST_LINES
+
+
+def test_the_index_lists_every_task_and_every_guide() -> None:
+    index = (GUIDES / "index.md").read_text(encoding="utf-8")
+    for name in TASKS.values():
+        link = f"../auto_examples/{name[:-3]}.rst" if name.endswith(".py") else name
+        assert f"[]({link})" in index
+    assert {path.name for path in GUIDES.glob("*.md")} - {"index.md"} <= set(TASKS.values())
+
+
+def test_lines_are_counted_as_they_are_read() -> None:
+    assert lines_of("a = 1\n\n# why\nb = 2\n") == 2
+    assert len(list(EXAMPLES.glob("plot_*.py"))) >= 10
