@@ -787,7 +787,8 @@ def pavlovic_summary() -> Markdown:
         f"At T = 10,000, epsilon = 1, SE .2: an answer of ours loses {of('USCA answer'):.4f} (target .006), "
         f"where the published calibration loses {of('published calibration'):.4f}; the release, good for any "
         f"number of predictions, loses {of('USCA release'):.4f} (target .004). At T epsilon = 100 even the "
-        f"better of the two loses {min(shares):.0%} to {max(shares):.0%} of what a random action loses, by setting."
+        f"better of the two loses {min(shares):.0%} to {max(shares):.0%} of what a random action "
+        "loses, by setting."
     )
 
 
