@@ -213,4 +213,4 @@ def test_people_who_cannot_be_read_are_refused_by_column_alone():
     assert "4711" not in str(refused.value)
     with pytest.raises(InvalidData, match="expected one"):
         published.recommend(people(2))
-    assert repr(published) == "PublishedPosterior(3 arms, n_features=15)"
+    assert repr(published) == "PublishedPosterior(epsilon=8.0, delta=1e-06, arms=3, n_features=15)"

@@ -28,7 +28,9 @@ __all__ = ["NAMESAKES", "Finding", "findings_in_package", "findings_in_tests", "
 
 PACKAGE = "dpbandits"
 
-SHARED = frozenset({"_calls", "_checks", "_config", "_lazy", "_lines", "_progress", "_reading", "_typing"})
+SHARED = frozenset(
+    {"_calls", "_checks", "_config", "_lazy", "_lines", "_progress", "_reading", "_seen", "_typing"}
+)
 """Modules at the top of the package, private to it and open to every room."""
 
 PUBLIC_ELSEWHERE = frozenset({"_asdict", "_exit", "_fields", "_fields_", "_make", "_replace", "_repr_html_"})

@@ -9,12 +9,13 @@
 import contextlib
 import io
 import os
+import re
 import shlex
 import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -179,18 +180,21 @@ def _command(line: str) -> Answer:
     )
 
 
-def as_markdown(chosen: Sequence[Mistake] = MISTAKES) -> str:
-    """The rows and their answers, a table a room."""
-    lines: list[str] = []
-    for room in dict.fromkeys(one.room for one in chosen):
-        lines += ["", f"## {room.capitalize()}", "", "| | what is written | the answer |", "|---|---|---|"]
-        for one in (one for one in chosen if one.room == room):
-            with place():
-                got = answer(one)
-            said = f"**{got.kind}**: {got.message}" if got.kind else "*understood*"
-            code = "<br>".join(f"`{line}`" for line in one.code.splitlines())
-            lines.append(f"| {one.title} | {_cell(code)} | {_cell(said)} |")
+def as_markdown(room: str) -> str:
+    """The mistakes of a room and what is answered, as a table."""
+    lines = ["| | what is written | the answer |", "|---|---|---|"]
+    for one in (one for one in MISTAKES if one.room == room):
+        with place():
+            got = answer(one)
+        said = f"**{got.kind}**: {_text(got.message)}" if got.kind else "*understood*"
+        code = "<br>".join(f"`{line}`" for line in one.code.splitlines())
+        lines.append(f"| {one.title} | {_cell(code)} | {_cell(said)} |")
     return "\n".join(lines)
+
+
+def _text(message: str) -> str:
+    """A message as Markdown shows it as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>#$~])", r"\\\1", message)
 
 
 def _cell(text: str) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 from dpbandits import domains
 from dpbandits._checks import public_array, scale
 from dpbandits._reading import json_object, reading
+from dpbandits._seen import Seen, said
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.domains.arms import Label
@@ -40,7 +41,7 @@ _FORMAT = 1
 _POLICY = "policy.json"
 
 
-class PublishedFunction(ABC):
+class PublishedFunction(Seen, ABC):
     """A released function of people's contexts and of what can be chosen for them.
 
     Attributes:
@@ -272,7 +273,8 @@ class PublishedCells(PublishedFunction):
         )
 
     def __repr__(self) -> str:
-        return f"PublishedCells(actions={self.actions.size}, contexts={self.contexts.size})"
+        promise = {"epsilon": self.guarantee.epsilon, "delta": self.guarantee.delta}
+        return said(self, **promise, actions=self.actions.size, contexts=self.contexts.size)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -403,8 +405,9 @@ class PublishedPosterior(PublishedFunction):
         }
 
     def __repr__(self) -> str:
-        asked = repr(self.domain) if self.menu is None else f"{len(self.arms)} arms"
-        return f"PublishedPosterior({asked}, n_features={self.features.n_features})"
+        promise = {"epsilon": self.guarantee.epsilon, "delta": self.guarantee.delta}
+        arms = None if self.menu is None else len(self.arms)
+        return said(self, **promise, arms=arms, n_features=self.features.n_features)
 
 
 def _menu_config(menu: Menu | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import operator
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ import numpy as np
 
 from dpbandits import _checks
 from dpbandits._reading import json_object, reading
+from dpbandits._seen import Seen, said
 from dpbandits._typing import FloatArray
 from dpbandits.errors import (
     CorruptState,
@@ -48,8 +49,8 @@ SCHEMA_VERSION = 1
 _LARGEST_JSON = 1 << 24
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PublishedRows:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PublishedRows(Seen):
     """A published table of inputs.
 
     Args:
@@ -65,14 +66,19 @@ class PublishedRows:
     """
 
     release_id: str
-    inputs: FloatArray = field(repr=False)
+    inputs: FloatArray
     law: NoiseLaw
     half_width: float
-    guarantee: Guarantee = field(repr=False)
-    mechanism: Mapping[str, Any] = field(repr=False)
-    transform: Mapping[str, Any] = field(repr=False)
+    guarantee: Guarantee
+    mechanism: Mapping[str, Any]
+    transform: Mapping[str, Any]
     answers: Mapping[str, Any]
     cap: int | None
+
+    def __repr__(self) -> str:
+        promise = {"epsilon": self.guarantee.epsilon, "delta": self.guarantee.delta}
+        rows, columns = self.inputs.shape
+        return said(self, **promise, release=self.release_id[:8], rows=rows, columns=columns, cap=self.cap)
 
     def __post_init__(self) -> None:
         mappings = (self.mechanism, self.transform, self.answers)

@@ -10,6 +10,7 @@ from enum import Enum
 
 import numpy as np
 
+from dpbandits._seen import Seen
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Label
 
@@ -30,7 +31,7 @@ class Receipt(Enum):
 
 
 @dataclass(frozen=True, repr=False)
-class Decision:
+class Decision(Seen):
     """One answered request.
 
     Attributes:
@@ -53,7 +54,7 @@ class Decision:
 
 
 @dataclass(frozen=True, repr=False)
-class DecisionBatch:
+class DecisionBatch(Seen):
     """Decisions of one `ask_batch` call, in the order of the decision sets.
 
     Attributes:

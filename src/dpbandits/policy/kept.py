@@ -3,7 +3,6 @@
 A subclass says what to save; its guarantee and status follow from the log of what it released.
 """
 
-import html
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from os import PathLike
@@ -15,6 +14,7 @@ from dpbandits import _checks, domains
 from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._reading import reading
+from dpbandits._seen import said
 from dpbandits._typing import Seed
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter
@@ -119,17 +119,9 @@ class KeptPolicy(Configured, Held, ABC):
 
     def _shown(self, **progress: int) -> str:
         """The promise, and public numbers of how far it has come."""
-        privacy, known = self.privacy, {"horizon": None if self.open_ended else self.horizon}
-        promise = {} if privacy is None else {"epsilon": privacy.epsilon, "delta": privacy.delta}
-        said = {**promise, **known, **progress, "lineage": self._holder.lineage[:8]}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in said.items())})"
-
-    def _repr_html_(self) -> str:
-        """The same, and the whole promise, for a notebook."""
-        said, promised = html.escape(repr(self)), html.escape(self.guarantee.explain())
-        return (
-            f"<code>{said}</code><details><summary>What is promised</summary><pre>{promised}</pre></details>"
-        )
+        horizon = "open" if self.open_ended or self.horizon is None else self.horizon
+        promise = {name: getattr(self.privacy, name, None) for name in ("epsilon", "delta")}
+        return said(self, **promise, horizon=horizon, **progress, lineage=self._holder.lineage[:8])
 
     @abstractmethod
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:

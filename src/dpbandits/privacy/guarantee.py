@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from dpbandits._config import Configured, parse_fields, plain
 from dpbandits._reading import json_object, reading
+from dpbandits._seen import Seen, said
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy import certificates, definitions
 from dpbandits.privacy.calibration import membership_bound
@@ -83,7 +84,7 @@ class MechanismRecord(Configured):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guarantee:
+class Guarantee(Seen):
     """What is promised to whom, against whom, and why it holds.
 
     Args:
@@ -167,6 +168,10 @@ class Guarantee:
             status="none",
             notes=tuple(notes),
         )
+
+    def __repr__(self) -> str:
+        promise = {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit or None}
+        return said(self, status=self.status, **promise)
 
     def epsilon_at(self, delta: float) -> float:
         """Smallest epsilon proven at another delta; infinite where nothing is proven."""

@@ -33,6 +33,7 @@ from typing import Any, ClassVar, Concatenate, NamedTuple, NoReturn, ParamSpec, 
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._reading import reading
+from dpbandits._seen import Seen
 from dpbandits.errors import (
     CorruptState,
     ForkedState,
@@ -428,7 +429,7 @@ def _witnessed(state: State) -> bool:
     return isinstance(promise, dict) and promise.get("witnessed") is True
 
 
-class Held:
+class Held(Seen):
     """Base of what has a `Holder`: it cannot be copied or pickled."""
 
     _holder: Holder

@@ -83,6 +83,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
 
+from dpbandits._seen import Seen
 from dpbandits.errors import BudgetExceeded, ForkedState, InvalidParameter
 from dpbandits.state.container import LARGEST_POSITION
 
@@ -326,8 +327,8 @@ class Cost:
         return f"all of it, for {hashlib.sha256(told).hexdigest()}"
 
 
-@dataclass(frozen=True)
-class Balance:
+@dataclass(frozen=True, repr=False)
+class Balance(Seen):
     """An account: its limits and what has been charged so far, as exact decimals.
 
     `epsilon` and `delta` bound bare charges: they are the whole promise of a bare account, and what was set
@@ -353,6 +354,18 @@ class Balance:
         """The balance of an account of these terms after charges that came to `spent`."""
         limits = terms.limits
         return cls(limits.epsilon, limits.delta, *spent, terms=terms)
+
+    def __repr__(self) -> str:
+        left = (f"{name} {_short(limit - spent)} of {_short(limit)}" for name, spent, limit in self.parts)
+        return f"{type(self).__name__}(left: {', '.join(left) or 'nothing'})"
+
+    @property
+    def parts(self) -> tuple[tuple[str, Decimal, Decimal], ...]:
+        """Of everything that the account has a limit of: its name, what is spent, and the limit."""
+        loss = "mu^2" if self.terms.currency == "gaussian" else "rho"
+        names = ("epsilon", "delta", loss, "distance")
+        rows = zip(names, self.spent[:4], self.terms.limits[:4], strict=True)
+        return tuple(row for row in rows if row[2])
 
     @property
     def spent(self) -> Charge:
@@ -417,7 +430,7 @@ class Entries(Protocol):
     def put_lineage(self, lineage: str, witness: Witness) -> None: ...
 
 
-class Ledger(ABC):
+class Ledger(Seen, ABC):
     """What policies, clients and stores ask of a ledger. Every method is atomic.
 
     A ledger of one's own says how an `_event` sees and changes the rows; the rules are here.

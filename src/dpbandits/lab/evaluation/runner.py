@@ -12,6 +12,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._progress import watched
+from dpbandits._seen import Seen
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
@@ -31,7 +32,7 @@ _LARGEST_BATCH = 4096
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RunResult:
+class RunResult(Seen):
     """What one policy earned in one environment, round by round. Raw data: for evaluation only.
 
     Attributes:
@@ -74,7 +75,7 @@ class RunResult:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Repetitions:
+class Repetitions(Seen):
     """One policy over many seeds, a fresh policy and environment for each.
 
     Attributes:

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from dpbandits._checks import as_points, assign, integer
 from dpbandits._config import Configured
 from dpbandits._reading import json_object, reading
+from dpbandits._seen import Seen, said
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.box import Box
 from dpbandits.domains.rewards import RewardRange
@@ -94,7 +95,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Published(Configured):
+class Published(Seen, Configured):
     """What a server publishes: anybody may read it, and decide with it for ever.
 
     Attributes:
@@ -422,7 +423,7 @@ def parse(records: Records, spec: Contract[Any]) -> tuple[BoolArray, IntArray, N
     return np.asarray(sound), versions, nonces, records[:, HEADER_BYTES:]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PublishedArms(Published):
     """What the server tells everyone: bins and, for each, an arm or probabilities of arms.
 
@@ -444,6 +445,10 @@ class PublishedArms(Published):
     weights: FloatArray | None = None
     mean: FloatArray | None = None
     sd: FloatArray | None = None
+
+    def __repr__(self) -> str:
+        chosen = "user" if self.arms is None else "server"
+        return said(self, version=self.version, bins=len(self.splits) + 1, arms=chosen)
 
     def __post_init__(self) -> None:
         with reading("published arms", IncompatibleState):

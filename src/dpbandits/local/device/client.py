@@ -22,6 +22,7 @@ import numpy as np
 
 from dpbandits._calls import worded
 from dpbandits._checks import an
+from dpbandits._seen import said
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.reports import (
     NONCE_BYTES,
@@ -298,7 +299,7 @@ class Client(Held, Generic[PublishedT]):
                 self._outbox.remove(key)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(epsilon={self.privacy.epsilon:g})"
+        return said(self, epsilon=self.privacy.epsilon, delta=getattr(self.privacy, "delta", 0.0))
 
 
 class SourceClient(Client[PublishedArms]):

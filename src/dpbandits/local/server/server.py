@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._reading import reading
+from dpbandits._seen import said
 from dpbandits.errors import IncompatibleState, ProtocolError
 from dpbandits.local.contract.keys import ReportKey
 from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT, Records
@@ -415,7 +416,8 @@ class Server(Held, Generic[PublishedT]):
         return server
 
     def __repr__(self) -> str:
-        return f"Server(version={self.current.version}, accepted={self.totals.accepted})"
+        promise = {"epsilon": self.guarantee.epsilon, "delta": self.guarantee.delta}
+        return said(self, **promise, version=self.current.version, accepted=self.totals.accepted)
 
     def _counted(self, tally: Absorbed) -> Absorbed:
         self.totals.add(tally)

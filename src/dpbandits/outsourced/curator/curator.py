@@ -38,6 +38,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._reading import reading
+from dpbandits._seen import said
 from dpbandits._typing import FloatArray
 from dpbandits.errors import (
     AlreadyTold,
@@ -356,7 +357,9 @@ class Curator(Held):
 
     def __repr__(self) -> str:
         published = self._published is not None
-        return f"Curator(release={self.release_id!r}, rows={self._public['rows']}, published={published})"
+        promise = {"epsilon": self.guarantee.epsilon, "delta": self.guarantee.delta}
+        release = self.release_id[:8]
+        return said(self, **promise, release=release, rows=self._public["rows"], published=published)
 
     # -- inside ------------------------------------------------------------------------------------
 

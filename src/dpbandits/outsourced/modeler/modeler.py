@@ -26,6 +26,7 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._config import Configured, Parser
 from dpbandits._reading import reading
+from dpbandits._seen import Seen, said
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
 from dpbandits.models import kernels
@@ -50,7 +51,7 @@ _KNOWN_NOISE = 1e-3
 
 
 @worded
-class Modeler(Configured):
+class Modeler(Seen, Configured):
     """Optimise over published rows by ask and tell.
 
     Args:
@@ -304,7 +305,9 @@ class Modeler(Configured):
         return modeler
 
     def __repr__(self) -> str:
-        return f"Modeler(n={self.published.n}, horizon={self.horizon}, asked={len(self._asked)})"
+        promised = self.published.guarantee
+        promise = {"epsilon": promised.epsilon, "delta": promised.delta}
+        return said(self, **promise, rows=self.published.n, horizon=self.horizon, asked=len(self._asked))
 
     # -- inside ------------------------------------------------------------------------------------
 

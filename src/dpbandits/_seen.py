@@ -1,0 +1,41 @@
+"""What an object shows of itself: public numbers, in a notebook the promise too, and no private names.
+
+Everything shown is a release: `repr` holds numbers that everybody may know, never a count that depends on
+what people brought, and nothing from which noise was not drawn.
+"""
+
+import html
+
+__all__ = ["Seen", "said"]
+
+
+def said(thing: object, **numbers: object) -> str:
+    """`Name(epsilon=1.0, asked=3)`, without numbers that are None.
+
+    Example:
+        >>> said(3, epsilon=1.0, delta=None)
+        'int(epsilon=1.0)'
+    """
+    shown = ", ".join(f"{name}={value!r}" for name, value in numbers.items() if value is not None)
+    return f"{type(thing).__name__}({shown})"
+
+
+class Seen:
+    """Base of what people meet in a notebook: its `repr` is public, as is its guarantee if it has one."""
+
+    __slots__ = ()
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.startswith("_") or name.startswith("__")]
+
+    def _repr_html_(self) -> str:
+        """The same as `repr`, and the whole promise, for a notebook."""
+        promise = getattr(self, "guarantee", self)
+        explain = getattr(promise, "explain", None)
+        line = f"<code>{html.escape(repr(self))}</code>"
+        if explain is None:
+            return line
+        return (
+            f"{line}<details><summary>What is promised</summary>"
+            f'<pre style="white-space: pre-wrap">{html.escape(explain())}</pre></details>'
+        )
