@@ -6,6 +6,10 @@ from pathlib import Path
 
 import dpbandits
 
+# Small screens of a shell in a page; commands of this environment.
+os.environ["COLUMNS"] = "100"
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
 # Extensions, and what notebooks import from `pages`.
 _EXT = str(Path(__file__).parent / "_ext")
 sys.path.insert(0, _EXT)
