@@ -29,6 +29,7 @@ extensions = [
     "sphinx.ext.doctest",
     "sphinx.ext.napoleon",
     "docstrings",
+    "statements",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -55,6 +56,7 @@ nitpick_ignore = [
     ("py:class", "Status"),
     ("py:class", "dpbandits.local.contract.gp_spec._Integers"),
     ("py:class", "dpbandits.privacy.rows.noise_laws.Floating"),
+    ("py:class", "dpbandits.local.contract.people.DeviceMenu"),
 ]
 # Other libraries' inventories would need a network.
 nitpick_ignore_regex = [

@@ -182,27 +182,23 @@ def judged(
 
 
 def local_picture() -> HTML:
-    """Regret over that of a random arm, world by world."""
-    found, random = (
-        reports("worlds", "first", "earlier"),
-        {row["world"]: row["random"] for row in reports("references")},
-    )
-    figure, panels = draw(width=8.4, height=2.6, columns=len(WORLDS))
-    for axes, world in zip(panels, WORLDS, strict=True):
-        for case, colour in (("smooth-auto", "blue"), ("smooth-laplace", "orange")):
+    """Regret over that of a random arm, world by world, under two reports."""
+    random = {row["world"]: row["random"] for row in reports("references")}
+    found = reports("worlds", "first", "earlier")
+    figure, (axes,) = draw(height=3.6)
+    colours = ("blue", "orange", "green", "pink", "grey")
+    for case, look in (("smooth-auto", "-"), ("smooth-laplace", ":")):
+        for world, colour in zip(WORLDS, colours, strict=True):
             own = [row for epsilon in EPSILONS if (row := find(found, case, world, epsilon))]
             share = [row["average_regret"] / random[world] for row in own]
             error = [row["stderr"] / random[world] for row in own]
-            plot.draw_points(axes, [row["epsilon"] for row in own], share, error, colour=colour, label=case)
-        axes.set_title(world, fontsize=9)
-        axes.set(xscale="log", ylim=(0, 1))
-        axes.set_xticks([1, 2, 4], ["1", "2", "4"])
-        axes.minorticks_off()
-        if axes is not panels[0]:
-            axes.set_yticklabels([])
-    panels[0].set_ylabel("regret / random's")
-    panels[len(panels) // 2].set_xlabel("epsilon")
-    plot.add_legend(panels[-1])
+            label = world if look == "-" else f"{world}, Laplace"
+            along = [row["epsilon"] for row in own]
+            plot.draw_points(axes, along, share, error, colour=colour, linestyle=look, label=label)
+    axes.set(xscale="log", ylim=(0, 1), xlabel="epsilon", ylabel="regret over a random arm's")
+    axes.set_xticks([1, 2, 4], ["1", "2", "4"])
+    axes.minorticks_off()
+    plot.add_legend(axes)
     return shown(figure, "Regret over a random arm's in five worlds, at epsilon 1, 2 and 4, for two reports.")
 
 

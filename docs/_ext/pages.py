@@ -50,7 +50,12 @@ def pm(value: float | None, error: float | None = None, *, scale: float = 1.0, d
 def table(heads: Sequence[object], lines: Iterable[Sequence[object]]) -> Markdown:
     """A Markdown table; cells are shown as text."""
     rows = [heads, ["---"] * len(heads), *lines]
-    return Markdown("\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows))
+    return Markdown("\n".join("| " + " | ".join(map(_cell, row)) + " |" for row in rows))
+
+
+def _cell(value: object) -> str:
+    """A value and its error stay on one line."""
+    return str(value).replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
 
 
 def grid(
