@@ -26,6 +26,7 @@ from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.feature_release import FeatureRelease
 from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.layouts import TunedPolicy
+from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.statement import WHOLE_DOMAIN, Setting
@@ -47,7 +48,7 @@ from dpbandits.tables import Schema
 
 __all__ = ["GPBandit", "GPTuning"]
 
-KINDS: dict[KindName, type[Kind[Any, Any]]] = {"features": FeatureRelease}
+KINDS: dict[KindName, type[Kind[Any, Any]]] = {"features": FeatureRelease, "marginals": MarginalRelease}
 """Kinds of release by their names in `GPTuning.release`."""
 
 
@@ -418,6 +419,11 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         return super().to_config() | ({"horizon": None} if self.open_ended else {})
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
+        if not self._kind.takes_public_data:
+            raise ProtocolError(
+                f"release={self._kind.name!r} learns from its own releases only: leave warm_start out, or "
+                "pass GPTuning(release='features')"
+            )
         phi = self.features(points)
         gram, vector = phi.T @ phi, phi.T @ self.reward_range.to_centred(rewards)
         if self._public_data is not None:

@@ -122,6 +122,7 @@ class Kind(ABC, Generic[D, P]):
 
     Attributes:
         name: in `GPTuning.release`.
+        takes_public_data: whether `warm_start` is understood.
         tuning: with everything filled in that was left to the kind.
         blocks: ends of the blocks.
         features: of points, in whose weights it learns.
@@ -130,6 +131,7 @@ class Kind(ABC, Generic[D, P]):
     """
 
     name: ClassVar[KindName]
+    takes_public_data: ClassVar[bool] = True
     prior_variance: ClassVar[float] = 0.2
     thompson_scale: ClassVar[float] = 0.25
     tuning: GPTuning

@@ -18,7 +18,7 @@ from dpbandits.privacy.prefix_sums import Factor, factor_for
 
 __all__ = ["LONGEST_HORIZON", "GPTuning", "KindName"]
 
-KindName = Literal["features"]
+KindName = Literal["features", "marginals"]
 """What is released of a block; see `GPTuning.release`."""
 
 LONGEST_HORIZON = 1 << 22
@@ -31,7 +31,9 @@ class GPTuning(Configured):
     """What of a `GPBandit` most people leave as it is; all of it is public and fixed before any data.
 
     Args:
-        release: the kind of release, "features" (see `dpbandits.central.feature_release`); None for the kind
+        release: the kind of release, "features" (see `dpbandits.central.feature_release`) or, of contexts and
+            arms, "marginals" (`dpbandits.central.marginals`: tables of few columns at a time, pure epsilon
+            where delta is 0); None for the kind
             that `dpbandits.central.gp_bandit.kind_for` takes by public numbers. Every kind has defaults of
             its own for what is left out here, and ignores what it has no use for.
         n_features: size of the Mercer feature map of the kernel over the domain, or over contexts where there

@@ -10,7 +10,7 @@
 from dpbandits.models.marginals.designing import best_design, value_of
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.features import EffectFeatures
-from dpbandits.models.marginals.law import Law, People
+from dpbandits.models.marginals.law import Law, WeightedPeople
 from dpbandits.models.marginals.posterior import ArmWeights, Evidence, Relevance
 from dpbandits.models.marginals.tables import Design
 
@@ -21,8 +21,8 @@ __all__ = [
     "Effects",
     "Evidence",
     "Law",
-    "People",
     "Relevance",
+    "WeightedPeople",
     "best_design",
     "value_of",
 ]

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.models.marginals.tables import coarse
 
-__all__ = ["Law", "People", "shrunk"]
+__all__ = ["Law", "WeightedPeople", "shrunk_law"]
 
 SWEEPS = 8
 """Of raking over all pairs."""
@@ -29,14 +29,14 @@ _LARGEST_STEP = 5.0
 
 
 @dataclass(frozen=True)
-class People:
+class WeightedPeople:
     """A weighted sample: levels (M, d) and weights (M,) that sum to one."""
 
     levels: IntArray
     weights: FloatArray
 
 
-def shrunk(noisy: FloatArray, towards: FloatArray, *, sd: float) -> FloatArray:
+def shrunk_law(noisy: FloatArray, towards: FloatArray, *, sd: float) -> FloatArray:
     """A law (...) from noisy shares: James and Stein's step towards another law, then made positive.
 
     Args:
@@ -45,9 +45,9 @@ def shrunk(noisy: FloatArray, towards: FloatArray, *, sd: float) -> FloatArray:
         sd: of the noise of a share.
 
     Example:
-        >>> shrunk(np.array([0.9, 0.1]), np.array([0.5, 0.5]), sd=0.0).tolist()
-        [0.9, 0.1]
-        >>> shrunk(np.array([0.6, 0.4]), np.array([0.5, 0.5]), sd=0.2).tolist()
+        >>> shrunk_law(np.array([0.75, 0.25]), np.array([0.5, 0.5]), sd=0.0).tolist()
+        [0.75, 0.25]
+        >>> shrunk_law(np.array([0.6, 0.4]), np.array([0.5, 0.5]), sd=0.2).tolist()
         [0.5, 0.5]
     """
     apart = noisy - towards
@@ -102,7 +102,7 @@ class Law:
         ]
         return np.asarray(np.column_stack(columns) + np.cumsum((0, *self.cells[:-1])))
 
-    def people(self, counts: FloatArray, *, total: float, sd: float, uniforms: FloatArray) -> People:
+    def people(self, counts: FloatArray, *, total: float, sd: float, uniforms: FloatArray) -> WeightedPeople:
         """A weighted sample of people that these counts describe.
 
         Args:
@@ -113,7 +113,7 @@ class Law:
         """
         tables = np.split(counts / total, np.cumsum(self.cells)[:-1])
         relative, d = sd / total, len(self.sizes)
-        fine = [shrunk(table, np.full(len(table), 1.0 / len(table)), sd=relative) for table in tables[:d]]
+        fine = [shrunk_law(table, np.full(len(table), 1.0 / len(table)), sd=relative) for table in tables[:d]]
         part = [
             np.asarray(
                 np.bincount(coarse(np.arange(size), size=size, bins=bins), weights=margin, minlength=bins),
@@ -122,7 +122,9 @@ class Law:
             for size, bins, margin in zip(self.sizes, self.bins, fine, strict=True)
         ]
         laws = {
-            (i, j): shrunk(table.reshape(self.bins[i], self.bins[j]), part[i][:, None] * part[j], sd=relative)
+            (i, j): shrunk_law(
+                table.reshape(self.bins[i], self.bins[j]), part[i][:, None] * part[j], sd=relative
+            )
             for (i, j), table in zip(self.counted[d:], tables[d:], strict=True)
         }
         parts = self._sampled(part, laws, uniforms[:, :d])
@@ -132,7 +134,7 @@ class Law:
                 for j, margin in enumerate(fine)
             ]
         )
-        return People(levels, self._raked(parts, laws))
+        return WeightedPeople(levels, self._raked(parts, laws))
 
     def _coarse(self, levels: IntArray) -> IntArray:
         return np.asarray(levels * np.array(self.bins) // np.array(self.sizes))

@@ -1,0 +1,437 @@
+r"""Marginal tables of rewards and contexts: a kind of release for people with several columns.
+
+A block releases two things. *The law of contexts*: counts of everybody's columns, one by one and two by two.
+*Reward tables*: the columns are divided into groups (some may be left out), and for every group and arm there
+is a table of the sums of reward - b over the people of every cell. Which groups, into how many bins a range
+is cut, and the centre b(x) are computed from earlier releases alone. What they say is read by `learning`.
+
+**Sensitivity, of one round replaced, in integers.** Rewards are rounded to R in 0 .. 1024, centres to beta.
+
+- Reward tables: with q groups a round adds R - beta to one entry of each of q tables, and nothing where no
+  reward counts. Replacing it changes at most two entries a group, by |R - beta| and |R' - beta'|: by 2 q c in
+  L1, where c is the largest |R - beta|. In the first block beta = 512 and c = 512: 1024 q. Later beta lies in
+  307 .. 717 and c = 717: 1434 q. (Where both fall in one cell the entry moves by no more than the sum.)
+- Counts: with t tables a round adds one to one entry of each, or nothing where it was refused: at most 2 t in
+  L1, and sqrt(2 t) in L2.
+
+**Noise.** With k rounds a user: discrete Laplace noise of rate epsilon_v/(2 q c k) on the sums, drawn
+exactly; on the counts discrete Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to
+sqrt(2 t) k at (epsilon_x, delta), whichever is smaller: a public choice.
+
+**Promise.** epsilon_v + epsilon_x = epsilon; pure where the counts' noise is Laplace. Proof. Fix two
+neighbours that differ in one user's rounds, of which k_j fall in block j, sum_j k_j <= k. A block's design is
+fixed by earlier releases, and everybody else's rounds are the same given these (the billboard argument:
+answers come from releases, public coins and a user's own context). The log-likelihood ratio of block j's sums
+is at most k_j 2 q c epsilon_v/(2 q c k) = epsilon_v k_j/k, and these add up to epsilon_v along every path;
+of Laplace counts likewise epsilon_x. Gaussian counts move by at most sqrt(2 t) k_j in L2, whose squares add
+up to at most (sqrt(2 t) k)^2 along every path: `dpbandits.privacy.noise` says what that certifies. Both
+noises are independent given the past, so the losses add up (adaptive composition).  QED.
+
+Missing and late rewards contribute zero to the sums, refused rounds to both; everything has its place in the
+block of its ask.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
+from dpbandits.central.marginals.learning import (
+    CENTRES,
+    DRAWS,
+    LATER_VARIANCE,
+    SAMPLE,
+    VARIANCE,
+    Belief,
+    BlockReader,
+    Heard,
+)
+from dpbandits.central.marginals.statement import marginals_guarantee
+from dpbandits.central.schedule import check_boundaries, growing_blocks
+from dpbandits.central.statement import Setting
+from dpbandits.domains import Arms, Product
+from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.models.features import in_fixed_shapes
+from dpbandits.models.features.mercer import ArmFeatures
+from dpbandits.models.marginals import Design, EffectFeatures, Law, best_design
+from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.policy import PublicCoins, best_choice, uniform_choice
+from dpbandits.privacy.certificates import Certificate, PureBeside, PureDP
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
+from dpbandits.privacy.noise import words_of
+from dpbandits.privacy.samplers import lattice_laplace
+
+__all__ = ["MarginalPast", "MarginalRelease", "Planned"]
+
+UNITS = 1024
+"""Of a reward: rewards and centres are rounded to so many parts of the range."""
+
+CONTEXT_SHARE = 0.15
+"""Of epsilon, for the law of contexts; chosen on tuning tables."""
+
+FIRST_SHARES, PEOPLE_AN_ARM = (0.03, 0.15, 1.0 / 3.0), 150.0
+"""Of the horizon the first block is at least the first; with 150 people an arm, more where epsilon is small,
+at most the second, and never more than the third."""
+
+GROWTH, LAST_SHARE = 1.4, 0.9
+"""Of blocks; and no release after this share of the horizon."""
+
+OPEN_ENDED_FIRST = 1_000
+"""Rounds of the first block where the horizon is not known."""
+
+_SUMS, _COUNTS = 0x6D617267, 0x63747874
+"""Streams of simulated words, beside the block's number."""
+
+
+class Planned(NamedTuple):
+    """What is public of a block that closes.
+
+    Attributes:
+        tables: the groups and bins.
+        centre: (K, m) weights of whose best arm's mean b(x) is; None where b = 1/2.
+    """
+
+    tables: Design
+    centre: FloatArray | None
+
+
+class Drawn(NamedTuple):
+    """A block's release: (2, d) design, (K, C) noisy sums in `UNITS`, noisy counts; and whether b = 1/2."""
+
+    design: IntArray
+    sums: IntArray
+    counts: IntArray
+    plain: bool
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class MarginalPast(Past):
+    """What was released: nothing secret, as no block enters a later release."""
+
+    blocks: tuple[Drawn, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of blocks released."""
+        return len(self.blocks)
+
+    def released(self, count: int) -> IntArray:
+        """Sums and counts of the blocks, one after another."""
+        parts = [array.ravel() for one in self.blocks[:count] for array in (one.sums, one.counts)]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What a state keeps, by name."""
+        named: dict[str, np.ndarray[Any, Any]] = {
+            "marginals": np.array([one.plain for one in self.blocks], dtype=np.bool_)
+        }
+        for number, one in enumerate(self.blocks):
+            named |= {
+                f"design_{number}": one.design,
+                f"sums_{number}": one.sums,
+                f"counts_{number}": one.counts,
+            }
+        return named
+
+
+class MarginalRelease(Kind[Planned, MarginalPast]):
+    """Marginal tables with Laplace noise; see the module.
+
+    Args:
+        setup: public arguments of the policy: contexts and arms, or rows of such a product.
+
+    Raises:
+        InvalidParameter: a kernel, other features, public decision sets, or candidates that are not contexts
+            followed by an arm.
+    """
+
+    name = "marginals"
+    takes_public_data = False
+
+    def __init__(self, setup: Setup) -> None:
+        domain = setup.domain
+        if not isinstance(domain, Product) or len(domain.parts) < 2 or not isinstance(domain.parts[-1], Arms):
+            raise InvalidParameter("release='marginals' is for contexts and arms: pass contexts= and arms=")
+        if setup.kernel is not None or setup.decision_sets == "public":
+            raise InvalidParameter(
+                "release='marginals' takes no kernel, and protects contexts and rewards alike"
+            )
+        self.arms, columns = domain.parts[-1].n_arms, Product(*domain.parts[:-1])
+        own = ArmFeatures(base=EffectFeatures(domain=columns), arm_column=domain.dim - 1, n_arms=self.arms)
+        if setup.features is not None and setup.features.to_config() != own.to_config():
+            raise InvalidParameter("release='marginals' has features of its own: leave features= out")
+        self.features, self._base, self._setup = own, EffectFeatures(domain=columns), setup
+        effects, privacy = self._base.effects, setup.privacy
+        self.law = Law(effects.sizes, effects.ordered)
+        self.reader = BlockReader(effects, self.law, self.arms)
+        given = setup.tuning.blocks
+        self.blocks = self._own_blocks() if given is None else check_boundaries(given, setup.longest)
+        self.tuning = self.filled(setup.tuning, blocks=self.blocks, factor=None)
+        self.noise = setup.noise
+        self.count_epsilon = CONTEXT_SHARE * privacy.epsilon
+        self.sum_epsilon = privacy.epsilon - self.count_epsilon
+        self._chain: list[tuple[Drawn, Belief]] = []
+        self._coins = PublicCoins(setup.seed)
+        self._own_draws: tuple[WeightPosterior, FloatArray] | None = None
+        _ = self._count_noise  # a promise that cannot be kept fails here
+
+    def _own_blocks(self) -> tuple[int, ...]:
+        rounds, privacy = self._setup.longest, self._setup.privacy
+        if self._setup.horizon is None:
+            return growing_blocks(rounds, first=OPEN_ENDED_FIRST, growth=GROWTH, last_share=1.0)
+        least, most, cap = (share * rounds for share in FIRST_SHARES)
+        wanted = PEOPLE_AN_ARM * self.arms / min(1.0, privacy.epsilon) ** 0.5
+        first = max(1, int(min(max(least, min(most, wanted)), cap)))
+        return growing_blocks(rounds, first=first, growth=GROWTH, last_share=LAST_SHARE)
+
+    # -- noise ----------------------------------------------------------------------------------
+
+    def _largest(self, *, first: bool) -> int:
+        """c: the largest |R - beta|."""
+        return UNITS // 2 if first else UNITS - _rounded(CENTRES[0])
+
+    def _sum_sensitivity(self, groups: int, *, first: bool) -> int:
+        return 2 * groups * self._largest(first=first) * self._setup.privacy.rounds_per_user
+
+    @property
+    def count_sensitivities(self) -> tuple[float, float]:
+        """Of the counts, in L1 and L2."""
+        tables, rounds = len(self.law.counted), self._setup.privacy.rounds_per_user
+        return 2.0 * tables * rounds, float(np.sqrt(2.0 * tables)) * rounds * (1.0 + 2.0**-40)
+
+    @cached_property
+    def _count_noise(self) -> tuple[bool, float, float, Certificate]:
+        """Whether it is Laplace; scale, standard deviation, and what the counts' noise certifies."""
+        absolute, euclidean = self.count_sensitivities
+        scale, privacy = absolute / self.count_epsilon, self._setup.privacy
+        pure = (True, scale, float(np.sqrt(2.0)) * scale, PureDP(self.count_epsilon))
+        if privacy.delta == 0.0:
+            return pure
+        entries = sum(self.law.cells) * min(len(self.blocks), privacy.rounds_per_user)
+        sigma, certificate = self.noise.gaussian_scale(
+            euclidean, self.count_epsilon, privacy.delta, draws=entries
+        )
+        return (False, sigma, sigma, certificate) if sigma < pure[2] else pure
+
+    @property
+    def certificate(self) -> Certificate:
+        """Of all releases together."""
+        laplace, _, _, counts = self._count_noise
+        return PureDP(self._setup.privacy.epsilon) if laplace else PureBeside(self.sum_epsilon, counts)
+
+    def _laplace(self, sensitivity: float, epsilon: float, size: int, *, stream: int) -> IntArray:
+        rate = float(np.nextafter(epsilon / sensitivity, 0.0))
+        return lattice_laplace(rate, size, words_of(self.noise, stream=stream))
+
+    def records(self) -> tuple[MechanismRecord, MechanismRecord]:
+        """Both uses of noise, of sums and of counts."""
+        laplace, scale, _, counts = self._count_noise
+        absolute, euclidean = self.count_sensitivities
+        sums = MechanismRecord(
+            name="sums of rewards less a public centre, per arm and cell of a few columns",
+            law="discrete Laplace",
+            scale=1.0 / self.sum_epsilon,
+            sensitivity=1.0,
+            certificate=PureDP(self.sum_epsilon),
+            releases=len(self.blocks),
+            unit="in units of what one user's rounds can change, summed over cells",
+        )
+        tables = MechanismRecord(
+            name="counts of people per cell of one or two columns",
+            law="discrete Laplace" if laplace else self.noise.gaussian_law,
+            scale=scale,
+            sensitivity=absolute if laplace else euclidean,
+            certificate=counts,
+            releases=len(self.blocks),
+            unit="in people",
+        )
+        return sums, tables
+
+    def record(self) -> MechanismRecord:
+        """For the log: the sums' noise and the certificate of both."""
+        sums, tables = self.records()
+        return MechanismRecord(
+            name="marginal tables",
+            law=f"{sums.law} and {tables.law}",
+            scale=tables.scale,
+            sensitivity=tables.sensitivity,
+            certificate=self.certificate,
+            releases=len(self.blocks),
+            unit=tables.unit,
+        )
+
+    def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
+        """Joint DP; pure where the counts' noise is Laplace."""
+        return marginals_guarantee(privacy, self.records(), certificate=self.certificate, setting=setting)
+
+    # -- a release ------------------------------------------------------------------------------
+
+    def nothing(self) -> MarginalPast:
+        """The past before any release."""
+        return MarginalPast(blocks=())
+
+    def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> Planned:
+        """The tables that are expected to tell most, and the centre: both from what is believed now."""
+        effects, people = self._base.effects, int(np.diff((0, *self.blocks))[block])
+        shape = (self.arms, effects.n_weights)
+        law = self.prior if posterior is None else posterior
+        variances = (law.factor**2).sum(axis=1).reshape(shape) / self._base.scale**2
+        first = posterior is None
+
+        def noise_variance(groups: int) -> float:
+            scale = self._sum_sensitivity(groups, first=first) / (UNITS * self.sum_epsilon)
+            return 2.0 * scale**2
+
+        tables = best_design(
+            effects,
+            variance=variances.mean(axis=0),
+            people=people / self.arms,
+            noise_variance=noise_variance,
+            reward_variance=VARIANCE if first else LATER_VARIANCE,
+        )
+        return Planned(tables, None if posterior is None else posterior.mean.reshape(shape))
+
+    def draw(self, block: int, rows: BlockRows, design: Planned, past: MarginalPast) -> MarginalPast:
+        """Where raw data meets noise: count contexts and sum rewards in cells, add noise to both."""
+        tables, plain = design.tables, design.centre is None
+        levels, codes = self._base.levels(rows.actions[:, :-1]), rows.actions[:, -1].astype(np.int64)
+        counts = self._counts(levels[~rows.refused])
+        low, high = self._setup.reward_range.low, self._setup.reward_range.high
+        told = np.clip(np.where(rows.told, rows.rewards, low), low, high)
+        worth = _rounded((told - low) / (high - low)) - self._centre(rows.actions[:, :-1], design)
+        cells = codes[:, None] * tables.n_cells + tables.locate(levels)
+        sums = np.zeros(self.arms * tables.n_cells, dtype=np.int64)
+        np.add.at(sums, cells[rows.told], worth[rows.told, None])
+        sensitivity = self._sum_sensitivity(len(tables.groups), first=plain)
+        sums += self._laplace(sensitivity, self.sum_epsilon, len(sums), stream=_SUMS + block)
+        laplace, scale, _, _ = self._count_noise
+        if laplace:
+            absolute, _ = self.count_sensitivities
+            counts += self._laplace(absolute, self.count_epsilon, len(counts), stream=_COUNTS + block)
+        else:
+            counts += self.noise.integer_gaussian(scale, len(counts))
+        drawn = Drawn(tables.to_array(), sums.reshape(self.arms, -1), counts, plain)
+        return MarginalPast(blocks=(*past.blocks, drawn))
+
+    def _counts(self, levels: IntArray) -> IntArray:
+        entries = self.law.locate(levels).ravel()
+        return np.bincount(entries, minlength=sum(self.law.cells)).astype(np.int64)
+
+    def _centre(self, contexts: FloatArray, design: Planned) -> IntArray:
+        """(n,) beta: what is taken from everybody's reward, in `UNITS`; each by the user's own context."""
+        if design.centre is None:
+            return np.full(len(contexts), UNITS // 2, dtype=np.int64)
+        phi = in_fixed_shapes(self._base, contexts)
+        means = 0.5 + np.einsum("nm,km->nk", phi, design.centre)
+        return np.asarray(_rounded(np.clip(means.max(axis=1), *CENTRES)))
+
+    # -- post-processing ------------------------------------------------------------------------
+
+    def fit(self, past: MarginalPast) -> WeightPosterior | None:
+        """The law of the weights after all these releases; block after block, each read once."""
+        known = [link for link, now in zip(self._chain, past.blocks, strict=False) if link[0] is now]
+        for number in range(len(known), past.count):
+            belief = self._after(number, past.blocks[number], [earlier for _, earlier in known])
+            draws = self._sampled(self._as_posterior(belief), self._coins) / self._base.scale
+            known.append((past.blocks[number], replace(belief, draws=draws)))
+        self._chain = known
+        return self._as_posterior(known[-1][1]) if known else None
+
+    def _after(self, number: int, one: Drawn, earlier: list[Belief]) -> Belief:
+        beliefs = [self.reader.beginning(), *earlier]
+        start, end = (0, *self.blocks)[number : number + 2]
+        tables = Design.of_array(self._base.effects.sizes, one.design)
+        scale = self._sum_sensitivity(len(tables.groups), first=one.plain) / (UNITS * self.sum_epsilon)
+        told = Heard(
+            people=end - start,
+            design=tables,
+            sums=one.sums / UNITS,
+            sum_sd=float(np.sqrt(2.0)) * scale,
+            counts=one.counts.astype(np.float64),
+            count_sd=self._count_noise[2],
+        )
+        # which share of the block was answered by which belief
+        late = self.tuning.reporting_delay + self.tuning.lag
+        edges = np.clip([0, *(begin + late for begin in self.blocks[:number]), end], start, end)
+        shares = np.diff(edges) / (end - start)
+        answered = [
+            (float(share), belief) for share, belief in zip(shares, beliefs, strict=True) if share > 0.0
+        ]
+        uniforms = self._coins.uniform("marginals/people", 0, SAMPLE, 2 * len(tables.sizes))
+        return self.reader.after(beliefs[-1], told, answered=answered, uniforms=uniforms)
+
+    def _as_posterior(self, belief: Belief) -> WeightPosterior:
+        scale, law, m = self._base.scale, belief.weights, self._base.n_features
+        factor = np.zeros((self.arms, m, self.arms, m))
+        factor[np.arange(self.arms), :, np.arange(self.arms), :] = scale * law.factor
+        size = self.arms * m
+        return WeightPosterior(
+            mean=scale * law.mean.ravel(),
+            factor=factor.reshape(size, size),
+            supports=self.features.supports,
+        )
+
+    @property
+    def prior(self) -> WeightPosterior:
+        """The law of the weights before any data."""
+        return self._as_posterior(self.reader.beginning())
+
+    def choose(
+        self,
+        posterior: WeightPosterior | None,
+        candidates: FloatArray,
+        available: BoolArray | None,
+        start: int,
+        coins: PublicCoins,
+    ) -> tuple[IntArray, FloatArray | None]:
+        """Uniform before any release; then the best under one of `DRAWS` public draws, anybody's."""
+        n_sets, n = candidates.shape[:2]
+        ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
+        if posterior is None:
+            return uniform_choice(ties, n, available)
+        weights = self._sampled(posterior, coins)
+        own = np.floor(coins.uniform("marginals/draw", start, start + n_sets, 1)[:, 0] * len(weights))
+        rows, picked = candidates.reshape(-1, candidates.shape[-1]), np.repeat(own.astype(np.int64), n)
+        phi = in_fixed_shapes(self._base, rows[:, :-1])
+        scores = np.einsum("nm,nm->n", phi, weights[picked, rows[:, -1].astype(np.int64)])
+        return best_choice(scores.reshape(n_sets, n), ties, available), None
+
+    def _sampled(self, posterior: WeightPosterior, coins: PublicCoins) -> FloatArray:
+        """(S, K, m) weights in the features' scale, kept until the posterior changes."""
+        kept = self._own_draws
+        if kept is None or kept[0] is not posterior:
+            normals = coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
+            kept = (posterior, self.weights(posterior, normals).reshape(DRAWS, self.arms, -1))
+            self._own_draws = kept
+        return kept[1]
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Public numbers of its noise."""
+        return {"count_noise_sd": self._count_noise[2], "tables_of_counts": len(self.law.counted)}
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> MarginalPast:
+        """The past that a state kept; CorruptState where this configuration does not write it."""
+        plain, found = arrays["marginals"], []
+        if plain.dtype != np.bool_ or plain.ndim != 1 or len(plain) > len(self.blocks):
+            raise CorruptState("the saved releases contradict the saved configuration")
+        for number, first in enumerate(plain.tolist()):
+            design, sums, counts = (arrays[f"{name}_{number}"] for name in ("design", "sums", "counts"))
+            one = Drawn(design, sums, counts, first)
+            cells = Design.of_array(self._base.effects.sizes, one.design).n_cells
+            shapes = (one.sums.shape, one.counts.shape) == ((self.arms, cells), (sum(self.law.cells),))
+            if not shapes or one.sums.dtype != np.int64 or one.counts.dtype != np.int64:
+                raise CorruptState("the saved releases contradict the saved configuration")
+            found.append(one)
+        return MarginalPast(blocks=tuple(found))
+
+
+def _rounded(values: Any) -> Any:
+    """Parts of the reward range in `UNITS`."""
+    return np.rint(UNITS * np.asarray(values)).astype(np.int64)

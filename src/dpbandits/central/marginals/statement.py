@@ -1,0 +1,66 @@
+"""What a policy of marginal tables promises, in words."""
+
+from collections.abc import Sequence
+
+from dpbandits.central.statement import EVERY_ASK, WHEN_ASKED, Setting, room_assumptions
+from dpbandits.privacy import sentences
+from dpbandits.privacy.certificates import Certificate, PureDP
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
+from dpbandits.privacy.sentences import protected_from, shown_to
+
+__all__ = ["marginals_guarantee"]
+
+THEOREM = (
+    "A round enters one block. Given earlier releases, replacing one user's rounds changes that block's sums "
+    "and counts by bounded integers and nobody else's contribution, so discrete Laplace noise calibrated to "
+    "the bounds loses at most the stated epsilon over all blocks (parallel composition; the derivation is in "
+    "dpbandits.central.marginals.release){counts}. Actions of other users, predictions and everything else "
+    "are computed from releases, public coins and their own user's context, which gives joint differential "
+    "privacy by the billboard lemma."
+)
+GAUSSIAN_COUNTS = ", and Gaussian noise on the counts adds its own loss (adaptive composition)"
+SIMULATED_THEOREM = "With noise from a secret source this would hold: {theorem}"
+
+
+def marginals_guarantee(
+    privacy: JointDP, records: Sequence[MechanismRecord], *, certificate: Certificate, setting: Setting
+) -> Guarantee:
+    """The guarantee of a policy whose only contact with raw data are these two kinds of tables."""
+    sentences.check_noise_status(setting.status)
+    pure = isinstance(certificate, PureDP)
+    theorem = THEOREM.format(counts="" if pure else GAUSSIAN_COUNTS)
+    assumptions = room_assumptions(
+        privacy,
+        setting,
+        keeps=[
+            "Rewards lie in the public range, contexts in public columns; both are turned into integers and "
+            "places in tables before they are summed. What one user's become does not depend on who else is "
+            "there.",
+            EVERY_ASK.format(block="block"),
+            "Noise is drawn once per release and never drawn again. From the first save on it is stored with "
+            "its release before anything is computed from them, and a restart goes on from there.",
+            "Every random choice made in public comes from coins keyed by (seed, purpose, round); nothing "
+            "that comes from one user can shift anybody else's coins.",
+        ],
+        trusts=["Each decision reaches its own user only."],
+        chosen="Columns, arms, reward range, horizon, blocks",
+        asks=True,
+    )
+    return Guarantee(
+        definition=privacy,
+        observers=(
+            shown_to("the server", "every context and every reward"),
+            shown_to("each user", "the user's own decision"),
+            shown_to("everyone", WHEN_ASKED),
+            protected_from(
+                "everyone else, users and outsiders",
+                "all other users' decisions, all releases, and everything computed from them",
+            ),
+        ),
+        mechanisms=tuple(records),
+        assumptions=assumptions,
+        theorem=theorem if setting.status == "enforced" else SIMULATED_THEOREM.format(theorem=theorem),
+        status=setting.status,
+        certificate=certificate,
+    )

@@ -1,0 +1,76 @@
+"""The inside of marginal tables, to check what one user moves before noise, and which noise is asked for."""
+
+import numpy as np
+
+from dpbandits.central.kinds import BlockRows
+from dpbandits.central.marginals import release
+from dpbandits.central.marginals.release import Planned
+from dpbandits.models.marginals import Design
+
+__all__ = [
+    "block",
+    "centre_of",
+    "certified",
+    "designs",
+    "kept",
+    "kind",
+    "noiseless",
+    "planned",
+    "sums_and_counts",
+]
+
+
+def kind(policy):
+    """The kind of release of a policy."""
+    return policy._kind
+
+
+def noiseless(monkeypatch):
+    """No noise is added; the rates that were asked for, in order, as (rate, entries)."""
+    asked = []
+
+    def nothing(rate, size, words):
+        asked.append((rate, size))
+        return np.zeros(size, dtype=np.int64)
+
+    monkeypatch.setattr(release, "lattice_laplace", nothing)
+    return asked
+
+
+def planned(policy, *, bins, groups, centre=None):
+    """A block's design: these groups and bins, and weights (K, m) of the centre."""
+    return Planned(Design(policy._kind.law.sizes, bins, groups), centre)
+
+
+def block(actions, rewards, *, told=None, refused=None):
+    """Rows of a block."""
+    count = len(actions)
+    told = np.ones(count, dtype=bool) if told is None else told
+    refused = np.zeros(count, dtype=bool) if refused is None else refused
+    return BlockRows(np.asarray(actions, dtype=float), np.asarray(rewards, dtype=float), told, refused)
+
+
+def sums_and_counts(policy, rows, design, *, number=0):
+    """(K, C) sums and counts of a block, as drawn."""
+    past = policy._kind.draw(number, rows, design, policy._kind.nothing())
+    return past.blocks[-1].sums, past.blocks[-1].counts
+
+
+def designs(policy):
+    """Designs of what was released."""
+    return [one.design.tolist() for one in policy._past.blocks]
+
+
+def certified(policy):
+    """What all releases certify."""
+    return policy._kind.certificate
+
+
+def kept(policy):
+    """What a state keeps of releases."""
+    return policy._past.arrays()
+
+
+def centre_of(policy, contexts, design):
+    """(n,) what is taken from rewards, in parts of 1024."""
+    return policy._kind._centre(contexts, design)
