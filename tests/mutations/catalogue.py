@@ -2069,4 +2069,45 @@ MUTATIONS = (
         ),
         tests="tests/outsourced/test_curator.py::test_failed_evaluations_use_the_cap",
     ),
+    # -- beginning from a published function -------------------------------------------------------
+    _bug(
+        "the function's promise forgotten",
+        "where people are in both, a policy that began from a published function promises its part alone",
+        (
+            "central/beginning.py",
+            "own.certificate.beside(theirs.certificate), own.delta + theirs.delta",
+            "own.certificate, own.delta",
+        ),
+        tests="tests/central/test_warm_start.py",
+    ),
+    _bug(
+        "one purpose for all priors",
+        "a state can say that people are disjoint who were not",
+        (
+            "central/beginning.py",
+            "purpose = OF_OTHERS if self.disjoint else OF_THE_SAME",
+            "purpose = OF_OTHERS",
+        ),
+        tests="tests/central/test_warm_start.py",
+    ),
+    _bug(
+        "any charge will do",
+        "a charge of any size passes for that of a published function",
+        (
+            "central/beginning.py",
+            "if paid is None or not needed.within(paid):",
+            "if paid is None:",
+        ),
+        tests="tests/central/test_warm_start.py",
+    ),
+    _bug(
+        "a prior that is not entered",
+        "the log of releases does not hold what a policy began from, nor that it was simulated",
+        (
+            "central/gp_bandit.py",
+            "        self._enter_release(beginning.release(), 0)\n",
+            "",
+        ),
+        tests="tests/central/test_warm_start.py",
+    ),
 )

@@ -23,6 +23,7 @@ import numpy as np
 from dpbandits import _checks, domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
+from dpbandits.central.beginning import Beginning, observations_of
 from dpbandits.central.feature_release import FeatureRelease
 from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.layouts import TunedPolicy
@@ -219,12 +220,21 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         self._past: Past = self._kind.nothing()
         self._posterior: WeightPosterior | None = None
         self._public_data: tuple[FloatArray, FloatArray] | None = None
+        self._beginning: Beginning | None = None
 
     # -- what is promised -----------------------------------------------------------------------
 
     @property
     def guarantee(self) -> Guarantee:
-        """(epsilon, delta)-joint DP; the same before, during and after the run."""
+        """(epsilon, delta)-joint DP; the same before, during and after the run.
+
+        After `warm_start` from a published function it says so, and of people who may be in both what both
+        promises come to.
+        """
+        own = self._own_guarantee()
+        return own if self._beginning is None else self._beginning.stated(own)
+
+    def _own_guarantee(self) -> Guarantee:
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         found = self._kind.guarantee(self.privacy, setting)
         return found if self.menu is not None else replace(found, notes=(*found.notes, WHOLE_DOMAIN))
@@ -348,7 +358,8 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     def _uses(self) -> tuple[Release, ...]:
         record, drawn = self._kind.record(), self._past.count
-        return (Release(purpose="block", record=record, noise=self.noise, drawn=drawn, charge=""),)
+        block = Release(purpose="block", record=record, noise=self.noise, drawn=drawn, charge="")
+        return (block,) if self._beginning is None else (block, self._beginning.release())
 
     # -- post-processing of releases ------------------------------------------------------------
 
@@ -425,7 +436,27 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
                 "pass GPTuning(release='features')"
             )
         phi = self.features(points)
-        gram, vector = phi.T @ phi, phi.T @ self.reward_range.to_centred(rewards)
+        self._add_public(phi.T @ phi, phi.T @ self.reward_range.to_centred(rewards))
+
+    def _begin_from(self, published: Any, *, disjoint: bool | None, charged_as: str | None) -> None:
+        beginning = Beginning.from_function(published, disjoint=disjoint, charged_as=charged_as)
+        if self._beginning is not None:
+            raise ProtocolError("warm_start: this policy began from a published function already")
+        rows, values = observations_of(
+            published,
+            features=self.features,
+            domain=self.domain,
+            menu=self.menu,
+            reward_range=self.reward_range,
+            reward_variance=REWARD_VARIANCE,
+        )
+        beginning = beginning.paid_by(self._holder)
+        self._enter_release(beginning.release(), 0)
+        self._beginning = beginning
+        self._add_public(rows.T @ rows, rows.T @ values)
+
+    def _add_public(self, gram: FloatArray, vector: FloatArray) -> None:
+        """Statistics of public data, or of a published function."""
         if self._public_data is not None:
             gram, vector = gram + self._public_data[0], vector + self._public_data[1]
         self._public_data = (gram, vector)
@@ -433,7 +464,9 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         gram, vector = self._public_data or (np.zeros((0, 0)), np.zeros(0))
-        return {**self._past.arrays(), "public_gram": gram, "public_vector": vector}
+        return {**self._past.arrays(), "public_gram": gram, "public_vector": vector} | (
+            {} if self._beginning is None else {"beginning": self._beginning.to_array()}
+        )
 
     def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         gram, vector, m = arrays["public_gram"], arrays["public_vector"], self.features.n_features
@@ -442,3 +475,4 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         self._kind.features, self._kind.noise = self.features, self.noise
         self._past = self._kind.taken_up(arrays)
         self._public_data = (gram, vector) if vector.size else None
+        self._beginning = Beginning.of(arrays)

@@ -98,6 +98,43 @@ class PublishedFunction(Seen, ABC):
         return tuple(self.arms[code] for code in best.tolist())
 
     @abstractmethod
+    def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (n,) at points (n, d) of its own domain: contexts, and then an arm."""
+
+    def asked_at(
+        self, points: FloatArray, *, menu: Menu | None, domain: Domain
+    ) -> tuple[BoolArray, FloatArray]:
+        """Which points (n, d) of another's domain it knows, and these as its own (k, d).
+
+        Args:
+            points: encoded contexts and arms where there is a menu.
+            menu, domain: of the other.
+
+        Raises:
+            InvalidParameter: other contexts or another domain, or no arm in common.
+        """
+        if self.menu is None or menu is None:
+            if self.menu is not None or menu is not None or self._domain != domain:
+                raise InvalidParameter(
+                    "the published function is of another domain: contexts, arms or points"
+                )
+            return np.ones(len(points), dtype=np.bool_), points
+        if self.menu.contexts != menu.contexts:
+            raise InvalidParameter(
+                "the published function is of other contexts: columns, bounds and categories must be the same"
+            )
+        codes = self.menu.cells(list(menu.arms.labels))[points[:, -1].astype(np.int64)]
+        known = codes >= 0
+        if not known.any():
+            raise InvalidParameter("the published function has none of these arms")
+        return known, np.column_stack([points[known, :-1], codes[known]])
+
+    @property
+    def _domain(self) -> Domain | None:
+        """Of points, where there is no menu and points are asked about."""
+        return None
+
+    @abstractmethod
     def under(self, guarantee: Guarantee) -> Self:
         """The same function with another statement."""
 
@@ -218,6 +255,11 @@ class PublishedCells(PublishedFunction):
             return np.asarray(self._best[cells])
         return np.asarray(np.argmax(np.where(available, self._mean[cells], -np.inf), axis=1))
 
+    def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (n,) at encoded contexts (n, d) and, in the last column, arms."""
+        cells, arms = self.contexts.locate(points[:, :-1], name="contexts"), points[:, -1].astype(np.int64)
+        return self._mean[cells, arms], self._sd[cells, arms]
+
     def _cells(self, contexts: Any) -> IntArray:
         points = contexts if self.menu is None else self.menu.encode(contexts)
         return self.contexts.locate(points, name="contexts")
@@ -332,6 +374,14 @@ class PublishedPosterior(PublishedFunction):
         sets = self.menu.sets(self.menu.encode(contexts))
         mean, sd = self._moments(sets.reshape(-1, sets.shape[-1]))
         return mean.reshape(sets.shape[:2]), sd.reshape(sets.shape[:2])
+
+    @property
+    def _domain(self) -> Domain | None:
+        return self.domain
+
+    def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (n,) at points (n, d) of the domain, contexts and arms encoded."""
+        return self._moments(self.domain.validate(points, name="points"))
 
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, spread = self.posterior.predict_function(

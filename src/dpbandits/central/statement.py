@@ -18,6 +18,8 @@ from dpbandits.state.live import WITNESSED_EVERY
 __all__ = [
     "ANSWER_TIMES",
     "EVERY_ROW",
+    "OF_OTHERS",
+    "OF_THE_SAME",
     "OWN_CONTEXT",
     "WHOLE_DOMAIN",
     "Setting",
@@ -27,6 +29,14 @@ __all__ = [
     "room_assumptions",
     "tree_guarantee",
 ]
+
+
+OF_OTHERS, OF_THE_SAME = "prior of others", "prior of the same"
+"""Purposes, in the log of releases, of a published function that a policy began from: a state cannot turn
+one into the other."""
+
+PAID_BEFORE = ("histogram", OF_OTHERS, OF_THE_SAME)
+"""Purposes of what is drawn, and charged, before there is a policy."""
 
 
 class Setting(NamedTuple):
@@ -46,9 +56,8 @@ class Setting(NamedTuple):
             status="simulated" if any(one["status"] == "simulated" for one in past) else noise.status,
             user_ids=user_ids,
             witnessed=holder.witnessed and not holder.adopted and all(one["witnessed"] for one in past),
-            # a histogram is drawn, and charged, before there is a policy
             charged=holder.charged
-            and all(one["charge"] is not None for one in past if one["purpose"] != "histogram"),
+            and all(one["charge"] is not None for one in past if one["purpose"] not in PAID_BEFORE),
             live=holder.live,
         )
 

@@ -13,7 +13,7 @@ from dpbandits import _checks, domains
 from dpbandits._calls import worded
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Label
-from dpbandits.errors import InvalidData, ProtocolError
+from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import Maximiser
 from dpbandits.policy.decision import Decision, DecisionBatch
@@ -301,16 +301,46 @@ class BasePolicy(RoundPolicy):
         return self.menu.arms.labels[int(np.argmax(mean[0]))]
 
     @in_turn
-    def warm_start(self, points: Any, rewards: FloatArray, *, arms: Sequence[object] | None = None) -> None:
-        """Learn from public data before the first ask.
+    def warm_start(
+        self,
+        points: Any,
+        rewards: FloatArray | None = None,
+        *,
+        arms: Sequence[object] | None = None,
+        disjoint: bool | None = None,
+        charged_as: str | None = None,
+    ) -> None:
+        """Learn from public data, or from a published function of a private log, before the first ask.
 
         Args:
-            points: (n, d) in the domain; or contexts of n people, and which `arms` they were given.
+            points: (n, d) in the domain; or contexts of n people, and which `arms` they were given. Or,
+                without rewards, a `central.PublishedFunction` of the same contexts or domain: what it
+                predicts is the prior, as certain as it says.
             rewards: (n,).
             arms: n labels.
+            disjoint: needed with a published function, and written into the statement: True where nobody in
+                its data is a user here, which costs nothing and which nobody checks; False where some may be:
+                then both promises are added up, and an account pays for both.
+            charged_as: the id under which this policy's account has paid for the function; without it the
+                account pays here.
+
+        Raises:
+            ProtocolError: a round was asked before, or this policy learns nothing.
+            InvalidData: data of another shape or off the domain.
+            InvalidParameter: a function that does not fit, or nothing said of its people.
+            BudgetExceeded: the account cannot pay; nothing was learned.
         """
         if self._book.asked:
             raise ProtocolError("warm_start: public data comes before the first ask; build a new policy")
+        if rewards is None:
+            self._begin_from(points, disjoint=disjoint, charged_as=charged_as)
+            if self._holder.live:
+                self._holder.commit()
+            return
+        if disjoint is not None or charged_as is not None:
+            raise InvalidParameter(
+                "disjoint, charged_as: of a published function; data with rewards is public"
+            )
         if self.menu is not None and arms is not None:
             contexts, codes = self.menu.encode(points), self.menu.cells(arms)
             if len(contexts) != len(codes) or (codes < 0).any():
@@ -325,6 +355,12 @@ class BasePolicy(RoundPolicy):
         self._learn_public(rows, values)
         if self._holder.live:
             self._holder.commit()
+
+    def _begin_from(self, published: Any, *, disjoint: bool | None, charged_as: str | None) -> None:
+        raise InvalidData(
+            f"warm_start: pass points and rewards (n,); {type(self).__name__} does not begin from a "
+            f"{type(published).__name__}"
+        )
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         raise ProtocolError(f"{type(self).__name__} has nothing to learn from data: leave warm_start out")

@@ -55,8 +55,10 @@ class Policy(Protocol):
     def predict(self, points: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and deviation of the expected reward, from releases only: (n,), or (n, K) of people."""
 
-    def warm_start(self, points: Any, rewards: FloatArray, *, arms: Sequence[object] | None = None) -> None:
-        """Learn from public data and rewards (n,) before the first ask."""
+    def warm_start(
+        self, points: Any, rewards: FloatArray | None = None, *, arms: Sequence[object] | None = None
+    ) -> None:
+        """Learn from public data and rewards (n,), or from a published function, before the first ask."""
 
     def diagnostics(self) -> dict[str, Any]:
         """Released quantities only: safe to log."""

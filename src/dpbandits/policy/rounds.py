@@ -25,6 +25,7 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import DecisionBatch, Receipt
 from dpbandits.policy.kept import KeptPolicy, PolicyOptions
 from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.state import StateKey
 from dpbandits.state.holder import in_turn
 from dpbandits.state.ledger import Ledger
@@ -229,10 +230,14 @@ class RoundPolicy(KeptPolicy):
 
     # -- budget and durability ------------------------------------------------------------------
 
+    def _own_guarantee(self) -> Guarantee:
+        """What is promised for what is asked and told here, without what it began from."""
+        return self.guarantee
+
     def _charge(self) -> None:
         """Spend the whole guarantee once, before the first answer and before the first save."""
         if not self._charged and self._holder.charged and not self._holder.paid:
-            promised = self.guarantee
+            promised = self._own_guarantee()
             self._holder.charge(self._charged_as, cost=cost_of_guarantee(promised))
         self._charged = True
 

@@ -343,6 +343,11 @@ class Holder:
         """Whether a ledger's account pays."""
         return self._account is not None
 
+    @property
+    def account(self) -> str | None:
+        """The account that pays, where one does."""
+        return self._account
+
     def charge_id(self, purpose: str | None = None) -> str | None:
         """The id of a charge in this life, the same at every retry; None where no account pays."""
         if self._account is None:

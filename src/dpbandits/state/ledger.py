@@ -525,6 +525,13 @@ class Ledger(Seen, ABC):
         with self._reading() as entries:
             return _found(entries.account(account), account)
 
+    def charged(self, account: str, charge_id: str) -> Charge | None:
+        """What an account paid under an id; None where it has not."""
+        _check_name(charge_id, what="charge_id")
+        with self._reading() as entries:
+            _found(entries.account(account), account)
+            return entries.charge(account, charge_id)
+
     def advance(self, lineage: str, *, position: int, digest: str) -> None:
         """Witness that `lineage` is now at `position` with state `digest`, compare-and-set.
 

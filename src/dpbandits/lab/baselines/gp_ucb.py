@@ -15,6 +15,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central import PublishedPosterior
+from dpbandits.central.beginning import Beginning, observations_of
 from dpbandits.lab.baselines.base import Shared, Yardstick
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import WholeDomain
@@ -197,7 +198,21 @@ class FeatureGPUCB(_Optimist):
         )
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
-        phi, centred = self.features(points), self.reward_range.to_centred(rewards)
+        self._add(self.features(points), self.reward_range.to_centred(rewards))
+
+    def _begin_from(self, published: Any, *, disjoint: bool | None, charged_as: str | None) -> None:
+        Beginning.from_function(published, disjoint=disjoint, charged_as=charged_as)
+        rows, values = observations_of(
+            published,
+            features=self.features,
+            domain=self.domain,
+            menu=self.menu,
+            reward_range=self.reward_range,
+            reward_variance=self.noise_variance,
+        )
+        self._add(rows, values)
+
+    def _add(self, phi: FloatArray, centred: FloatArray) -> None:
         if len(phi) == 1:
             self._model.add(phi[0], float(centred[0]))
         else:

@@ -1,0 +1,262 @@
+"""Beginning from what was learned of a private log: a published function as a policy's prior.
+
+`GPBandit.warm_start(published, disjoint=...)` turns what the function predicts over the domain, mean and
+deviation, into statistics of made-up observations: as many as there are features, each as uncertain as the
+function says. The policy adds them to what it releases; it sees nothing of the log but what was published.
+
+Privacy: for people of the log the function is a release, and the policy is post-processing of it. Its own
+users are other people (`disjoint=True`, which nobody checks): their promise is untouched. Or some may be the
+same: then both promises add up, in the statement and, where an account pays, in its ledger. Either way the
+log of releases holds the function's terms and whose it is, and a state that says otherwise is refused.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpbandits._reading import json_object, reading
+from dpbandits._typing import FloatArray
+from dpbandits.central.published_function import PublishedFunction
+from dpbandits.central.statement import OF_OTHERS, OF_THE_SAME
+from dpbandits.domains import Domain, RewardRange
+from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.models.features import Features
+from dpbandits.policy.accounts import cost_of_guarantee
+from dpbandits.privacy import sentences
+from dpbandits.privacy.certificates import rounded_up
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
+from dpbandits.privacy.release_terms import Release
+from dpbandits.state.holder import Holder
+from dpbandits.tables.menu import Menu
+
+__all__ = ["Beginning", "observations_of"]
+
+POINTS = 1 << 12
+"""Points of the domain at which the function is asked: a hundred a feature, and more."""
+
+LEAST_SD = 1e-3
+"""Of the reward range: nothing that was learned from noisy releases is known better."""
+
+DISJOINT = (
+    "Nobody whose data is in the published function that warm_start was given is a user of this policy. (Of "
+    "somebody who is, both promises together are kept: build with disjoint=False to have them added up.)"
+)
+BEGAN = (
+    "It began from a published function, whose own promise to the people of its data is {title} at epsilon = "
+    "{epsilon}, delta = {delta}, and is unchanged: this policy sees nothing of them but what was published."
+)
+TOGETHER = (
+    "The numbers above are of both promises together, for a user who is also in the data of the published "
+    "function that warm_start was given: {own} for what is asked and told here, {theirs} for the function."
+)
+BOTH_ADD_UP = (
+    " The published function that warm_start was given was released before; what is released here follows it "
+    "adaptively, and the losses of both add up."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """A published function that a policy began from.
+
+    Args:
+        guarantee: of the function.
+        disjoint: whether the people in its data are said to be none of the policy's users.
+        charged_as: under which id the policy's account has paid for it; None where it was not asked.
+
+    Raises:
+        InvalidParameter: nothing is proven of the function, or its promise cannot be added to the policy's.
+    """
+
+    guarantee: Guarantee
+    disjoint: bool
+    charged_as: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.guarantee.certificate is None:
+            raise InvalidParameter(
+                f"warm_start: the function's own statement has status {self.guarantee.status!r}, and nothing "
+                "is proven of it: what everybody may know comes as points and rewards"
+            )
+        if not self.disjoint and not isinstance(self.guarantee.definition, JointDP):
+            raise InvalidParameter(
+                f"warm_start: the function promises {self.guarantee.definition.title}, which does not add up "
+                "with joint differential privacy: only disjoint=True is possible"
+            )
+
+    @classmethod
+    def from_function(cls, published: Any, *, disjoint: bool | None, charged_as: str | None) -> "Beginning":
+        """What `warm_start` was given.
+
+        Raises:
+            InvalidParameter: no published function, or it was not said whose data it is of.
+        """
+        if not isinstance(published, PublishedFunction):
+            raise InvalidParameter(
+                f"warm_start: a {type(published).__name__} without rewards: pass points and rewards, or a "
+                "central.PublishedFunction"
+            )
+        if not isinstance(disjoint, bool):
+            raise InvalidParameter(
+                "warm_start: pass disjoint=True where nobody in the function's data is a user of this "
+                "policy, disjoint=False where some may be: their two promises are then added up"
+            )
+        if disjoint and charged_as is not None:
+            raise InvalidParameter("charged_as: where people are disjoint the account pays nothing for it")
+        return cls(guarantee=published.guarantee, disjoint=disjoint, charged_as=charged_as)
+
+    def paid_by(self, holder: Holder) -> "Beginning":
+        """The same where an account pays for both promises: it has, or it does now.
+
+        Raises:
+            InvalidParameter: no charge of this id, or none that suffices.
+            BudgetExceeded: the account cannot pay.
+        """
+        if self.disjoint:
+            return self
+        if holder.ledger is None or holder.account is None:
+            if self.charged_as is not None:
+                raise InvalidParameter("charged_as: this policy has no account")
+            return self
+        if self.charged_as is None:
+            holder.charge("prior", cost=cost_of_guarantee(self.guarantee))
+            return replace(self, charged_as=holder.charge_id("prior"))
+        terms = holder.ledger.balance(holder.account).terms
+        paid = holder.ledger.charged(holder.account, self.charged_as)
+        needed = cost_of_guarantee(self.guarantee).charged_to(terms, account=holder.account)
+        if paid is None or not needed.within(paid):
+            raise InvalidParameter(
+                "charged_as: the account has not paid for this function under that id: name the charge that "
+                "published it, or leave charged_as out and the account pays for it here"
+            )
+        return self
+
+    # -- the statement --------------------------------------------------------------------------
+
+    def stated(self, own: Guarantee) -> Guarantee:
+        """The statement of a policy that began so, from its own."""
+        theirs = self.guarantee
+        if self.disjoint:
+            note = BEGAN.format(
+                title=theirs.definition.title, epsilon=f"{theirs.epsilon:g}", delta=f"{theirs.delta:g}"
+            )
+            assumptions = sentences.in_order((*own.assumptions, *sentences.trusted(DISJOINT)))
+            return replace(own, assumptions=assumptions, notes=(*own.notes, note))
+        if own.certificate is None or theirs.certificate is None or not isinstance(own.definition, JointDP):
+            raise InvalidParameter("nothing is proven of the policy: there is no promise to add up")
+        both, delta = own.certificate.beside(theirs.certificate), own.delta + theirs.delta
+        epsilon = float(rounded_up(both.epsilon_at(delta) * (1.0 + 1e-9), 9))
+        paid = "The account of this policy paid for the function that warm_start was given as well."
+        note = TOGETHER.format(own=_numbers(own), theirs=_numbers(theirs))
+        return replace(
+            own,
+            definition=replace(own.definition, epsilon=epsilon, delta=delta),
+            epsilon=epsilon,
+            delta=delta,
+            certificate=both,
+            mechanisms=(*own.mechanisms, self.record()),
+            assumptions=sentences.in_order(
+                (*own.assumptions, *(sentences.kept(paid) if self.charged_as is not None else ()))
+            ),
+            theorem=own.theorem + BOTH_ADD_UP,
+            unit=f"{own.unit}, and in the published function {theirs.unit.removeprefix('one user: ')}",
+            notes=(*own.notes, note),
+        )
+
+    # -- the log of releases --------------------------------------------------------------------
+
+    def record(self) -> MechanismRecord:
+        """The function as one use of noise: its last mechanism, and the certificate of all of them."""
+        name = "published function that warm_start was given"
+        if not self.guarantee.mechanisms:
+            raise InvalidParameter("warm_start: the function's statement names no use of noise")
+        last = self.guarantee.mechanisms[-1]
+        return replace(last, name=name, certificate=self.guarantee.certificate, releases=1)
+
+    def release(self) -> Release:
+        """What the log of releases says of it."""
+        source: Any = _Elsewhere(self.guarantee.status)
+        purpose = OF_OTHERS if self.disjoint else OF_THE_SAME
+        return Release(purpose=purpose, record=self.record(), noise=source, drawn=1, charge=None)
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def to_array(self) -> np.ndarray[Any, Any]:
+        """As bytes of JSON, for a state."""
+        config = {
+            "disjoint": self.disjoint,
+            "charged_as": self.charged_as,
+            "guarantee": json.loads(self.guarantee.to_json()),
+        }
+        return np.frombuffer(json.dumps(config).encode(), dtype=np.uint8).copy()
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray[Any, Any]]) -> "Beginning | None":
+        """What a state kept, where it kept one; CorruptState for anything else."""
+        kept = arrays.get("beginning", np.zeros(0, dtype=np.uint8))
+        if not kept.size:
+            return None
+        with reading("what a policy began from", CorruptState):
+            what = "what a policy began from"
+            config = json_object(kept.astype(np.uint8).tobytes().decode(), what, CorruptState)
+            if not isinstance(config["disjoint"], bool):
+                raise CorruptState("what a policy began from cannot be read")
+            return cls(
+                guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
+                disjoint=config["disjoint"],
+                charged_as=config["charged_as"],
+            )
+
+
+@dataclass(frozen=True)
+class _Elsewhere:
+    """Noise that another object drew."""
+
+    status: Status
+
+    def to_config(self) -> dict[str, Any]:
+        return {"kind": "elsewhere"}
+
+
+def _numbers(guarantee: Guarantee) -> str:
+    return f"epsilon = {guarantee.epsilon:g}, delta = {guarantee.delta:g}"
+
+
+def observations_of(
+    published: PublishedFunction,
+    *,
+    features: Features,
+    domain: Domain,
+    menu: Menu | None,
+    reward_range: RewardRange,
+    reward_variance: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Rows (k, m) and values (k,) of made-up observations that say what a function predicts, as m real ones.
+
+    At N points of the domain, with mean y and deviation s there: an observation of variance s^2 N/m each, so
+    that on average over the domain the deviation of a function that is known by them alone is s. Both sides
+    are divided by that deviation, over the one that a reward has. Arms that the function does not have are
+    left open.
+
+    Args:
+        published: the function.
+        features, domain, menu, reward_range: of the policy.
+        reward_variance: of a reward given its mean, in squared widths of the range, as the model has it.
+
+    Raises:
+        InvalidParameter: the function is of other contexts or another domain, or of none of the arms.
+    """
+    points = domain.sample(POINTS, np.random.Generator(np.random.Philox(0)))
+    known, asked = published.asked_at(points, menu=menu, domain=domain)
+    mean, sd = published.at_points(asked)
+    spread = np.maximum(sd / reward_range.width, LEAST_SD)
+    weight = np.sqrt(reward_variance * features.n_features / POINTS) / spread
+    rows = weight[:, None] * features(points[known])
+    values = weight * (mean - reward_range.middle) / reward_range.width
+    if not (np.isfinite(rows).all() and np.isfinite(values).all()):
+        raise InvalidParameter("warm_start: what the function predicts is not finite")
+    return rows, values
