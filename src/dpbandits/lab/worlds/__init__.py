@@ -48,7 +48,7 @@ from dpbandits.lab.worlds.gap_world import dubey2021_figure1
 from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.lab.worlds.randomised_trials import LoggedTrial, rand_hie, star
 from dpbandits.lab.worlds.rkhs import RKHSSetting, RKHSWorld, rkhs_setting
-from dpbandits.lab.worlds.tables import BestArm, TableBandit, table_from_toml
+from dpbandits.lab.worlds.tables import BestArm, TableBandit, table_from_toml, table_of
 
 __all__ = [
     "CLASSIFICATION_TABLES",
@@ -75,6 +75,7 @@ __all__ = [
     "styblinski_tang_20",
     "synthetic_income",
     "table_from_toml",
+    "table_of",
 ]
 
 __getattr__, __dir__ = lazy(__name__)

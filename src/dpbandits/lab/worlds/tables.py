@@ -27,7 +27,7 @@ from dpbandits.policy.owners import Owners
 from dpbandits.tables import Schema
 from dpbandits.tables.described import ArmRewards, DescribedTable, one_right
 
-__all__ = ["BestArm", "TableBandit", "table_from_toml"]
+__all__ = ["BestArm", "TableBandit", "table_from_toml", "table_of"]
 
 _FOLDS = 5
 
@@ -324,7 +324,11 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
         DataUnavailable: a file is not there or cannot be read.
         MissingExtra: a Parquet table and no pyarrow.
     """
-    described = DescribedTable.from_toml(path)
+    return table_of(DescribedTable.from_toml(path), seed=seed, horizon=horizon)
+
+
+def table_of(described: DescribedTable, *, seed: Seed, horizon: int | None = None) -> TableBandit:
+    """The table that a TOML file describes, as a bandit; for arguments and errors see `table_from_toml`."""
     outcome = described.outcome
     if not isinstance(outcome, ArmRewards):
         raise InvalidParameter(
