@@ -45,6 +45,29 @@ def test_a_study_asks_the_policy_and_tells_it():
     assert all(not trial.user_attrs for trial in study.trials)
 
 
+def test_a_point_of_a_box_is_asked_for_once_a_trial():
+    box, kernel = dpb.Box(low=[0, -1], high=[1, 1]), dpb.kernels.SquaredExponential(lengthscale=0.5)
+    policy = block(domain=box, kernel=kernel, contexts=None, arms=None)
+    sampler = PolicySampler(policy)
+    study = study_of(sampler)
+
+    def objective(trial):
+        sampler.meet(trial)
+        first, second = (trial.suggest_float(name, -1, 1) for name in ("x0", "x1"))
+        assert box.contains([[first, second]]).all()
+        return first
+
+    study.optimize(objective, n_trials=30)
+    assert policy.diagnostics()["rounds_asked"] == 30
+    assert policy.pending == ()
+    trial = study.ask()
+    sampler.meet(trial, {"age": 4})
+    with pytest.raises(InvalidParameter, match="leave it out"):
+        trial.suggest_float("x0", 0, 1)
+    with pytest.raises(InvalidParameter, match="from x0 to x1"):
+        trial.suggest_float("lr", 0, 1)
+
+
 def test_ask_and_tell_and_fewer_arms_for_a_person():
     sampler = PolicySampler(block())
     study = study_of(sampler)
@@ -97,7 +120,7 @@ def test_what_is_no_decision_of_one_person_is_refused():
         with pytest.raises(InvalidParameter, match="arms"):
             suggest()
     trial.suggest_categorical("offer", ARMS)
-    with pytest.raises(ProtocolError, match="one arm"):
+    with pytest.raises(ProtocolError, match="one decision"):
         trial.suggest_categorical("second", ARMS)
     unreadable = study.ask()
     sampler.meet(unreadable, {"age": "old"})

@@ -1,6 +1,7 @@
 """Optuna's samplers over the three rooms: a study asks, and a private policy, a device or a modeler decides.
 
-- `PolicySampler(policy)`: one trial is one person, whose arm is a categorical parameter. Central trust.
+- `PolicySampler(policy)`: one trial is one person, whose arm is a categorical parameter; or, of a policy over
+  a domain without arms, a point of it, whose columns are the floats `x0`, `x1`, ... Central trust.
 - `DeviceSampler(client)`: the same on a person's own device, where the study runs.
 - `RowSampler(modeler)`: one trial is one published row: an integer parameter `row`, and its published
   coordinates `z0`, `z1`, ... as floats. Outsourced; the study may run anywhere.
@@ -32,7 +33,7 @@ from threading import Lock
 from typing import Any, NoReturn
 
 from dpbandits import _checks
-from dpbandits.adapters.foreign import menu_of
+from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.local import Client
 from dpbandits.outsourced import Modeler
@@ -111,26 +112,27 @@ class PolicySampler(_Sampler):
     """One person a trial, decided by a policy; see the module.
 
     Args:
-        policy: with `contexts` and `arms`.
+        policy: with `contexts` and `arms`, or with a domain that can be asked without candidates.
 
     Raises:
-        InvalidParameter: a policy without arms.
+        InvalidParameter: no policy.
     """
 
     _direction = "maximize"
 
     def __init__(self, policy: BasePolicy) -> None:
         super().__init__()
-        self._menu, self.policy = menu_of(policy), policy
+        self.policy = _checks.an(policy, BasePolicy, name="policy", pass_="GPBandit(contexts=..., arms=...)")
+        self._points: dict[int, FloatArray] = {}
         self._people: dict[int, tuple[Any, object]] = {}  # raw data, until they are decided for
         self._open: dict[int, str] = {}
 
-    def meet(self, trial: Any, context: Any, *, user: object | None = None) -> None:
+    def meet(self, trial: Any, context: Any = None, *, user: object | None = None) -> None:
         """Say whose trial it is.
 
         Args:
             trial: what `study.ask()` gave, or the objective's argument.
-            context: as `ask` takes it; it is read when the arm is suggested.
+            context: as `ask` takes it; it is read when the arm is suggested. None where there are no arms.
             user: as `ask` takes it.
 
         Raises:
@@ -141,19 +143,38 @@ class PolicySampler(_Sampler):
             self._people[trial.number] = context, user
 
     def _suggest(self, number: int, name: str, distribution: Any) -> Any:
-        labels = list(getattr(distribution, "choices", ()))
-        if not labels or any(self._menu.arms.code(label) < 0 for label in labels):
+        menu, labels = self.policy.menu, list(getattr(distribution, "choices", ()))
+        if menu is None:
+            return self._coordinate(number, name)
+        if not labels or any(menu.arms.code(label) < 0 for label in labels):
             raise InvalidParameter(f"{name}: expected a categorical parameter whose choices are arms")
-        if number not in self._people:
-            raise ProtocolError(f"{name}: a trial has one arm, and first needs sampler.meet(trial, context)")
-        context, user = self._people.pop(number)
-        available = None if len(labels) == self._menu.n_arms else labels
+        context, user = self._met(number, name)
+        available = None if len(labels) == menu.n_arms else labels
         decision = self.policy.ask(context, user=user, available=available)
         self._open[number] = decision.id
         return decision.arm
 
+    def _met(self, number: int, name: str) -> tuple[Any, object]:
+        if number not in self._people:
+            raise ProtocolError(f"{name}: a trial has one decision, and first needs sampler.meet(trial, ...)")
+        return self._people.pop(number)
+
+    def _coordinate(self, number: int, name: str) -> float:
+        """A column of the trial's point, which is asked for once."""
+        names = [f"x{column}" for column in range(self.policy.domain.dim)]
+        if name not in names:
+            raise InvalidParameter(f"{name}: expected a column of the domain, from x0 to {names[-1]}")
+        if number not in self._points:
+            context, user = self._met(number, name)
+            if context is not None:
+                raise InvalidParameter("context: this policy chooses among points: leave it out")
+            decision = self.policy.ask(user=user)
+            self._open[number], self._points[number] = decision.id, decision.action
+        return float(self._points[number][names.index(name)])
+
     def _finish(self, number: int, reward: float | None) -> None:
         self._people.pop(number, None)
+        self._points.pop(number, None)
         decision = self._open.pop(number, None)
         if decision is not None and reward is None:
             self.policy.abandon(decision)
