@@ -79,6 +79,21 @@ def test_ask_and_tell_and_fewer_arms_for_a_person():
     assert sampler.policy.pending == ()
 
 
+def test_two_studies_of_one_policy_keep_their_trials_apart():
+    """Their trials have the same numbers: a reward must reach the person of its own study."""
+    policy = block()
+    sampler = PolicySampler(policy)
+    first, second = (study_of(sampler) for _ in range(2))
+    asked = [first.ask(), second.ask()]
+    assert asked[0].number == asked[1].number
+    for trial in asked:
+        sampler.meet(trial, [40.0, 1.0])
+        trial.suggest_categorical("offer", ARMS)
+    before = policy.pending
+    first.tell(asked[0], 1.0)
+    assert policy.pending == before[1:]
+
+
 def test_a_trial_that_fails_has_taken_its_round_and_contributes_nothing():
     policy = block()
     sampler = PolicySampler(policy)

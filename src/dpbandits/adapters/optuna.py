@@ -42,6 +42,10 @@ from dpbandits.policy import BasePolicy
 __all__ = ["DeviceSampler", "PolicySampler", "RowSampler"]
 
 
+_Key = tuple[str, int]
+"""A study's name and a trial's number: several studies may share a policy."""
+
+
 class _Sampler(ABC):
     """What the three share of Optuna's `BaseSampler`: parameters are asked for one by one."""
 
@@ -60,12 +64,12 @@ class _Sampler(ABC):
         """What the study must be created with."""
 
     @abstractmethod
-    def _suggest(self, number: int, name: str, distribution: Any) -> Any:
-        """The value of a parameter of trial `number`."""
+    def _suggest(self, key: _Key, name: str, distribution: Any) -> Any:
+        """The value of a parameter of a trial."""
 
     @abstractmethod
-    def _finish(self, number: int, reward: float | None) -> None:
-        """The reward of trial `number`; None where there is none."""
+    def _finish(self, key: _Key, reward: float | None) -> None:
+        """The reward of a trial; None where there is none."""
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
         """Nothing is sampled before it is known whose trial it is."""
@@ -78,7 +82,7 @@ class _Sampler(ABC):
     def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
         """Decide."""
         with self._lock:
-            return self._suggest(trial.number, param_name, param_distribution)
+            return self._suggest((study.study_name, trial.number), param_name, param_distribution)
 
     def before_trial(self, study: Any, trial: Any) -> None:
         """Refuse a study of several objectives, or of the other direction."""
@@ -87,8 +91,9 @@ class _Sampler(ABC):
 
     def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
         """Tell what came."""
+        reward = float(values[0]) if state.name == "COMPLETE" else None
         with self._lock:
-            self._finish(trial.number, float(values[0]) if state.name == "COMPLETE" else None)
+            self._finish((study.study_name, trial.number), reward)
 
     def reseed_rng(self) -> None:
         """Nothing to do: public coins are keyed by their round."""
@@ -123,9 +128,9 @@ class PolicySampler(_Sampler):
     def __init__(self, policy: BasePolicy) -> None:
         super().__init__()
         self.policy = _checks.an(policy, BasePolicy, name="policy", pass_="GPBandit(contexts=..., arms=...)")
-        self._points: dict[int, FloatArray] = {}
-        self._people: dict[int, tuple[Any, object]] = {}  # raw data, until they are decided for
-        self._open: dict[int, str] = {}
+        self._points: dict[_Key, FloatArray] = {}
+        self._people: dict[_Key, tuple[Any, object]] = {}  # raw data, until they are decided for
+        self._open: dict[_Key, str] = {}
 
     def meet(self, trial: Any, context: Any = None, *, user: object | None = None) -> None:
         """Say whose trial it is.
@@ -140,42 +145,42 @@ class PolicySampler(_Sampler):
         """
         _refuse_leaks(trial)
         with self._lock:
-            self._people[trial.number] = context, user
+            self._people[trial.study.study_name, trial.number] = context, user
 
-    def _suggest(self, number: int, name: str, distribution: Any) -> Any:
+    def _suggest(self, key: _Key, name: str, distribution: Any) -> Any:
         menu, labels = self.policy.menu, list(getattr(distribution, "choices", ()))
         if menu is None:
-            return self._coordinate(number, name)
+            return self._coordinate(key, name)
         if not labels or any(menu.arms.code(label) < 0 for label in labels):
             raise InvalidParameter(f"{name}: expected a categorical parameter whose choices are arms")
-        context, user = self._met(number, name)
+        context, user = self._met(key, name)
         available = None if len(labels) == menu.n_arms else labels
         decision = self.policy.ask(context, user=user, available=available)
-        self._open[number] = decision.id
+        self._open[key] = decision.id
         return decision.arm
 
-    def _met(self, number: int, name: str) -> tuple[Any, object]:
-        if number not in self._people:
+    def _met(self, key: _Key, name: str) -> tuple[Any, object]:
+        if key not in self._people:
             raise ProtocolError(f"{name}: a trial has one decision, and first needs sampler.meet(trial, ...)")
-        return self._people.pop(number)
+        return self._people.pop(key)
 
-    def _coordinate(self, number: int, name: str) -> float:
+    def _coordinate(self, key: _Key, name: str) -> float:
         """A column of the trial's point, which is asked for once."""
         names = [f"x{column}" for column in range(self.policy.domain.dim)]
         if name not in names:
             raise InvalidParameter(f"{name}: expected a column of the domain, from x0 to {names[-1]}")
-        if number not in self._points:
-            context, user = self._met(number, name)
+        if key not in self._points:
+            context, user = self._met(key, name)
             if context is not None:
                 raise InvalidParameter("context: this policy chooses among points: leave it out")
             decision = self.policy.ask(user=user)
-            self._open[number], self._points[number] = decision.id, decision.action
-        return float(self._points[number][names.index(name)])
+            self._open[key], self._points[key] = decision.id, decision.action
+        return float(self._points[key][names.index(name)])
 
-    def _finish(self, number: int, reward: float | None) -> None:
-        self._people.pop(number, None)
-        self._points.pop(number, None)
-        decision = self._open.pop(number, None)
+    def _finish(self, key: _Key, reward: float | None) -> None:
+        self._people.pop(key, None)
+        self._points.pop(key, None)
+        decision = self._open.pop(key, None)
         if decision is not None and reward is None:
             self.policy.abandon(decision)
         elif decision is not None and reward is not None:
@@ -200,8 +205,8 @@ class DeviceSampler(_Sampler):
         self._labels = tuple(getattr(client.spec, "labels", None) or ())
         if not self._labels:
             raise InvalidParameter("client: expected one whose spec has labels, arms=[...]")
-        self._met: dict[int, tuple[Any, Any]] = {}
-        self._chosen: int | None = None
+        self._met: dict[_Key, tuple[Any, Any]] = {}
+        self._chosen: _Key | None = None
 
     def meet(self, trial: Any, context: Any, *, published: Any) -> None:
         """Say in which situation the trial is, and by what the server published it is decided.
@@ -211,23 +216,23 @@ class DeviceSampler(_Sampler):
         """
         _refuse_leaks(trial)
         with self._lock:
-            self._met[trial.number] = context, published
+            self._met[trial.study.study_name, trial.number] = context, published
 
-    def _suggest(self, number: int, name: str, distribution: Any) -> Any:
+    def _suggest(self, key: _Key, name: str, distribution: Any) -> Any:
         if tuple(getattr(distribution, "choices", ())) != self._labels:
             raise InvalidParameter(f"{name}: expected a categorical parameter whose choices are all the arms")
-        if number not in self._met:
+        if key not in self._met:
             raise ProtocolError(
                 f"{name}: a trial has one arm, and first needs sampler.meet(trial, context, published=...)"
             )
-        context, published = self._met.pop(number)
+        context, published = self._met.pop(key)
         arm = self.client.choose(published, context)
-        self._chosen = number
+        self._chosen = key
         return arm
 
-    def _finish(self, number: int, reward: float | None) -> None:
-        self._met.pop(number, None)
-        if self._chosen == number:  # a choice that another followed has had its report
+    def _finish(self, key: _Key, reward: float | None) -> None:
+        self._met.pop(key, None)
+        if self._chosen == key:  # a choice that another followed has had its report
             self.client.report(reward)
             self._chosen = None
 
@@ -244,31 +249,31 @@ class RowSampler(_Sampler):
         >>> from dpbandits.outsourced import PublishedRows
         >>> rows = PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
         >>> sampler = RowSampler(Modeler(rows, kernel=SquaredExponential(lengthscale=3.0), horizon=6))
-        >>> trial = types.SimpleNamespace(number=0)
-        >>> row = sampler.sample_independent(None, trial, "row", None)
-        >>> sampler.sample_independent(None, trial, "z0", None) == float(rows.inputs[row, 0])
+        >>> study, trial = types.SimpleNamespace(study_name="study"), types.SimpleNamespace(number=0)
+        >>> row = sampler.sample_independent(study, trial, "row", None)
+        >>> sampler.sample_independent(study, trial, "z0", None) == float(rows.inputs[row, 0])
         True
     """
 
     def __init__(self, modeler: Modeler) -> None:
         super().__init__()
         self.modeler = _checks.an(modeler, Modeler, name="modeler", pass_="Modeler(published)")
-        self._rows: dict[int, int] = {}
+        self._rows: dict[_Key, int] = {}
 
     @property
     def _direction(self) -> str:
         return "maximize" if self.modeler.maximise else "minimize"
 
-    def _suggest(self, number: int, name: str, distribution: Any) -> Any:
+    def _suggest(self, key: _Key, name: str, distribution: Any) -> Any:
         names = ["row", *(f"z{column}" for column in range(self.modeler.published.dim))]
         if name not in names:
             raise InvalidParameter(f"{name}: expected row, or a published coordinate from z0 to {names[-1]}")
-        if number not in self._rows:
-            self._rows[number] = self.modeler.ask()
-        row = self._rows[number]
+        if key not in self._rows:
+            self._rows[key] = self.modeler.ask()
+        row = self._rows[key]
         return row if name == "row" else float(self.modeler.published.inputs[row, names.index(name) - 1])
 
-    def _finish(self, number: int, reward: float | None) -> None:
-        row = self._rows.pop(number, None)
+    def _finish(self, key: _Key, reward: float | None) -> None:
+        row = self._rows.pop(key, None)
         if row is not None and reward is not None:
             self.modeler.tell(row, reward)
