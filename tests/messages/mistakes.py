@@ -185,8 +185,8 @@ def as_markdown(room: str) -> str:
     lines = ["| | what is written | the answer |", "|---|---|---|"]
     for one in (one for one in MISTAKES if one.room == room):
         with place():
-            got = answer(one)
-        said = f"**{got.kind}**: {_text(got.message)}" if got.kind else "*understood*"
+            got, here = answer(one), f"{Path.cwd()}/"
+        said = f"**{got.kind}**: {_text(got.message.replace(here, ''))}" if got.kind else "*understood*"
         code = "<br>".join(f"`{line}`" for line in one.code.splitlines())
         lines.append(f"| {one.title} | {_cell(code)} | {_cell(said)} |")
     return "\n".join(lines)
