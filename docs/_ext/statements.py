@@ -55,7 +55,7 @@ def prose(text: str) -> nodes.container:
 def _replace(_app: Sphinx, doctree: nodes.document) -> None:
     for block in list(doctree.findall(nodes.literal_block)):
         if is_statement(block.astext()) and "output" in " ".join(block.get("classes", [])):
-            block.replace_self(prose(block.astext()))
+            block.parent.replace(block, prose(block.astext()))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
