@@ -15,6 +15,7 @@ MOST_LINES = 30
 
 TASKS = {
     "personalise": "personalise-offers.md",
+    "delayed": "delayed-rewards.md",
     "five visits": "people-who-come-back.md",
     "arms with contexts in local": "own-devices.md",
     "log to policy": "log-to-policy.md",
