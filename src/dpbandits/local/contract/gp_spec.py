@@ -164,10 +164,16 @@ class GPSpec(Contract["PublishedWeights"]):
         assign(self, features=self.features.written_out())
         _checks.settle(self, deadline=_checks.number)
         object.__setattr__(self, "reward_range", RewardRange.of(self.reward_range))
-        promise: object = self.privacy  # of any type, where the spec comes from a file
-        if not isinstance(promise, JointDP) or promise.rounds_per_user != 1:
+        promise = an(self.privacy, JointDP, name="privacy", pass_="privacy=JointDP(epsilon=1, delta=1e-6)")
+        if promise.rounds_per_user != 1:
             raise InvalidParameter(
-                "privacy: expected JointDP with rounds_per_user=1, as a device sends one report"
+                "privacy: expected JointDP with rounds_per_user=1, as a report is of one round: a device's "
+                "own ledger counts its reports"
+            )
+        if not promise.delta > 0.0:
+            raise InvalidParameter(
+                "privacy: delta is 0, and a Gaussian report needs more: pass delta=1e-6, or build a Spec, "
+                "whose reports need none"
             )
         _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
         _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False, maximum=_checks.TUNABLE)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._checks import as_points, assign, integer
+from dpbandits._checks import an, as_points, assign, integer
 from dpbandits._config import Configured
 from dpbandits._reading import json_object, reading
 from dpbandits._seen import Seen, said
@@ -54,6 +54,7 @@ __all__ = [
     "Records",
     "Written",
     "check_points",
+    "no_such",
     "pack",
     "parse",
     "read_only",
@@ -151,19 +152,27 @@ class Published(Seen, Configured):
         Of one spec this is checked and computed once: nothing published changes.
 
         Raises:
-            IncompatibleState: as `check`.
+            IncompatibleState: as `check`; or it has been used with another spec.
         """
         known: tuple[str, bytes] | None = self.__dict__.get("_lineage")
-        if known is None or known[0] != spec.fingerprint:
+        whose = an(spec, Contract, name="spec", pass_=_SPEC).fingerprint
+        if not isinstance(self, spec.publishes):
+            raise IncompatibleState(
+                f"a {type(self).__name__} came with a {type(spec).__name__}, whose server publishes a "
+                f"{spec.publishes.__name__}: ask it for both again"
+            )
+        if known is not None and known[0] != whose:
+            raise IncompatibleState("it was published for another spec: ask the server for both again")
+        if known is None:
             self.check(spec)
-            digest = hashlib.blake2b(f"{self.kind}|{spec.fingerprint}".encode(), digest_size=16)
+            digest = hashlib.blake2b(f"{self.kind}|{whose}".encode(), digest_size=16)
             named = [one.name for one in fields(self) if one.name not in self.aside]
             for name, value in ((name, getattr(self, name)) for name in named):
                 value = value.item() if isinstance(value, np.generic) else value  # as JSON gives it back
                 said = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
                 shape = getattr(value, "shape", None)
                 digest.update(f"|{name}|{shape}|{len(said)}|".encode() + said)
-            known = spec.fingerprint, digest.digest()
+            known = whose, digest.digest()
             assign(self, _lineage=known)
         return known[1]
 
@@ -185,14 +194,18 @@ class Published(Seen, Configured):
             IncompatibleState: anything else.
         """
         what = f"the JSON of a {cls.__name__}"
-        config = json_object(text, what, IncompatibleState)
+        an(spec, Contract, name="spec", pass_="the Spec or GPSpec that it was published for")
         with reading(what, IncompatibleState):
+            _a_text(text)
+            config = json_object(text, what, IncompatibleState)
             if (config.pop("kind"), config.pop("spec")) != (cls.kind, spec.digest.hex()):
                 raise IncompatibleState("it was published for another spec: ask the server for both again")
             published = cls.from_config(config)
         published.lineage(spec)
         return published
 
+
+_SPEC = "the Spec or GPSpec that it was published for, and then what is asked about"
 
 PublishedT = TypeVar("PublishedT", bound=Published)
 
@@ -215,6 +228,10 @@ class Written(Configured):
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
         """See `Configured.arguments`; InvalidParameter for another format."""
         fields = dict(config)
+        if fields.get(cls.config_label) != cls.config_type:
+            raise InvalidParameter(
+                f"expected {cls.config_label} {cls.config_type!r}, for a {cls.__name__}: of another kind"
+            )
         if cls.written_format is not None and fields.pop("format", None) != cls.written_format:
             raise InvalidParameter(
                 f"expected a {cls.__name__} of format {cls.written_format}: ask its server for it again"
@@ -230,6 +247,7 @@ class Written(Configured):
         """Rebuild what `to_json` described; IncompatibleState for anything else."""
         what = f"the JSON of a {cls.__name__}"
         with reading(what, IncompatibleState):
+            _a_text(text)
             return cls.from_config(json_object(text, what, IncompatibleState))
 
 
@@ -352,6 +370,17 @@ class Contract(Written, ABC, Generic[PublishedT]):
     @abstractmethod
     def counted_by(self, published: PublishedT) -> tuple[Any, ...]:
         """What checks and adds up payloads that answer this, one a class: see `ReportMechanism`."""
+
+
+def no_such(thing: object, name: str, instead: Mapping[str, str]) -> AttributeError:
+    """The error of a name that is not there, with what stands for it, if anything does."""
+    hint = f": use {instead[name]}" if name in instead else ""
+    return AttributeError(f"a {type(thing).__name__} has no {name!r}{hint}", name=name)
+
+
+def _a_text(text: object) -> None:
+    if not isinstance(text, str | bytes):
+        raise InvalidParameter(f"a {type(text).__name__} came, expected the text that to_json() wrote")
 
 
 def read_points(values: Any, *, dim: int, ndim: int) -> FloatArray | None:

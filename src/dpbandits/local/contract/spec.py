@@ -190,9 +190,14 @@ class Spec(Contract[PublishedArms]):
             if self.labels is not None:
                 raise InvalidParameter("pass the labels once, as arms= or as labels=")
             assign(self, labels=came, arms="server")
-        if self.contexts is None and self.labels is None:
+            came = "server"
+        if self.contexts is None and self.labels is None and self.domain is not None:
+            if self.n_arms is None:
+                raise InvalidParameter("pass n_arms= beside domain=, or contexts= and arms=")
             return
-        menu = Menu.of(None, self.contexts, self.labels)
+        # What is neither a list nor says who chooses was meant as labels.
+        labels = came if self.labels is None and came not in get_args(ArmChoice) else self.labels
+        menu = Menu.of(None, self.contexts, labels)
         if menu is None:  # refused there; for type checkers
             return
         cube = Box(low=np.zeros(menu.contexts.dim), high=np.ones(menu.contexts.dim))

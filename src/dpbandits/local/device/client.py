@@ -16,20 +16,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
 
 import numpy as np
 
 from dpbandits._calls import worded
 from dpbandits._checks import an
 from dpbandits._seen import said
-from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
+from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.reports import (
     NONCE_BYTES,
     Chosen,
     Contract,
     PublishedArms,
     PublishedT,
+    no_such,
     pack,
     read_reward,
 )
@@ -47,7 +48,23 @@ __all__ = ["Client", "SourceClient"]
 MOST_VERSIONS = 1 << 16
 """Versions that one client takes from a server."""
 
+_SPEC = "the Spec or GPSpec of its server, of JSON Spec.from_json(text)"
+
+_SPENT = "decide() answers without a report, and budget= lets a new device make several"
+
 _NESTED = "a call of this device is under way in this thread: its report is not drawn twice"
+
+
+_INSTEAD = {
+    "ask": "choose(published, context)",
+    "tell": "report(reward)",
+    "abandon": "report(None)",
+    "predict": "predict(spec, contexts) of the server's estimate()",
+    "recommend": "decide(published, context)",
+    "publish": "publish() of the server",
+    "save": "an outbox and a ledger that keep what this device has to remember",
+}
+"""What policies of other rooms call it."""
 
 
 @dataclass(repr=False)
@@ -108,7 +125,7 @@ class Client(Held, Generic[PublishedT]):
         budget: Amount | None = None,
         account: str = "local-reports",
     ) -> None:
-        self.spec = an(spec, Contract, name="spec", pass_="the Spec or GPSpec of its server")
+        self.spec = an(spec, Contract, name="spec", pass_=_SPEC)
         self.privacy = own = spec.own(privacy)
         self._outbox: Outbox = MemoryOutbox() if outbox is None else outbox
         an(self._outbox, Outbox, name="outbox", pass_="outbox=FileOutbox(folder)")
@@ -227,7 +244,7 @@ class Client(Held, Generic[PublishedT]):
             BudgetExceeded: others have spent the account meanwhile; nothing was drawn.
         """
         if self._last is None:
-            raise ProtocolError("report: choose an arm first")
+            raise ProtocolError("report: no choice is open; choose an arm first")
         stored = self._report(self._last, reward)
         if stored is None:
             raise ProtocolError("report: this choice was reported and sent; choose again")
@@ -238,7 +255,12 @@ class Client(Held, Generic[PublishedT]):
         if published is self._told is not None:
             return
         kind = self.spec.publishes
-        an(published, kind, name="published", pass_=f"what the server's publish() gave, a {kind.__name__}")
+        an(
+            published,
+            kind,
+            name="published",
+            pass_=f"what the server's publish() gave, or {kind.__name__}.from_json(text, spec)",
+        )
         digest = published.lineage(self.spec)
         if self._versions.setdefault(published.version, digest) != digest:
             raise IncompatibleState(f"version {published.version} was published with other contents before")
@@ -251,7 +273,10 @@ class Client(Held, Generic[PublishedT]):
         """Refuse what the account cannot pay, before anything private is read."""
         if self._paid is None:
             account, balance = self._account, self._ledger.balance(self._account)
-            balance.charged(self._cost.charged_to(balance.terms, account=account), account=account)
+            try:
+                balance.charged(self._cost.charged_to(balance.terms, account=account), account=account)
+            except BudgetExceeded as error:
+                raise BudgetExceeded(f"{error}; {_SPENT}") from None
 
     def _read(self, published: PublishedT, context: Any, available: Any) -> Chosen:
         choice = self.spec.choose(published, context, self.privacy, available)
@@ -300,6 +325,11 @@ class Client(Held, Generic[PublishedT]):
 
     def __repr__(self) -> str:
         return said(self, epsilon=self.privacy.epsilon, delta=getattr(self.privacy, "delta", 0.0))
+
+    if not TYPE_CHECKING:  # who checks types is told of every name that is not here
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_such(self, name, _INSTEAD)
 
 
 class SourceClient(Client[PublishedArms]):

@@ -6,7 +6,7 @@ published: a process that has only these rebuilds every decision (`Server.replay
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from dpbandits._reading import reading
 from dpbandits._seen import said
 from dpbandits.errors import IncompatibleState, ProtocolError
 from dpbandits.local.contract.keys import ReportKey
-from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT, Records
+from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT, Records, no_such
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Learner
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums, source_evidence
@@ -36,6 +36,17 @@ if TYPE_CHECKING:
     from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = ["Absorbed", "Server", "bins_spec"]
+
+_INSTEAD = {
+    "ask": "choose(published, context) of a Client: a server reads no context",
+    "tell": "absorb(reports), of what Client.report(reward) gave",
+    "predict": "predict(spec, contexts) of estimate()",
+    "recommend": "recommend(spec, context) of publish()",
+    "report": "report(reward) of a Client",
+    "save": "DurableServer.open(spec, folder), which keeps every report",
+    "load": "DurableServer.open(spec, folder), which keeps every report",
+}
+"""What policies of other rooms call it."""
 
 
 @worded
@@ -79,7 +90,9 @@ class Server(Held, Generic[PublishedT]):
         least_open: float = 0.0,
         clock: Clock | None = None,
     ) -> None:
-        self.spec = _checks.an(spec, Contract, name="spec", pass_="spec=Spec(...) or spec=GPSpec(...)")
+        self.spec = _checks.an(
+            spec, Contract, name="spec", pass_="a Spec or GPSpec, of JSON Spec.from_json(text)"
+        )
         self.totals = Absorbed()
         self._pace = Pace(least_open, clock)
         self._holder = Holder(what="server")
@@ -418,6 +431,11 @@ class Server(Held, Generic[PublishedT]):
     def __repr__(self) -> str:
         promise = {"epsilon": self.guarantee.epsilon, "delta": self.guarantee.delta}
         return said(self, **promise, version=self.current.version, accepted=self.totals.accepted)
+
+    if not TYPE_CHECKING:  # who checks types is told of every name that is not here
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_such(self, name, _INSTEAD)
 
     def _counted(self, tally: Absorbed) -> Absorbed:
         self.totals.add(tally)
