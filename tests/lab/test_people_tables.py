@@ -1,0 +1,74 @@
+"""The benchmark of contexts and arms: what it reports was not tuned on, what it keeps is not run again."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+RESULTS = BENCHMARKS.parent / "docs" / "_results" / "people-tables.json"
+
+
+@pytest.fixture
+def scripts(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import people_tables
+    import tables_of_people
+
+    yield people_tables, tables_of_people
+    for name in ("people_tables", "tables_of_people"):
+        sys.modules.pop(name)
+
+
+def test_what_is_reported_was_not_tuned_on(scripts):
+    people_tables, tables = scripts
+    assert not set(tables.TUNING) & set(tables.REPORT)
+    assert not set(people_tables.tables_of("tuning")) & set(people_tables.tables_of("report"))
+    sources = {
+        name: tables.SPECS[name].source for name in (*tables.TUNING, *tables.REPORT) if name != "adult"
+    }
+    assert len(set(sources.values())) == len(sources)  # no table under two names
+    assert len(tables.REPORT) >= 11  # ten, and Adult
+    seeds = [{cell.seed for cell in people_tables.cells_of(which, 3, None)} for which in ("tuning", "report")]
+    assert max(seeds[0]) < 1_000_000 <= min(seeds[1])
+
+
+def test_the_results_shown_are_of_tables_that_were_not_tuned_on(scripts):
+    _, tables = scripts
+    if not RESULTS.exists():
+        pytest.skip("no results are committed yet")
+    shown = json.loads(RESULTS.read_text())
+    assert shown["which"] == "report"
+    assert not {row["table"] for row in shown["tables"]} & set(tables.TUNING)
+
+
+def test_a_cell_that_was_run_is_kept_and_results_are_shares_of_the_open_uplift(scripts, tmp_path, capsys):
+    people_tables, _ = scripts
+    arguments = [
+        "--which",
+        "tuning",
+        "--only",
+        "few",
+        "--seeds",
+        "1",
+        "--rows",
+        "200",
+        "--cells",
+        str(tmp_path),
+    ]
+    people_tables.main([*arguments, "--out", str(tmp_path / "out")])
+    cells = list(tmp_path.glob("few*.json"))
+    assert len(cells) == 2 * (3 + 3 * 3)  # tables; open methods, and three private ones at three epsilons
+    changed = json.loads(cells[0].read_text()) | {"seconds": -1.0}
+    cells[0].write_text(json.dumps(changed))
+    people_tables.main([*arguments, "--out", str(tmp_path / "out")])
+    assert json.loads(cells[0].read_text())["seconds"] == -1.0
+    results = json.loads((tmp_path / "out").read_text())
+    assert {row["table"] for row in results["tables"]} == {"few:0", "few:1"}
+    for row in results["tables"]:
+        assert row["best_open_reward"] >= row["constant"]
+        for way in row["ways"]:
+            if way["share"] is not None:
+                uplift = row["best_open_reward"] - row["random"]
+                assert way["share"] == pytest.approx((way["reward"] - row["random"]) / uplift)
