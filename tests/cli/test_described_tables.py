@@ -46,7 +46,7 @@ def _has_gaps(column):
     ids=lambda path: path.stem,
 )
 def test_every_command_works_from_the_file_alone(path, tmp_path):
-    words = ["--reps", 1, "--horizon", 500, "--attack-trials", 12, "--jobs", 1, "--out", tmp_path / "r"]
+    words = ["--reps", 1, "--horizon", 500, "--attack-trials", 20, "--jobs", 1, "--out", tmp_path / "r"]
     told = json.loads(called(app, "run", "--data", path, *words, "--json").stdout)
     promised = told["guarantee"]
     assert (told["table"], promised["epsilon"], promised["delta"], told["horizon"]) == (
@@ -66,7 +66,7 @@ def test_the_file_says_how_many_rows_and_what_is_promised(tmp_path):
     text = next(one for one in TABLES if one.stem == "credit").read_text()
     text = text.replace("horizon = 2_000", "horizon = 450").replace("epsilon = 1", "epsilon = 2.5")
     path.write_text(text.replace("delta = 1e-6", "delta = 1e-7"))
-    words = ["--reps", 1, "--attack-trials", 12, "--jobs", 1, "--out", tmp_path / "r", "--json"]
+    words = ["--reps", 1, "--attack-trials", 20, "--jobs", 1, "--out", tmp_path / "r", "--json"]
     told = json.loads(called(app, "run", "--data", path, *words).stdout)
     promised = told["guarantee"]
     assert (told["horizon"], promised["epsilon"], promised["delta"]) == (450, 2.5, 1e-7)

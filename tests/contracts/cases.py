@@ -38,6 +38,7 @@ class Case:
         private: whether it promises that one user's data changes little.
         counts_users: whether it can bound the rounds of a user.
         blocks: whether, being private, it releases at `BLOCKS`; others test what a round moves by themselves.
+        mixes: whether its releases are mixed sums of features; others test what adds the noise by themselves.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Case:
     private: bool
     counts_users: bool
     blocks: bool = True
+    mixes: bool = True
 
     def __repr__(self) -> str:
         return self.name
@@ -128,6 +130,9 @@ CASES = (
         counts_users=True,
     ),
     Case("private ridge", _ridge, learns=True, private=True, counts_users=True, blocks=False),
+    Case(
+        "cells", partial(_block, release="cells"), learns=True, private=True, counts_users=True, mixes=False
+    ),
     Case("uniform", _baseline(Uniform), learns=False, private=False, counts_users=False),
     Case("constant arm", _baseline(ConstantArm, arm=1), learns=False, private=False, counts_users=False),
     Case(
@@ -148,6 +153,9 @@ not_learning = pytest.mark.parametrize("case", [case for case in CASES if not ca
 private = pytest.mark.parametrize("case", [case for case in CASES if case.private], ids=repr)
 releasing_in_blocks = pytest.mark.parametrize(
     "case", [case for case in CASES if case.private and case.blocks], ids=repr
+)
+mixing_blocks = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.private and case.blocks and case.mixes], ids=repr
 )
 counting_users = pytest.mark.parametrize("case", [case for case in CASES if case.counts_users], ids=repr)
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from contracts.cases import BLOCKS, HORIZON, decision_set, releasing_in_blocks, reward_of
+from contracts.cases import BLOCKS, HORIZON, decision_set, mixing_blocks, releasing_in_blocks, reward_of
 from contracts.driving import ask, drive
 from dpbandits.errors import ContributionExceeded
 from dpbandits.privacy import JointDP
@@ -31,18 +31,13 @@ def test_answers_depend_on_releases_alone(case, monkeypatch):
     points, seen = decision_set(77), []
     for run in (drive, tell_otherwise):
         policy = case.make()
-        size = internals.mechanism(policy).mechanism.size
-
-        def fixed(_release, block, _raw_sums, size=size):
-            return np.random.default_rng(block).integers(-(10**7), 10**7, size)
-
-        monkeypatch.setattr(type(internals.mechanism(policy)), "release", fixed)
+        internals.fix_releases(monkeypatch, policy)
         chosen = run(policy, 0, HORIZON)
         seen.append((chosen, *(values.tolist() for values in policy.predict(points))))
     assert seen[0] == seen[1]
 
 
-@releasing_in_blocks
+@mixing_blocks
 def test_every_release_carries_its_own_noise(case):
     policy = case.make()
     drive(policy, 0, HORIZON)
@@ -55,7 +50,7 @@ def test_every_release_carries_its_own_noise(case):
     assert np.abs(np.corrcoef(noise)[np.triu_indices(len(BLOCKS), 1)]).max() < 0.99
 
 
-@releasing_in_blocks
+@mixing_blocks
 def test_all_rounds_of_a_user_together_move_releases_by_at_most_the_sensitivity(case):
     rounds, runs = 3, []
     for reward in (0.0, 1.0):

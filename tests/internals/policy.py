@@ -6,6 +6,7 @@ import numpy as np
 
 from dpbandits.central import GPBandit
 from dpbandits.policy import PublicCoins
+from dpbandits.privacy.cell_sums import CellSums
 
 __all__ = [
     "at_every_draw",
@@ -15,6 +16,7 @@ __all__ = [
     "failing_fit",
     "failing_posterior",
     "fingerprint",
+    "fix_releases",
     "interrupt_after_note",
     "kept_nodes",
     "kept_phases",
@@ -73,6 +75,20 @@ def fingerprint(policy):
     return digest.hexdigest()
 
 
+def fix_releases(monkeypatch, policy):
+    """Whatever the data, the noise hides it all: what is released is fixed by how much was before."""
+
+    def mixed(release, block, _raw_sums):
+        return np.random.default_rng(block).integers(-(10**7), 10**7, release.mechanism.size)
+
+    def in_cells(_release, sums):
+        return np.random.default_rng(policy._past.count).integers(-(10**7), 10**7, sums.shape)
+
+    mechanism = policy._kind.mechanism
+    fixed = in_cells if isinstance(mechanism, CellSums) else mixed
+    monkeypatch.setattr(type(mechanism), "release", fixed)
+
+
 def interrupt_after_note(monkeypatch, policy):
     """Whoever is asked or tells is interrupted when that is on disk, and before the book has it."""
     note = policy._book.before
@@ -108,8 +124,13 @@ def replay(policy, kind, content):
 
 
 def raw_sums(policy):
-    """(blocks, D) integers before any noise, to check what one user moves in them."""
-    return policy._past.raw_sums
+    """(blocks, D) integers before any noise, to check what one user moves in them.
+
+    Of sums in cells nothing raw is kept: with noise, whose differences are those of the sums where it is
+    simulated.
+    """
+    past = policy._past
+    return getattr(past, "raw_sums", past.released(past.count))
 
 
 def drawn(policy):

@@ -24,6 +24,7 @@ from dpbandits import _checks, domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.beginning import Beginning, observations_of
+from dpbandits.central.cells import CellRelease
 from dpbandits.central.feature_release import FeatureRelease
 from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.layouts import TunedPolicy
@@ -49,7 +50,11 @@ from dpbandits.tables import Schema
 
 __all__ = ["GPBandit", "GPTuning"]
 
-KINDS: dict[KindName, type[Kind[Any, Any]]] = {"features": FeatureRelease, "marginals": MarginalRelease}
+KINDS: dict[KindName, type[Kind[Any, Any]]] = {
+    "features": FeatureRelease,
+    "cells": CellRelease,
+    "marginals": MarginalRelease,
+}
 """Kinds of release by their names in `GPTuning.release`."""
 
 
@@ -246,8 +251,8 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     @property
     def released(self) -> IntArray:
-        """What has been released, as integers; of mixed sums (blocks released, D), in units of
-        `prefix_sums.RELEASE_UNIT`.
+        """What has been released, as integers: of mixed sums (blocks released, D), in units of
+        `prefix_sums.RELEASE_UNIT`; of sums in cells (blocks released, C), in units of `cell_sums.CENTRED`.
         """
         return self._past.released(self._blocks_out)
 

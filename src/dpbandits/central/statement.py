@@ -24,6 +24,7 @@ __all__ = [
     "WHOLE_DOMAIN",
     "Setting",
     "block_release_guarantee",
+    "cell_release_guarantee",
     "explore_guarantee",
     "explore_records",
     "room_assumptions",
@@ -178,6 +179,33 @@ ON_A_STREAM = (
     "Smith, Thakurta 2022)"
 )
 
+FEATURES_KEPT = (
+    "Feature vectors have norm at most 1 and rewards lie in the public range: both are bounded and "
+    "turned into integers before they are summed, and the bound is checked on the integers. What one "
+    "user's become does not depend on who else is there."
+)
+
+CELLS_THEOREM = (
+    "Every round adds one integer to one public cell of its block, and replacing it moves the block's sums "
+    "by at most the stated distance, counted in absolute values; cells are chosen from past releases alone. "
+    "So every release is a discrete Laplace mechanism (Ghosh, Roughgarden, Sundararajan 2009), a user of one "
+    "round is in one release at most, and over users who spread k rounds the losses add up to no more than k "
+    "rounds in one block would cost: pure epsilon for any number of blocks (the derivation stands in "
+    "dpbandits.privacy.cell_sums). Actions of other users, predictions and everything else are computed from "
+    "releases, public coins and their own user's decision set, which gives joint differential privacy by the "
+    "billboard lemma."
+)
+
+CELLS_KEPT = (
+    "Rewards lie in the public range and become integers before they are summed. What one user's become, and "
+    "where they are added, does not depend on who else is there."
+)
+
+PURE_NOTE = (
+    "This is pure epsilon: delta is 0, and no event has a chance beyond the factor above. A delta of "
+    "{delta:g} was allowed and is not used."
+)
+
 SIMULATED_THEOREM = (
     "With real-valued Gaussian noise from a secret source the stream of releases would be a Gaussian matrix "
     "mechanism on an adaptive stream (Denisov et al. 2022) and everything else post-processing."
@@ -260,6 +288,24 @@ def tree_guarantee(
     )
 
 
+def cell_release_guarantee(privacy: JointDP, record: MechanismRecord, *, setting: Setting) -> Guarantee:
+    """The guarantee of a policy whose only contact with raw data is `CellSums.release`: pure epsilon.
+
+    Args:
+        privacy: what was asked for; a delta in it is not used, and not stated.
+        record: of the release.
+    """
+    return _sums_guarantee(
+        replace(privacy, delta=0.0),
+        replace(record, name=f"{record.name} (the unit is one user's decision set and reward)"),
+        setting=setting,
+        public_decision_sets=False,
+        notes=(PURE_NOTE.format(delta=privacy.delta),) if privacy.delta else (),
+        kept=CELLS_KEPT,
+        theorem=CELLS_THEOREM,
+    )
+
+
 def _sums_guarantee(
     privacy: JointDP,
     record: MechanismRecord,
@@ -268,16 +314,21 @@ def _sums_guarantee(
     public_decision_sets: bool,
     notes: tuple[str, ...] = (),
     broken_by: str | None = None,
+    kept: str = FEATURES_KEPT,
+    theorem: str | None = None,
 ) -> Guarantee:
-    """The guarantee of a policy with one mechanism; `broken_by` names the attack on too little noise."""
+    """The guarantee of a policy with one mechanism; `broken_by` names the attack on too little noise.
+
+    Args:
+        kept: what is seen to before anything is summed.
+        theorem: why it holds whatever the source of the noise; by default that of mixed sums.
+    """
     sentences.check_noise_status(setting.status)
     assumptions = room_assumptions(
         privacy,
         setting,
         keeps=[
-            "Feature vectors have norm at most 1 and rewards lie in the public range: both are bounded and "
-            "turned into integers before they are summed, and the bound is checked on the integers. What one "
-            "user's become does not depend on who else is there.",
+            kept,
             EVERY_ASK.format(block="block"),
             "Noise is drawn once per release and never drawn again. From the first save on it is stored with "
             "its release before anything is computed from them, and a restart goes on from there.",
@@ -290,7 +341,9 @@ def _sums_guarantee(
         asks=True,
     )
     rounds = counted(privacy.rounds_per_user, "round")
-    theorem = sentences.reason(THEOREM, record.certificate, which=ON_A_STREAM)
+    if theorem is None:
+        theorem = sentences.reason(THEOREM, record.certificate, which=ON_A_STREAM)
+        theorem = theorem if setting.status == "enforced" else SIMULATED_THEOREM
     return Guarantee(
         definition=privacy,
         observers=(
@@ -304,7 +357,7 @@ def _sums_guarantee(
         ),
         mechanisms=(record,),
         assumptions=assumptions,
-        theorem=theorem if setting.status == "enforced" else SIMULATED_THEOREM,
+        theorem=theorem,
         status="broken" if broken_by else setting.status,
         certificate=None if broken_by else record.certificate,
         attack=broken_by,

@@ -18,7 +18,7 @@ from dpbandits.privacy.prefix_sums import Factor, factor_for
 
 __all__ = ["LONGEST_HORIZON", "GPTuning", "KindName"]
 
-KindName = Literal["features", "marginals"]
+KindName = Literal["features", "cells", "marginals"]
 """What is released of a block; see `GPTuning.release`."""
 
 LONGEST_HORIZON = 1 << 22
@@ -31,13 +31,16 @@ class GPTuning(Configured):
     """What of a `GPBandit` most people leave as it is; all of it is public and fixed before any data.
 
     Args:
-        release: the kind of release, "features" (see `dpbandits.central.feature_release`) or, of contexts and
-            arms, "marginals" (`dpbandits.central.marginals`: tables of few columns at a time, pure epsilon
-            where delta is 0); None for the kind
-            that `dpbandits.central.gp_bandit.kind_for` takes by public numbers. Every kind has defaults of
-            its own for what is left out here, and ignores what it has no use for.
+        release: the kind of release: "features" (mixed sums with Gaussian noise, for any domain; see
+            `dpbandits.central.feature_release`), "cells" (rewards summed in cells, pure epsilon, for
+            candidates in a domain of few dimensions; see `dpbandits.central.cells`) or, of contexts and
+            arms, "marginals" (tables of few columns at a time, pure epsilon where delta is 0; see
+            `dpbandits.central.marginals`). None for the kind that `dpbandits.central.gp_bandit.kind_for`
+            takes by public numbers. Every kind has defaults of its own for what is left out here, and ignores
+            what it has no use for.
         n_features: size of the Mercer feature map of the kernel over the domain, or over contexts where there
-            are arms; more of them fit finer functions and carry more noise. Default 20, of contexts 8.
+            are arms; more of them fit finer functions and carry more noise. Default 20, of contexts 8, in
+            cells 16.
         blocks: round indices at which to release, strictly increasing; default `default_blocks`.
         reporting_delay: rounds that a block's release waits for its last rewards.
         lag: rounds that go on being answered by the releases before, from there on, while noise is drawn and
@@ -53,8 +56,9 @@ class GPTuning(Configured):
             a large value ignores them, "likely" lets the releases say. Wrong beliefs cost reward, never
             privacy.
         prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
-            range; a weight of features with `scale` s has s^2 times as much. Default .2.
-        thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy. Default .25.
+            range; a weight of features with `scale` s has s^2 times as much. Default .2, in cells .25.
+        thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy. Default .25, in cells
+            .2.
 
     Raises:
         InvalidParameter: a number out of its range.

@@ -55,13 +55,21 @@ class PublicSets:
 
     def mean_gram_uniform(self) -> FloatArray:
         """(m, m) mean of phi phi^T when every row is equally likely."""
-        rows = self._features.reshape(-1, self._features.shape[-1])
-        return np.asarray(rows.T @ rows / len(rows))
+        return np.asarray(self.rows.T @ self.rows / (len(self) * self.sets.shape[1]))
+
+    @property
+    def rows(self) -> FloatArray:
+        """(S n, m) features of all candidates."""
+        return self._features.reshape(-1, self._features.shape[-1])
+
+    def best(self, weights: FloatArray) -> FloatArray:
+        """(S, m) features of the best row of set s under weights[s]; weights (S, m)."""
+        scores = np.matmul(self._features, weights[:, :, None])[:, :, 0]
+        return np.asarray(self._features[np.arange(len(self)), np.argmax(scores, axis=1)])
 
     def mean_gram_of_best(self, weights: FloatArray) -> FloatArray:
         """(m, m) mean of phi phi^T over the best row of set s under weights[s]; weights (S, m)."""
-        scores = np.matmul(self._features, weights[:, :, None])[:, :, 0]
-        chosen = self._features[np.arange(len(self)), np.argmax(scores, axis=1)]
+        chosen = self.best(weights)
         return np.asarray(chosen.T @ chosen / len(chosen))
 
     @classmethod

@@ -53,7 +53,7 @@ from dpbandits._typing import IntArray, Seed
 from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.privacy.calibration import discrete_scale, gaussian_mu, steps_up, zcdp_rho
 from dpbandits.privacy.certificates import Certificate, GaussianDP, NearGaussianDP, ZeroConcentratedDP
-from dpbandits.privacy.samplers import LARGEST_SIGMA, SMALLEST_SIGMA, discrete_gaussian
+from dpbandits.privacy.samplers import LARGEST_SIGMA, SMALLEST_SIGMA, discrete_gaussian, lattice_laplace
 from dpbandits.privacy.words import SimulatedWords, Words, secure_words
 
 __all__ = ["NoiseSource", "SecureNoise", "SimulatedNoise", "from_config", "words_of"]
@@ -93,6 +93,9 @@ class NoiseSource(Protocol):
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
         """Fresh noise (size,) of scale `sigma`, in lattice units."""
+
+    def integer_laplace(self, rate: float, size: int) -> IntArray:
+        """Fresh discrete Laplace noise (size,), P(k) proportional to exp(-rate |k|), exactly."""
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready description of the kind of source, never of drawn or pending noise."""
@@ -172,6 +175,10 @@ class SecureNoise(Valued):
         parts.append(_SAMPLERS[self.sampler](scale, missing))
         return np.concatenate(parts)
 
+    def integer_laplace(self, rate: float, size: int) -> IntArray:
+        """Fresh discrete Laplace noise (size,), P(k) proportional to exp(-rate |k|), exactly."""
+        return lattice_laplace(rate, _check_size(size), secure_words)
+
     def prepare(self, sigma: float, size: int) -> None:
         """Draw ahead until `size` draws of scale `sigma` are waiting; may run in another thread."""
         scale, wanted = _check_sigma(sigma), _check_size(size)
@@ -234,8 +241,8 @@ class SimulatedNoise(Valued):
 
     Args:
         seed: any non-negative integer; all draws come from it.
-        position: how many draws (calls of `integer_gaussian`) came before; every draw moves it on, and it
-            belongs into the saved state of whoever draws.
+        position: how many draws (calls of `integer_gaussian` and `integer_laplace`) came before; every draw
+            moves it on, and it belongs into the saved state of whoever draws.
 
     Raises:
         InvalidParameter: a negative seed or position.
@@ -281,6 +288,13 @@ class SimulatedNoise(Valued):
         normals = np.random.Generator(np.random.Philox(key)).standard_normal(count)
         self.position += 1
         return np.rint(scale * normals).astype(np.int64)
+
+    def integer_laplace(self, rate: float, size: int) -> IntArray:
+        """Draws (size,) by the exact sampler on keyed words; moves `position` on by one."""
+        count = _check_size(size)
+        words = SimulatedWords(self.seed, stream=_SIMULATED_STREAM + (self.position << 32))
+        self.position += 1
+        return lattice_laplace(rate, count, words)
 
     def __repr__(self) -> str:
         return f"SimulatedNoise({self.seed})"

@@ -187,3 +187,7 @@ class PreparedNoise:
             self._source.prepare(sigma, self._waiting[sigma])
         self._waiting[sigma] -= size
         return self._source.integer_gaussian(sigma, size)
+
+    def integer_laplace(self, rate: float, size: int) -> IntArray:
+        """As `SecureNoise`."""
+        return self._source.integer_laplace(rate, size)

@@ -1,0 +1,265 @@
+"""Rewards summed in public cells, with discrete Laplace noise: pure epsilon, for domains of few dimensions.
+
+A one-hot contribution moves by as much whatever the number of cells, every block has noise of its own, and
+nothing is mixed: see `dpbandits.privacy.cell_sums`, where the proof stands. It needs no delta, no horizon and
+no allowance for rounding. One-hot in many columns needs too many cells: beyond about four dimensions mixed
+sums of features learn more.
+
+A block, step by step:
+
+1. *Design*, from past releases and public coins. Public decision sets are answered by the block's released
+   policy; their chosen points, and some uniform ones (a wrong law costs reward, never privacy), are
+   clustered in the coordinates F^T phi, F F^T the posterior covariance: what is known no longer separates
+   points, and what is not known yet does. A cell is what lies nearest to one centre. Few cells ask few
+   questions, the ones that matter now, and later blocks ask others. With the cells come predictions: how many
+   people each will have, and their mean feature vector.
+2. *Draw*: centred rewards are summed in cells. (Successes and failures apart tell how many people a cell had,
+   at a quarter of the precision: on tuning seeds they lost, at every length of a block.)
+3. *Fit*: `dpbandits.models.cell_regression`.
+
+Privacy: pure epsilon; raw data meets noise in `CellRelease.draw`.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.cluster.vq import kmeans2
+from scipy.spatial.distance import cdist
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
+from dpbandits.central.schedule import check_boundaries, growing_blocks
+from dpbandits.central.statement import Setting, cell_release_guarantee
+from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.models.cell_regression import posterior_from_cells
+from dpbandits.models.decision_sets import PublicSets
+from dpbandits.models.features import in_fixed_shapes
+from dpbandits.models.features.people import features_for
+from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.policy import PublicCoins
+from dpbandits.privacy.cell_sums import CENTRED, CellSums
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
+from dpbandits.privacy.noise import NoiseSource
+
+__all__ = ["CellDesign", "CellPast", "CellRelease"]
+
+N_FEATURES = 16
+"""Features of candidates, where their number is not said."""
+
+FIRST_BLOCK, GROWTH = 30, 1.15
+"""Rounds in the first block, and how much longer each is than the last."""
+
+LAST_SHARE = 0.85
+"""No release after this share of the horizon: too few rounds would be left to use it."""
+
+UNIFORM_SHARE = 0.4
+"""Of people, expected to be anywhere and not where the public decision sets say."""
+
+N_CELLS = 5
+"""Of a block; chosen on tuning seeds, like the other numbers here."""
+
+COUNT_ERROR = 0.1
+"""Believed relative deviation of the people in a cell from those that are expected."""
+
+ROUNDS_OF_CLUSTERING = 6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CellDesign:
+    """What is public of a block.
+
+    Attributes:
+        embedding: (m, m) from features to the coordinates that points are clustered in.
+        centres: (C, m) there: a point belongs to the nearest.
+        counts: (C,) people expected in every cell.
+        features: (C, m) their mean feature vectors.
+    """
+
+    embedding: FloatArray
+    centres: FloatArray
+    counts: FloatArray
+    features: FloatArray
+
+    def locate(self, features: FloatArray) -> IntArray:
+        """Cells (n,) of feature vectors (n, m)."""
+        return _nearest(features @ self.embedding, self.centres)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class CellPast(Past):
+    """Of the first k blocks; all of it is released or public.
+
+    Attributes:
+        sums: (k, C) integers, in units of `cell_sums.CENTRED`.
+        counts: (k, C) people expected.
+        features: (k, C, m) their mean feature vectors.
+    """
+
+    sums: IntArray
+    counts: FloatArray
+    features: FloatArray
+
+    @property
+    def count(self) -> int:
+        """Number of blocks released."""
+        return len(self.sums)
+
+    def released(self, count: int) -> IntArray:
+        """(count, C), in units of `cell_sums.CENTRED`."""
+        return self.sums[:count].copy()
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What a state keeps, by name."""
+        return {"released": self.sums, "cell_counts": self.counts, "cell_features": self.features}
+
+
+class CellRelease(Kind[CellDesign, CellPast]):
+    """Histograms of rewards over public cells, pure epsilon.
+
+    Args:
+        setup: public arguments of the policy.
+
+    Raises:
+        InvalidParameter: arguments that do not fit; contexts and arms, or public decision sets.
+    """
+
+    name = "cells"
+    prior_variance = 0.25
+    thompson_scale = 0.2
+
+    def __init__(self, setup: Setup) -> None:
+        tuning = setup.tuning
+        if setup.decision_sets == "public":
+            raise InvalidParameter(
+                "release='cells' gains nothing from public decision sets: leave decision_sets out, or take "
+                "release='features'"
+            )
+        self.features = features_for(
+            setup.domain,
+            setup.features,
+            kernel=setup.kernel,
+            n_features=tuning.n_features,
+            of_rows=N_FEATURES,
+            per_arm=setup.menu is not None,
+        )
+        if len(self.features.supports) > 1:
+            raise InvalidParameter(
+                "release='cells' is for points of a domain, and features of separate arms share no cell: "
+                "take release='features'"
+            )
+        ends = tuning.blocks
+        if ends is None:
+            share = 1.0 if setup.horizon is None else LAST_SHARE
+            ends = growing_blocks(setup.longest, first=FIRST_BLOCK, growth=GROWTH, last_share=share)
+        self.blocks = check_boundaries(ends, setup.longest)
+        self.tuning = self.filled(tuning, blocks=self.blocks)
+        self._setup = setup
+        self.mechanism = CellSums(
+            epsilon=setup.privacy.epsilon, rounds_per_user=setup.privacy.rounds_per_user, noise=setup.noise
+        )
+
+    @property
+    def noise(self) -> NoiseSource:
+        """Where the noise comes from."""
+        return self.mechanism.noise
+
+    @noise.setter
+    def noise(self, noise: NoiseSource) -> None:
+        self.mechanism = replace(self.mechanism, noise=noise)
+
+    def record(self) -> MechanismRecord:
+        """Its one use of noise, for the log of releases."""
+        return self.mechanism.record(len(self.blocks))
+
+    def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
+        """Pure epsilon-joint DP; the same before, during and after the run."""
+        return cell_release_guarantee(privacy, self.record(), setting=setting)
+
+    def nothing(self) -> CellPast:
+        """The past before any release."""
+        m = self.features.n_features
+        return CellPast(
+            sums=np.zeros((0, N_CELLS), dtype=np.int64),
+            counts=np.zeros((0, N_CELLS)),
+            features=np.zeros((0, N_CELLS, m)),
+        )
+
+    def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> CellDesign:
+        """Cells of a block, and who is expected there."""
+        setup, law, size = self._setup, posterior or self.prior, self.features.n_features
+        sets = PublicSets.of(self.features, setup.domain, self.tuning.public_decision_sets, seed=setup.seed)
+        order = np.argsort(coins.uniform(f"public points/{block}", 0, len(sets.rows), 1)[:, 0])
+        points = sets.rows[order[: len(sets)]]
+        if posterior is not None:
+            normals = coins.normal(f"public sets/{block}", 0, len(sets), size)
+            anywhere = points[: round(len(sets) * UNIFORM_SHARE / (1.0 - UNIFORM_SHARE))]
+            points = np.concatenate([anywhere, sets.best(self.weights(posterior, normals))])
+        centres = _clustered(points @ law.factor, N_CELLS, seed=block)
+        nearest = _nearest(points @ law.factor, centres)
+        people = np.bincount(nearest, minlength=len(centres))
+        one_hot = nearest == np.arange(len(centres))[:, None]
+        return CellDesign(
+            embedding=law.factor,
+            centres=centres,
+            counts=np.diff((0, *self.blocks))[block] * people.astype(np.float64) / len(points),
+            features=one_hot @ points / np.maximum(people, 1)[:, None],
+        )
+
+    def draw(self, block: int, rows: BlockRows, design: CellDesign, past: CellPast) -> CellPast:
+        """Where raw data meets noise: find every round's cell, sum rewards in cells, add noise."""
+        actions, rewards, told, _ = rows
+        cells = design.locate(in_fixed_shapes(self.features, actions))[told]
+        unit = self._setup.reward_range.to_centred(rewards[told]) + 0.5
+        sums = self.mechanism.encode(cells, unit, n_cells=len(design.centres))
+        return CellPast(
+            sums=np.concatenate([past.sums, self.mechanism.release(sums)[None]]),
+            counts=np.concatenate([past.counts, design.counts[None]]),
+            features=np.concatenate([past.features, design.features[None]]),
+        )
+
+    def fit(self, past: CellPast) -> WeightPosterior | None:
+        """The law of the weights, rewards centred and width 1; None where nothing was released."""
+        if not past.count:
+            return None
+        return posterior_from_cells(
+            np.asarray(past.sums * CENTRED),
+            counts=past.counts,
+            features=past.features,
+            noise_sd=self.mechanism.noise_sd,
+            prior=self.prior,
+            count_error=COUNT_ERROR,
+        )
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Public numbers of its noise."""
+        return {"cells": N_CELLS, "cell_noise_sd": self.mechanism.noise_sd}
+
+    def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> CellPast:
+        """The past that a state kept; CorruptState where this configuration does not write it."""
+        sums, counts, features = (arrays[name] for name in ("released", "cell_counts", "cell_features"))
+        k, m = len(sums), self.features.n_features
+        shapes = (sums.shape, counts.shape, features.shape)
+        floats = counts.dtype == features.dtype == np.float64
+        finite = (
+            floats and np.isfinite(counts).all() and np.isfinite(features).all() and (counts >= 0.0).all()
+        )
+        fits = shapes == ((k, N_CELLS), (k, N_CELLS), (k, N_CELLS, m)) and sums.dtype == np.int64
+        if k > len(self.blocks) or not fits or not finite:
+            raise CorruptState("the saved releases contradict the saved configuration")
+        return CellPast(sums=sums, counts=counts, features=features)
+
+
+def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
+    return np.asarray(cdist(points, centres).argmin(axis=1))
+
+
+def _clustered(points: FloatArray, n_cells: int, *, seed: int) -> FloatArray:
+    """Centres (C, m) of clusters of public points (n, m); `seed` is public."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # an empty cluster: nobody is expected there
+        centres, _ = kmeans2(points, n_cells, iter=ROUNDS_OF_CLUSTERING, minit="++", seed=seed)
+    return np.asarray(centres)

@@ -1,0 +1,141 @@
+r"""Rewards summed in public cells, with discrete Laplace noise: pure epsilon, whatever the number of cells.
+
+A round whose action lies in cell c and whose reward is y, scaled to [0, 1], adds one integer there,
+
+    v = round(2^20 (2 y - 1)),    |v| <= 2^20,
+
+and nothing anywhere else: v / 2^21 is the reward less 1/2. A round without a reward adds nothing at all. A
+block releases the sum of every cell.
+
+Sensitivity. Replacing one round by any other moves the block's integers by at most 2^21 in L1: in two
+different cells by |v| + |v'|, in the same one by |v - v'| <= |v| + |v'|. Both are reached, by a lowest reward
+in place of a highest one.
+
+Noise of every integer is discrete Laplace, P(k) proportional to exp(-rate |k|), independently, with
+
+    rate <= epsilon / (k 2^21),    k = rounds_per_user.
+
+Formal guarantee. Every round belongs to one block, fixed by public numbers. Let each block's cells be a
+function of past releases, and let for fixed past releases replacing one user change what the user's own
+rounds contribute and nothing else. Then the stream of all releases is epsilon-DP, for any number of blocks,
+known or not.
+
+Proof. Fix two neighbours and a past. The integers of block j differ by a vector v_j with
+|v_j|_1 <= k_j 2^21, k_j the rounds of the user there (triangle inequality), and are the same vector where
+k_j = 0. The ratio of the probabilities of one outcome z is the product over its entries of
+exp(-rate (|z_i| - |z_i + v_ji|)) <= exp(rate |v_ji|), so at most exp(rate k_j 2^21) <= exp(epsilon k_j / k).
+Along every path the ratios of the blocks multiply, and sum_j k_j <= k: at most exp(epsilon).  QED.
+
+No entry is rounded after noise was added, no float becomes an output, and the sampler is exact for the rate
+as the rational number that its float64 is, which lies below epsilon / (k 2^21).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidData
+from dpbandits.privacy.certificates import PureDP
+from dpbandits.privacy.guarantee import MechanismRecord
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.samplers import check_rate
+
+__all__ = ["CENTRED", "CellSums"]
+
+CENTRED = 2.0**-21
+"""What one unit of a released sum is worth in rewards of a range of width 1, less its middle."""
+
+_MOST = 1 << 20
+"""Largest absolute value of what a round adds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellSums:
+    """The one place where rewards in cells meet noise. Plain arithmetic: releases live with their policy.
+
+    Args:
+        epsilon: promise of all releases together.
+        rounds_per_user: k; multiplies the noise.
+        noise: its source.
+
+    Raises:
+        InvalidParameter: numbers out of their ranges.
+
+    Example:
+        >>> from dpbandits.privacy.noise import SimulatedNoise
+        >>> sums = CellSums(epsilon=1.0, noise=SimulatedNoise(0))
+        >>> sums.encode(np.array([0, 2, 2]), np.array([1.0, 0.0, 0.25]), n_cells=3) * CENTRED
+        array([ 0.5 ,  0.  , -0.75])
+        >>> round(sums.noise_sd, 6)
+        1.414214
+    """
+
+    epsilon: float
+    rounds_per_user: int = 1
+    noise: NoiseSource
+
+    def __post_init__(self) -> None:
+        _checks.settle(self, epsilon=_checks.number, rounds_per_user=_checks.integer)
+        _checks.an(self.noise, NoiseSource, name="noise", pass_="noise=SecureNoise()")
+        check_rate(self.rate)  # a promise that cannot be kept fails here, not at the first release
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest move of all releases together when one user is replaced, in L1 and integer units."""
+        return float(self.rounds_per_user * 2 * _MOST)
+
+    @property
+    def rate(self) -> float:
+        """Of the noise: just below epsilon / sensitivity."""
+        return math.nextafter(self.epsilon / self.sensitivity, 0.0)
+
+    @property
+    def scale(self) -> float:
+        """1 / rate, in integer units."""
+        return 1.0 / self.rate
+
+    @property
+    def noise_sd(self) -> float:
+        """Standard deviation of the noise of a cell's sum, in rewards of a range of width 1."""
+        return math.sqrt(2.0) * self.scale * CENTRED
+
+    def encode(self, cells: IntArray, rewards: FloatArray, *, n_cells: int) -> IntArray:
+        """Exact integer sums (n_cells,) of a block.
+
+        Args:
+            cells: (n,) public cell of every round that was told, 0 to n_cells - 1.
+            rewards: (n,) scaled to [0, 1]; others are clipped.
+            n_cells: public number of cells.
+
+        Raises:
+            InvalidData: wrong shapes, cells that are none, or NaN.
+        """
+        where, y = np.asarray(cells), np.asarray(rewards, dtype=np.float64)
+        if where.ndim != 1 or where.shape != y.shape or where.dtype.kind not in "iu":
+            raise InvalidData(f"cells {where.shape}, rewards {y.shape}: expected (n,) integers and (n,)")
+        if len(where) and not (0 <= where.min() and where.max() < n_cells):
+            raise InvalidData(f"cells: expected numbers from 0 to {n_cells - 1}")
+        if np.isnan(y).any():
+            raise InvalidData("rewards hold NaN")
+        own = np.rint((2.0 * np.clip(y, 0.0, 1.0) - 1.0) * _MOST)
+        # sums of integers below 2^53: exact in any order
+        return np.bincount(where, weights=own, minlength=n_cells).astype(np.int64)
+
+    def release(self, sums: IntArray) -> IntArray:
+        """A block's sums (C,) with fresh noise; once for every block."""
+        return sums + self.noise.integer_laplace(self.rate, len(sums))
+
+    def record(self, releases: int) -> MechanismRecord:
+        """This use of noise, for a guarantee and the log of releases."""
+        return MechanismRecord(
+            name="centred rewards summed in public cells",
+            law="discrete Laplace",
+            scale=self.scale,
+            sensitivity=self.sensitivity,
+            certificate=PureDP(self.epsilon),
+            releases=releases,
+            unit="in lattice units of 2^-21 of the reward range, absolute values summed over cells",
+        )

@@ -1,0 +1,208 @@
+"""`GPBandit` with sums in cells: what moves, what is promised, and what is public."""
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.central import GPBandit, PublishedPosterior
+from dpbandits.errors import BudgetExceeded, ContributionExceeded, CorruptState, InvalidParameter
+from dpbandits.policy import Receipt
+from dpbandits.policy.accounts import cost_of_guarantee, open_account
+from dpbandits.privacy import JointDP, PureDP, SecureNoise, SimulatedNoise
+from dpbandits.state import MemoryLedger, read_state, write_state
+from dpbandits.state.format import State
+from internals.policy import at_every_draw, fix_releases, spy_on_coins
+from tuning import built
+
+BLOCKS = (8, 20, 40)
+T = 64
+
+
+def policy(**changes):
+    arguments = {
+        "kernel": dpb.kernels.SquaredExponential(lengthscale=0.4),
+        "domain": dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0]),
+        "reward_range": (0.0, 1.0),
+        "horizon": T,
+        "privacy": JointDP(epsilon=2.0),
+        "noise": SimulatedNoise(3),
+        "release": "cells",
+        "n_features": 6,
+        "blocks": BLOCKS,
+    }
+    return built(GPBandit, arguments | changes)
+
+
+def point(t):
+    """One candidate, so that nobody's action depends on a release."""
+    return np.random.default_rng(t).random((1, 2))
+
+
+def driven(one, stop, *, reward=0.5, mine=(), candidates=None):
+    """Rounds to `stop`; those of `mine` are one user's, who brings `candidates` and tells `reward`."""
+    for t in range(stop):
+        own = t in mine
+        decision = one.ask(
+            candidates if own and candidates is not None else point(t), user="one" if own else f"user-{t}"
+        )
+        value = reward if own else 0.5
+        if value is not None:
+            one.tell(decision.id, value)
+    return one
+
+
+def distance(one, other):
+    return np.abs(one.released - other.released).sum()
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_one_user_moves_a_block_by_the_sensitivity_and_no_more(rounds):
+    """The same simulated noise in both runs: what differs is what the user moved, in L1."""
+    privacy = JointDP(epsilon=2.0, rounds_per_user=rounds)
+    whole = [
+        driven(policy(privacy=privacy), 9, reward=reward, mine=range(rounds), candidates=place)
+        for reward in (0.0, 1.0, None)
+        for place in (np.array([[0.05, 0.05]]), np.array([[0.95, 0.95]]))
+    ]
+    moved = [distance(one, other) for one in whole for other in whole]
+    assert max(moved) == rounds * 2**21
+    (record,) = whole[0].guarantee.mechanisms
+    assert record.sensitivity == rounds * 2**21
+    assert record.scale == pytest.approx(rounds * 2**21 / 2.0, rel=1e-12)
+    assert distance(whole[0], whole[4]) == rounds * 2**20  # a reward that never comes
+    with pytest.raises(ContributionExceeded):
+        whole[0].ask(point(0), user="one")
+
+
+def test_what_is_released_is_the_sum_and_its_noise_and_each_block_is_drawn_once(monkeypatch):
+    one, drawn = policy(), []
+    monkeypatch.setattr(
+        SimulatedNoise,
+        "integer_laplace",
+        lambda _, rate, size: drawn.append((rate, size)) or np.zeros(size, dtype=np.int64),
+    )
+    draws = []
+    at_every_draw(monkeypatch, one, lambda: draws.append(1))
+    driven(one, T, reward=1.0, mine=[3])
+    assert len(draws) == len(drawn) == len(one.released) == len(BLOCKS)
+    # everybody but one told the middle of the range, so nothing is left of the others
+    assert one.released[0].sum() == 2**20
+    assert not one.released[1:].any()
+    assert all(rate <= 2.0 / 2**21 for rate, _ in drawn)
+
+
+def test_the_statement_says_pure_epsilon_and_delta_is_zero():
+    for privacy, said in ((JointDP(epsilon=2.0), False), (JointDP(epsilon=2.0, delta=1e-6), True)):
+        promised = policy(privacy=privacy).guarantee
+        assert (promised.epsilon, promised.delta, promised.definition.delta) == (2.0, 0.0, 0.0)
+        assert promised.certificate == PureDP(2.0)
+        text = " ".join(promised.explain().split())
+        assert "epsilon = 2, delta = 0" in text
+        assert "pure differential privacy, epsilon = 2" in text
+        assert ("A delta of 1e-06 was allowed and is not used" in text) is said
+        assert "Gaussian" not in text
+        assert promised.status == "simulated"
+    assert policy(noise=SecureNoise()).guarantee.status == "enforced"
+    assert dpb.privacy.Guarantee.from_json(promised.to_json()) == promised
+
+
+def test_a_bare_account_is_charged_epsilon_and_no_delta():
+    ledger, promise = MemoryLedger(), JointDP(epsilon=2.0)
+    open_account(ledger, "people", privacy=promise, currency="bare")
+    one = policy(privacy=JointDP(epsilon=2.0, delta=1e-6), ledger=ledger, account="people")
+    cost = cost_of_guarantee(one.guarantee)
+    assert (float(cost.epsilon), float(cost.delta), float(cost.rho)) == (2.0, 0.0, 2.0)
+    driven(one, 10)
+    with pytest.raises(BudgetExceeded):
+        driven(policy(ledger=ledger, account="people"), 1)
+
+
+def test_an_unknown_horizon_costs_no_noise():
+    known, unknown = policy(), policy(horizon=None, blocks=None)
+    assert known.diagnostics()["cell_noise_sd"] == unknown.diagnostics()["cell_noise_sd"]
+    assert len(unknown.blocks) > 40
+    driven(unknown, 70)
+    assert len(unknown.released) >= 1
+    assert unknown.to_config()["horizon"] is None
+
+
+def test_the_place_of_the_cells_depends_on_releases_and_public_coins_alone(monkeypatch):
+    """Other data and the same releases: the same questions, asked of other people."""
+    seen = []
+    for reward in (0.0, 1.0):
+        one = policy()
+        coins = spy_on_coins(one)
+        with monkeypatch.context() as patched:
+            fix_releases(patched, one)
+            driven(one, T, reward=reward, mine=[3])
+        mean, sd = one.predict(point(7))
+        seen.append((sorted(coins.items()), mean.tolist(), sd.tolist()))
+    assert seen[0] == seen[1]
+
+
+def test_a_late_reward_adds_nothing():
+    one = policy()
+    waiting = one.ask(point(0), user="late")
+    driven(one, 9)
+    assert one.tell(waiting.id, 1.0) is Receipt.LATE
+
+
+def test_it_learns_and_publishes_what_it_learned(tmp_path):
+    """At a large epsilon: the better half of the square is known after the first blocks."""
+    one = policy(privacy=JointDP(epsilon=50.0), horizon=400, blocks=(100, 200, 300))
+    rng = np.random.default_rng(0)
+    for t in range(301):
+        decision = one.ask(rng.random((4, 2)), user=t)
+        one.tell(decision.id, float(decision.action[0] > 0.5))
+    mean, sd = one.predict(np.array([[0.15, 0.5], [0.85, 0.5]]))
+    assert mean[1] - mean[0] > 0.5
+    assert (sd < 0.2).all()
+    one.publish().save(tmp_path)
+    published = PublishedPosterior.load(tmp_path)
+    np.testing.assert_allclose(published.predict(np.array([[0.15, 0.5], [0.85, 0.5]]))[0], mean)
+    assert published.guarantee == one.guarantee
+
+
+def test_a_configuration_keeps_its_kind_and_an_older_one_is_of_features():
+    config = policy().to_config()
+    assert config["tuning"]["release"] == "cells"
+    assert GPBandit.from_config(config).to_config() == config
+    older = policy(release=None, privacy=JointDP(epsilon=2.0, delta=1e-6)).to_config()
+    del older["tuning"]["release"]
+    assert GPBandit.from_config(older).tuning.release == "features"
+
+
+@pytest.mark.parametrize("name", ["released", "cell_counts", "cell_features"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda array: array[:, :-1],
+        lambda array: np.concatenate([array] * 4),
+        lambda array: array.astype(np.float32),
+        lambda array: np.full(array.shape, -1.0) if array.ndim == 2 else np.full_like(array, np.nan),
+    ],
+)
+def test_a_state_with_other_arrays_is_refused(name, damage, tmp_path):
+    driven(one := policy(), 9)
+    path = tmp_path / "policy.state"
+    one.save(path)
+    state = read_state(path)
+    broken = damage(state.arrays[name])
+    arrays = dict(state.arrays) | {name: broken}
+    write_state(path, State(**(vars(state) | {"arrays": arrays})))
+    with pytest.raises(CorruptState):
+        GPBandit.load(path)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"decision_sets": "public"},
+        {"domain": None, "kernel": None, "contexts": dpb.Schema(age=dpb.Range(0, 9)), "arms": ["a", "b"]},
+        {"privacy": JointDP(epsilon=1e-7)},
+        {"release": "histograms"},
+    ],
+)
+def test_what_cells_cannot_do_is_refused_at_once(wrong):
+    with pytest.raises(InvalidParameter):
+        policy(**wrong)
