@@ -1,31 +1,55 @@
-"""The house style of pictures: one palette, quiet axes, error bands, no chart junk.
+"""Pictures: of policies in worlds, of what was released, of a budget; and the house style that all share.
 
-Colours are Okabe and Ito's, told apart by colour-blind readers.
+- `along_rounds`, `along_epsilons`: what policies earn or miss in worlds, run at once.
+- `released`: what a policy says of its arms, along one or two columns of a context.
+- `budget_left`: of accounts.
+
+One palette, quiet axes, error bands, no chart junk. Colours are Okabe and Ito's, told apart by colour-blind
+readers; every line has a dash of its own, every row of points a mark, and maps grow lighter, so that all can
+be read in grey. Each picture says at its foot whether it is a release or an evaluation on data that one may
+look at.
 """
 
 import base64
+import html
 import io
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits import _checks
 from dpbandits._lazy import names_of
-from dpbandits.errors import MissingExtra
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.domains import Box, Domain
+from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
+from dpbandits.lab.evaluation.runner import BANNER, Repetitions, repeat
+from dpbandits.lab.evaluation.summary import mean_and_error
+from dpbandits.policy import Policy
+from dpbandits.state import Ledger
+from dpbandits.tables import Categories, Range, Schema
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
+    "LINES",
     "PALETTE",
     "add_legend",
+    "along_epsilons",
+    "along_rounds",
+    "budget_left",
     "draw_band",
     "draw_points",
     "label_axes",
     "new_figure",
     "panels",
+    "released",
     "to_data_uri",
     "to_png",
 ]
@@ -42,6 +66,17 @@ PALETTE = {
     "grey": "#7F7F7F",
     "black": "#222222",
 }
+
+LINES: tuple[tuple[str, Any, str], ...] = (
+    ("black", "-", "o"),
+    ("orange", "--", "s"),
+    ("blue", "-.", "^"),
+    ("green", ":", "D"),
+    ("pink", (0, (5, 1, 1, 1, 1, 1)), "v"),
+    ("amber", (0, (1, 1)), "P"),
+    ("sky", (0, (8, 3)), "X"),
+)
+"""Colours, dashes and marks of several lines, in their order: each can be told from the others in grey."""
 
 _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -66,14 +101,26 @@ def new_figure(*, width: float = 7.2, height: float = 3.6, columns: int = 1) -> 
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtra("plots need matplotlib: install dpbandits[report]") from error
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(width, height))
+        figure = _picture()(figsize=(width, height))
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, columns, squeeze=False)[0]
     return figure, list(axes)
+
+
+@cache
+def _picture() -> "type[Figure]":
+    """A figure that a notebook shows, whichever backend there is."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_html_(self) -> str:
+            title = html.escape(self.axes[0].get_title(loc="left")) if self.axes else ""
+            return f'<img alt="{title}" style="max-width: 100%" src="{to_data_uri(to_png(self))}">'
+
+    return Picture
 
 
 def panels(
@@ -140,3 +187,379 @@ def to_png(figure: "Figure") -> bytes:
 def to_data_uri(png: bytes) -> str:
     """PNG bytes as a data URI, for pages that stand alone."""
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+
+
+def _foot(figure: "Figure", text: str) -> None:
+    """What the picture is, under it."""
+    figure.supxlabel(text, x=0.01, ha="left", fontsize=7.5, color="#606060")
+
+
+# -- policies in worlds ----------------------------------------------------------------------------
+
+Maker = Callable[..., Policy]
+"""(world, seed) -> a fresh policy, as `repeat` takes it."""
+MakeWorld = Callable[[Seed], Any]
+"""seed -> a world."""
+
+_MOST_POINTS = 200
+"""Of a curve along rounds: more are not seen."""
+
+Measure = Literal["reward", "regret"]
+
+
+def along_rounds(
+    policies: Mapping[str, Maker],
+    worlds: Mapping[str, MakeWorld] | MakeWorld,
+    *,
+    seeds: Sequence[Seed],
+    what: Measure = "reward",
+    rounds: int | None = None,
+    jobs: int = 1,
+    progress: bool = False,
+) -> "Figure":
+    """Run policies in worlds, and draw mean reward so far, or regret summed up, along rounds.
+
+    A panel a world, a line a policy, with a band of two standard errors where there are several seeds. It is
+    an evaluation on data that one may look at, and says so.
+
+    Args:
+        policies: name -> (world, seed) -> a fresh policy, as in `lab.evaluation.repeat`.
+        worlds: name -> seed -> a world; or one such function.
+        seeds: as in `repeat`; see `report_seeds`.
+        what: "reward", or "regret" where a world knows its mean rewards.
+        rounds, jobs, progress: as in `repeat`.
+
+    Raises:
+        InvalidParameter: no policies or worlds, or as `repeat`.
+        InvalidData: regret where mean rewards are not known.
+        MissingExtra: matplotlib is not installed.
+    """
+    _checks.one_of(what, ("reward", "regret"), name="what")
+    places = _named(worlds)
+    figure, axes = new_figure(width=max(7.2, 1.6 + 4.4 * len(places)), columns=len(places))
+    makers = _several(policies)
+    for ax, (title, make_world) in zip(axes, places.items(), strict=True):
+        for (name, make), (colour, dash, _) in zip(makers.items(), cycle(LINES), strict=False):
+            run = repeat(
+                make, make_world, name=name, seeds=seeds, jobs=jobs, rounds=rounds, progress=progress
+            )
+            curves, title = _curves(run, what), title or run.results[0].environment
+            total = curves.shape[1]
+            shown = np.unique(np.linspace(1, total, min(total, _MOST_POINTS), dtype=int)) - 1
+            mean, error = mean_and_error(curves[:, shown])
+            draw_band(ax, shown + 1, mean, np.nan_to_num(error), colour=colour, label=name, linestyle=dash)
+        label_axes(ax, title=title, x="rounds", y=f"{_MEASURES[what]} so far")
+    add_legend(axes[-1])
+    _foot(figure, BANNER)
+    return figure
+
+
+def along_epsilons(
+    make: Maker,
+    worlds: Mapping[str, MakeWorld] | MakeWorld,
+    *,
+    epsilons: Sequence[float] = (0.1, 0.3, 1.0, 3.0),
+    beside: Mapping[str, Maker] | None = None,
+    seeds: Sequence[Seed],
+    what: Measure = "reward",
+    rounds: int | None = None,
+    jobs: int = 1,
+    progress: bool = False,
+) -> "Figure":
+    """Run one policy at several epsilons, and draw its mean reward, or its whole regret, along them.
+
+    A panel a world; bars and bands are two standard errors. It is an evaluation on data that one may look at,
+    and says so.
+
+    Args:
+        make: (world, seed, epsilon=) -> a fresh policy.
+        worlds: name -> seed -> a world; or one such function.
+        epsilons: positive.
+        beside: name -> (world, seed) -> a policy without an epsilon: a line across.
+        seeds, what, rounds, jobs, progress: as in `along_rounds`.
+
+    Raises:
+        InvalidParameter: no epsilons or worlds, an epsilon below zero, or as `repeat`.
+        InvalidData: regret where mean rewards are not known.
+        MissingExtra: matplotlib is not installed.
+    """
+    _checks.one_of(what, ("reward", "regret"), name="what")
+    places, marks = _named(worlds), sorted(_checks.number(one, name="an epsilon") for one in epsilons)
+    if not marks:
+        raise InvalidParameter("epsilons is empty, expected numbers above 0: pass epsilons=(0.3, 1, 3)")
+    how: dict[str, Any] = {"seeds": seeds, "jobs": jobs, "rounds": rounds, "progress": progress}
+    figure, axes = new_figure(width=max(7.2, 1.6 + 4.4 * len(places)), columns=len(places))
+    for ax, (title, make_world) in zip(axes, places.items(), strict=True):
+        last: list[FloatArray] = []
+        for mark in marks:
+            name = f"epsilon = {mark:g}"
+            run = repeat(partial(make, epsilon=mark), make_world, name=name, **how)
+            last.append(_curves(run, what)[:, -1])
+            title = title or run.results[0].environment
+        mean, error = mean_and_error(np.stack(last, axis=1))
+        (colour, dash, _), *rest = LINES
+        draw_points(ax, marks, mean, np.nan_to_num(error), colour=colour, linestyle=dash, label="by epsilon")
+        for (name, maker), (colour, dash, _) in zip((beside or {}).items(), cycle(rest), strict=False):
+            across = _curves(repeat(maker, make_world, name=name, **how), what)[:, -1:]
+            height, half = (np.repeat(np.nan_to_num(one), 2) for one in mean_and_error(across))
+            ends = [marks[0], marks[-1]]
+            draw_band(ax, ends, height, half, colour=colour, label=name, linestyle=dash)
+        ax.set_xscale("log")
+        ax.set_xticks(marks, [f"{mark:g}" for mark in marks])
+        ax.minorticks_off()
+        label_axes(ax, title=title, x="epsilon", y=_MEASURES[what])
+    add_legend(axes[-1])
+    _foot(figure, BANNER)
+    return figure
+
+
+_MEASURES = {"reward": "mean reward", "regret": "regret"}
+
+
+def _curves(run: Repetitions, what: Measure) -> FloatArray:
+    """(R, T) of every run: mean reward so far, of means where they are known, or regret summed up."""
+    if what == "reward":
+        earned = [one.rewards if one.expected is None else one.expected for one in run.results]
+        return np.cumsum(earned, axis=1) / np.arange(1, len(earned[0]) + 1)
+    regret = run.cumulative_regret
+    if regret is None:
+        raise InvalidData(f"{run.name}: this world does not know its mean rewards: pass what='reward'")
+    return regret
+
+
+def _several(policies: Mapping[str, Maker]) -> Mapping[str, Maker]:
+    instead = '{"private": lambda world, seed: GPBandit(...)}'
+    if not _checks.an(policies, dict, name="policies", pass_=instead):
+        raise InvalidParameter(f"policies is empty, expected at least one: pass {instead}")
+    return policies
+
+
+def _named(worlds: Mapping[str, MakeWorld] | MakeWorld) -> Mapping[str, MakeWorld]:
+    """Worlds by name; empty where the world says it itself."""
+    if callable(worlds):
+        return {"": worlds}
+    instead = "lambda seed: lab.worlds.load(name, seed=seed), or a dict of such functions"
+    if not _checks.an(worlds, dict, name="worlds", pass_=instead):
+        raise InvalidParameter(f"worlds is empty, expected at least one: pass {instead}")
+    return worlds
+
+
+# -- what was released -----------------------------------------------------------------------------
+
+_STEPS = {1: 101, 2: 61}
+"""Places along a range, by how many columns are shown."""
+
+_GROUNDS = {
+    "enforced": "Computed from what was released only.",
+    "simulated": "Computed from releases with simulated noise, which protects nobody.",
+}
+
+
+def released(
+    policy: Any,
+    along: str | int | Sequence[str | int],
+    *,
+    at: Mapping[str, object] | None = None,
+    spec: Any = None,
+) -> "Figure":
+    """Draw the expected reward of every arm along one or two columns of a context.
+
+    Along one, a line an arm and a band of one standard deviation; along two, a map an arm, darker where less
+    is expected. A private policy and what was published predict from releases only; of a policy without a
+    promise the picture says that it is an evaluation.
+
+    Args:
+        policy: a policy, or what one published; with `spec`, what a server of devices published.
+        along: one or two columns: names of the schema, or numbers of the columns of a box.
+        at: column -> where the others stand; by default in the middle of their range, or at the first
+            category.
+        spec: of `local`, whose contexts and arms are asked about.
+
+    Raises:
+        InvalidParameter: columns that are not there, or of a kind that has no axis.
+        InvalidData: a place outside a column's range.
+        MissingExtra: matplotlib is not installed.
+    """
+    asked = _Asked.of(policy, spec)
+    chosen = [along] if isinstance(along, str | int) else list(along)
+    if len(chosen) not in _STEPS or len(set(chosen)) < len(chosen) or not set(chosen) <= set(asked.columns):
+        known = ", ".join(map(repr, asked.columns))
+        raise InvalidParameter(f"along is {along!r}, expected one or two different columns of {known}")
+    fixed = {name: _middle(column) for name, column in asked.columns.items()} | dict(at or {})
+    unknown = [name for name in fixed if name not in asked.columns or (at and name in at and name in chosen)]
+    if unknown:
+        raise InvalidParameter(f"at: {unknown[0]!r} is no other column, or is drawn along")
+    open_ = [name for name, value in fixed.items() if value is None and name not in chosen]
+    if open_:
+        raise InvalidParameter(
+            f"at: {open_[0]!r} has no middle, expected a place: pass at={{{open_[0]!r}: ...}}"
+        )
+    places = [_places(asked.columns[name], name, _STEPS[len(chosen)]) for name in chosen]
+    grid = np.meshgrid(*(np.arange(len(place)) for place in places), indexing="ij")
+    count = grid[0].size
+    table = {name: [value] * count for name, value in fixed.items()}
+    for name, place, index in zip(chosen, places, grid, strict=True):
+        table[name] = [place[position] for position in index.ravel().tolist()]
+    mean, sd = (one.reshape(count, -1) for one in asked.predict(table))
+    others = ", ".join(f"{_axis(name)} = {_short(fixed[name])}" for name in fixed if name not in chosen)
+    figure = (_draw_lines if len(chosen) == 1 else _draw_maps)(asked, chosen, places, mean, sd)
+    _foot(figure, f"At {others}. {asked.grounds}" if others else asked.grounds)
+    return figure
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Whom a picture asks, and about what.
+
+    Attributes:
+        predict: table -> mean and deviation.
+        columns: name -> declaration, or ends of a box's column.
+        labels: of arms; one empty where points are asked about.
+        grounds: what answers rest on.
+    """
+
+    predict: Callable[[Mapping[Any, Any]], tuple[FloatArray, FloatArray]]
+    columns: Mapping[Any, Any]
+    labels: tuple[Any, ...]
+    grounds: str
+
+    @classmethod
+    def of(cls, policy: Any, spec: Any) -> "_Asked":
+        status = getattr(getattr(policy, "guarantee", None), "status", "enforced" if spec else "none")
+        grounds = _GROUNDS.get(status, BANNER)
+        of_spec = getattr(spec, "menu", None)
+        menu = getattr(policy, "menu", None) if spec is None else of_spec
+        if menu is not None and isinstance(menu.contexts, Schema):
+            predict = policy.predict if spec is None else partial(policy.predict, spec)
+            return cls(predict, menu.contexts.columns, tuple(menu.arms.labels), grounds)
+        domain: Domain | None = getattr(policy if spec is None else spec, "domain", None)
+        if not isinstance(domain, Box) or not hasattr(policy, "predict"):
+            raise InvalidParameter(
+                f"{_checks.kind_of(policy)} cannot be drawn: expected a policy or what it published, with "
+                "contexts and arms or over a Box"
+            )
+        ends = dict(enumerate(zip(domain.low.tolist(), domain.high.tolist(), strict=True)))
+
+        def at_points(table: Mapping[Any, Any]) -> tuple[FloatArray, FloatArray]:
+            points = np.column_stack([np.asarray(table[column], dtype=np.float64) for column in ends])
+            found: tuple[FloatArray, FloatArray] = policy.predict(points)
+            return found
+
+        return cls(at_points, ends, ("",), grounds)
+
+
+def _places(column: Any, name: object, steps: int) -> Sequence[Any]:
+    """Where a column is asked about."""
+    if isinstance(column, Categories):
+        return list(column.values)
+    if isinstance(column, Range | tuple):
+        low, high = (column.low, column.high) if isinstance(column, Range) else column
+        return [float(place) for place in np.linspace(low, high, steps)]
+    raise InvalidParameter(f"along: {name!r} is {_checks.kind_of(column)}, expected a Range or Categories")
+
+
+def _middle(column: Any) -> Any:
+    if isinstance(column, Categories):
+        return column.values[0]
+    if isinstance(column, Range | tuple):
+        low, high = (column.low, column.high) if isinstance(column, Range) else column
+        return (low + high) / 2.0
+    return None
+
+
+def _draw_lines(
+    asked: _Asked,
+    names: Sequence[Any],
+    places: Sequence[Sequence[Any]],
+    mean: FloatArray,
+    sd: FloatArray,
+) -> "Figure":
+    figure, (ax,) = new_figure()
+    for arm, (colour, dash, mark) in zip(range(mean.shape[1]), cycle(LINES), strict=False):
+        style: dict[str, Any] = {"colour": colour, "label": str(asked.labels[arm])}
+        if isinstance(asked.columns[names[0]], Categories):
+            aside = np.arange(len(places[0])) + 0.08 * (arm - (mean.shape[1] - 1) / 2.0)
+            draw_points(ax, aside, mean[:, arm], sd[:, arm] / 2.0, **style, marker=mark, linestyle="")
+        else:
+            draw_band(ax, places[0], mean[:, arm], sd[:, arm], errors=1.0, **style, linestyle=dash)
+    _ticks(ax.xaxis, asked.columns[names[0]], places[0])
+    label_axes(ax, title="Expected reward", x=_axis(names[0]), y="mean and standard deviation")
+    if mean.shape[1] > 1:
+        add_legend(ax)
+    return figure
+
+
+def _draw_maps(
+    asked: _Asked,
+    names: Sequence[Any],
+    places: Sequence[Sequence[Any]],
+    mean: FloatArray,
+    _sd: FloatArray,
+) -> "Figure":
+    figure, axes = new_figure(width=max(7.2, 1.2 + 3.2 * mean.shape[1]), columns=mean.shape[1])
+    sides = [
+        np.arange(len(place), dtype=np.float64) if isinstance(asked.columns[name], Categories) else place
+        for name, place in zip(names, places, strict=True)
+    ]
+    maps = []
+    for arm, ax in enumerate(axes):
+        surface = mean[:, arm].reshape(len(places[0]), len(places[1])).T
+        maps.append(
+            ax.pcolormesh(
+                *sides, surface, cmap="cividis", shading="nearest", vmin=mean.min(), vmax=mean.max()
+            )
+        )
+        ax.grid(visible=False)
+        for axis, name, place in zip((ax.xaxis, ax.yaxis), names, places, strict=True):
+            _ticks(axis, asked.columns[name], place)
+        title = str(asked.labels[arm]) or "Expected reward"
+        label_axes(ax, title=title, x=_axis(names[0]), y=_axis(names[1]) if arm == 0 else "")
+    figure.colorbar(maps[-1], ax=axes, label="expected reward")
+    return figure
+
+
+def _ticks(axis: Any, column: Any, places: Sequence[Any]) -> None:
+    if isinstance(column, Categories):
+        axis.set_ticks(range(len(places)), [str(place) for place in places])
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _axis(name: object) -> str:
+    return name if isinstance(name, str) else f"column {name}"
+
+
+# -- accounts --------------------------------------------------------------------------------------
+
+
+def budget_left(ledger: Ledger, *accounts: str) -> "Figure":
+    """Draw what accounts have spent of each of their limits, and what is left.
+
+    Args:
+        ledger: that keeps them.
+        *accounts: their names.
+
+    Raises:
+        InvalidParameter: no account, or one that the ledger does not have.
+        MissingExtra: matplotlib is not installed.
+    """
+    _checks.an(ledger, Ledger, name="ledger", pass_="budget_left(ledger, account)")
+    if not accounts:
+        raise InvalidParameter('accounts: none came, expected at least one: budget_left(ledger, "team")')
+    rows = [(name, *part) for name in accounts for part in ledger.balance(name).parts]
+    figure, (ax,) = new_figure(height=1.3 + 0.45 * max(1, len(rows)))
+    for place, (_, what, spent, limit) in enumerate(reversed(rows)):
+        share = float(spent / limit)
+        ax.barh(place, 1.0, color="#E4E4E4", height=0.6)
+        ax.barh(place, share, color=PALETTE["blue"], height=0.6)
+        text = f"{what}: {float(limit - spent):.6g} left of {float(limit):.6g}"
+        ax.annotate(text, (1.02, place), xycoords=("axes fraction", "data"), va="center", fontsize=9)
+    ax.set_yticks(range(len(rows)), [f"{name}" for name, *_ in reversed(rows)])
+    ax.set_xlim(0, 1)
+    ax.set_xticks([0, 0.5, 1], ["0%", "50%", "100%"])
+    ax.grid(visible=False, axis="y")
+    label_axes(ax, title="Spent of the budget", x="")
+    _foot(figure, "What releases have cost, as the ledger adds it up.")
+    return figure
