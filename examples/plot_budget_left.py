@@ -3,43 +3,38 @@ How much budget is left?
 ========================
 
 A ledger keeps one account for the people whom several policies see. A policy charges the account before its
-first answer, and one that it cannot pay for is refused before it computes anything. Accounts add up
-certificates, which cost less than the bare epsilons.
+first answer, and one that it cannot pay for is refused before it computes anything. An account that adds up
+certificates gets more out of the same epsilon than one that adds up epsilons.
 """
 
 import matplotlib.pyplot as plt
 
 import dpbandits as dpb
-from dpbandits.policy.accounts import open_account
+from dpbandits.policy.accounts import cost_of_guarantee, epsilon_for, open_account
 
 ledger = dpb.MemoryLedger()
 open_account(ledger, "customers", privacy=dpb.JointDP(epsilon=3, delta=1e-5))
-spent, refused = [0.0], False
+age, promise = dpb.Range(18, 90), dpb.JointDP(epsilon=1, delta=1e-6)
+account = {"ledger": ledger, "account": "customers"}
+known = {"contexts": dpb.Schema(age=age), "arms": ["mail", "call"], "reward_range": (0, 1)}
+costs, spent, refused = [], [0.0], False
 while not refused:
-    campaign = dpb.central.GPBandit(
-        contexts=dpb.Schema(age=dpb.Range(18, 90)),
-        arms=["mail", "call"],
-        reward_range=(0, 1),
-        horizon=1_000,
-        privacy=dpb.JointDP(epsilon=1, delta=1e-6),
-        ledger=ledger,
-        account="customers",
-    )
+    campaign = dpb.central.GPBandit(**known, horizon=1_000, privacy=promise, **account)
     try:
         campaign.ask({"age": 44}, user="u-17")
-        spent.append(float(ledger.balance("customers").spent_epsilon))
+        costs.append(cost_of_guarantee(campaign.guarantee))
+        spent.append(epsilon_for(costs, delta=1e-5))
     except dpb.errors.BudgetExceeded as error:
         print(error)
         refused = True
 
 # %%
-# Campaigns at epsilon 1 each, for an account of epsilon 3: together they cost less than their sum, as the
-# account adds up what their noise proves.
+# What campaigns at epsilon 1 each cost the same customers, together, in an account of epsilon 3.
 
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-axes.step(range(len(spent)), spent, where="post", label="spent")
+axes.plot(spent, "o-", label="spent, certificates added up")
+axes.plot(range(4), "o:", color="grey", label="epsilons added up")
 axes.axhline(3, color="tab:red", linestyle="--", label="the account")
-axes.plot(range(4), range(4), color="grey", linestyle=":", label="epsilons added up")
 axes.set(xlabel="campaigns", ylabel="epsilon")
 axes.legend()
 plt.show()

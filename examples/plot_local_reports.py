@@ -3,8 +3,8 @@ What does one report say?
 =========================
 
 A device sends a few random bytes. Here two people who differ in everything, age and answer, send 2,000
-reports each, and the server's counts of both are set side by side: what one report says of its sender is
-next to nothing, and what all of them say together is what the server learns from.
+reports each. At epsilon 1 whoever reads one report and has to say which of the two sent it is right at most
+73 times in a hundred; only many reports together say something of the two.
 """
 
 import matplotlib.pyplot as plt
@@ -39,7 +39,7 @@ for offset, name, sent in zip(
 ):
     values, counts = np.unique(sent, return_counts=True)
     axes.bar(values + offset, counts / len(sent), width=0.4, label=name)
-axes.set(xlabel="last byte of the report", ylabel="share of reports")
+axes.set(xlabel="last byte of the report", ylabel="share of reports", xticks=np.unique(categories))
 axes.legend()
 plt.show()
-print(spec.statement().explain()[:400])
+print(f"right guesses about the sender of one report, at most: {spec.statement().membership_bound():.1%}")
