@@ -1,6 +1,7 @@
 """Every task that people come with has a page or an example, and none of them is long.
 
-The documentation's build runs all of their code; here only their length and their being there are looked at.
+The documentation's build runs guides and what is called plot_*, `test_examples.py` the other examples; here only
+their length and their being there are looked at.
 """
 
 import ast
@@ -27,6 +28,12 @@ TASKS = {
     "plot own simulator": "plot_own_simulator.py",
     "local reports": "plot_local_reports.py",
     "budget left": "plot_budget_left.py",
+    "replicas from a published policy": "replicas.py",
+    "web handler": "web_handler.py",
+    "Optuna": "optuna_study.py",
+    "scikit-learn": "scikit_learn_log.py",
+    "Open Bandit Pipeline": "open_bandit.py",
+    "Gymnasium": "gymnasium_world.py",
 }
 """Task -> guide or example; what stands in the table of `docs/guides/index.md`."""
 
@@ -37,7 +44,8 @@ def code_of(name: str) -> str:
     """What a reader sees and types: cells that only draw what a page shows are not theirs."""
     if name.endswith(".py"):
         text = (EXAMPLES / name).read_text(encoding="utf-8")
-        return "\n".join(text.splitlines()[ast.parse(text).body[0].end_lineno :])
+        code = "\n".join(text.splitlines()[ast.parse(text).body[0].end_lineno :])
+        return code if name.startswith("plot_") else code.split("# %%")[0]  # what follows only calls it
     cells = CELL.findall((GUIDES / name).read_text(encoding="utf-8"))
     return "\n".join(cell for cell in cells if not cell.startswith(":tags: [remove-input]"))
 
