@@ -20,6 +20,7 @@ TASKS = {
     "five visits": "people-who-come-back.md",
     "arms with contexts in local": "own-devices.md",
     "log to policy": "log-to-policy.md",
+    "log to adaptive policy": "plot_warm_start.py",
     "box": "over-a-box.md",
     "optimise over a stranger's table": "a-strangers-table.md",
     "save, kill, go on": "save-crash-go-on.md",
