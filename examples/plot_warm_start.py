@@ -25,20 +25,20 @@ age, arms = rng.integers(18, 91, n), rng.choice(["mail", "call"], n)
 log.learn({"age": age}, arms, bought(age, arms))
 
 # %%
-# Shares among the last 200 people, one run each.
+# Right offers among the last 200 people, one run each.
 
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
 for name in ("cold", "begins with the log"):
-    policy, rewards = dpb.central.GPBandit(**known, **promise, horizon=n, user_ids=False), []
+    policy, right = dpb.central.GPBandit(**known, **promise, horizon=n, user_ids=False), []
     if name != "cold":
         policy.warm_start(log.publish(), disjoint=True)
     for _ in range(100):
         age = rng.integers(18, 91, 20)
         decisions = policy.ask_batch({"age": age})
-        rewards.append(bought(age, decisions.arms))
-        policy.tell_batch(decisions.ids, rewards[-1])
-    moving = np.convolve(np.concatenate(rewards), np.ones(200) / 200, mode="valid")
+        right.append((np.array(decisions.arms) == "call") == (age > 50))
+        policy.tell_batch(decisions.ids, bought(age, decisions.arms))
+    moving = np.convolve(np.concatenate(right), np.ones(200) / 200, mode="valid")
     axes.plot(np.arange(200, 2_001), moving, label=name)
-axes.set(xlabel="people", ylabel="share that bought")
+axes.set(xlabel="people", ylabel="right offers")
 axes.legend()
 plt.show()
