@@ -29,6 +29,7 @@ extensions = [
     "sphinx.ext.doctest",
     "sphinx.ext.napoleon",
     "docstrings",
+    "formulas",
     "statements",
     "sphinx_copybutton",
     "sphinx_design",
@@ -102,6 +103,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "dpbandits"
 html_show_sourcelink = False
+html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["dpbandits.css"]
 html_theme_options = {

@@ -847,6 +847,13 @@ def pavlovic_log_ratios() -> Markdown:
 # -- speed ----------------------------------------------------------------------------------------
 
 
+def speed_opening() -> Markdown:
+    rows = [row for row in load("speed") if row["aim"]]
+    missed = [row for row in rows if row["missed"]]
+    lines = "\n".join(f"- {row['name']}: {row['after']:.3g}, aim {row['aim']:.3g}" for row in missed)
+    return Markdown(f"{len(rows) - len(missed)} of {len(rows)} aims are met. Missed:\n\n{lines}")
+
+
 def speed_picture() -> HTML:
     """What has an aim, as a share of it: below 1 is within."""
     rows = [row for row in load("speed") if row["aim"]]
