@@ -8,7 +8,7 @@ from scipy import stats
 
 import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
-from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
+from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.privacy.certificates import PureBeside, PureDP
 from internals import marginals as inside
 
@@ -204,8 +204,6 @@ def test_what_it_cannot_do_is_said():
     ):
         with pytest.raises(InvalidParameter, match=message):
             policy(**changes)
-    with pytest.raises(ProtocolError, match="release='features'"):
-        policy().warm_start([{"age": 20, "region": "north", "income": 1}], np.ones(1), arms=["mail"])
 
 
 # -- learning and states ----------------------------------------------------------------------------------
@@ -238,6 +236,21 @@ def test_it_learns_who_should_get_what(late):
     right = lived(chooser)
     assert 0.4 < right[0] < 0.6  # at random: 300 fair coins and more
     assert right[-1] > 0.85
+
+
+def test_public_data_comes_first_and_is_remembered(tmp_path):
+    chooser, rng = policy(), np.random.default_rng(8)
+    ages, regions, arms = rng.uniform(18, 90, 2000), rng.integers(0, 3, 2000), rng.integers(0, 2, 2000)
+    paid = (arms == ((ages > 50) | (regions > 0))).astype(float)
+    names = np.array(["north", "south", "west"])[regions]
+    contexts = {"age": ages, "region": names, "income": np.zeros(2000)}
+    chooser.warm_start(contexts, paid, arms=[ARMS[arm] for arm in arms])
+    right = lived(chooser, 500)
+    assert right[0] > 0.75  # the first block is not answered at random: .5, deviation .05
+    chooser.save(tmp_path / "state")
+    again = GPBandit.load(tmp_path / "state")
+    people = {"age": np.linspace(20, 80, 50), "region": ["north"] * 50, "income": np.zeros(50)}
+    np.testing.assert_allclose(again.predict(people)[0], chooser.predict(people)[0], rtol=1e-9)
 
 
 def test_an_unknown_horizon_is_learned_over_as_well():

@@ -192,8 +192,7 @@ def test_public_data_is_learned_from_by_label(make):
         [ARMS[t % 4] for t in range(20)],
         np.arange(20) / 20,
     )
-    marginals = isinstance(policy, GPBandit) and policy.tuning.release == "marginals"
-    if isinstance(policy, Uniform | ConstantArm) or marginals:
+    if isinstance(policy, Uniform | ConstantArm):
         with pytest.raises(DPBanditsError):
             policy.warm_start(people, rewards, arms=arms)
         return

@@ -30,7 +30,6 @@ from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.published_function import PublishedPosterior
-from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.statement import WHOLE_DOMAIN, Setting
 from dpbandits.central.tuning import LONGEST_HORIZON, GPTuning, KindName
 from dpbandits.domains import RewardRange
@@ -376,11 +375,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     def _posterior_of(self, past: Past) -> WeightPosterior | None:
         """Posterior of the feature weights (rewards centred, width 1) from releases and public data."""
-        posterior = self._kind.fit(past)
-        if self._public_data is not None:
-            posterior = posterior or self._kind.prior
-            posterior = posterior.given(*self._public_data, reward_variance=REWARD_VARIANCE)
-        return posterior
+        return self._kind.believed(past, self._public_data)
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
@@ -435,11 +430,6 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         return super().to_config() | ({"horizon": None} if self.open_ended else {})
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
-        if not self._kind.takes_public_data:
-            raise ProtocolError(
-                f"release={self._kind.name!r} learns from its own releases only: leave warm_start out, or "
-                "pass GPTuning(release='features')"
-            )
         phi = self.features(points)
         self._add_public(phi.T @ phi, phi.T @ self.reward_range.to_centred(rewards))
 

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.statement import Setting
 from dpbandits.central.tuning import GPTuning, KindName
 from dpbandits.domains import Domain, RewardRange
@@ -122,7 +123,6 @@ class Kind(ABC, Generic[D, P]):
 
     Attributes:
         name: in `GPTuning.release`.
-        takes_public_data: whether `warm_start` is understood.
         tuning: with everything filled in that was left to the kind.
         blocks: ends of the blocks.
         features: of points, in whose weights it learns.
@@ -131,7 +131,6 @@ class Kind(ABC, Generic[D, P]):
     """
 
     name: ClassVar[KindName]
-    takes_public_data: ClassVar[bool] = True
     prior_variance: ClassVar[float] = 0.2
     thompson_scale: ClassVar[float] = 0.25
     tuning: GPTuning
@@ -199,6 +198,13 @@ class Kind(ABC, Generic[D, P]):
     @abstractmethod
     def fit(self, past: P) -> WeightPosterior | None:
         """The law of the weights, rewards centred and width 1; None where nothing was released."""
+
+    def believed(self, past: P, public: tuple[FloatArray, FloatArray] | None) -> WeightPosterior | None:
+        """The law of the weights after `past` and public data, its Gram matrix and vector; see `fit`."""
+        posterior = self.fit(past)
+        if public is None:
+            return posterior
+        return (posterior or self.prior).given(*public, reward_variance=REWARD_VARIANCE)
 
     @property
     def weight_variance(self) -> float:

@@ -5,7 +5,7 @@ answered by say who was given which arm, and the centre b(x) what was taken from
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -114,6 +114,11 @@ class BlockReader:
         evidence = Evidence.none(self.arms, self.effects.n_weights)
         weights = ArmWeights.of(self.effects, evidence, Relevance.prior(self.effects))
         return Belief(np.zeros(sum(self.law.cells)), 0.0, 0, evidence, weights)
+
+    def given(self, belief: Belief, evidence: Evidence) -> Belief:
+        """What evidence of another kind says: public data, before any release."""
+        weights = ArmWeights.fitted(self.effects, evidence, belief.weights.relevance, steps=FIRST_STEPS)
+        return replace(belief, evidence=evidence, weights=weights)
 
     def after(
         self, belief: Belief, told: Heard, *, answered: Sequence[tuple[float, Belief]], uniforms: FloatArray

@@ -57,7 +57,7 @@ from dpbandits.domains import Arms, Product
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features import in_fixed_shapes
 from dpbandits.models.features.mercer import ArmFeatures
-from dpbandits.models.marginals import Design, EffectFeatures, Law, best_design
+from dpbandits.models.marginals import Design, EffectFeatures, Evidence, Law, best_design
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
 from dpbandits.privacy.certificates import Certificate, PureBeside, PureDP
@@ -151,7 +151,6 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     """
 
     name = "marginals"
-    takes_public_data = False
 
     def __init__(self, setup: Setup) -> None:
         domain = setup.domain
@@ -176,6 +175,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         self.count_epsilon = CONTEXT_SHARE * privacy.epsilon
         self.sum_epsilon = privacy.epsilon - self.count_epsilon
         self._chain: list[tuple[Drawn, Belief]] = []
+        self._public: tuple[FloatArray, FloatArray] | None = None
         self._coins = PublicCoins(setup.seed)
         self._own_draws: tuple[WeightPosterior, FloatArray] | None = None
         _ = self._count_noise  # a promise that cannot be kept fails here
@@ -334,16 +334,40 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def fit(self, past: MarginalPast) -> WeightPosterior | None:
         """The law of the weights after all these releases; block after block, each read once."""
+        return self.believed(past, None)
+
+    def believed(
+        self, past: MarginalPast, public: tuple[FloatArray, FloatArray] | None
+    ) -> WeightPosterior | None:
+        """As `fit`, beginning from public data: people were answered by what it says too."""
+        if public is not self._public:
+            self._public, self._chain = public, []
         known = [link for link, now in zip(self._chain, past.blocks, strict=False) if link[0] is now]
         for number in range(len(known), past.count):
-            belief = self._after(number, past.blocks[number], [earlier for _, earlier in known])
-            draws = self._sampled(self._as_posterior(belief), self._coins) / self._base.scale
-            known.append((past.blocks[number], replace(belief, draws=draws)))
+            beliefs = [self._beginning, *(belief for _, belief in known)]
+            known.append(
+                (past.blocks[number], self._answering(self._after(number, past.blocks[number], beliefs)))
+            )
         self._chain = known
-        return self._as_posterior(known[-1][1]) if known else None
+        if not known and public is None:
+            return None
+        return self._as_posterior(known[-1][1] if known else self._beginning)
 
-    def _after(self, number: int, one: Drawn, earlier: list[Belief]) -> Belief:
-        beliefs = [self.reader.beginning(), *earlier]
+    @property
+    def _beginning(self) -> Belief:
+        nothing = self.reader.beginning()
+        if self._public is None:
+            return nothing
+        scale, shape = self._base.scale, nothing.evidence.shift.shape
+        gram = self._public[0].reshape(*shape, *shape)[np.arange(self.arms), :, np.arange(self.arms), :]
+        evidence = Evidence(scale**2 * gram / VARIANCE, scale * self._public[1].reshape(shape) / VARIANCE)
+        return self._answering(self.reader.given(nothing, evidence))
+
+    def _answering(self, belief: Belief) -> Belief:
+        draws = self._sampled(self._as_posterior(belief), self._coins) / self._base.scale
+        return replace(belief, draws=draws)
+
+    def _after(self, number: int, one: Drawn, beliefs: list[Belief]) -> Belief:
         start, end = (0, *self.blocks)[number : number + 2]
         tables = Design.of_array(self._base.effects.sizes, one.design)
         scale = self._sum_sensitivity(len(tables.groups), first=one.plain) / (UNITS * self.sum_epsilon)

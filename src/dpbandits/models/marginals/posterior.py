@@ -8,6 +8,7 @@ were given arm a, E s_a + H W_a (b - 1/2) = H W_a Phi w_a, rewards being 1/2 + P
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from dpbandits._typing import FloatArray
 from dpbandits.models.marginals.effects import Effects
@@ -97,7 +98,8 @@ class ArmWeights:
         scale = np.sqrt(relevance.variances)[effects.term_of]
         system = evidence.precision * scale[:, None] * scale + np.eye(len(scale))
         lower = np.linalg.cholesky(system)
-        inverse = np.linalg.solve(lower, np.broadcast_to(np.eye(len(scale)), system.shape))
+        unit = np.eye(len(scale))
+        inverse = np.stack([solve_triangular(own, unit, lower=True, check_finite=False) for own in lower])
         factor = scale[:, None] * np.swapaxes(inverse, 1, 2)
         mean = factor @ (np.swapaxes(factor, 1, 2) @ evidence.shift[:, :, None])
         return cls(mean[:, :, 0], factor, relevance)
