@@ -30,6 +30,7 @@ from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.published_function import PublishedPosterior
+from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.statement import WHOLE_DOMAIN, Setting
 from dpbandits.central.tuning import LONGEST_HORIZON, GPTuning, KindName
 from dpbandits.domains import RewardRange

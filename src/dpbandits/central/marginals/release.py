@@ -74,8 +74,8 @@ UNITS = 1024
 CONTEXT_SHARE = 0.15
 """Of epsilon, for the law of contexts; chosen on tuning tables."""
 
-FIRST_SHARES, PEOPLE_AN_ARM = (0.03, 0.15, 1.0 / 3.0), 150.0
-"""Of the horizon the first block is at least the first; with 150 people an arm, more where epsilon is small,
+FIRST_SHARES, PEOPLE_AN_ARM = (0.03, 0.15, 1.0 / 3.0), 90.0
+"""Of the horizon the first block is at least the first; with 90 people an arm, more where epsilon is small,
 at most the second, and never more than the third."""
 
 GROWTH, LAST_SHARE = 1.4, 0.9
