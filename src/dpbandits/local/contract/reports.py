@@ -229,8 +229,9 @@ class Written(Configured):
         """See `Configured.arguments`; InvalidParameter for another format."""
         fields = dict(config)
         if fields.get(cls.config_label) != cls.config_type:
+            which = "" if cls.written_format is None else f" of format {cls.written_format}"
             raise InvalidParameter(
-                f"expected {cls.config_label} {cls.config_type!r}, for a {cls.__name__}: of another kind"
+                f"expected {cls.config_label} {cls.config_type!r} of a {cls.__name__}{which}: of another kind"
             )
         if cls.written_format is not None and fields.pop("format", None) != cls.written_format:
             raise InvalidParameter(

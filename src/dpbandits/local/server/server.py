@@ -91,7 +91,10 @@ class Server(Held, Generic[PublishedT]):
         clock: Clock | None = None,
     ) -> None:
         self.spec = _checks.an(
-            spec, Contract, name="spec", pass_="a Spec or GPSpec, of JSON Spec.from_json(text)"
+            spec,
+            Contract,
+            name="spec",
+            pass_="spec=Spec(...) or spec=GPSpec(...), of JSON Spec.from_json(text)",
         )
         self.totals = Absorbed()
         self._pace = Pace(least_open, clock)
