@@ -24,6 +24,7 @@ constructor.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from importlib import import_module
 from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 
@@ -47,6 +48,8 @@ def plain(value: object) -> Any:
         return value.to_config()
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
+    if isinstance(value, timedelta):
+        return {"seconds": value.total_seconds()}
     if isinstance(value, (tuple, list)):
         return list(value) if _JSON.issuperset(map(type, value)) else [plain(part) for part in value]
     return value

@@ -2110,4 +2110,22 @@ MUTATIONS = (
         ),
         tests="tests/central/test_warm_start.py",
     ),
+    # -- rewards that take time --------------------------------------------------------------------
+    _bug(
+        "a reward's time moves the clock",
+        "when a block is released depends on when one person's reward came",
+        (
+            "policy/rounds.py",
+            "            late = self._deadlines.late(rounds, times_of(at, len(rounds)))\n",
+            "            late = self._deadlines.late(rounds, times_of(at, len(rounds)))\n"
+            "            self._deadlines.advance(float(times_of(at, len(rounds)).max()))\n",
+        ),
+        tests="tests/contracts/test_delays.py",
+    ),
+    _bug(
+        "late by time and counted",
+        "a reward that came after its block's deadline counts, if it is told before the release",
+        ("policy/rounds.py", "            told = np.where(late, np.nan, told)\n", ""),
+        tests="tests/contracts/test_delays.py",
+    ),
 )

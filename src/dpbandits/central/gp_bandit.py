@@ -10,7 +10,6 @@ of at most `rounds_per_user` rounds. A round belongs to the block of its ask, wh
 reward. Raw data meets noise in one place, the kind's `draw`.
 """
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -31,7 +30,7 @@ from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.regression import REWARD_VARIANCE
-from dpbandits.central.statement import WHOLE_DOMAIN, Setting
+from dpbandits.central.statement import WHOLE_DOMAIN, Setting, on_a_public_clock
 from dpbandits.central.tuning import LONGEST_HORIZON, GPTuning, KindName
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
@@ -41,6 +40,7 @@ from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import BasePolicy, PolicyOptions
 from dpbandits.policy.beside import Beside
+from dpbandits.policy.deadlines import Deadlines
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
@@ -213,8 +213,8 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             )
         )
         self.features, self.blocks, self.tuning = self._kind.features, self._kind.blocks, self._kind.tuning
-        self._due = tuple(end + tuning.reporting_delay for end in self.blocks)
-        self._boundaries = tuple(index + tuning.lag for index in self._due)
+        self._deadlines = Deadlines(self.blocks, tuning.reporting_delay)
+        self._boundaries = tuple(index + tuning.lag for index in self._deadlines.boundaries)
         if tuning.lag:
             self._book.ended = self._rounds_ended
         self._beside, self._drawn_ahead = Beside(), -1
@@ -242,6 +242,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     def _own_guarantee(self) -> Guarantee:
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         found = self._kind.guarantee(self.privacy, setting)
+        found = on_a_public_clock(found) if self._deadlines.timed else found
         return found if self.menu is not None else replace(found, notes=(*found.notes, WHOLE_DOMAIN))
 
     @property
@@ -269,7 +270,9 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     def _is_due(self) -> bool:
         block = self._past.count
-        return block < len(self.blocks) and self._book.asked >= self.batch_boundaries[block]
+        if self.tuning.lag:
+            return block < len(self.blocks) and self._book.asked >= self.batch_boundaries[block]
+        return block < self._deadlines.due(self._book.asked)
 
     def _release(self) -> None:
         if self.tuning.lag:
@@ -316,7 +319,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
 
     def _rounds_ended(self, asked: int) -> int:
         """Rounds of the blocks that are due once `asked` rounds were asked."""
-        return (0, *self.blocks)[bisect_right(self._due, asked)]
+        return (0, *self.blocks)[self._deadlines.due(asked)]
 
     def _begin_releases(self) -> None:
         """Begin the releases that are due, each by the one before it; raise what one of them raised."""
@@ -328,7 +331,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         if not self._under_way:
             self._position_kept = super()._noise_position()
         begun = self._past.count + len(self._under_way)
-        for block in range(begun, bisect_right(self._due, self._book.asked)):
+        for block in range(begun, self._deadlines.due(self._book.asked)):
             self._under_way.append(_UnderWay(block, self._closing(block)))
         before: Future[_Made] = Future()
         before.set_result((self._past, self._posterior))

@@ -27,6 +27,7 @@ __all__ = [
     "cell_release_guarantee",
     "explore_guarantee",
     "explore_records",
+    "on_a_public_clock",
     "room_assumptions",
     "tree_guarantee",
 ]
@@ -144,6 +145,18 @@ def room_assumptions(
             *([sentences.one_copy(witnessed=setting.witnessed)] if saved else []),
         )
     )
+
+
+PUBLIC_CLOCK = (
+    "The times that asks are given are those of a public clock: nobody's data moves them. (A reward's own "
+    "time decides whether that reward counts, and nothing else.)"
+)
+
+
+def on_a_public_clock(found: Guarantee) -> Guarantee:
+    """The same, where releases wait for a time."""
+    assumptions = (*found.assumptions, *trusted(PUBLIC_CLOCK))
+    return replace(found, assumptions=sentences.in_order(assumptions))
 
 
 # -- sums that a policy releases as it goes -------------------------------------------------------

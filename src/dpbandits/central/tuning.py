@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any, ClassVar, Literal, get_args
 
@@ -14,6 +15,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.central.regression import Regression
 from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
 from dpbandits.errors import InvalidParameter
+from dpbandits.policy.deadlines import check_delay, delay_from_config
 from dpbandits.privacy.prefix_sums import Factor, factor_for
 
 __all__ = ["LONGEST_HORIZON", "GPTuning", "KindName"]
@@ -42,7 +44,9 @@ class GPTuning(Configured):
             are arms; more of them fit finer functions and carry more noise. Default 20, of contexts 8, in
             cells 16.
         blocks: round indices at which to release, strictly increasing; default `default_blocks`.
-        reporting_delay: rounds that a block's release waits for its last rewards.
+        reporting_delay: what a block's release waits for its last rewards, from the block's last ask on:
+            rounds, or a time. How to choose it, and what it costs: `dpbandits.policy.deadlines`. With a time,
+            asks take place at the wall clock's or at `ask(..., at=...)`, and there is no `lag`.
         lag: rounds that go on being answered by the releases before, from there on, while noise is drawn and
             the posterior fitted beside the answers. A release takes effect where it ends, however long the
             work took: an ask that comes sooner waits. With 0 the ask that is due does the work.
@@ -67,12 +71,13 @@ class GPTuning(Configured):
     config_parsers: ClassVar[Mapping[str, Any]] = {
         "factor": Factor.from_config,
         "public_decision_sets": np.asarray,
+        "reporting_delay": delay_from_config,
     }
 
     release: KindName | None = None
     n_features: int | None = None
     blocks: Sequence[int] | None = None
-    reporting_delay: int = 0
+    reporting_delay: int | timedelta = 0
     lag: int = 0
     regression: Regression = "blocks"
     factor: Factor | None = None
@@ -94,8 +99,9 @@ class GPTuning(Configured):
             limited(self.thompson_scale, name="thompson_scale")
         if self.n_features is not None:
             _checks.integer(self.n_features, name="n_features")
-        _checks.integer(self.reporting_delay, name="reporting_delay", minimum=0)
-        _checks.integer(self.lag, name="lag", minimum=0)
+        check_delay(self.reporting_delay)
+        if _checks.integer(self.lag, name="lag", minimum=0) and isinstance(self.reporting_delay, timedelta):
+            raise InvalidParameter("lag: is counted in rounds, and needs a reporting_delay in rounds")
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -127,7 +127,9 @@ class BasePolicy(RoundPolicy):
             )
 
     @worded
-    def ask(self, brought: Any = None, user: object | None = None, *, available: Any = None) -> Decision:
+    def ask(
+        self, brought: Any = None, user: object | None = None, *, available: Any = None, at: object = None
+    ) -> Decision:
         """Choose one arm, one row, or one point of the whole domain, for `user`.
 
         Args:
@@ -138,6 +140,8 @@ class BasePolicy(RoundPolicy):
             user: whose round it is.
             available: labels of the arms that this person may be given; default all. Of candidates leave rows
                 out instead.
+            at: when it is asked, on a public clock: a datetime (without a zone, of UTC) or seconds. Needed
+                where a `reporting_delay` is a time and the wall clock is not meant.
 
         Raises:
             InvalidData: candidates of another shape or type, several people, or no user; nothing was taken.
@@ -147,19 +151,19 @@ class BasePolicy(RoundPolicy):
         """
         users, menu = None if user is None else [user], self.menu
         if menu is None and brought is None:
-            return self._decide_over_domain(1, users, available)[0]
+            return self._decide_over_domain(1, users, available, at)[0]
         if menu is None or _is_set(brought, axes=2):
             if available is not None:
                 raise InvalidData("available is for arms: of candidates leave rows out instead")
             rows = self._rows_of(brought, "n")
-            batch = self._decide(rows[None], users, None)
+            batch = self._decide(rows[None], users, None, at=at)
             if batch.refused[0]:
                 with round_taken():
                     self.domain.validate(rows)
             return batch[0]
         point = menu.point(brought)
         mask = None if available is None else menu.offered(available)[None]
-        batch = self._decide(menu.sets(point[None]), users, mask, np.isnan(point[:1]))
+        batch = self._decide(menu.sets(point[None]), users, mask, np.isnan(point[:1]), at=at)
         if batch.refused[0]:
             with round_taken():
                 menu.refuse(brought, available)
@@ -167,7 +171,12 @@ class BasePolicy(RoundPolicy):
 
     @worded
     def ask_batch(
-        self, brought: Any = None, users: Sequence[object] | None = None, *, available: Any = None
+        self,
+        brought: Any = None,
+        users: Sequence[object] | None = None,
+        *,
+        available: Any = None,
+        at: object = None,
     ) -> DecisionBatch:
         """Choose for B people, all by what is released now.
 
@@ -179,6 +188,7 @@ class BasePolicy(RoundPolicy):
             users: B user ids; required unless the policy was built with user_ids=False.
             available: (B, n) True where an arm, or a row, may be chosen; or, of arms, B lists of labels.
                 Default all.
+            at: as in `ask`.
 
         Returns:
             B decisions. Where a context cannot be read, a candidate is missing or outside the domain, or
@@ -194,15 +204,15 @@ class BasePolicy(RoundPolicy):
         if menu is None and brought is None:
             if users is None:
                 raise InvalidData("nothing was brought: name the users, or ask one by one")
-            return self._decide_over_domain(len(users), users, available)
+            return self._decide_over_domain(len(users), users, available, at)
         if menu is None or _is_set(brought, axes=3):
             rows = self._rows_of(brought, "B, n")
             if available is not None:
                 available = _checks.as_marks(available, rows.shape[:2], name="available")
-            return self._decide(rows, users, available)
+            return self._decide(rows, users, available, at=at)
         points = menu.points(brought)
         mask = None if available is None else menu.all_offered(available, len(points))
-        return self._decide(menu.sets(points), users, mask, np.isnan(points[:, 0]))
+        return self._decide(menu.sets(points), users, mask, np.isnan(points[:, 0]), at=at)
 
     def _rows_of(self, candidates: FloatArray, axes: str) -> FloatArray:
         """Candidates (..., d), whatever they say, as an array with these `axes`."""
@@ -218,6 +228,8 @@ class BasePolicy(RoundPolicy):
         users: Sequence[object] | None,
         available: BoolArray | None,
         unreadable: BoolArray | None = None,
+        *,
+        at: object = None,
     ) -> DecisionBatch:
         """Decisions for decision sets (B, n, d). The bad ones are answered on a public point, for nobody.
 
@@ -227,7 +239,7 @@ class BasePolicy(RoundPolicy):
             available: (B, n), or all.
             unreadable: (B,) which rows are none, where the others are known to lie in the domain.
         """
-        digests = self._admit(len(rows), users)
+        digests = self._admit(len(rows), users, at)
         refused = self._outside(rows) if unreadable is None else unreadable
         if available is not None:
             refused = refused | ~available.any(axis=1)
@@ -242,13 +254,13 @@ class BasePolicy(RoundPolicy):
 
     @in_turn
     def _decide_over_domain(
-        self, count: int, users: Sequence[object] | None, available: object
+        self, count: int, users: Sequence[object] | None, available: object, at: object
     ) -> DecisionBatch:
         """Decisions of B users who are offered the whole domain: each one's only row is the point chosen."""
         self._check_over_domain()
         if available is not None:
             raise InvalidData("available is for arms: of a domain bring the candidates that there are")
-        digests = self._admit(count, users)
+        digests = self._admit(count, users, at)
         points = self._over_domain(self._book.asked, count)
         first, none = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
         return self._opened(digests, first, points, None, none)

@@ -28,10 +28,12 @@ class Policy(Protocol):
     def pending(self) -> tuple[str, ...]:
         """Ids of decisions whose reward can still be told."""
 
-    def ask(self, brought: Any = None, user: object | None = None, *, available: Any = None) -> Decision:
+    def ask(
+        self, brought: Any = None, user: object | None = None, *, available: Any = None, at: object = None
+    ) -> Decision:
         """Choose one row, or one arm."""
 
-    def tell(self, decision_id: str, reward: float) -> Receipt:
+    def tell(self, decision_id: str, reward: float, *, at: object = None) -> Receipt:
         """Give a decision its reward; a late one is dropped, and the receipt says so."""
 
     def ask_batch(
@@ -40,14 +42,20 @@ class Policy(Protocol):
         users: Sequence[object] | None = None,
         *,
         available: Any = None,
+        at: object = None,
     ) -> DecisionBatch:
         """Choose for B people, all by what is released now."""
 
-    def tell_batch(self, decision_ids: Sequence[str], rewards: FloatArray) -> tuple[Receipt, ...]:
+    def tell_batch(
+        self, decision_ids: Sequence[str], rewards: FloatArray, *, at: object = None
+    ) -> tuple[Receipt, ...]:
         """Rewards (B,) of several decisions."""
 
     def abandon(self, decision_id: str) -> None:
         """Say that a decision will never have a reward."""
+
+    def abandon_batch(self, decision_ids: Sequence[str]) -> tuple[Receipt, ...]:
+        """Say that several decisions will never have a reward."""
 
     def recommend(self, brought: Any = None) -> Any:
         """The row, or the label of the arm, with the best predicted reward, from released statistics."""

@@ -22,6 +22,7 @@ from dpbandits.errors import IncompatibleState, InvalidData, MissingState
 from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus
 from dpbandits.policy.coins import PublicCoins
+from dpbandits.policy.deadlines import Deadlines, times_of
 from dpbandits.policy.decision import DecisionBatch, Receipt
 from dpbandits.policy.kept import KeptPolicy, PolicyOptions
 from dpbandits.privacy.definitions import JointDP
@@ -69,6 +70,7 @@ class RoundPolicy(KeptPolicy):
         self._learns = type(self)._learn is not RoundPolicy._learn
         self._charged = False
         self._settled = 0  # rounds whose releases are durable, and fitted
+        self._deadlines = Deadlines((), 0)
         self._book = RoundBook(
             dim=dim,
             horizon=self.horizon,
@@ -109,9 +111,10 @@ class RoundPolicy(KeptPolicy):
 
     # -- answering and telling ------------------------------------------------------------------
 
-    def _admit(self, count: int, users: Sequence[object] | None) -> list[bytes]:
+    def _admit(self, count: int, users: Sequence[object] | None, at: object = None) -> list[bytes]:
         """Digests of the users of `count` new rounds; the promise is paid, and what is due is released."""
         digests = self._book.check_open(count, users)
+        self._deadlines.advance(at)
         self._charge()
         self._prepare()
         return digests
@@ -129,6 +132,7 @@ class RoundPolicy(KeptPolicy):
     ) -> DecisionBatch:
         """Enter B rounds and give their decisions; the book keeps `kept` (B, dim), by default the actions."""
         ids = self._book.open(digests, actions if kept is None else kept, refused)
+        self._deadlines.note(self._book.asked)
         if refused.any():
             indices, actions = np.where(refused, -1, indices), np.where(refused[:, None], np.nan, actions)
             propensities = None if propensities is None else np.where(refused, np.nan, propensities)
@@ -151,16 +155,26 @@ class RoundPolicy(KeptPolicy):
         self._settled = out  # last: a fit that failed is tried again, not passed over
 
     @in_turn
-    def tell(self, decision_id: str, reward: float) -> Receipt:
+    def tell(self, decision_id: str, reward: float, *, at: object = None) -> Receipt:
         """Give a decision its reward; None or NaN say that it will not come.
 
+        A reward that comes late counts nothing, and only the receipt says so: who was late is as private as
+        a reward, and a warning, or a count of them, would tell of it.
+
+        Args:
+            decision_id: `Decision.id`.
+            reward: a number of the reward range; True and False are 1 and 0.
+            at: when it came, a datetime or seconds, where a `reporting_delay` is a time: after its block's
+                deadline it is late, whenever it is told. Default: it has come in time if its block's release
+                has not been made.
+
         Raises:
-            InvalidData: the reward is off the range, unless it is clipped, or no number; the decision stays
-                pending.
+            InvalidData: the reward is off the range, unless it is clipped, or no number, or the time is none;
+                the decision stays pending.
             UnknownDecision, AlreadyTold: the id is not this policy's, or was told before.
         """
         kind = type(reward)  # and none that merely inherits from it: reading those may fail
-        if kind in (float, np.float64, bool) or (kind is int and abs(reward) <= _EXACT):
+        if at is None and (kind in (float, np.float64, bool) or (kind is int and abs(reward) <= _EXACT)):
             # The common case, without an array for one number.
             index = self._book.round_of(decision_id)
             value, usable = self.reward_range.holds(float(reward), clip=self.clip)
@@ -171,7 +185,7 @@ class RoundPolicy(KeptPolicy):
             receipt = _RECEIPTS.get(became, Receipt.REFUSED)
         else:
             self._book.round_of(decision_id)
-            receipt = self.tell_batch([decision_id], [reward])[0]
+            receipt = self.tell_batch([decision_id], [reward], at=at)[0]
         if receipt is Receipt.REFUSED:
             low, high = self.reward_range.low, self.reward_range.high
             raise InvalidData(
@@ -181,17 +195,19 @@ class RoundPolicy(KeptPolicy):
         return receipt
 
     @in_turn
-    def tell_batch(self, decision_ids: Sequence[str], rewards: ArrayLike) -> tuple[Receipt, ...]:
+    def tell_batch(
+        self, decision_ids: Sequence[str], rewards: ArrayLike, *, at: object = None
+    ) -> tuple[Receipt, ...]:
         """Rewards (B,) of several decisions: each by itself, and its receipt says what became of it.
 
         None and NaN say that a reward will not come. One off the range, unless it is clipped, or that is no
         number is refused: its decision stays pending, and may be told again. What comes for a decision that
         was told or abandoned before is refused, and changes nothing; of an id that stands there twice the
-        first reward counts.
+        first reward counts. `at` is when they came, as in `tell`: one time, or a sequence of B.
 
         Raises:
-            UnknownDecision, InvalidData: an id is not this policy's, or there is not one reward an id;
-                nothing was taken.
+            UnknownDecision, InvalidData: an id is not this policy's, or there is not one reward an id, or
+                the times are none; nothing was taken.
         """
         rounds = self._book.rounds_of(decision_ids)
         fresh = self._book.open_among(rounds)
@@ -200,10 +216,15 @@ class RoundPolicy(KeptPolicy):
             raise InvalidData(
                 f"rewards: expected shape {rounds.shape}, one per decision id, got {told.shape}"
             )
+        late = np.zeros(len(rounds), dtype=np.bool_)
+        if at is not None:
+            late = self._deadlines.late(rounds, times_of(at, len(rounds)))
+            told = np.where(late, np.nan, told)
         values, usable = self.reward_range.within(told, clip=self.clip)
         became = np.full(len(rounds), RoundStatus.REFUSED, dtype=np.int64)
         if fresh.any():
             became[fresh] = self._take(rounds[fresh], values[fresh], usable[fresh], np.isnan(told)[fresh])
+        became[late & (became == RoundStatus.ABANDONED)] = RoundStatus.LATE
         return tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in became.tolist())
 
     def _take(self, rounds: IntArray, values: FloatArray, usable: BoolArray, missing: BoolArray) -> IntArray:
@@ -218,6 +239,14 @@ class RoundPolicy(KeptPolicy):
     def abandon(self, decision_id: str) -> None:
         """Say that a decision will never have a reward: it contributes nothing."""
         self._book.abandon(decision_id)
+
+    def abandon_batch(self, decision_ids: Sequence[str]) -> tuple[Receipt, ...]:
+        """Say that several decisions will never have a reward, each by itself; receipts as of `tell_batch`.
+
+        Raises:
+            UnknownDecision, InvalidData: an id is not this policy's; nothing was taken.
+        """
+        return self.tell_batch(decision_ids, np.full(len(decision_ids), np.nan))
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -352,11 +381,12 @@ class RoundPolicy(KeptPolicy):
         self.close()
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        return {**self._book.state_arrays(), **self._own_arrays()}
+        return {**self._book.state_arrays(), **self._deadlines.arrays(), **self._own_arrays()}
 
     def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         self._book.lineage = self._holder.lineage
         self._book.restore(arrays)
+        self._deadlines.restore(arrays)
         self._restore_own(arrays)
         self._settled = self._rounds_out
         self._book.close(self._settled)

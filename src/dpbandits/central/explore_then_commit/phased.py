@@ -17,6 +17,7 @@ Not in Pavlovic2025, which explores for all T rounds and answers afterwards: thi
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any, ClassVar, Unpack
 
@@ -37,7 +38,7 @@ from dpbandits.central.explore_then_commit.schedule import scheduled
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS, RewardSums, integer_caps
 from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.published_function import PublishedCells
-from dpbandits.central.statement import Setting, explore_guarantee
+from dpbandits.central.statement import Setting, explore_guarantee, on_a_public_clock
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
@@ -45,6 +46,7 @@ from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Decision, DecisionBatch, PolicyOptions, RoundPolicy
+from dpbandits.policy.deadlines import Deadlines, check_delay, delay_from_config
 from dpbandits.policy.rounds import round_taken
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
@@ -65,16 +67,22 @@ class PhasedTuning(Configured):
         phases: increasing ends of phases; by default growing ones, see
             `dpbandits.central.explore_then_commit.schedule`.
         exploration: rate of every phase; by default 1, then what is expected to pay off.
+        reporting_delay: rounds, or a time, that a phase's release waits for its last rewards; see
+            `dpbandits.policy.deadlines`.
         reference, tolerance: see `ExploreTuning`.
     """
 
+    config_parsers: ClassVar[Mapping[str, Any]] = {"reporting_delay": delay_from_config}
+
     phases: Sequence[int] | None = None
     exploration: Sequence[float] | None = None
+    reporting_delay: int | timedelta = 0
     reference: float | None = None
     tolerance: float = DEFAULT_TOLERANCE
 
     def __post_init__(self) -> None:
         _checks.number(self.tolerance, name="tolerance")
+        check_delay(self.reporting_delay)
 
 
 class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, flat=2):
@@ -163,6 +171,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         self.tuning = replace(
             tuning, phases=self.phases, exploration=self.exploration, reference=self._reference
         )
+        self._deadlines = Deadlines(self.phases, tuning.reporting_delay)
         self._releases = self._calibrated()
         self._released = np.zeros((0, self.features.n_features), dtype=np.int64)
         self._posterior = CoefficientPosterior.prior(self.features.eigenvalues)
@@ -191,12 +200,13 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
             "Every phase has a release of its own, as noisy for its sensitivity as the one shown; the "
             "certificate is of all of them together, however a user's rounds are spread."
         )
+        found = on_a_public_clock(found) if self._deadlines.timed else found
         return replace(found, notes=(*found.notes, note))
 
     @property
     def batch_boundaries(self) -> tuple[int, ...]:
         """Round indices at which releases are made: ask in batches between them."""
-        return self.phases
+        return self._deadlines.boundaries
 
     @property
     def released(self) -> int:
@@ -211,7 +221,9 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
     # -- asking -------------------------------------------------------------------------------------
 
     @in_turn
-    def ask(self, context: Any, user: object | None = None, *, available: Any = None) -> Decision:
+    def ask(
+        self, context: Any, user: object | None = None, *, available: Any = None, at: object = None
+    ) -> Decision:
         """Choose an action for one context (d,), or an arm for one person, as `Menu.point` takes it.
 
         Args:
@@ -220,6 +232,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
             available: labels of the arms that this person may be given, or (A,) True where an action may be
                 chosen; default all. An arm that is seldom to be had is learned less, and its estimates stay
                 closer to the reference: what explores counts by the share of the law that was to be had.
+            at: as in `GPBandit.ask`.
 
         Raises:
             InvalidData: another shape, or no user; nothing was taken. Or the context is missing or off the
@@ -234,7 +247,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         else:
             row = self.menu.point(context)[None]
             mask = None if available is None else self.menu.offered(available)[None]
-        batch = self._decide(row, None if user is None else [user], mask)
+        batch = self._decide(row, None if user is None else [user], mask, at)
         if batch.refused[0]:
             with round_taken():
                 if self.menu is not None:
@@ -245,11 +258,17 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
 
     @in_turn
     def ask_batch(
-        self, contexts: Any, users: Sequence[object] | None = None, *, available: Any = None
+        self,
+        contexts: Any,
+        users: Sequence[object] | None = None,
+        *,
+        available: Any = None,
+        at: object = None,
     ) -> DecisionBatch:
         """Choose actions for contexts (B, d), or arms for B people, all by what is released now.
 
-        `available` are booleans (B, A), True where an action may be chosen, or, of arms, B lists of labels.
+        `available` are booleans (B, A), True where an action may be chosen, or, of arms, B lists of labels;
+        `at` is as in `GPBandit.ask`.
 
         `propensities` are those of the public law among what is available where the action was drawn from it
         (rounds that explore, and all before the first release), and 1 where it is the best by the releases.
@@ -261,9 +280,11 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         else:
             rows = self.menu.points(contexts)
             mask = None if available is None else self.menu.all_offered(available, len(rows))
-        return self._decide(rows, users, mask)
+        return self._decide(rows, users, mask, at)
 
-    def _decide(self, rows: FloatArray, users: Sequence[object] | None, available: Any) -> DecisionBatch:
+    def _decide(
+        self, rows: FloatArray, users: Sequence[object] | None, available: Any, at: object
+    ) -> DecisionBatch:
         measure = self.contexts.measure
         cells = measure.find(measure.rows(rows, name="contexts"))
         refused = cells < 0
@@ -272,7 +293,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
             available = _checks.as_marks(available, (len(cells), self.actions.size), name="available")
             refused = refused | ~available.any(axis=1)
             available = available | refused[:, None]
-        digests = self._admit(len(cells), users)
+        digests = self._admit(len(cells), users, at)
         start = self._book.asked
         explores = self._explores(start, start + len(cells))
         coins = self._coins.uniform("phased/action", start, start + len(cells), 1)[:, 0]
@@ -313,8 +334,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         return (0, *self.phases)[len(self._released)]
 
     def _is_due(self) -> bool:
-        phase = len(self._released)
-        return phase < len(self.phases) and self._book.asked >= self.phases[phase]
+        return len(self._released) < self._deadlines.due(self._book.asked)
 
     def _release(self) -> None:
         """Where raw data meets noise: the phase's explored and told rounds, summed in integers, released."""
