@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from adapters.people import ARMS, PEOPLE, block, contexts, paid
+from adapters.people import ARMS, PEOPLE, block, contexts, paid, phases
 from dpbandits.adapters.optuna import DeviceSampler, PolicySampler, RowSampler
 from dpbandits.errors import HorizonExceeded, InvalidData, InvalidParameter, ProtocolError
 
@@ -25,8 +25,9 @@ def study_of(sampler, direction="maximize", **options):
     return optuna.create_study(sampler=sampler, direction=direction, **options)
 
 
-def test_a_study_asks_the_policy_and_tells_it():
-    policy = block(user_ids=True)
+@pytest.mark.parametrize("make", [block, phases], ids=["block", "phases"])
+def test_a_study_asks_the_policy_and_tells_it(make):
+    policy = make(user_ids=True)
     sampler = PolicySampler(policy)
     study, people = study_of(sampler), contexts(70)
 
@@ -39,7 +40,6 @@ def test_a_study_asks_the_policy_and_tells_it():
 
     study.optimize(objective, n_trials=70)
     assert policy.diagnostics()["rounds_asked"] == 70
-    assert policy.diagnostics()["blocks_released"] == 2
     assert policy.pending == ()
     assert {trial.params["offer"] for trial in study.trials} <= set(ARMS)
     assert all(not trial.user_attrs for trial in study.trials)

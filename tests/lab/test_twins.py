@@ -83,6 +83,8 @@ def test_the_double_has_the_policys_features_and_other_arguments_change():
     double = dpb.lab.twin(policy, horizon=50, ucb_weight=0.1)
     assert double.features.to_config() == policy.features.to_config()
     assert (double.horizon, double.seed, double.ucb_weight) == (50, 7, 0.1)
+    same = dpb.lab.twin(policy, room="central", seed=8)
+    assert same.to_config() == policy.to_config() | {"seed": 8}
     elsewhere = dpb.lab.twin(policy, room="local", reports_per_version=10, privacy=dpb.LocalDP(epsilon=3))
     assert (elsewhere.spec.reports_per_version, elsewhere.spec.epsilon, elsewhere.horizon) == (10, 3, 400)
     assert dpb.lab.twin(SPEC, room="central").privacy.epsilon == SPEC.epsilon

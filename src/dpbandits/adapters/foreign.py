@@ -15,7 +15,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
-from dpbandits.policy import BasePolicy, uniform_choice
+from dpbandits.policy import BasePolicy, RoundPolicy, uniform_choice
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.sentences import shown_to
 from dpbandits.tables import Schema
@@ -24,16 +24,17 @@ from dpbandits.tables.menu import Menu
 __all__ = ["ForeignOptions", "ForeignPolicy", "Player", "menu_of"]
 
 
-def menu_of(policy: BasePolicy) -> Menu:
-    """The contexts and arms of one of our policies.
+def menu_of(policy: Any) -> Menu:
+    """The contexts and arms of one of our policies that are asked and told.
 
     Raises:
         InvalidParameter: it has none, or is no policy that chooses among arms.
     """
-    _checks.an(policy, BasePolicy, name="policy", pass_="GPBandit(contexts=..., arms=..., ...)")
-    if policy.menu is None:
+    _checks.an(policy, RoundPolicy, name="policy", pass_="GPBandit(contexts=..., arms=..., ...)")
+    menu: Menu | None = getattr(policy, "menu", None)
+    if menu is None:
         raise InvalidParameter("policy: expected one that was built with contexts= and arms=")
-    return policy.menu
+    return menu
 
 
 class Player(Protocol):

@@ -35,7 +35,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.adapters.foreign import ForeignOptions, ForeignPolicy, menu_of
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
-from dpbandits.policy import BasePolicy
+from dpbandits.policy import RoundPolicy
 from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = ["MAB", "mabwiser_policy"]
@@ -71,8 +71,9 @@ class MAB:
         ['call', 'mail']
     """
 
-    def __init__(self, policy: BasePolicy) -> None:
-        self._menu, self._policy = menu_of(policy), policy
+    def __init__(self, policy: RoundPolicy) -> None:
+        self._menu = menu_of(policy)
+        self._policy: Any = policy
         self._begun, self._lock = False, threading.Lock()
         self._waiting: dict[str, tuple[object, bytes, int]] = {}  # decision -> user, context, arm; raw data
 
@@ -90,7 +91,8 @@ class MAB:
     @property
     def guarantee(self) -> Guarantee:
         """The policy's."""
-        return self._policy.guarantee
+        stated: Guarantee = self._policy.guarantee
+        return stated
 
     def fit(
         self,

@@ -29,7 +29,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.adapters.foreign import ForeignOptions, ForeignPolicy, menu_of
 from dpbandits.central import ExploreThenCommit, PublishedFunction
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
-from dpbandits.policy import BasePolicy, PublicCoins
+from dpbandits.policy import PublicCoins, RoundPolicy
 from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = ["OnlinePolicy", "action_dist", "feedback_of", "learn", "obp_policy"]
@@ -138,14 +138,15 @@ class OnlinePolicy:
     batch_size: Final = 1
     policy_type: Final = _Contextual("contextual")
 
-    def __init__(self, policy: BasePolicy) -> None:
+    def __init__(self, policy: RoundPolicy) -> None:
         menu = menu_of(policy)
         if policy.user_ids:
             raise InvalidParameter(
                 "policy: Open Bandit Pipeline names no users: build it with user_ids=False"
             )
         self.n_actions, self.dim = menu.n_arms, menu.contexts.dim
-        self._menu, self._policy = menu, policy
+        self._menu = menu
+        self._policy: Any = policy
         self._last: tuple[str, int, bytes] | None = None  # decision, arm and context: raw data
 
     def __repr__(self) -> str:
@@ -162,7 +163,8 @@ class OnlinePolicy:
     @property
     def guarantee(self) -> Guarantee:
         """The policy's."""
-        return self._policy.guarantee
+        stated: Guarantee = self._policy.guarantee
+        return stated
 
     def initialize(self) -> NoReturn:
         """Refused: what was released cannot be forgotten."""

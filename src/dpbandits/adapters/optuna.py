@@ -34,10 +34,11 @@ from typing import Any, NoReturn
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray
+from dpbandits.adapters.foreign import menu_of
 from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.local import Client
 from dpbandits.outsourced import Modeler
-from dpbandits.policy import BasePolicy
+from dpbandits.policy import BasePolicy, RoundPolicy
 
 __all__ = ["DeviceSampler", "PolicySampler", "RowSampler"]
 
@@ -125,9 +126,11 @@ class PolicySampler(_Sampler):
 
     _direction = "maximize"
 
-    def __init__(self, policy: BasePolicy) -> None:
+    def __init__(self, policy: RoundPolicy) -> None:
         super().__init__()
-        self.policy = _checks.an(policy, BasePolicy, name="policy", pass_="GPBandit(contexts=..., arms=...)")
+        if not isinstance(policy, BasePolicy):
+            menu_of(policy)
+        self.policy: Any = policy
         self._points: dict[_Key, FloatArray] = {}
         self._people: dict[_Key, tuple[Any, object]] = {}  # raw data, until they are decided for
         self._open: dict[_Key, str] = {}

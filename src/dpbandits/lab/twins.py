@@ -73,6 +73,8 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
     if room == "lab":
         learns_on = getattr(policy, "features", None) if isinstance(policy, BasePolicy) else None
         return FeatureGPUCB(**(_asked(policy) | {"features": learns_on} | changes))
+    if room == "central" and isinstance(policy, GPBandit):
+        return GPBandit(**(policy.arguments(policy.to_config()) | changes))
     if "domain" in (asked := _asked(policy)):
         raise InvalidParameter(f"only policies with contexts= and arms= have a twin in the {room} room")
     if room == "central":
