@@ -5,8 +5,9 @@ what people brought, and nothing from which noise was not drawn.
 """
 
 import html
+from collections.abc import Mapping
 
-__all__ = ["Seen", "said"]
+__all__ = ["Seen", "no_such", "said"]
 
 
 def said(thing: object, **numbers: object) -> str:
@@ -18,6 +19,15 @@ def said(thing: object, **numbers: object) -> str:
     """
     shown = ", ".join(f"{name}={value!r}" for name, value in numbers.items() if value is not None)
     return f"{type(thing).__name__}({shown})"
+
+
+def no_such(thing: object, name: str, instead: Mapping[str, str]) -> AttributeError:
+    """The error of a name that is not there, with what stands for it, if anything does.
+
+    A class raises it in `__getattr__`, under `if not TYPE_CHECKING`: who checks types is told of every name.
+    """
+    hint = f": use {instead[name]}" if name in instead else ""
+    return AttributeError(f"a {type(thing).__name__} has no {name!r}{hint}", name=name)
 
 
 class Seen:

@@ -146,7 +146,7 @@ def answer(mistake: Mistake) -> Answer:
 
 def _python(code: str) -> Answer:
     try:
-        exec(code, {"dpb": dpb, "np": np, "pd": pd}, _Names())  # noqa: S102 - of this file
+        exec(code, {"dpb": dpb, "np": np, "pd": pd, "without": _without}, _Names())  # noqa: S102 - of this file
     except dpb.errors.DPBanditsError as error:
         return Answer(type(error).__name__, str(error), ours=True)
     except AttributeError as error:
@@ -154,6 +154,11 @@ def _python(code: str) -> Answer:
     except Exception as error:  # noqa: BLE001 - it is judged
         return Answer(type(error).__name__, str(error), ours=False)
     return Answer("", "", ours=True)
+
+
+def _without(package: str) -> Any:
+    """As if a package were not installed."""
+    return mock.patch.dict(sys.modules, {package: None})
 
 
 def _raised_in(trace: TracebackType | None, package: str) -> bool:

@@ -76,8 +76,10 @@ def run(
     """Decide privately about a table of people; show what it costs, attack it, and write a report."""
     from dpbandits.lab.people.report import FILES, to_json
     from dpbandits.lab.people.study import TableStudy
+    from dpbandits.lab.plot import new_figure
 
     new_folder(out, "--out", holding=FILES, force=force)
+    new_figure()  # the report has some: said before anything is computed
     loader, people, note, public = _loader(data, horizon)
     study = TableStudy(
         make_environment=loader,

@@ -102,7 +102,7 @@ def new_figure(*, width: float = 7.2, height: float = 3.6, columns: int = 1) -> 
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
     except ImportError as error:
-        raise MissingExtra("plots need matplotlib: install dpbandits[report]") from error
+        raise MissingExtra("plots need matplotlib: pip install 'dpbandits[report]'") from error
     with mpl.rc_context(_STYLE):
         figure = _picture()(figsize=(width, height))
         FigureCanvasAgg(figure)

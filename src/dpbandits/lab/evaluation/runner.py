@@ -274,7 +274,7 @@ def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool
     try:
         from joblib import Parallel, delayed
     except ImportError as error:
-        raise MissingExtra("jobs other than 1 need joblib: install dpbandits[report]") from error
+        raise MissingExtra("jobs other than 1 need joblib: pip install 'dpbandits[report]'") from error
     order = "generator" if ordered else "generator_unordered"
     found: Iterator[Any] = Parallel(jobs, return_as=order, batch_size=1)(delayed(call)() for call in calls)
     return found

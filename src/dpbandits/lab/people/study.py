@@ -252,6 +252,8 @@ class TableStudy:
                 f"horizon is {first.horizon}: the attack needs somebody after the first release, take 2 or "
                 "more"
             )
+        progress(CEILING)  # first, as it needs scikit-learn
+        ceilings = [self.make_environment(seed).supervised_ceiling(seed) for seed in seeds[:1]]
         over_seeds = partial(repeat, make_environment=self.make_environment, seeds=seeds, jobs=self.jobs)
         makers: dict[str | float, Maker] = {RANDOM: _uniform, CONSTANT: _constant, NON_PRIVATE: _non_private}
         for epsilon in sorted({self.epsilon, *self.epsilons}):
@@ -262,8 +264,6 @@ class TableStudy:
             name = key if isinstance(key, str) else f"{PRIVATE}, epsilon = {key:g}"
             progress(name)
             runs[key] = over_seeds(make, name=name)
-        progress(CEILING)
-        ceilings = [self.make_environment(seed).supervised_ceiling(seed) for seed in seeds[:1]]
         # A table's means are all known: what uniform choice earns is exact.
         reference, exact = runs[NON_PRIVATE].mean_rewards, runs[RANDOM].uniform_rewards
         uniform = runs[RANDOM].mean_rewards if exact is None else exact

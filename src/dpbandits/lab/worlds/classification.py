@@ -244,7 +244,7 @@ def _fetched() -> dict[str, NDArray[Any]]:
     try:
         from sklearn.datasets import fetch_openml
     except ImportError as error:
-        raise MissingExtra("fetch needs scikit-learn: install dpbandits[report]") from error
+        raise MissingExtra("fetch needs scikit-learn: pip install 'dpbandits[report]'") from error
     frame = fetch_openml("adult", version=2, as_frame=True, parser="auto").frame
     return {
         column: frame["class" if column == "classification" else column].to_numpy(dtype=object)

@@ -242,7 +242,9 @@ class TableBandit:
         try:
             from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
         except ImportError as error:
-            raise MissingExtra("supervised_ceiling needs scikit-learn: install dpbandits[report]") from error
+            raise MissingExtra(
+                "supervised_ceiling needs scikit-learn: pip install 'dpbandits[report]'"
+            ) from error
         rows = self._order
         if len(rows) < _FOLDS:
             raise InvalidData(f"supervised_ceiling needs at least {_FOLDS} rows, the horizon is {len(rows)}")

@@ -54,7 +54,6 @@ __all__ = [
     "Records",
     "Written",
     "check_points",
-    "no_such",
     "pack",
     "parse",
     "read_only",
@@ -371,12 +370,6 @@ class Contract(Written, ABC, Generic[PublishedT]):
     @abstractmethod
     def counted_by(self, published: PublishedT) -> tuple[Any, ...]:
         """What checks and adds up payloads that answer this, one a class: see `ReportMechanism`."""
-
-
-def no_such(thing: object, name: str, instead: Mapping[str, str]) -> AttributeError:
-    """The error of a name that is not there, with what stands for it, if anything does."""
-    hint = f": use {instead[name]}" if name in instead else ""
-    return AttributeError(f"a {type(thing).__name__} has no {name!r}{hint}", name=name)
 
 
 def _a_text(text: object) -> None:

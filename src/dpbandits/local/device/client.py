@@ -22,7 +22,7 @@ import numpy as np
 
 from dpbandits._calls import worded
 from dpbandits._checks import an
-from dpbandits._seen import said
+from dpbandits._seen import no_such, said
 from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.reports import (
     NONCE_BYTES,
@@ -30,7 +30,6 @@ from dpbandits.local.contract.reports import (
     Contract,
     PublishedArms,
     PublishedT,
-    no_such,
     pack,
     read_reward,
 )

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._reading import reading
-from dpbandits._seen import said
+from dpbandits._seen import no_such, said
 from dpbandits.errors import IncompatibleState, ProtocolError
 from dpbandits.local.contract.keys import ReportKey
-from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT, Records, no_such
+from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT, Records
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Learner
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums, source_evidence
