@@ -58,6 +58,8 @@ nitpick_ignore = [
     ("py:class", "dpbandits.local.contract.gp_spec._Integers"),
     ("py:class", "dpbandits.privacy.rows.noise_laws.Floating"),
     ("py:class", "dpbandits.local.contract.people.DeviceMenu"),
+    ("py:class", "dpbandits.tables.columns.Column"),
+    ("py:class", "Column"),
 ]
 # Other libraries' inventories would need a network.
 nitpick_ignore_regex = [

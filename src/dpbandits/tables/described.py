@@ -2,7 +2,7 @@
 
 `dpbandits run`, `central learn`, `local simulate` and `outsourced curate` read it. It holds everything that
 must be public: bounds, categories, arms, numbers of rows. It is strict: a key that is not listed here is an
-error, so that a misspelt bound cannot go unnoticed.
+error, so that a misspelt bound cannot go unnoticed::
 
     name = "people"              # optional; the table's file name by default
     path = "people.csv"          # .csv, .tsv (also .gz), .parquet, .arrow or .feather, relative to this file;
@@ -24,7 +24,7 @@ error, so that a misspelt bound cannot go unnoticed.
     distance = 1                 # of `outsourced curate` alone
 
 Then what was chosen and what it paid, in one of three ways. One right arm a row, reward 1 for it and 0 for
-the others:
+the others::
 
     [label]
     column = "earnings"
@@ -37,7 +37,7 @@ the others:
     categories = ["<=50K", ">50K"]                  # or values: the arm is the place in the list
     missing = "<=50K"                               # optional: the category of missing values
 
-A column of rewards for every arm:
+A column of rewards for every arm::
 
     [rewards]
     columns = ["paid_if_mail", "paid_if_call"]
@@ -45,7 +45,7 @@ A column of rewards for every arm:
     high = 1
     arms = ["mail", "call"]                         # optional; the columns' names by default
 
-Or a log, which has one arm a row and what that one paid, and says nothing of the others (`learn` alone):
+Or a log, which has one arm a row and what that one paid, and says nothing of the others (`learn` alone)::
 
     [log]
     arm = "offer"                # column of the arm that a row was given
@@ -55,7 +55,7 @@ Or a log, which has one arm a row and what that one paid, and says nothing of th
     high = 1
     propensity = "chance"        # optional: column of the arm's chance; drawn uniformly without it
 
-Of `outsourced curate`, which releases all columns that the file describes:
+Of `outsourced curate`, which releases all columns that the file describes::
 
     [answers]                    # optional; without it a command answers, by the rows' places
     column = "effect"            # column of answers
