@@ -54,8 +54,9 @@ def prose(text: str) -> nodes.container:
 
 def _replace(_app: Sphinx, doctree: nodes.document) -> None:
     for block in list(doctree.findall(nodes.literal_block)):
-        if is_statement(block.astext()) and "output" in " ".join(block.get("classes", [])):
-            block.parent.replace(block, prose(block.astext()))
+        text = block.astext().replace("\r\n", "\n")  # as a shell's output comes
+        if is_statement(text) and "output" in " ".join(block.get("classes", [])):
+            block.parent.replace(block, prose(text))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
