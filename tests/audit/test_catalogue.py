@@ -54,6 +54,8 @@ COSTLY = (
     "gp-bandit-public-sets",
     "gp-bandit-missing-rewards",
     "gp-bandit-copies",
+    "gp-bandit-cells",
+    "gp-bandit-cells-several-rounds",
     "explore-then-commit-answers-beside-release",
     "explore-then-commit-histogram-beside-release",
     "explore-then-commit-missing-reward",
@@ -63,7 +65,7 @@ COSTLY = (
 """Milliseconds a run: here they only show that they run."""
 
 POLICIES = {
-    "central.BlockGPUCB": ("gp-bandit-actions", "gp-bandit-released"),
+    "central.BlockGPUCB": ("gp-bandit-actions", "gp-bandit-released", "gp-bandit-cells"),
     "central.published.Dubey2021": ("dubey2021-actions", "dubey2021-predictions"),
 }
 """Every private policy that answers to `BasePolicy`, by kind."""
@@ -108,6 +110,8 @@ def test_whole_policies_run(name):
         pytest.param("broken-dubey2021-lemma-12-tree-0.05", 60_000, marks=pytest.mark.slow),
         ("broken-dubey2021-lemma-12-tree-0.02", 1000),
         ("broken-dubey2021-lemma-12-policy-0.01", 8000),
+        ("broken-cell-sums-half-scale", 20_000),
+        ("broken-cells-of-people-who-come-again", 20_000),
         ("broken-copies-without-a-witness", 100_000),
         ("broken-other-terms", 10_000),
         ("broken-numbers-by-rows-left", 20_000),
@@ -126,7 +130,9 @@ def test_claims_that_are_known_to_be_false_are_caught(name, samples):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
-@pytest.mark.parametrize("name", ["rows-l2-laplace", "answer-laplace", "rows-randomised-response"])
+@pytest.mark.parametrize(
+    "name", ["cell-sums", "rows-l2-laplace", "answer-laplace", "rows-randomised-response"]
+)
 def test_pure_mechanisms_are_bounded_tightly_at_every_epsilon(name, epsilon):
     row = build(name, epsilon=epsilon).run(samples=60_000, confidence=SURE)
     assert 0.5 * epsilon < row.lower_bound <= epsilon

@@ -38,14 +38,14 @@ def point(t):
     return np.random.default_rng(t).random((1, 2))
 
 
-def driven(one, stop, *, reward=0.5, mine=(), candidates=None):
+def driven(one, stop, *, reward=0.5, mine=(), candidates=None, others=(0.0, 1.0)):
     """Rounds to `stop`; those of `mine` are one user's, who brings `candidates` and tells `reward`."""
     for t in range(stop):
         own = t in mine
         decision = one.ask(
             candidates if own and candidates is not None else point(t), user="one" if own else f"user-{t}"
         )
-        value = reward if own else 0.5
+        value = reward if own else others[t % 2]
         if value is not None:
             one.tell(decision.id, value)
     return one
@@ -83,7 +83,7 @@ def test_what_is_released_is_the_sum_and_its_noise_and_each_block_is_drawn_once(
     )
     draws = []
     at_every_draw(monkeypatch, one, lambda: draws.append(1))
-    driven(one, T, reward=1.0, mine=[3])
+    driven(one, T, reward=1.0, mine=[3], others=(0.5, 0.5))
     assert len(draws) == len(drawn) == len(one.released) == len(BLOCKS)
     # everybody but one told the middle of the range, so nothing is left of the others
     assert one.released[0].sum() == 2**20

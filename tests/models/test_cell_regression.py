@@ -51,15 +51,15 @@ def test_blocks_may_come_in_two_parts():
     np.testing.assert_allclose(law.covariance, whole.covariance)
 
 
-def test_a_count_that_may_be_wrong_makes_less_sure_of_what_is_far_from_the_middle():
-    found = blocks()
-    found["sums"] *= 20.0  # the first block says that rewards are far from the middle
-    trusting, wary = (
-        posterior_from_cells(**found, noise_sd=0.5, prior=PRIOR, count_error=error) for error in (0.0, 0.5)
-    )
-    values = np.linalg.eigvalsh(wary.covariance - trusting.covariance)
-    assert values.min() > -1e-12
-    assert values.max() > 0.1 * np.linalg.eigvalsh(trusting.covariance).max()
+def test_counts_that_may_be_wrong_make_less_sure_and_most_where_least_is_known():
+    """The first block's variance grows by (a n)^2 times the prior's variance of the cell."""
+    found = blocks(k=1)
+    law = posterior_from_cells(**found, noise_sd=0.5, prior=PRIOR, count_error=0.3)
+    counts, features = found["counts"][0], found["features"][0]
+    rows = counts[:, None] * features
+    variance = counts / 4.0 + 0.25 + (0.3 * counts) ** 2 * 0.5 * (features**2).sum(axis=1)
+    precision = rows.T @ (rows / variance[:, None]) + np.eye(M) / 0.5
+    np.testing.assert_allclose(law.covariance, np.linalg.inv(precision))
 
 
 def test_a_cell_without_people_says_nothing():

@@ -51,6 +51,65 @@ MUTATIONS = (
         tests="tests/privacy/test_mechanisms.py",
     ),
     _bug(
+        "half the sensitivity of a cell",
+        "sums in cells: noise for rewards that never go from one end to the other",
+        (
+            "privacy/cell_sums.py",
+            "return float(self.rounds_per_user * 2 * _MOST)",
+            "return float(self.rounds_per_user * _MOST)",
+        ),
+        tests="tests/privacy/test_cell_sums.py",
+    ),
+    _bug(
+        "cells for users of one round",
+        "sums in cells: several rounds of one user get the noise of one",
+        (
+            "privacy/cell_sums.py",
+            "return float(self.rounds_per_user * 2 * _MOST)",
+            "return float(2 * _MOST)",
+        ),
+        tests="tests/privacy/test_cell_sums.py",
+    ),
+    _bug(
+        "one noise for all cells",
+        "whoever knows one cell's sum can take the noise off the others",
+        (
+            "privacy/cell_sums.py",
+            "return sums + self.noise.integer_laplace(self.rate, len(sums))",
+            "return sums + self.noise.integer_laplace(self.rate, 1)",
+        ),
+        tests="tests/privacy/test_cell_sums.py",
+    ),
+    _bug(
+        "cells centred by who came",
+        "where everybody's reward is added depends on who else is in the block",
+        (
+            "central/cells.py",
+            "cells = design.locate(in_fixed_shapes(self.features, actions))[told]",
+            "phi = in_fixed_shapes(self.features, actions)\n"
+            "        cells = design.locate(phi - phi.mean(axis=0))[told]",
+        ),
+        tests="tests/central/test_cells.py",
+    ),
+    _bug(
+        "missing rewards in cells",
+        "a reward that never came counts as the lowest: who reported can be told",
+        (
+            "central/cells.py",
+            "cells = design.locate(in_fixed_shapes(self.features, actions))[told]\n"
+            "        unit = self._setup.reward_range.to_centred(rewards[told]) + 0.5",
+            "cells = design.locate(in_fixed_shapes(self.features, actions))\n"
+            "        unit = self._setup.reward_range.to_centred(np.where(told, rewards, 0.0)) + 0.5",
+        ),
+        tests="tests/central/test_cells.py",
+    ),
+    _bug(
+        "cells under an unused delta",
+        "a statement that says less than pure epsilon is paid for, and one that promises it is not made",
+        ("central/statement.py", "        replace(privacy, delta=0.0),\n", "        privacy,\n"),
+        tests="tests/central/test_cells.py",
+    ),
+    _bug(
         "users counted by their root",
         "k rounds of one user count as sqrt(k)",
         (

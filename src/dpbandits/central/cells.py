@@ -59,8 +59,11 @@ LAST_SHARE = 0.85
 UNIFORM_SHARE = 0.4
 """Of people, expected to be anywhere and not where the public decision sets say."""
 
-N_CELLS = 5
+FEWEST_CELLS, MOST_CELLS = 5, 24
 """Of a block; chosen on tuning seeds, like the other numbers here."""
+
+PEOPLE_A_CELL = 8
+"""At epsilon 1, in blocks long enough for more than the fewest cells."""
 
 COUNT_ERROR = 0.1
 """Believed relative deviation of the people in a cell from those that are expected."""
@@ -95,7 +98,7 @@ class CellPast(Past):
 
     Attributes:
         sums: (k, C) integers, in units of `cell_sums.CENTRED`.
-        counts: (k, C) people expected.
+        counts: (k, C) people expected; C is `MOST_CELLS`, and of blocks with fewer the rest is 0.
         features: (k, C, m) their mean feature vectors.
     """
 
@@ -112,9 +115,27 @@ class CellPast(Past):
         """(count, C), in units of `cell_sums.CENTRED`."""
         return self.sums[:count].copy()
 
+    def with_block(self, released: IntArray, design: CellDesign) -> "CellPast":
+        """The past with one block more; of the places that it does not need none is released."""
+
+        def more(past: Any, block: Any) -> Any:
+            padded = np.zeros(past.shape[1:], dtype=past.dtype)
+            padded[: len(block)] = block
+            return np.concatenate([past, padded[None]])
+
+        return CellPast(
+            sums=more(self.sums, released),
+            counts=more(self.counts, design.counts),
+            features=more(self.features, design.features),
+        )
+
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """What a state keeps, by name."""
-        return {"released": self.sums, "cell_counts": self.counts, "cell_features": self.features}
+        return {
+            "released": self.sums,
+            "cell_counts": self.counts,
+            "cell_features": self.features,
+        }
 
 
 class CellRelease(Kind[CellDesign, CellPast]):
@@ -183,9 +204,9 @@ class CellRelease(Kind[CellDesign, CellPast]):
         """The past before any release."""
         m = self.features.n_features
         return CellPast(
-            sums=np.zeros((0, N_CELLS), dtype=np.int64),
-            counts=np.zeros((0, N_CELLS)),
-            features=np.zeros((0, N_CELLS, m)),
+            sums=np.zeros((0, MOST_CELLS), dtype=np.int64),
+            counts=np.zeros((0, MOST_CELLS)),
+            features=np.zeros((0, MOST_CELLS, m)),
         )
 
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> CellDesign:
@@ -198,16 +219,24 @@ class CellRelease(Kind[CellDesign, CellPast]):
             normals = coins.normal(f"public sets/{block}", 0, len(sets), size)
             anywhere = points[: round(len(sets) * UNIFORM_SHARE / (1.0 - UNIFORM_SHARE))]
             points = np.concatenate([anywhere, sets.best(self.weights(posterior, normals))])
-        centres = _clustered(points @ law.factor, N_CELLS, seed=block)
-        nearest = _nearest(points @ law.factor, centres)
-        people = np.bincount(nearest, minlength=len(centres))
-        one_hot = nearest == np.arange(len(centres))[:, None]
+        centres = _clustered(points @ law.factor, self._n_cells(block), seed=block)
+        one_hot = _nearest(points @ law.factor, centres) == np.arange(len(centres))[:, None]
+        people = one_hot.sum(axis=1)
         return CellDesign(
             embedding=law.factor,
             centres=centres,
-            counts=np.diff((0, *self.blocks))[block] * people.astype(np.float64) / len(points),
+            counts=self._rounds(block) * people / len(points),
             features=one_hot @ points / np.maximum(people, 1)[:, None],
         )
+
+    def _rounds(self, block: int) -> float:
+        return float(np.diff((0, *self.blocks))[block])
+
+    def _n_cells(self, block: int) -> int:
+        """More where a block is so long that noise is small beside what rewards scatter by themselves."""
+        privacy = self._setup.privacy
+        each = PEOPLE_A_CELL * (privacy.rounds_per_user / privacy.epsilon) ** 2
+        return int(np.clip(self._rounds(block) / each, FEWEST_CELLS, MOST_CELLS))
 
     def draw(self, block: int, rows: BlockRows, design: CellDesign, past: CellPast) -> CellPast:
         """Where raw data meets noise: find every round's cell, sum rewards in cells, add noise."""
@@ -215,11 +244,7 @@ class CellRelease(Kind[CellDesign, CellPast]):
         cells = design.locate(in_fixed_shapes(self.features, actions))[told]
         unit = self._setup.reward_range.to_centred(rewards[told]) + 0.5
         sums = self.mechanism.encode(cells, unit, n_cells=len(design.centres))
-        return CellPast(
-            sums=np.concatenate([past.sums, self.mechanism.release(sums)[None]]),
-            counts=np.concatenate([past.counts, design.counts[None]]),
-            features=np.concatenate([past.features, design.features[None]]),
-        )
+        return past.with_block(self.mechanism.release(sums), design)
 
     def fit(self, past: CellPast) -> WeightPosterior | None:
         """The law of the weights, rewards centred and width 1; None where nothing was released."""
@@ -228,26 +253,28 @@ class CellRelease(Kind[CellDesign, CellPast]):
         return posterior_from_cells(
             np.asarray(past.sums * CENTRED),
             counts=past.counts,
+            count_error=COUNT_ERROR,
             features=past.features,
             noise_sd=self.mechanism.noise_sd,
             prior=self.prior,
-            count_error=COUNT_ERROR,
         )
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers of its noise."""
-        return {"cells": N_CELLS, "cell_noise_sd": self.mechanism.noise_sd}
+        return {"cell_noise_sd": self.mechanism.noise_sd}
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> CellPast:
         """The past that a state kept; CorruptState where this configuration does not write it."""
-        sums, counts, features = (arrays[name] for name in ("released", "cell_counts", "cell_features"))
+        names = ("released", "cell_counts", "cell_features")
+        sums, counts, features = (arrays[name] for name in names)
         k, m = len(sums), self.features.n_features
-        shapes = (sums.shape, counts.shape, features.shape)
-        floats = counts.dtype == features.dtype == np.float64
-        finite = (
-            floats and np.isfinite(counts).all() and np.isfinite(features).all() and (counts >= 0.0).all()
+        shapes, kinds = (
+            (sums.shape, counts.shape, features.shape),
+            (sums.dtype, counts.dtype, features.dtype),
         )
-        fits = shapes == ((k, N_CELLS), (k, N_CELLS), (k, N_CELLS, m)) and sums.dtype == np.int64
+        fits = shapes == ((k, MOST_CELLS), (k, MOST_CELLS), (k, MOST_CELLS, m))
+        fits = fits and kinds == (np.int64, np.float64, np.float64)
+        finite = np.isfinite(counts).all() and np.isfinite(features).all() and (counts >= 0.0).all()
         if k > len(self.blocks) or not fits or not finite:
             raise CorruptState("the saved releases contradict the saved configuration")
         return CellPast(sums=sums, counts=counts, features=features)
@@ -258,7 +285,13 @@ def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
 
 
 def _clustered(points: FloatArray, n_cells: int, *, seed: int) -> FloatArray:
-    """Centres (C, m) of clusters of public points (n, m); `seed` is public."""
+    """Centres (C, m) of clusters of public points (n, m); `seed` is public.
+
+    Where there are no more points than cells each is a centre, and what is left over lies on one of them.
+    """
+    distinct = np.unique(points, axis=0)
+    if len(distinct) <= n_cells:
+        return np.concatenate([distinct, np.repeat(distinct[-1:], n_cells - len(distinct), axis=0)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # an empty cluster: nobody is expected there
         centres, _ = kmeans2(points, n_cells, iter=ROUNDS_OF_CLUSTERING, minit="++", seed=seed)

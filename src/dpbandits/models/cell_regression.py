@@ -4,11 +4,11 @@ The model: a reward y in [0, 1] of a point with features phi is 1/2 + phi . w + 
 block one knows, for every cell c, the sum z_c of y - 1/2 over its people, with noise of variance s^2; who was
 there is predicted by public draws: n_c people whose mean feature vector is phi_c. So
 
-    z_c = n_c phi_c . w + e_c,    Var e_c = n_c / 4 + s^2 + (a n_c (f_c - 1/2))^2,
+    z_c = n_c phi_c . w + e_c,    Var e_c = n_c / 4 + s^2 + (a n_c)^2 E (phi_c . w)^2,
 
-where the last term is what a count that is off by the share a would do, f_c the mean reward that earlier
-blocks say. Cells and blocks are independent given w. Inputs are plain numbers; if they are a release, so is
-everything computed here (post-processing).
+where the last term is what a count does that is off by the share a of it; the expectation is over what
+earlier blocks say. Cells and blocks are independent given w. Inputs are plain numbers; if they are a release,
+so is everything computed here (post-processing).
 """
 
 import numpy as np
@@ -42,7 +42,7 @@ def posterior_from_cells(
         features: (K, C, m) their mean feature vectors.
         noise_sd: of every sum.
         prior: before any block.
-        count_error: a, relative deviation of a true count from the predicted one.
+        count_error: a, relative deviation of true counts from the predicted ones.
 
     Raises:
         InvalidData: shapes that do not fit, entries that are not finite, or negative counts.
@@ -59,8 +59,8 @@ def posterior_from_cells(
     precision = inverse.T @ inverse
     law, pull = prior, precision @ prior.mean
     for block, people in enumerate(counts):
-        deviation, _ = law.predict(features[block])
-        variance = REWARD_VARIANCE * people + noise**2 + (error * people * deviation) ** 2
+        mean, sd = law.predict(features[block])
+        variance = REWARD_VARIANCE * people + noise**2 + (error * people) ** 2 * (mean**2 + sd**2)
         seen = variance > 0.0  # without noise, a cell without people says nothing
         rows, variance = (people[:, None] * features[block])[seen], variance[seen]
         weighed = rows / variance[:, None]

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.audit.catalogue.parts import DELTA, AxisFeatures, Entries, PreparedNoise, crowded
+from dpbandits.audit.catalogue.parts import (
+    DELTA,
+    AxisFeatures,
+    Entries,
+    LineFeatures,
+    PreparedNoise,
+    crowded,
+)
 from dpbandits.audit.claims import GaussianAudit, SampledAudit
 from dpbandits.audit.scores import first_column, fit_categories, fit_linear
 from dpbandits.central import (
@@ -24,11 +31,13 @@ from dpbandits.central import (
     PhasedExploreThenCommit,
     PhasedTuning,
 )
+from dpbandits.central.cells import FEWEST_CELLS
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.policy import NothingToLearn
 from dpbandits.domains import Box
 from dpbandits.models.kernels import Indicator
 from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy.cell_sums import CENTRED
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
 
@@ -191,6 +200,84 @@ def _missing_rewards(epsilon: float, seed: int, noise: PreparedNoise, world: int
     policy.ask(np.array([[0.0, 0.0]]), user="last")
     grams = policy.released[:, :PEOPLE].T
     return np.column_stack([vector(policy), grams])
+
+
+# -- sums in cells: a cell for everybody ------------------------------------------------------------------
+
+_PLACES = np.linspace(-1.0, 1.0, FEWEST_CELLS)[:, None]
+"""As many as a block has cells, and a person in each."""
+
+_in_cells = partial(crowded, ENTRIES, scope="policy", kind=SampledAudit, share=0.03)
+
+
+def _cells_policy(
+    epsilon: float, seed: int, noise: PreparedNoise, *, blocks: list[int], rounds: int, user_ids: bool = True
+) -> GPBandit:
+    """Noise for `rounds` rounds of a user; people are expected at the places, and nowhere else."""
+    expected = np.repeat(_PLACES, 40, axis=0)[:, None]
+    return GPBandit(
+        features=LineFeatures(),
+        domain=Box(low=[-1.0], high=[1.0]),
+        reward_range=(0.0, 1.0),
+        horizon=blocks[-1] + 1,
+        privacy=JointDP(epsilon=epsilon, rounds_per_user=rounds),
+        seed=seed,
+        noise=noise,
+        user_ids=user_ids,
+        tuning=GPTuning(release="cells", blocks=blocks, public_decision_sets=expected),
+    )
+
+
+def _seen_in_cells(policy: GPBandit, world: int, *, times: int) -> FloatArray:
+    """(people, blocks) all that was released, after everybody told one end of the range so many times."""
+    for _ in range(times):
+        users = list(range(FEWEST_CELLS)) if policy.user_ids else None
+        ids = policy.ask_batch(_PLACES[:, None], users=users).ids
+        policy.tell_batch(ids, np.full(FEWEST_CELLS, float(world)))
+    policy.ask(_PLACES[:1], user="last" if policy.user_ids else None)
+    return np.asarray(policy.released[:, :FEWEST_CELLS].T * CENTRED)
+
+
+def _between(outputs: FloatArray, *, end: float = 0.5) -> FloatArray:
+    """The log likelihood ratio of Laplace noise around -end and end, over its rate; blocks add up."""
+    return np.asarray(np.clip(outputs, -end, end).sum(axis=1))
+
+
+@_in_cells(
+    "gp-bandit-cells",
+    sees="all released sums",
+    neighbours="one user's reward from lowest to highest",
+    score=_between,
+)
+def _cells(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    return _seen_in_cells(
+        _cells_policy(epsilon, seed, noise, blocks=[FEWEST_CELLS], rounds=1), world, times=1
+    )
+
+
+@_in_cells(
+    "gp-bandit-cells-several-rounds",
+    sees="all released sums of two blocks, in each a round of the user's",
+    neighbours="one user's rewards from lowest to highest",
+    score=_between,
+)
+def _cells_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Cells are numbered anew in the second block; people being alike, a row is still as good as one's."""
+    policy = _cells_policy(epsilon, seed, noise, blocks=[FEWEST_CELLS, 2 * FEWEST_CELLS], rounds=2)
+    return _seen_in_cells(policy, world, times=2)
+
+
+@_in_cells(
+    "broken-cells-of-people-who-come-again",
+    sees="all released sums",
+    neighbours="one user's rewards from lowest to highest",
+    score=partial(_between, end=1.5),
+    known_broken=True,
+)
+def _cells_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Noise for one round of a user, where nobody counts rounds and everybody has three in one block."""
+    policy = _cells_policy(epsilon, seed, noise, blocks=[3 * FEWEST_CELLS], rounds=1, user_ids=False)
+    return _seen_in_cells(policy, world, times=3)
 
 
 # -- explore, then commit: a cell for everybody ---------------------------------------------------------

@@ -19,6 +19,7 @@ from dpbandits.audit.claims import Draw, ExactAudit, GaussianAudit, Law, Sampled
 from dpbandits.audit.scores import fit_categories
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy.cell_sums import CENTRED, CellSums
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.noise import SecureNoise
@@ -202,6 +203,30 @@ def tree_nodes(
 def _tree_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """Two rounds, two levels."""
     return tree_nodes(epsilon, noise, world, rounds=2, delta=DELTA)
+
+
+def _sums_in_cells(name: str, *, claimed: float, **facts: Any) -> None:
+    """Noise for `claimed` times the promise, on a crowd with a cell for everybody."""
+
+    @crowded(
+        ENTRIES,
+        name,
+        SampledAudit,
+        sees="the released sum of a cell",
+        neighbours="one round's reward from lowest to highest",
+        score=lambda outputs: np.clip(outputs[:, 0], -0.5, 0.5),
+        **facts,
+    )
+    def released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+        sums = CellSums(epsilon=claimed * epsilon, noise=noise)
+        people = np.arange(_PEOPLE)
+        own = sums.encode(people, np.full(_PEOPLE, float(world)), n_cells=_PEOPLE)
+        return np.asarray(sums.release(own)[:, None] * CENTRED)
+
+
+_sums_in_cells("cell-sums", claimed=1.0)
+# noise for sums that move by half a reward's range, as if no reward could go from one end to the other
+_sums_in_cells("broken-cell-sums-half-scale", claimed=2.0, known_broken=True)
 
 
 @_sampled(
