@@ -195,6 +195,29 @@ def test_the_kind_and_its_blocks_follow_from_public_numbers():
     assert GPBandit.from_config(one.to_config()).to_config() == one.to_config()
 
 
+WIDE = dpb.Schema(**{f"column{j}": dpb.Range(0, 1) for j in range(4)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"contexts": WIDE, "delta": 1e-6}, "marginals"),
+        ({"contexts": WIDE, "delta": 1e-6, "seed": 5, "noise": dpb.SecureNoise()}, "marginals"),
+        ({"delta": 1e-6}, "features"),
+        ({"delta": 0.0}, "marginals"),
+        ({"contexts": WIDE, "delta": 1e-6, "tuning": GPTuning(n_features=5)}, "features"),
+        ({"contexts": WIDE, "delta": 1e-6, "tuning": GPTuning(release="features")}, "features"),
+        (
+            {"contexts": WIDE, "delta": 1e-6, "kernel": dpb.kernels.SquaredExponential(lengthscale=3.0)},
+            "features",
+        ),
+        ({"contexts": WIDE, "delta": 1e-6, "decision_sets": "public"}, "features"),
+    ],
+)
+def test_the_kind_is_chosen_from_public_arguments_alone(changes, kind):
+    assert policy(**({"tuning": GPTuning()} | changes)).tuning.release == kind
+
+
 def test_what_it_cannot_do_is_said():
     box = {"contexts": None, "arms": None, "domain": dpb.Box(low=[0], high=[1])}
     for changes, message in (

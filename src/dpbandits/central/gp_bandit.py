@@ -58,9 +58,24 @@ KINDS: dict[KindName, type[Kind[Any, Any]]] = {
 """Kinds of release by their names in `GPTuning.release`."""
 
 
-def kind_for() -> KindName:
-    """The kind of release where none is named, a public rule."""
-    return "features"
+MARGINAL_COLUMNS = 4
+"""Columns of contexts from which on marginal tables are taken: with fewer, smooth features told as much on
+tuning tables and made-up people."""
+
+
+def kind_for(setup: Setup) -> KindName:
+    """The kind of release where none is named: a rule of public arguments alone.
+
+    Marginal tables for contexts and arms of several columns, or where delta is 0. Features wherever a kernel,
+    features or anything that only they understand was passed, and for all other domains.
+    """
+    tuning, people = setup.tuning, setup.menu is not None
+    of_features = (setup.kernel, setup.features, tuning.n_features, tuning.factor, tuning.prior_variance)
+    asked = any(given is not None for given in (*of_features, tuning.public_decision_sets))
+    if not people or asked or tuning.regression != "blocks" or setup.decision_sets == "public":
+        return "features"
+    wide = setup.domain.dim - 1 >= MARGINAL_COLUMNS
+    return "marginals" if wide or setup.privacy.delta == 0.0 else "features"
 
 
 _Made = tuple[Past, WeightPosterior | None]
@@ -196,22 +211,21 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             sets = self.domain.validate(sets, name="public sets")
             if sets.ndim != 3:
                 raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
-        self._kind = KINDS[tuning.release or kind_for()](
-            Setup(
-                domain=self.domain,
-                menu=self.menu,
-                reward_range=self.reward_range,
-                horizon=horizon,
-                longest=rounds,
-                privacy=privacy,
-                kernel=kernel,
-                features=features,
-                decision_sets=decision_sets,
-                tuning=replace(tuning, public_decision_sets=sets),
-                noise=self.noise,
-                seed=self.seed,
-            )
+        setup = Setup(
+            domain=self.domain,
+            menu=self.menu,
+            reward_range=self.reward_range,
+            horizon=horizon,
+            longest=rounds,
+            privacy=privacy,
+            kernel=kernel,
+            features=features,
+            decision_sets=decision_sets,
+            tuning=replace(tuning, public_decision_sets=sets),
+            noise=self.noise,
+            seed=self.seed,
         )
+        self._kind = KINDS[tuning.release or kind_for(setup)](setup)
         self.features, self.blocks, self.tuning = self._kind.features, self._kind.blocks, self._kind.tuning
         self._deadlines = Deadlines(self.blocks, tuning.reporting_delay)
         self._boundaries = tuple(index + tuning.lag for index in self._deadlines.boundaries)
