@@ -245,3 +245,17 @@ def test_relevance_finds_the_column_that_matters():
     by_column = found.relevance.variances[EFFECTS.order == 1]
     assert by_column[0] > 2.0 * by_column[1:].max()
     np.testing.assert_allclose(found.mean[0, 1], 0.3, atol=0.1)  # its standard error is about .01
+
+
+def test_a_function_of_prior_variance_one_has_weights_of_variance_scale_squared():
+    domain = dpb.domains.Product(dpb.Box(low=[0, 0], high=[1, 1]), dpb.Arms(4))
+    features = EffectFeatures(domain=domain)
+    corners = np.stack(np.meshgrid(*[(np.arange(24) + 0.5) / 24] * 2, np.arange(4.0)), axis=-1).reshape(-1, 3)
+    variances = features.scale**2 * (features(corners) ** 2).sum(axis=1)
+    assert variances.mean() == pytest.approx(1.0, rel=0.02)  # pairs keep three of four components
+    effects = features.effects
+    weights = np.random.default_rng(9).normal(size=effects.n_weights)
+    expected = effects(effects.levels(corners)) @ weights
+    np.testing.assert_allclose(
+        features(corners) @ (features.ratio * weights), expected, rtol=1e-9, atol=1e-12
+    )

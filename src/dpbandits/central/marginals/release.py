@@ -33,6 +33,7 @@ block of its ask.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -280,7 +281,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         effects, people = self._base.effects, int(np.diff((0, *self.blocks))[block])
         shape = (self.arms, effects.n_weights)
         law = self.prior if posterior is None else posterior
-        variances = (law.factor**2).sum(axis=1).reshape(shape) / self._base.scale**2
+        variances = (law.factor**2).sum(axis=1).reshape(shape) / self._base.ratio**2
         first = posterior is None
 
         def noise_variance(groups: int) -> float:
@@ -358,13 +359,14 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         nothing = self.reader.beginning()
         if self._public is None:
             return nothing
-        scale, shape = self._base.scale, nothing.evidence.shift.shape
+        ratio, shape = self._base.ratio, nothing.evidence.shift.shape
         gram = self._public[0].reshape(*shape, *shape)[np.arange(self.arms), :, np.arange(self.arms), :]
-        evidence = Evidence(scale**2 * gram / VARIANCE, scale * self._public[1].reshape(shape) / VARIANCE)
+        vector = ratio * self._public[1].reshape(shape)
+        evidence = Evidence(ratio[:, None] * ratio * gram / VARIANCE, vector / VARIANCE)
         return self._answering(self.reader.given(nothing, evidence))
 
     def _answering(self, belief: Belief) -> Belief:
-        draws = self._sampled(self._as_posterior(belief), self._coins) / self._base.scale
+        draws = self._sampled(self._as_posterior(belief), self._coins) / self._base.ratio
         return replace(belief, draws=draws)
 
     def _after(self, number: int, one: Drawn, beliefs: list[Belief]) -> Belief:
@@ -379,8 +381,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             counts=one.counts.astype(np.float64),
             count_sd=self._count_noise[2],
         )
-        # which share of the block was answered by which belief
-        late = self.tuning.reporting_delay + self.tuning.lag
+        # Which share of the block was answered by which belief; a delay in time is no number of rounds, and
+        # the few who came while it lasted are taken to have been answered by what followed.
+        delay = self.tuning.reporting_delay
+        late = self.tuning.lag + (0 if isinstance(delay, timedelta) else delay)
         edges = np.clip([0, *(begin + late for begin in self.blocks[:number]), end], start, end)
         shares = np.diff(edges) / (end - start)
         answered = [
@@ -390,12 +394,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self.reader.after(beliefs[-1], told, answered=answered, uniforms=uniforms)
 
     def _as_posterior(self, belief: Belief) -> WeightPosterior:
-        scale, law, m = self._base.scale, belief.weights, self._base.n_features
+        ratio, law, m = self._base.ratio, belief.weights, self._base.n_features
         factor = np.zeros((self.arms, m, self.arms, m))
-        factor[np.arange(self.arms), :, np.arange(self.arms), :] = scale * law.factor
+        factor[np.arange(self.arms), :, np.arange(self.arms), :] = ratio[:, None] * law.factor
         size = self.arms * m
         return WeightPosterior(
-            mean=scale * law.mean.ravel(),
+            mean=(ratio * law.mean).ravel(),
             factor=factor.reshape(size, size),
             supports=self.features.supports,
         )

@@ -141,14 +141,20 @@ class Effects:
         """(terms,) 0 for the constant, 1 for a column, 2 for a pair."""
         return np.array([len(term.columns) for term in self.terms])
 
-    @property
-    def greatest_square(self) -> float:
-        """A bound on the square of anybody's features' length: the sum of every term's greatest."""
+    def greatest_square(self, shares: FloatArray) -> float:
+        """A bound on the square of anybody's features' length, every term's times its share (terms,)."""
         own = [(table**2).sum(axis=1).max() for table in self.tables]
         both = zip(self.tables, self.pair_components, strict=True)
         first = [(table[:, :count] ** 2).sum(axis=1).max() for table, count in both]
-        pairs = [term.columns for term in self.terms if len(term.columns) == 2]
-        return float(1.0 + sum(own) + sum(first[i] * first[j] for i, j in pairs))
+        most = [
+            1.0
+            if not term.columns
+            else own[term.columns[0]]
+            if len(term.columns) == 1
+            else first[term.columns[0]] * first[term.columns[1]]
+            for term in self.terms
+        ]
+        return float(shares @ np.array(most))
 
     def levels(self, points: FloatArray) -> IntArray:
         """(n, d) levels of points (n, d): ranges in [0, 1], categories as codes."""

@@ -9,16 +9,23 @@ from dpbandits.domains import Arms, Box, Domain, Product
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.base import FEATURES, Features, checked_points
 from dpbandits.models.marginals.effects import Effects
+from dpbandits.models.marginals.posterior import Relevance
 
 __all__ = ["EffectFeatures"]
 
 
 @FEATURES.add("EffectFeatures", domain=domains.from_config)
 class EffectFeatures(Features):
-    """The features of `Effects` over boxes and arms side by side, divided by their greatest length.
+    """The features of `Effects` over boxes and arms side by side, weighed as `Relevance.prior` has them.
+
+    A function of prior variance one, on average over levels, has weights of variance `scale`^2.
 
     Args:
         domain: of encoded contexts.
+
+    Attributes:
+        effects: the functions.
+        ratio: (m,) weights of these features for a weight one of `effects`.
 
     Raises:
         InvalidParameter: parts of another kind.
@@ -43,7 +50,10 @@ class EffectFeatures(Features):
         self._low, self._width = np.concatenate(lows), np.concatenate(widths)
         self.n_features = self.effects.n_weights
         self.supports = ((0, self.n_features),)
-        self.scale = float(np.sqrt(self.effects.greatest_square)) * (1.0 + 2.0**-40)
+        prior = Relevance.prior(self.effects).variances
+        shares = prior / prior.sum()  # every term has variance one, times its share
+        self.scale = float(np.sqrt(self.effects.greatest_square(shares))) * (1.0 + 2.0**-40)
+        self.ratio = self.scale / np.sqrt(shares[self.effects.term_of])
 
     def levels(self, X: ArrayLike) -> IntArray:
         """(n, d) levels of points (n, d)."""
@@ -53,4 +63,4 @@ class EffectFeatures(Features):
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Feature vectors (..., m) of points (..., d)."""
         _, lead = checked_points(X, self.domain.dim)
-        return np.asarray(self.effects(self.levels(X)) / self.scale).reshape(*lead, self.n_features)
+        return np.asarray(self.effects(self.levels(X)) / self.ratio).reshape(*lead, self.n_features)
