@@ -4,7 +4,7 @@ The curator owns a table of people and wants to know which row is best by a meas
 evaluate; the modeler knows how to search and must not learn where people are. The curator publishes noisy
 positions once, the modeler asks for answers row by row.
 
-- `Curator(table, schema=, privacy=RowDP(...), objective=)`: `publish()`, `answer(row)`; `SecretDirectory`
+- `Curator(table, contexts=, privacy=RowDP(...), objective=)`: `publish()`, `answer(row)`; `SecretDirectory`
   is where it keeps its side, `MechanismChoice` how it noises rows, `AnswerLaplace` how answers.
 - `PublishedRows`: what leaves, in memory and as a directory of two files (`save`, `load`).
 - `Modeler(published, kernel=, horizon=)`: `ask`, `tell`, `ask_batch`, `recommend`, `replay`.

@@ -50,7 +50,7 @@ class PublicScaling:
     schema: Schema
 
     def __post_init__(self) -> None:
-        _checks.an(self.schema, Schema, name="schema", pass_="schema=Schema(age=Range(18, 90))")
+        _checks.an(self.schema, Schema, name="schema", pass_="contexts=Schema(age=Range(18, 90))")
         others = [name for name, column in self.schema.columns.items() if not isinstance(column, Range)]
         if others:
             raise InvalidParameter(

@@ -91,7 +91,7 @@ class Curator(Held):
 
     Args:
         table: a data frame (pandas, polars, pyarrow) or a mapping of columns.
-        schema: the columns to publish, all `Range`s with public bounds.
+        contexts: the columns to publish, all `Range`s with public bounds.
         privacy: the promise for one row's position; its distance is in public coordinates.
         objective: what answers are: the name of a column, a function of the row's own id, or a `Command`.
         ids: name of the column with the rows' own ids, for functions and commands, which get them as text;
@@ -102,6 +102,7 @@ class Curator(Held):
             a `Command` is stopped, and has failed, at half of that. None: as soon as it is there.
         mechanism: a name, or a `MechanismChoice`.
         noise: `SecureNoise()`, or `SimulatedNoise(seed)` for studies.
+        schema: `contexts`, as earlier versions called it.
         secret: directory for the secret side, or a `SecretDirectory` with the ledger that watches over it,
             the account that pays, and the key that seals it; None keeps everything in memory, for studies.
 
@@ -115,7 +116,7 @@ class Curator(Held):
     Example:
         >>> from dpbandits import Range, RowDP, Schema
         >>> table = {"age": [30, 40, 50, 60], "dose": [1.0, 2.0, 3.0, 2.5], "effect": [0.1, 0.7, 0.4, 0.9]}
-        >>> curator = Curator(table, schema=Schema(age=Range(18, 90), dose=Range(0, 5)), objective="effect",
+        >>> curator = Curator(table, contexts=Schema(age=Range(18, 90), dose=Range(0, 5)), objective="effect",
         ...                   privacy=RowDP(epsilon=1.0, distance=1.0))
         >>> published = curator.publish()
         >>> published.inputs.shape, published.guarantee.status
@@ -130,7 +131,7 @@ class Curator(Held):
         self,
         table: object,
         *,
-        schema: Schema,
+        contexts: Schema | None = None,
         privacy: RowDP,
         objective: str | Objective | Command | None = None,
         ids: str | None = None,
@@ -139,8 +140,13 @@ class Curator(Held):
         answer_after: float | None = None,
         mechanism: str | MechanismChoice = "auto",
         noise: NoiseSource | None = None,
+        schema: Schema | None = None,
         secret: str | os.PathLike[str] | SecretDirectory | None = None,
     ) -> None:
+        if (contexts is None) == (schema is None):
+            raise InvalidParameter(
+                "pass one schema of the public columns: contexts=Schema(age=Range(18, 90))"
+            )
         _checks.an(privacy, RowDP, name="privacy", pass_="privacy=RowDP(epsilon=1, distance=1)")
         _checks.an(answers, AnswerLaplace, name="answers", pass_="AnswerLaplace(...)", optional=True)
         _checks.an(ids, str, name="ids", pass_="the name of a column", optional=True)
@@ -150,7 +156,8 @@ class Curator(Held):
         _checks.an(choice, MechanismChoice, name="mechanism", pass_="mechanism='auto'")
         secret = None if secret is None else _directory(secret)
         column, function = (objective, None) if isinstance(objective, str) else (None, _callable(objective))
-        scaling = PublicScaling(schema)
+        columns: Any = schema if contexts is None else contexts
+        scaling = PublicScaling(columns)
         if answer_after is not None:
             answer_after = _checks.number(
                 answer_after, name="answer_after", minimum=LEAST_PACE, exclusive=False, maximum=86_400.0
