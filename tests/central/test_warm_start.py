@@ -105,14 +105,16 @@ def test_arms_that_the_function_does_not_have_are_left_open(learned):
     assert np.abs(mean[:, 1] - learned.predict(people)[0][:, 1]).mean() < 0.1
 
 
-def test_a_policy_over_points_begins_from_another_such_policy():
+@pytest.mark.parametrize("release", ["features", "cells"])
+def test_a_policy_over_points_begins_from_another_such_policy(release):
     box, kernel = dpb.Box([0.0], [1.0]), dpb.kernels.SquaredExponential(lengthscale=0.3)
     shared = {"domain": box, "kernel": kernel, "reward_range": (0, 1), "privacy": JointDP(8.0, 1e-6)}
     first = GPBandit(**shared, horizon=4_000, decision_sets="public", tuning=GPTuning(blocks=[3_000]))
     batch = first.ask_batch(users=[f"u-{t}" for t in range(3_000)])
     first.tell_batch(batch.ids, 1.0 - np.abs(batch.actions[:, 0] - 0.7))
     first.ask(user="last")
-    second = GPBandit(**shared, horizon=500)
+    assert first.publish().recommend() == pytest.approx(first.recommend(), abs=1e-3)
+    second = GPBandit(**shared, horizon=500, tuning=GPTuning(release=release))
     second.warm_start(first.publish(), disjoint=True)
     assert second.recommend() == pytest.approx(first.recommend(), abs=0.1)
     with pytest.raises(InvalidParameter, match="of another domain"):
@@ -150,6 +152,7 @@ def test_of_the_same_people_both_promises_add_up(learned):
     assert own.epsilon < learned.guarantee.epsilon < both.epsilon <= own.epsilon + learned.guarantee.epsilon
     assert both.certificate.delta_at(both.epsilon) <= both.delta
     assert both.certificate == own.certificate.beside(learned.guarantee.certificate)
+    assert learned.guarantee.neighbours in both.neighbours
     assert [record.name for record in both.mechanisms[1:]] == ["published function that warm_start was given"]
     assert "both promises together" in said(both)
 
@@ -324,6 +327,17 @@ def test_it_comes_before_the_first_ask_and_once(learned):
     policy.ask({"age": 30, "region": "west"}, "u")
     with pytest.raises(ProtocolError, match="before the first ask"):
         policy.warm_start(learned, disjoint=True)
+
+
+def test_marginal_tables_begin_from_a_published_function_too(learned):
+    def make():
+        return bandit(tuning=GPTuning(release="marginals"))
+
+    policy, people = make(), table(300, seed=5)
+    cold, theirs = make().predict(people)[0], learned.predict(people)[0]
+    policy.warm_start(learned, disjoint=True)
+    assert np.abs(policy.predict(people)[0] - theirs).mean() < 0.6 * np.abs(cold - theirs).mean()
+    assert "published function that warm_start was given" in said(policy.guarantee)
 
 
 @pytest.mark.parametrize("policy_class", [ExactGPUCB, Uniform])

@@ -164,6 +164,7 @@ class Beginning:
             ),
             theorem=own.theorem + BOTH_ADD_UP,
             unit=f"{own.unit}, and in the published function {theirs.unit.removeprefix('one user: ')}",
+            neighbours=f"{own.neighbours}; and of the published function's data, {theirs.neighbours}",
             notes=(*own.notes, note),
         )
 

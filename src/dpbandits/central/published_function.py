@@ -26,6 +26,7 @@ from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models import features as feature_maps
 from dpbandits.models.features import Features
+from dpbandits.models.features.maximise import Maximiser
 from dpbandits.models.features.people import check_arms
 from dpbandits.models.measures import CellMeasure
 from dpbandits.models.noisy_regression import WeightPosterior
@@ -388,6 +389,12 @@ class PublishedPosterior(PublishedFunction):
             self.features, points, weight_variance=self.weight_variance
         )
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
+
+    def recommend(self, context: Any = None, *, available: Any = None) -> Any:
+        """The label of one person's best arm; without a menu, the best point (d,) of the whole domain."""
+        if self.menu is None and context is None:
+            return Maximiser(self.domain, self.features).of_weights(self.posterior.mean[None])[0]
+        return super().recommend(context, available=available)
 
     def choose(self, contexts: Any) -> IntArray:
         """Index (n,) of everybody's best arm; of points (n, d), of the best one, (1,)."""
