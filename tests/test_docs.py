@@ -1,7 +1,7 @@
 """Every task that people come with has a page or an example, and none of them is long.
 
-The documentation's build runs guides and what is called plot_*, `test_examples.py` the other examples; here only
-their length and their being there are looked at.
+The documentation's build runs guides and what is called plot_*, `test_examples.py` the other examples; here
+only their length and their being there are looked at.
 """
 
 import ast

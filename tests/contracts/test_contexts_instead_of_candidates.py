@@ -438,7 +438,7 @@ def test_only_actions_that_are_available_are_given_with_their_propensities():
 
 
 @pytest.mark.parametrize(
-    "wrong", [np.ones(4, dtype=bool), np.ones(5), [[True], [True, False]], object()], ids=repr
+    "wrong", [np.ones(4, dtype=bool), np.ones(5), [[True], [True, False]], {}], ids=repr
 )
 def test_marks_of_another_shape_take_nothing(wrong):
     one, other = phased(), usca()

@@ -17,7 +17,17 @@ from typer import Argument, Option
 
 from dpbandits._progress import watched
 from dpbandits.cli.console import error_console
-from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, given_or, names_in, opened, range_in
+from dpbandits.cli.options import (
+    Account,
+    Budget,
+    Clip,
+    LedgerFile,
+    given_or,
+    names_in,
+    opened,
+    range_in,
+    refuse_beside,
+)
 from dpbandits.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -118,7 +128,7 @@ def learn(
     described = None
     if schema is not None or table.suffix.lower() == ".toml":
         described = DescribedTable.from_toml(table if schema is None else schema)
-        flags = {
+        flags: dict[str, object] = {
             "--context": context,
             "--action": action,
             "--reward": reward,
@@ -129,9 +139,7 @@ def learn(
             "--rows-per-user": rows_per_user,
             "--arms": arms,
         }
-        beside = [flag for flag, given in flags.items() if given is not None]
-        if beside:
-            raise InvalidParameter(f"{', '.join(beside)}: the TOML file says that, leave them out")
+        refuse_beside(flags)
         horizon = described.horizon if horizon is None else horizon
         rows_per_user = described.rows_per_user
     public = {} if described is None else described.privacy

@@ -1,5 +1,6 @@
 """Options that several commands take, declared once, and what their texts mean."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ __all__ = [
     "names_in",
     "opened",
     "range_in",
+    "refuse_beside",
 ]
 
 AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]
@@ -73,6 +75,13 @@ def opened(
     book = SQLiteLedger(ledger)
     book.open_account(account, epsilon=limits[0], delta=limits[1])
     return book
+
+
+def refuse_beside(flags: Mapping[str, object]) -> None:
+    """Refuse options that were given though a TOML file says the same."""
+    given = [flag for flag, value in flags.items() if value is not None]
+    if given:
+        raise InvalidParameter(f"{', '.join(given)}: the TOML file says that, leave them out")
 
 
 def given_or(given: float | None, described: float | None, option: str) -> float:

@@ -9,6 +9,7 @@ import json
 import operator
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -17,11 +18,22 @@ from typer import Argument, Option
 
 from dpbandits._progress import watched
 from dpbandits.cli.console import error_console, new_file
-from dpbandits.cli.options import Account, Budget, Clip, LedgerFile, names_in, opened, range_in
+from dpbandits.cli.options import (
+    Account,
+    Budget,
+    Clip,
+    LedgerFile,
+    given_or,
+    names_in,
+    opened,
+    range_in,
+    refuse_beside,
+)
 from dpbandits.errors import CorruptState, InvalidParameter
 
 if TYPE_CHECKING:
     from dpbandits.outsourced import AnswerLaplace, Modeler
+    from dpbandits.tables.described import DescribedTable
 
 __all__ = ["answer", "app", "curate", "optimise"]
 
@@ -30,22 +42,47 @@ app = typer.Typer(help="A table's owner releases it once, and a stranger optimis
 
 @app.command()
 def curate(
-    table: Annotated[Path, Argument(help="CSV, TSV (also .gz), Parquet or Arrow.")],
+    table: Annotated[
+        Path,
+        Argument(
+            help="CSV, TSV (also .gz), Parquet or Arrow; or a TOML file that names and describes a table."
+        ),
+    ],
     *,
-    columns: Annotated[str, Option(help="Columns to release, as a,b,c.")],
-    bounds: Annotated[str, Option(help="Public LOW:HIGH of each column, in their order, comma-separated.")],
-    epsilon: Annotated[float, Option(help="Privacy loss of a row that moves by at most --distance.")],
+    schema: Annotated[
+        Path | None,
+        Option(
+            help="TOML file that describes the table, in place of --columns, --bounds, --user, "
+            "--rows-per-user, --objective and --ids."
+        ),
+    ] = None,
+    columns: Annotated[str | None, Option(help="Columns to release, as a,b,c.")] = None,
+    bounds: Annotated[
+        str | None, Option(help="Public LOW:HIGH of each column, in their order, comma-separated.")
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        Option(help="Privacy loss of rows that move by at most --distance; the TOML file's if left out."),
+    ] = None,
     out: Annotated[Path, Option(help="Release directory: everything in it is public.")],
     secret: Annotated[Path, Option(help="Secret directory: stays with the curator.")],
     objective: Annotated[str | None, Option(help="Column of answers; without it, by a command.")] = None,
-    delta: Annotated[float, Option(help="0 for pure differential privacy.")] = 0.0,
+    delta: Annotated[
+        float | None,
+        Option(help="0 for pure differential privacy; 0, or the TOML file's, if left out."),
+    ] = None,
     distance: Annotated[
-        float,
+        float | None,
         Option(
             help="Euclidean distance up to which a row's position is protected, after public scaling: the "
-            "bounds become a cube whose corners are 50 apart."
+            "bounds become a cube whose corners are 50 apart. 1, or the TOML file's, if left out."
         ),
-    ] = 1.0,
+    ] = None,
+    user: Annotated[str | None, Option(help="Column with the person a row belongs to.")] = None,
+    rows_per_user: Annotated[
+        int | None,
+        Option(min=1, help="Rows a person may have, 1 if left out; all are covered, more are left out."),
+    ] = None,
     ids: Annotated[str | None, Option(help="Column with the rows' own ids, for a command.")] = None,
     cap: Annotated[
         int | None, Option(help="Evaluations at most, failed ones included; by default one a row.")
@@ -67,27 +104,48 @@ def curate(
     file_format: Annotated[str, Option("--format", help="npy or parquet.")] = "npy",
 ) -> None:
     """Release a table's rows with noise, once, and print the guarantee."""
-    from dpbandits.outsourced import Curator, SecretDirectory
+    from dpbandits.outsourced import Curator, PublicScaling, SecretDirectory
     from dpbandits.privacy.definitions import RowDP
-    from dpbandits.tables import Range, Schema
-    from dpbandits.tables.files import read_table_file
+    from dpbandits.tables.described import DescribedTable
 
-    names, limits = names_in(columns), [range_in(text) for text in bounds.split(",")]
-    if len(names) != len(limits) or len(set(names)) != len(names):
-        raise InvalidParameter(
-            f"{len(names)} columns and {len(limits)} bounds: give one LOW:HIGH for each column"
-        )
     if file_format not in ("npy", "parquet"):
         raise InvalidParameter(f"format {file_format!r}: expected npy or parquet")
-    numbers = names if objective is None else [*names, objective]
-    kinds: dict[str, type] = dict.fromkeys(numbers, float) | ({} if ids is None else {ids: str})
+    flags = {
+        "--columns": columns,
+        "--bounds": bounds,
+        "--user": user,
+        "--rows-per-user": rows_per_user,
+        "--objective": objective,
+        "--ids": ids,
+    }
+    if schema is not None or table.suffix.lower() == ".toml":
+        described = DescribedTable.from_toml(table if schema is None else schema)
+        refuse_beside(flags)
+        if described.outcome is not None:
+            raise InvalidParameter("curate releases positions: leave [label], [rewards] and [log] out")
+    else:
+        described = _between_bounds(columns, bounds, clip=clip)
+        described = replace(
+            described, user=user, rows_per_user=rows_per_user or 1, answers=objective, ids=ids
+        )
+    PublicScaling(described.schema)  # refuses what has no distance, before the table is read
+    others = dict.fromkeys(filter(None, [described.answers]), float) | dict.fromkeys(
+        filter(None, [described.ids]), str
+    )
+    public = described.privacy
     book = opened(ledger, account, budget)
     curator = Curator(
-        read_table_file(table, kinds),
-        schema=Schema(**{n: Range(*ends, clip=clip) for n, ends in zip(names, limits, strict=True)}),
-        privacy=RowDP(epsilon=epsilon, delta=delta, distance=distance),
-        objective=objective,
-        ids=ids,
+        described.read(None if schema is None and described.path is not None else table, others=others),
+        schema=described.schema,
+        privacy=RowDP(
+            epsilon=given_or(epsilon, public.get("epsilon"), "--epsilon"),
+            delta=given_or(delta, public.get("delta", 0.0), "--delta"),
+            distance=given_or(distance, public.get("distance", 1.0), "--distance"),
+            rows_per_user=described.rows_per_user,
+        ),
+        objective=described.answers,
+        ids=described.ids,
+        user=described.user,
         cap=cap,
         answers=_answer_noise(answer_epsilon, answer_bounds, answer_distance),
         answer_after=answer_after,
@@ -98,6 +156,22 @@ def curate(
     published = curator.publish(out, file_format="parquet" if file_format == "parquet" else "npy")
     typer.echo(published.guarantee.explain())
     error_console().print(f"{published.n} rows published as {published.release_id}")
+
+
+def _between_bounds(columns: str | None, bounds: str | None, *, clip: bool) -> "DescribedTable":
+    """What the options say of columns, where no TOML file does."""
+    from dpbandits.tables import Range, Schema
+    from dpbandits.tables.described import DescribedTable
+
+    if columns is None or bounds is None:
+        raise InvalidParameter("say what the columns are: --schema FILE.toml, or --columns and --bounds")
+    names, limits = names_in(columns), [range_in(text) for text in bounds.split(",")]
+    if len(names) != len(limits) or len(set(names)) != len(names):
+        raise InvalidParameter(
+            f"{len(names)} columns and {len(limits)} bounds: give one LOW:HIGH for each column"
+        )
+    ranges = {name: Range(*ends, clip=clip) for name, ends in zip(names, limits, strict=True)}
+    return DescribedTable(name="table", path=None, schema=Schema(**ranges))
 
 
 @app.command()

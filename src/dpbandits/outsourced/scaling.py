@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.policy.owners import Owners, first_rows
 from dpbandits.privacy.noise import NoiseSource, words_of
 from dpbandits.privacy.rows import RowMechanism
 from dpbandits.privacy.words import Words
-from dpbandits.tables import Range, Schema
+from dpbandits.tables import DateRange, Range, Schema
 from dpbandits.tables.frames import Table, read_table
 
 __all__ = ["RADIUS", "Drawn", "PublicScaling", "TableRows"]
@@ -39,7 +40,7 @@ class PublicScaling:
     """The public transform of a schema whose columns are all ranges.
 
     Raises:
-        InvalidParameter: the schema has categories, which have no distance.
+        InvalidParameter: the schema has categories or cycles, which have no distance.
 
     Example:
         >>> scaling = PublicScaling(Schema(age=Range(20, 70), income=Range(0, 100_000)))
@@ -51,10 +52,12 @@ class PublicScaling:
 
     def __post_init__(self) -> None:
         _checks.an(self.schema, Schema, name="schema", pass_="contexts=Schema(age=Range(18, 90))")
-        others = [name for name, column in self.schema.columns.items() if not isinstance(column, Range)]
+        ranges = Range, DateRange
+        others = [name for name, column in self.schema.columns.items() if not isinstance(column, ranges)]
         if others:
             raise InvalidParameter(
-                f"columns {others} are categories: a row's position needs distances, declare ranges only"
+                f"columns {others} are categories or cycles: a row's position needs distances, declare "
+                "ranges only"
             )
 
     @property
@@ -117,21 +120,45 @@ class TableRows:
 
     @classmethod
     def read(
-        cls, table: object, *, scaling: PublicScaling, answers: str | None = None, ids: str | None = None
+        cls,
+        table: object,
+        *,
+        scaling: PublicScaling,
+        answers: str | None = None,
+        ids: str | None = None,
+        user: str | None = None,
+        rows_per_user: int = 1,
     ) -> "TableRows":
-        """Read and check a data frame or a mapping of columns; `answers` and `ids` name two of them.
+        """Read and check a data frame or a mapping of columns.
+
+        Args:
+            table: the table.
+            scaling: of the columns that are released.
+            answers, ids: columns of answers and of the rows' own ids.
+            user: column of the person whose row it is; a person's rows after the first `rows_per_user` are
+                left out.
+            rows_per_user: a public number.
 
         Raises:
             InvalidData: see `PublicScaling.to_public`; or answers are missing or no finite numbers; or an id
-                is missing, a float or the like, or the same person's as another.
+                is missing, a float or the like, or the same row's as another; or a row is nobody's.
         """
-        frame = read_table(table)
+        frame = read_table(table, gaps=True)  # its columns say whether
         named = {name: frame.column(name) for name in scaling.schema.names if name in frame.names}
         points = scaling.to_public(named)
+        found = None if answers is None else _answers(frame, answers, len(points))
+        own = None if ids is None else _ids(frame, ids, len(points))
+        if user is None:
+            return cls(points=points, answers=found, ids=own)
+        if user not in frame.names:
+            raise InvalidData(f"the table lacks the column {user!r} of the persons")
+        kept = first_rows(Owners.of(frame.column(user), count=len(points)).numbers, rows_per_user)
         return cls(
-            points=points,
-            answers=None if answers is None else _answers(frame, answers, len(points)),
-            ids=None if ids is None else _ids(frame, ids, len(points)),
+            points=points[kept],
+            answers=None if found is None else found[kept],
+            ids=None
+            if own is None
+            else [one for one, stays in zip(own, kept.tolist(), strict=True) if stays],
         )
 
     def digest(self, salt: bytes) -> str:

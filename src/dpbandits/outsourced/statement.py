@@ -4,7 +4,14 @@ import math
 from collections.abc import Iterator
 
 from dpbandits.outsourced.scaling import RADIUS
-from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, PureBeside, PureDP, rounded_up
+from dpbandits.privacy.certificates import (
+    Certificate,
+    GaussianDP,
+    NearGaussianDP,
+    PureBeside,
+    PureDP,
+    rounded_up,
+)
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Status
 from dpbandits.privacy.rows import (
@@ -51,14 +58,27 @@ _THEOREMS = {
 _ANSWER_THEOREM = (
     " An answer is rounded to a lattice and has Laplace noise of the stated scale on it, whose probabilities "
     "are proportional to exp(-a |k|): two answers as far apart as stated give any output with probabilities "
-    "within exp of what answers are stated to lose. Neighbours differ in one row, which is answered at most "
-    "once, so that its position and its answer add up by basic composition."
+    "within exp of what answers are stated to lose."
+)
+_ONE_ROW = (
+    " Neighbours differ in one row, which is answered at most once, so that its position and its answer add "
+    "up by basic composition."
+)
+_ROWS_THEOREM = (
+    " Each row keeps a {most}th of epsilon and delta by noise of its own, and the at most {most} rows in "
+    "which neighbours differ add up by basic composition."
+)
+_SEVERAL_ROWS = (
+    " Neighbours differ in at most {most} rows, each of which is answered at most once, so that their "
+    "positions and their answers add up by basic composition."
 )
 
 
 def rows_guarantee(
     mechanism: RowMechanism,
     *,
+    privacy: RowDP,
+    counted: bool,
     rows: int,
     status: Status,
     answers: AnswerLaplace | None,
@@ -72,7 +92,9 @@ def rows_guarantee(
     """The guarantee of a release and of the answers that follow it.
 
     Args:
-        mechanism: what keeps the promise for the released inputs.
+        mechanism: what keeps `privacy.each_row` for each released input.
+        privacy: the promise.
+        counted: whether the rows of each person were counted, and surplus ones left out.
         rows, cap: of the table; evaluations at most.
         status: of the noise source.
         answers: the noise on answers, or None where they are public.
@@ -82,9 +104,10 @@ def rows_guarantee(
         evaluated: whether answers come from a function or a program, which may fail, and not from a column.
     """
     check_noise_status(status)
-    definition = mechanism.definition
+    definition, most = privacy, privacy.rows_per_user
     place = {"witnessed": witnessed, "budgeted": budgeted, "durable": durable}
-    scale, moved, in_unit = definition.epsilon, definition.epsilon, "in log-likelihood ratios"
+    loss = mechanism.definition.epsilon
+    scale, moved, in_unit = loss, loss, "in log-likelihood ratios"
     if isinstance(mechanism, LatticeMechanism):
         scale, moved, in_unit = mechanism.scale, mechanism.reach, "in public coordinates, rounding included"
     records = [
@@ -100,17 +123,23 @@ def rows_guarantee(
     ]
     certificate, epsilon = mechanism.certificate, definition.epsilon
     theorem = reason(_THEOREMS[mechanism.name], mechanism.certificate)
+    if most > 1:
+        certificate = _of_rows(certificate, most, epsilon)
+        theorem += _ROWS_THEOREM.format(most=most)
     neighbours, unit = definition.neighbours, definition.unit
     sees = "the released positions (exact answers come on top, and this promise says nothing of them)"
     if answers is not None:
-        paid = PureDP(answers.epsilon)
+        paid = PureDP(most * answers.epsilon)
         pure = isinstance(certificate, PureDP)
-        certificate = paid.beside(certificate) if pure else PureBeside(answers.epsilon, certificate)
-        epsilon = definition.epsilon + answers.epsilon
-        theorem += _ANSWER_THEOREM
+        certificate = paid.beside(certificate) if pure else PureBeside(paid.epsilon, certificate)
+        epsilon = definition.epsilon + paid.epsilon
+        theorem += _ANSWER_THEOREM + (_ONE_ROW if most == 1 else _SEVERAL_ROWS.format(most=most))
         sees = "the released positions and the noised answers"
+        changed, whose = "one", "that row's"
+        if most > 1:
+            changed, whose = f"those of one person, at most {most}", "each of these rows'"
         neighbours = (
-            "two tables are neighbours when they have the same rows except one, that row's two positions "
+            f"two tables are neighbours when they have the same rows except {changed}, {whose} two positions "
             f"are at most {definition.distance:g} apart (Euclidean distance after public scaling), and its "
             f"two answers differ by at most {answers.distance:g}"
         )
@@ -121,7 +150,7 @@ def rows_guarantee(
                 law="Laplace on a lattice",
                 scale=answers.sd / 2**0.5,
                 sensitivity=answers.distance + answers.step,
-                certificate=paid,
+                certificate=PureDP(answers.epsilon),
                 releases=cap,
                 unit="in the answer's unit, rounding included; a row is in one of the releases only",
             )
@@ -136,6 +165,7 @@ def rows_guarantee(
         assumptions=in_order(
             (
                 *kept(*_kept(enforced=status == "enforced", **place)),
+                *_whose(most, counted=counted),
                 *trusted(*_trusted(**place)),
                 *_answering(cap, noised=answers is not None, pace=pace, evaluated=evaluated),
             )
@@ -148,7 +178,8 @@ def rows_guarantee(
         unit=unit,
         neighbours=neighbours,
         notes=(
-            _distance_note(mechanism, definition),
+            _distance_note(mechanism, mechanism.definition),
+            *_rows_note(most),
             _answers_note(answers, mechanism, evaluated=evaluated),
             _attacker_note(mechanism),
             *_delta_note(definition, rows),
@@ -192,10 +223,6 @@ def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]
         "That there is a release at all says nothing private: a table with rows outside of the bounds, "
         "missing values, constant columns or duplicate ids is refused."
     )
-    yield (
-        "One person has one row. A person with k rows, or whose relatives' rows say the same, loses k times "
-        "as much."
-    )
     yield "The curator's directory and process are out of the attacker's reach."
     if not budgeted:
         yield "The table is released once (name a ledger account to have further releases paid for)."
@@ -209,6 +236,39 @@ def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]
             "Only one copy of the curator's directory goes on, and nobody shortens its log of answers"
             + LEDGER_CHECKS_COPIES
         )
+
+
+def _whose(most: int, *, counted: bool) -> Iterator[Assumption]:
+    if not counted:
+        yield from trusted(
+            "One person has one row. A person with k rows, or whose relatives' rows say the same, loses k "
+            "times as much."
+        )
+        return
+    yield from kept(
+        f"Of one person at most {most} row(s) are released and answered: further ones are left out, by the "
+        "column that says whose a row is."
+    )
+    yield from trusted(
+        "A row is of the person that its column names. Whoever's relatives' rows say the same loses as much "
+        "again for each."
+    )
+
+
+def _of_rows(certificate: Certificate, most: int, epsilon: float) -> Certificate:
+    """What is proved for a person's rows together, each of which has this certificate."""
+    if isinstance(certificate, PureDP):
+        return PureDP(epsilon)
+    return certificate.compose(*[certificate] * (most - 1))
+
+
+def _rows_note(most: int) -> list[str]:
+    if most == 1:
+        return []
+    return [
+        f"These are losses of one row: a person with {most} rows loses {most} times as much in all, which is "
+        "what the promise counts. Noise is larger for it."
+    ]
 
 
 def _answering(cap: int, *, noised: bool, pace: float | None, evaluated: bool) -> Iterator[Assumption]:

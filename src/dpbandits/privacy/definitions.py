@@ -9,7 +9,8 @@ of the other files.
 import math
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from fractions import Fraction
+from typing import Any, ClassVar
 
 from dpbandits import _checks
 from dpbandits._calls import caller_level, worded
@@ -74,6 +75,14 @@ def _warn_above_threshold(delta: float) -> None:
             LargeDelta,
             stacklevel=caller_level(),
         )
+
+
+def _share_of(amount: float, parts: int) -> float:
+    """The largest float64 of which `parts` are at most `amount`."""
+    share = amount / parts
+    while Fraction(share) * parts > Fraction(amount):
+        share = math.nextafter(share, 0.0)
+    return share
 
 
 def counted(n: int, noun: str) -> str:
@@ -173,9 +182,14 @@ class RowDP(Configured):
         delta: probability mass outside the epsilon bound, in [0, 1); above 1e-3 warns.
         distance: Euclidean distance, after public scaling, up to which two positions of one row are
             protected against each other.
+        rows_per_user: how many rows one person may have; all of them are protected together.
 
     Raises:
         InvalidParameter: a number outside its range.
+
+    Example:
+        >>> RowDP(epsilon=1, distance=2, rows_per_user=4).each_row.epsilon
+        0.25
     """
 
     title: ClassVar[str] = "row-level differential privacy"
@@ -183,6 +197,7 @@ class RowDP(Configured):
     delta: float = 0.0
     _: KW_ONLY
     distance: float = _LEFT_OUT
+    rows_per_user: int = 1
 
     def __post_init__(self) -> None:
         if self.distance is _LEFT_OUT:
@@ -190,19 +205,51 @@ class RowDP(Configured):
                 "distance: pass RowDP(epsilon=1, distance=0.1): how far a row may move, after public "
                 "scaling, and still be protected"
             )
-        _checks.settle(self, epsilon=_checks.number, delta=_checks.probability, distance=_checks.number)
+        _checks.settle(
+            self,
+            epsilon=_checks.number,
+            delta=_checks.probability,
+            distance=_checks.number,
+            rows_per_user=_checks.integer,
+        )
         _warn_above_threshold(self.delta)
+
+    @property
+    def each_row(self) -> "RowDP":
+        """What noise that is drawn for each row on its own has to keep.
+
+        **Proof.** Between neighbours the m rows of one person move, each by at most `distance`; the others
+        stay. Rows are noised independently of each other: going from one table to the other row by row, each
+        step is (epsilon', delta')-indistinguishable, and so m steps are (m epsilon', m delta'), as m
+        mechanisms on data of their own compose. With epsilon' and delta' an m-th, rounded down, that is at
+        most the promise.
+        """
+        if self.rows_per_user == 1:
+            return self
+        shares = (_share_of(self.epsilon, self.rows_per_user), _share_of(self.delta, self.rows_per_user))
+        return RowDP(epsilon=shares[0], delta=shares[1], distance=self.distance)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready; `rows_per_user` where a person may have more than one."""
+        config = super().to_config()
+        return {key: value for key, value in config.items() if (key, value) != ("rows_per_user", 1)}
 
     @property
     def unit(self) -> str:
         """Whose data is protected as one piece."""
-        return f"one row of the table, up to a move of {self.distance:g} after public scaling"
+        moved = f"up to a move of {self.distance:g} after public scaling"
+        if self.rows_per_user == 1:
+            return f"one row of the table, {moved}"
+        return f"one person: at most {self.rows_per_user} rows of the table, each {moved}"
 
     @property
     def neighbours(self) -> str:
         """Which two inputs nobody may tell apart."""
+        changed, whose = "one", "that row's"
+        if self.rows_per_user > 1:
+            changed, whose = f"those of one person, at most {self.rows_per_user}", "each of these rows'"
         return (
-            "two tables are neighbours when they have the same rows except one, and that row's two "
+            f"two tables are neighbours when they have the same rows except {changed}, and {whose} two "
             f"positions are at most {self.distance:g} apart (Euclidean distance after public scaling)"
         )
 

@@ -96,6 +96,9 @@ class Curator(Held):
         objective: what answers are: the name of a column, a function of the row's own id, or a `Command`.
         ids: name of the column with the rows' own ids, for functions and commands, which get them as text;
             the row's place in the table where None.
+        user: name of the column with the person whose row it is, of whom the first
+            `privacy.rows_per_user` rows are released and the others left out; None where every row is
+            another person's, which is not checked then.
         cap: evaluations at most, those that failed included; by default one for each row of the table.
         answers: noise on answers, or None: exact answers, which the guarantee does not cover.
         answer_after: seconds, public, after which an answer leaves whatever its evaluation took, at least 1;
@@ -135,6 +138,7 @@ class Curator(Held):
         privacy: RowDP,
         objective: str | Objective | Command | None = None,
         ids: str | None = None,
+        user: str | None = None,
         cap: int | None = None,
         answers: AnswerLaplace | None = None,
         answer_after: float | None = None,
@@ -150,6 +154,12 @@ class Curator(Held):
         _checks.an(privacy, RowDP, name="privacy", pass_="privacy=RowDP(epsilon=1, distance=1)")
         _checks.an(answers, AnswerLaplace, name="answers", pass_="AnswerLaplace(...)", optional=True)
         _checks.an(ids, str, name="ids", pass_="the name of a column", optional=True)
+        _checks.an(user, str, name="user", pass_="the name of a column", optional=True)
+        if privacy.rows_per_user > 1 and user is None:
+            raise InvalidParameter(
+                f"privacy covers {privacy.rows_per_user} rows of a person: name the column that says whose a "
+                "row is, user="
+            )
         noise = SecureNoise() if noise is None else noise
         _checks.an(noise, NoiseSource, name="noise", pass_="noise=SecureNoise()")
         choice = MechanismChoice(name=mechanism) if isinstance(mechanism, str) else mechanism
@@ -162,14 +172,21 @@ class Curator(Held):
             answer_after = _checks.number(
                 answer_after, name="answer_after", minimum=LEAST_PACE, exclusive=False, maximum=86_400.0
             )
-        rows = TableRows.read(table, scaling=scaling, answers=column, ids=ids)
+        if user is not None and column is None and ids is None:
+            raise InvalidParameter(
+                "with user= rows are left out, and their places are not the table's: name the column of "
+                "their own ids, ids=, or of answers, objective="
+            )
+        rows = TableRows.read(
+            table, scaling=scaling, answers=column, ids=ids, user=user, rows_per_user=privacy.rows_per_user
+        )
         n = len(rows.points)
         cap = n if cap is None else _checks.integer(cap, name="cap")
         if cap > n:
             raise InvalidParameter(f"cap is {cap}, expected an integer from 1 to the table's {n} rows")
         warn_if_delta_large(privacy.delta, n)
         chosen = choose_row_mechanism(
-            definition=privacy,
+            definition=privacy.each_row,
             n=n,
             dim=scaling.dim,
             half_width=scaling.half_width,
@@ -192,7 +209,7 @@ class Curator(Held):
             "account": None if secret is None else secret.account,
             "witnessed": secret is not None and secret.ledger is not None,
             "charge": _charge(privacy, answers),
-        }
+        } | ({} if user is None else {"users": True})
         self._set_up(public, noise=noise, mechanism=chosen, objective=function, secret=secret, raw=rows)
         if secret is not None:
             secret.make()
@@ -284,6 +301,8 @@ class Curator(Held):
         past = tuple(self._holder.log)
         return rows_guarantee(
             self._mechanism,
+            privacy=self._privacy,
+            counted=self._public.get("users", False),
             rows=self._public["rows"],
             status="simulated" if any(one["status"] == "simulated" for one in past) else self._noise.status,
             answers=self._answer_noise,
@@ -383,6 +402,7 @@ class Curator(Held):
         nested = "an objective cannot ask the curator that is waiting for it"
         self._holder = Holder(self._describe, what="curator", nested=nested)
         self._public, self._noise, self._mechanism = public, noise, mechanism
+        self._privacy = RowDP.from_config(public["privacy"])
         self._objective, self._secret, self._raw = objective, secret, raw
         answers = public["answers"]
         self._answer_noise = None if answers["type"] == "public" else AnswerLaplace.from_config(answers)
@@ -426,7 +446,7 @@ class Curator(Held):
         if saved.state.arrays:
             self._drawn = saved.state.arrays, saved.state.secret["ids"]
         uses = self._uses(drawn=bool(saved.state.arrays))
-        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)
+        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)  # a record is of a row
         if saved.state.arrays:
             self._open()
 
@@ -527,7 +547,7 @@ def _mechanism(public: Mapping[str, Any], noise: NoiseSource) -> RowMechanism:
     """The mechanism that a state's parameters describe."""
     described = public["mechanism"]
     return choose_row_mechanism(
-        definition=RowDP.from_config(public["privacy"]),
+        definition=RowDP.from_config(public["privacy"]).each_row,
         n=public["rows"],
         dim=described["dim"],
         half_width=public["half_width"],
@@ -552,8 +572,8 @@ def _callable(objective: Objective | Command | None) -> Objective | Command | No
 
 
 def _charge(privacy: RowDP, answers: AnswerLaplace | None) -> list[str]:
-    """What an account pays, as exact decimals: positions and answers compose basically."""
+    """What an account pays, as exact decimals: positions and answers compose basically, and so do rows."""
     epsilon = Decimal(repr(privacy.epsilon))
     if answers is not None:
-        epsilon += Decimal(repr(answers.epsilon))
+        epsilon += privacy.rows_per_user * Decimal(repr(answers.epsilon))
     return [str(epsilon), repr(privacy.delta)]

@@ -1,0 +1,221 @@
+"""A person with several rows: a public number of them is covered together, and the others are left out."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from dpbandits import MemoryLedger, Range, RowDP, Schema
+from dpbandits.cli.outsourced import app
+from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
+from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows, SecretDirectory
+
+SCHEMA = Schema(age=Range(18, 90), dose=Range(0, 5))
+ROWS = 40
+
+
+def table(**columns):
+    rng = np.random.default_rng(2)
+    whole = {
+        "age": rng.uniform(18, 90, ROWS),
+        "dose": rng.uniform(0, 5, ROWS),
+        "effect": np.arange(ROWS) / 100,
+        "id": [f"r{i}" for i in range(ROWS)],
+        "person": [f"p{i % 8}" for i in range(ROWS)],  # five rows each
+    }
+    return whole | columns
+
+
+def curator(held=None, *, rows=3, epsilon=3.0, delta=0.0, distance=1.0, **options):
+    privacy = RowDP(epsilon=epsilon, delta=delta, distance=distance, rows_per_user=rows)
+    options = {"objective": "effect", "user": "person"} | options
+    return Curator(table() if held is None else held, schema=SCHEMA, privacy=privacy, **options)
+
+
+MECHANISMS = [("l2_laplace", 0.0), ("gaussian", 1e-4), ("randomised_response", 0.0)]
+
+
+@pytest.mark.parametrize(("mechanism", "delta"), MECHANISMS)
+def test_each_row_has_the_noise_of_its_share_and_a_person_the_promise(mechanism, delta):
+    together = curator(mechanism=mechanism, delta=delta)
+    alone = Curator(
+        table(), schema=SCHEMA, objective="effect", mechanism=mechanism,
+        privacy=RowDP(epsilon=1.0, delta=delta / 3, distance=1.0),
+    )  # fmt: skip
+    found, single = together.guarantee, alone.guarantee
+    assert found.mechanisms[0].scale == pytest.approx(single.mechanisms[0].scale, rel=1e-9)
+    assert (found.epsilon, found.delta) == (3.0, delta)
+    assert found.certificate.delta_at(3.0) <= delta
+    assert together.publish().law.to_config() == pytest.approx(alone.publish().law.to_config())
+
+
+@given(st.floats(1e-300, 1e6), st.integers(1, 1000))
+def test_shares_never_add_up_to_more_than_the_promise(amount, rows):
+    share = RowDP(epsilon=amount, distance=1.0, rows_per_user=rows).each_row.epsilon
+    assert Fraction(share) * rows <= Fraction(amount)
+    assert share * rows == pytest.approx(amount)
+
+
+def test_surplus_rows_are_left_out_with_their_answers_and_ids():
+    held = curator()
+    published = held.publish()
+    assert published.n == 8 * 3
+    answers = sorted(held.answer(row) for row in range(published.n))
+    assert answers == sorted(np.arange(24) / 100)  # the first three of everybody
+    came = []
+    by_id = curator(objective=lambda own: came.append(own) or 0.5, ids="id")
+    count = by_id.publish().n
+    for row in range(count):
+        by_id.answer(row)
+    assert sorted(came) == sorted(f"r{i}" for i in range(24))
+
+
+def test_rows_that_are_left_out_move_nothing(tmp_path):
+    """A secret directory knows its table by a digest of what is released."""
+    ages = table()["age"].copy()
+    ages[30:] = 50.0
+    curator(secret=tmp_path / "s").publish()
+    resumed = SecretDirectory(tmp_path / "s", resume=True)
+    assert curator(table(age=ages), secret=resumed).publish().n == 24
+    ages[0] = 50.0
+    with pytest.raises(ProtocolError, match="another table"):
+        curator(table(age=ages), secret=resumed)
+
+
+def test_answers_of_all_rows_of_a_person_are_paid():
+    noise = AnswerLaplace(epsilon=0.5, distance=1.0, low=0.0, high=1.0)
+    held = curator(answers=noise)
+    assert held.guarantee.epsilon == 4.5
+    assert "at most 3" in held.guarantee.neighbours
+    assert "Neighbours differ in at most 3 rows" in held.guarantee.theorem
+
+
+def test_a_ledger_is_charged_for_all_rows_of_a_person(tmp_path):
+    ledger = MemoryLedger()
+    ledger.open_account("study", epsilon=4.5)
+    secret = SecretDirectory(tmp_path / "s", ledger=ledger, account="study")
+    curator(answers=AnswerLaplace(epsilon=0.5, distance=1.0, low=0.0, high=1.0), secret=secret).publish()
+    assert ledger.balance("study").spent_epsilon == Decimal("4.5")
+
+
+def test_the_statement_says_who_is_protected_and_comes_back(tmp_path):
+    held = curator(secret=tmp_path / "s")
+    held.publish(tmp_path / "out")
+    text = held.guarantee.explain()
+    assert "one person: at most 3 rows of the table" in text
+    assert "further ones are left out" in text
+    assert "One person has one row." not in text
+    again = Curator.open(tmp_path / "s")
+    assert again.guarantee == held.guarantee == PublishedRows.load(tmp_path / "out").guarantee
+    assert again.answer(0) == again.answer_again(0)
+
+
+def test_one_row_a_person_is_as_it_was_but_for_the_column():
+    plain = Curator(table(), schema=SCHEMA, objective="effect", privacy=RowDP(epsilon=1.0, distance=1.0))
+    assert "rows_per_user" not in plain.guarantee.definition.to_config()
+    assert "One person has one row." in plain.guarantee.explain()
+    counted = curator(rows=1, epsilon=1.0)
+    assert counted.publish().n == 8
+    assert "at most 1 row(s) are released" in counted.guarantee.explain()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"user": None}, InvalidParameter, "privacy covers 3 rows of a person"),
+        ({"objective": lambda own: 0.0}, InvalidParameter, "their places are not the table's"),
+        ({"user": "whom"}, InvalidData, "lacks the column 'whom'"),
+        ({"rows": 0}, InvalidParameter, "rows_per_user"),
+        ({"epsilon": 1e-300}, InvalidParameter, "no mechanism"),
+        ({"mechanism": "gaussian", "delta": 0.0}, InvalidParameter, "delta"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused(options, error, match):
+    with pytest.raises(error, match=match):
+        curator(**options)
+
+
+@pytest.mark.parametrize("nobody", [None, "", float("nan")])
+def test_a_row_of_nobody_is_refused_in_words(nobody):
+    people = table()["person"]
+    people[0] = nobody
+    with pytest.raises(InvalidData, match="id"):
+        curator(table(person=people))
+
+
+DESCRIBED = """
+path = "t.csv"
+[columns.age]
+low = 18
+high = 90
+missing = 40
+[columns.dose]
+low = 0
+high = 5
+[user]
+column = "person"
+rows = 3
+[privacy]
+epsilon = 3
+distance = 2
+[answers]
+column = "effect"
+"""
+
+
+def call(*words):
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+def written(folder, described=DESCRIBED):
+    names, columns = zip(*table().items(), strict=True)
+    lines = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
+    lines[0] = "NA," + lines[0].partition(",")[2]
+    (folder / "t.csv").write_text("\n".join([",".join(names), *lines]) + "\n")
+    (folder / "t.toml").write_text(described)
+    return folder / "t.toml"
+
+
+def test_curate_from_a_toml_file_alone(tmp_path):
+    done = call("curate", written(tmp_path), "--out", tmp_path / "out", "--secret", tmp_path / "secret")
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    published = PublishedRows.load(tmp_path / "out")
+    assert published.n == 24
+    definition = published.guarantee.definition
+    assert (definition.epsilon, definition.distance, definition.rows_per_user) == (3.0, 2.0, 3)
+    words = ["--schema", tmp_path / "t.toml", "--out", tmp_path / "o2", "--secret", tmp_path / "s2"]
+    done = call("curate", tmp_path / "t.csv", *words, "--epsilon", 6)
+    assert PublishedRows.load(tmp_path / "o2").guarantee.epsilon == 6.0
+
+
+@pytest.mark.parametrize(
+    ("replaced", "words", "match"),
+    [
+        (("", ""), ["--user", "person"], "--user: the TOML file says that"),
+        (("epsilon = 3\n", ""), [], "--epsilon is missing"),
+        (("[answers]", "[label]\ncategories = [1]"), [], "releases positions"),
+        (('[answers]\ncolumn = "effect"', ""), [], "their places are not"),
+        (("low = 0\nhigh = 5", "categories = [1, 2]"), [], "categories or cycles"),
+    ],
+)
+def test_files_that_curate_cannot_take_are_refused(tmp_path, replaced, words, match):
+    path = written(tmp_path, DESCRIBED.replace(*replaced, 1) if replaced[0] else DESCRIBED)
+    done = call("curate", path, "--out", tmp_path / "out", "--secret", tmp_path / "s", *words)
+    assert match in str(done.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_name_the_person_too(tmp_path):
+    written(tmp_path)
+    (tmp_path / "t.csv").write_text((tmp_path / "t.csv").read_text().replace("NA,", "20,"))
+    words = ["--columns", "age,dose", "--bounds", "18:90,0:5", "--epsilon", 2, "--objective", "effect"]
+    words += ["--out", tmp_path / "out", "--secret", tmp_path / "s"]
+    done = call("curate", tmp_path / "t.csv", *words, "--rows-per-user", 2)
+    assert "name the column that says whose" in str(done.exception)
+    done = call("curate", tmp_path / "t.csv", *words, "--rows-per-user", 2, "--user", "person")
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    assert PublishedRows.load(tmp_path / "out").n == 16
