@@ -25,6 +25,7 @@ from dpbandits.central import (
     PhasedTuning,
 )
 from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable, PublishedTable
+from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds.tables import table_from_toml
 from dpbandits.local import Client, DurableServer, FileOutbox, Server, SourceSpec, Spec
 from dpbandits.models import measures
@@ -39,6 +40,7 @@ from dpbandits.state.release_log import ReleaseLog
 from dpbandits.state.witness import FileWitness
 from dpbandits.tables.described import ArmRewards, DescribedTable
 from dpbandits.tables.files import read_table_file
+from dpbandits.tables.sketch import read_sample, sketched
 from fuzz.target import Target, any_json, as_json, as_text, header_of, listed_arrays, new_folder, whole_file
 from internals.journal import with_record
 from internals.policy import raw_arrays
@@ -699,6 +701,27 @@ def _description() -> Target:
     return Target(parse=parse, seeds=_TOML, form="bytes")
 
 
+def _sample() -> Target:
+    """A public sample of a table as any bytes: what is written of it is a file that is read."""
+    path = new_folder() / "sample.csv"
+
+    def parse(data: bytes) -> object:
+        path.write_bytes(data)
+        text = sketched(read_sample(str(path), 5), path="sample.csv")
+        try:
+            return repr(DescribedTable.from_text(text))
+        except InvalidParameter as error:  # no column fits; a file that lacks them says so
+            if "lacks columns" not in str(error):
+                raise AssertionError(text) from error
+            raise
+
+    seeds = (
+        b"age,region,seen,vip,wage\n31,north,2024-05-01,TRUE,12.5\n58,NA,2024-06-30,FALSE,\n",
+        b'a,b\n"1","x"\n2,y\n3,\n4,none\n',
+    )
+    return Target(parse=parse, seeds=seeds, form="bytes")
+
+
 FOLDERS: dict[str, Callable[[], Target]] = {
     "journal": _journal,
     "release-log": _release_log,
@@ -719,4 +742,5 @@ FOLDERS: dict[str, Callable[[], Target]] = {
     "parquet": lambda: _table(".parquet", _parquet),
     "arrow": lambda: _table(".arrow", _arrow),
     "table-description": _description,
+    "table-sample": _sample,
 }

@@ -1,6 +1,7 @@
 """The command line: `dpbandits COMMAND`, every command with --help; commands stand as the rooms stand.
 
 - `run`: a private policy on a table of people, what it costs, an attack on it, and a report.
+- `schema TABLE`: a first TOML file for a table, from a sample of it that everybody may see.
 - `calibrate gaussian`: the noise that a promise needs, by both certificates.
 - `guarantee CONFIG`: the statement of a policy before any data.
 - `audit NAME`, `audit --all`: attack the guarantees with the real noise; bounds, and a page.

