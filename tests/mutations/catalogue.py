@@ -237,6 +237,48 @@ MUTATIONS = (
         ),
         tests="tests/central/test_usca_privacy.py tests/central/test_phased_usca.py",
     ),
+    # -- other libraries' calls ---------------------------------------------------------------------
+    _bug(
+        "a clone has a promise of its own",
+        "scikit-learn: cross-validation releases the same people's data once a fold",
+        (
+            "adapters/sklearn.py",
+            'copied.__dict__["_release"] = self._shared()',
+            'copied.__dict__["_release"] = _OneRelease()',
+        ),
+        tests="tests/adapters/test_sklearn.py",
+    ),
+    _bug(
+        "a cloned ledger",
+        "scikit-learn: every clone pays from an account of its own",
+        (
+            "adapters/sklearn.py",
+            "copied = type(self)(**self.get_params(deep=False))",
+            "copied = type(self)(**{**self.get_params(deep=False), 'ledger': None, 'account': None})",
+        ),
+        tests="tests/adapters/test_sklearn.py",
+    ),
+    _bug(
+        "rewards of fewer people than were decided for",
+        "MABWiser: one person's missing row hands the next one's reward to that round",
+        (
+            "adapters/mabwiser.py",
+            "if len(rows) != len(self._waiting):",
+            "if len(rows) > len(self._waiting):",
+        ),
+        ("adapters/mabwiser.py", "zip(rows, waiting, strict=True)", "zip(rows, waiting, strict=False)"),
+        tests="tests/adapters/test_mabwiser.py",
+    ),
+    _bug(
+        "a study on disk",
+        "Optuna: raw rewards are stored in plain text beside the policy",
+        (
+            "adapters/optuna.py",
+            'if type(trial.storage).__name__ != "InMemoryStorage":',
+            'if type(trial.storage).__name__ == "":',
+        ),
+        tests="tests/adapters/test_optuna.py",
+    ),
     # -- the law of the noise ----------------------------------------------------------------------
     _bug(
         "scale from the wrong root",

@@ -169,6 +169,8 @@ class MAB:
         """
         values = _checks.contents(rewards, name="rewards")
         codes, points = self._menu.cells(_column(decisions)), self._menu.points(_table(contexts))
+        if (users is None) == self._policy.user_ids:
+            raise InvalidData("partial_fit: name users where predict named them, and there alone")
         if not len(points) == len(codes) == len(values):
             raise InvalidData("partial_fit: expected one decision and one reward a context")
         rows = [(point.tobytes(), int(code)) for point, code in zip(points, codes, strict=True)]
