@@ -17,7 +17,15 @@ from dpbandits.central import (
     PhasedTuning,
 )
 from dpbandits.central.published import USCA, Dubey2021
-from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, Uniform
+from dpbandits.lab.baselines import (
+    ConstantArm,
+    ExactGPUCB,
+    FeatureGPUCB,
+    LocalCrowd,
+    OpenExploreThenCommit,
+    OpenPhasedExploreThenCommit,
+    Uniform,
+)
 from dpbandits.lab.evaluation import SimulatedSource
 from dpbandits.lab.worlds.contextual import world
 from dpbandits.lab.worlds.transfer import SourceWorld
@@ -235,6 +243,18 @@ CASES: dict[str, Case] = {
     ),
     "FeatureGPUCB": Case(FeatureGPUCB, {**POLICY, "features": MERCER}),
     "ExactGPUCB": Case(ExactGPUCB, {**POLICY, "kernel": KERNEL}),
+    "LocalCrowd": Case(
+        LocalCrowd,
+        {
+            "spec": Spec(contexts=PEOPLE, arms=["mail", "call"], privacy=LocalDP(epsilon=1.0)),
+            "horizon": 8,
+            "seed": 0,
+        },
+    ),
+    "OpenExploreThenCommit": Case(OpenExploreThenCommit, {**LEARNED, "horizon": 100_000}),
+    "OpenPhasedExploreThenCommit": Case(
+        OpenPhasedExploreThenCommit, {**LEARNED, "privacy": JointDP(epsilon=1.0, delta=1e-6), "horizon": 4096}
+    ),
     "Spec": Case(
         Spec,
         {
