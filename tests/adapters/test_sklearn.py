@@ -1,7 +1,9 @@
 """The scikit-learn estimator over a log, and reward models of scikit-learn in our laboratory."""
 
 import copy
+import importlib
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 import dpbandits as dpb
 from adapters.people import ARMS, PEOPLE, contexts, paid, young_and_old
 from dpbandits.adapters.sklearn import LoggedPolicy, NotReleased, sklearn_policy
-from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, MissingExtra, ProtocolError
 
 N = 4000
 
@@ -133,6 +135,14 @@ def test_arguments_are_checked_where_learning_begins():
     with pytest.raises(InvalidData):
         one.fit(people, rewards[:-1], arms=given)
     one.fit(people, rewards, arms=given)  # nothing was spent
+
+
+def test_without_scikit_learn_the_pip_line_is_given(monkeypatch):
+    monkeypatch.delitem(sys.modules, "dpbandits.adapters.sklearn")
+    for name in ("sklearn", "sklearn.base"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra, match="pip install scikit-learn"):
+        importlib.import_module("dpbandits.adapters.sklearn")
 
 
 def test_it_stands_in_a_pipeline():

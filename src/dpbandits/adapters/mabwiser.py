@@ -159,7 +159,8 @@ class MAB:
 
         Args:
             decisions, contexts: as they were then.
-            rewards: (n,); NaN where none will come.
+            rewards: (n,); NaN where none will come. One off the range counts nothing, unless the policy
+                clips.
             users: as they were named then. Without names, a row for every decision that waits, in their
                 order.
 
