@@ -20,11 +20,15 @@ Seeds of reports begin at 1,000,000. A cell is one file in `--cells`: started ag
 
 import argparse
 import json
+import os
 import sys
 import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core a job
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from tables_of_people import FAMILIES, REPORT, TUNING, People, of_file, synthetic
@@ -74,7 +78,7 @@ def people_of(name: str, path: Path | None) -> People:
         return synthetic(family, int(seed))
     if path is None:
         raise SystemExit(f"{name} comes from a file: pass --tables")
-    return of_file(path)[name]
+    return of_file(path, name)[name]
 
 
 def policy_of(cell: Cell, world: dpb.lab.worlds.TableBandit):

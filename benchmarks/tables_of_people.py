@@ -336,10 +336,10 @@ def synthetic(family: str, seed: int) -> People:
     return People(contexts, rewards.astype(np.uint8), categories)
 
 
-def of_file(path: str | Path) -> dict[str, People]:
-    """What `to_file` wrote."""
+def of_file(path: str | Path, *only: str) -> dict[str, People]:
+    """What `to_file` wrote, or some of it."""
     with np.load(path) as held:
-        names = sorted({key.split("/")[0] for key in held.files})
+        names = only or sorted({key.split("/")[0] for key in held.files})
         return {
             name: People(
                 held[f"{name}/contexts"].astype(np.float64),
