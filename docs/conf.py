@@ -96,6 +96,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "download_all_examples": False,
+    "image_scrapers": ("matplotlib", "pictures"),
+    "capture_repr": (),
     "show_memory": False,
     "write_computation_times": False,
 }

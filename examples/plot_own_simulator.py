@@ -7,7 +7,6 @@ a good outcome, and a rule for what people bring. Everything else, repetitions, 
 best candidate would have paid, is there.
 """
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import dpbandits as dpb
@@ -34,15 +33,13 @@ def private(world, seed):
     return dpb.central.GPBandit(kernel=kernel, reward_range=(0, 1), privacy=privacy, noise=noise, **known)
 
 
+def random(world, seed):
+    return lab.baselines.Uniform(reward_range=(0, 1), seed=seed, **known)
+
+
 # %%
-# Regret: how many more sales the best of ten offers would have made. Thin lines are single runs.
+# Regret: how many more sales the best of ten offers would have made.
 
 seeds = lab.evaluation.report_seeds(lab.evaluation.FIRST_REPORT_SEED, 5)
-runs = lab.evaluation.repeat(private, shop, name="private", seeds=seeds).results
-regret = np.cumsum([run.best - run.expected for run in runs], axis=1)
-plt.figure(figsize=(6, 3.4), layout="constrained")
-plt.plot(regret.T, color="tab:blue", alpha=0.3)
-plt.plot(regret.mean(axis=0), color="tab:blue", label="epsilon = 1")
-plt.plot(np.cumsum(runs[0].best - runs[0].uniform), color="grey", label="random offer")
-plt.legend(title="regret so far, by people")
-plt.show()
+policies = {"epsilon = 1": private, "random offer": random}
+figure = lab.plot.along_rounds(policies, shop, seeds=seeds, what="regret")

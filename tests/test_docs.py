@@ -27,6 +27,7 @@ TASKS = {
     "privacy officer": "privacy-officer.md",
     "choose epsilon": "plot_choose_epsilon.py",
     "plot own simulator": "plot_own_simulator.py",
+    "see what was learned": "plot_what_was_learned.py",
     "local reports": "plot_local_reports.py",
     "budget left": "plot_budget_left.py",
     "replicas from a published policy": "replicas.py",
