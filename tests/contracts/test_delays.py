@@ -162,7 +162,7 @@ def test_without_a_time_the_wall_clock_is_meant():
     assert released(waiting) == 0
 
 
-@pytest.mark.parametrize("wrong", ["noon", np.nan, np.inf, True, [], timedelta(1), 1j], ids=repr)
+@pytest.mark.parametrize("wrong", ["noon", np.nan, np.inf, True, {}, timedelta(1), 1j], ids=repr)
 def test_what_is_no_time_takes_nothing(wrong):
     policy = timed()
     first = ask(policy, 0, START)
