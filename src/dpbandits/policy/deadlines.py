@@ -79,6 +79,7 @@ class Deadlines:
 
     Attributes:
         timed: whether it is a time.
+        boundaries: rounds asked at which blocks may be due for the first time.
 
     Example:
         >>> Deadlines([10, 20], 5).due(15)
@@ -95,13 +96,9 @@ class Deadlines:
         self.timed = isinstance(delay, timedelta)
         self._seconds = delay.total_seconds() if isinstance(delay, timedelta) else 0.0
         self._rounds = 0 if isinstance(delay, timedelta) else delay
+        self.boundaries = tuple(end + self._rounds for end in self.ends)
         self._now = -math.inf
         self._ended = np.full(len(self.ends), np.nan)  # when the last round of each block was asked
-
-    @property
-    def boundaries(self) -> tuple[int, ...]:
-        """Rounds asked at which blocks may be due for the first time."""
-        return tuple(end + self._rounds for end in self.ends)
 
     def advance(self, at: object) -> None:
         """The clock of the asks goes on to `at`, by default the wall clock; it never goes back."""
@@ -110,10 +107,9 @@ class Deadlines:
 
     def note(self, asked: int) -> None:
         """`asked` rounds were asked by now: blocks that have ended, and were not known to, end now."""
-        ended = bisect_right(self.ends, asked)
-        unknown = np.isnan(self._ended[:ended])
-        if self.timed and unknown.any():
-            self._ended[:ended][unknown] = self._now
+        if self.timed:
+            ended = self._ended[: bisect_right(self.ends, asked)]
+            ended[np.isnan(ended)] = self._now
 
     def due(self, asked: int) -> int:
         """How many blocks are due once `asked` rounds were asked."""
