@@ -273,6 +273,11 @@ def test_an_account_that_has_paid_is_named_and_pays_once(learned):
     policy.warm_start(learned, disjoint=False, charged_as="learn:1")
     assert spent(ledger) == before
     assert policy.guarantee.epsilon > 4.0
+    [one] = [
+        a for a in policy.guarantee.assumptions if a.text.startswith("The charge that warm_start was told")
+    ]
+    assert not one.enforced  # nobody knows what a charge was for
+    assert "learn:1" not in policy.guarantee.to_json()
 
 
 def test_an_account_that_cannot_pay_leaves_all_as_it_was(learned):

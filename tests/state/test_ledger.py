@@ -56,6 +56,18 @@ def test_repeating_a_charge_is_the_same_charge(ledger):
     assert ledger.balance("study") == first
 
 
+def test_what_an_id_paid_is_known(ledger):
+    ledger.open_account("study", epsilon=1)
+    ledger.open_account("other", epsilon=1)
+    ledger.charge("study", charge_id="a", epsilon=0.6)
+    assert ledger.charged("study", "a").epsilon == Decimal("0.6")
+    assert ledger.charged("study", "b") is None
+    assert ledger.charged("other", "a") is None
+    for account, charge_id in (("nobody", "a"), ("study", ""), ("study", 7)):
+        with pytest.raises(InvalidParameter):
+            ledger.charged(account, charge_id)
+
+
 def test_accounts_are_apart(ledger):
     ledger.open_account("a", epsilon=1)
     ledger.open_account("b", epsilon=2)

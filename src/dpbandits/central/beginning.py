@@ -13,7 +13,7 @@ log of releases holds the function's terms and whose it is, and a state that say
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.privacy import sentences
 from dpbandits.privacy.certificates import rounded_up
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
+from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Status
 from dpbandits.privacy.release_terms import Release
 from dpbandits.state.holder import Holder
 from dpbandits.tables.menu import Menu
@@ -53,6 +53,11 @@ TOGETHER = (
     "The numbers above are of both promises together, for a user who is also in the data of the published "
     "function that warm_start was given: {own} for what is asked and told here, {theirs} for the function."
 )
+PAID_HERE = "The account of this policy paid for the function that warm_start was given as well."
+PAID_BEFORE = (
+    "The charge that warm_start was told of, by which the account of this policy paid no less than the "
+    "published function costs, was for that function."
+)
 BOTH_ADD_UP = (
     " The published function that warm_start was given was released before; what is released here follows it "
     "adaptively, and the losses of both add up."
@@ -66,7 +71,8 @@ class Beginning:
     Args:
         guarantee: of the function.
         disjoint: whether the people in its data are said to be none of the policy's users.
-        charged_as: under which id the policy's account has paid for it; None where it was not asked.
+        paid: whether the policy's account paid for it "here", or "before", in a charge that was named; None
+            where no account was asked.
 
     Raises:
         InvalidParameter: nothing is proven of the function, or its promise cannot be added to the policy's.
@@ -74,7 +80,7 @@ class Beginning:
 
     guarantee: Guarantee
     disjoint: bool
-    charged_as: str | None = None
+    paid: Literal["here", "before"] | None = None
 
     def __post_init__(self) -> None:
         if self.guarantee.certificate is None:
@@ -107,10 +113,10 @@ class Beginning:
             )
         if disjoint and charged_as is not None:
             raise InvalidParameter("charged_as: where people are disjoint the account pays nothing for it")
-        return cls(guarantee=published.guarantee, disjoint=disjoint, charged_as=charged_as)
+        return cls(guarantee=published.guarantee, disjoint=disjoint)
 
-    def paid_by(self, holder: Holder) -> "Beginning":
-        """The same where an account pays for both promises: it has, or it does now.
+    def paid_by(self, holder: Holder, *, charged_as: str | None) -> "Beginning":
+        """The same where an account pays for both promises: it has, under this id, or it does now.
 
         Raises:
             InvalidParameter: no charge of this id, or none that suffices.
@@ -119,21 +125,21 @@ class Beginning:
         if self.disjoint:
             return self
         if holder.ledger is None or holder.account is None:
-            if self.charged_as is not None:
+            if charged_as is not None:
                 raise InvalidParameter("charged_as: this policy has no account")
             return self
-        if self.charged_as is None:
-            holder.charge("prior", cost=cost_of_guarantee(self.guarantee))
-            return replace(self, charged_as=holder.charge_id("prior"))
-        terms = holder.ledger.balance(holder.account).terms
-        paid = holder.ledger.charged(holder.account, self.charged_as)
-        needed = cost_of_guarantee(self.guarantee).charged_to(terms, account=holder.account)
+        cost = cost_of_guarantee(self.guarantee)
+        if charged_as is None:
+            holder.charge("prior", cost=cost)
+            return replace(self, paid="here")
+        needed = cost.charged_to(holder.ledger.balance(holder.account).terms, account=holder.account)
+        paid = holder.ledger.charged(holder.account, charged_as)
         if paid is None or not needed.within(paid):
             raise InvalidParameter(
                 "charged_as: the account has not paid for this function under that id: name the charge that "
                 "published it, or leave charged_as out and the account pays for it here"
             )
-        return self
+        return replace(self, paid="before")
 
     # -- the statement --------------------------------------------------------------------------
 
@@ -150,7 +156,6 @@ class Beginning:
             raise InvalidParameter("nothing is proven of the policy: there is no promise to add up")
         both, delta = own.certificate.beside(theirs.certificate), own.delta + theirs.delta
         epsilon = float(rounded_up(both.epsilon_at(delta) * (1.0 + 1e-9), 9))
-        paid = "The account of this policy paid for the function that warm_start was given as well."
         note = TOGETHER.format(own=_numbers(own), theirs=_numbers(theirs))
         return replace(
             own,
@@ -159,14 +164,17 @@ class Beginning:
             delta=delta,
             certificate=both,
             mechanisms=(*own.mechanisms, self.record()),
-            assumptions=sentences.in_order(
-                (*own.assumptions, *(sentences.kept(paid) if self.charged_as is not None else ()))
-            ),
+            assumptions=sentences.in_order((*own.assumptions, *self._payment())),
             theorem=own.theorem + BOTH_ADD_UP,
             unit=f"{own.unit}, and in the published function {theirs.unit.removeprefix('one user: ')}",
             neighbours=f"{own.neighbours}; and of the published function's data, {theirs.neighbours}",
             notes=(*own.notes, note),
         )
+
+    def _payment(self) -> tuple[Assumption, ...]:
+        if self.paid == "here":
+            return sentences.kept(PAID_HERE)
+        return () if self.paid is None else sentences.trusted(PAID_BEFORE)
 
     # -- the log of releases --------------------------------------------------------------------
 
@@ -190,7 +198,7 @@ class Beginning:
         """As bytes of JSON, for a state."""
         config = {
             "disjoint": self.disjoint,
-            "charged_as": self.charged_as,
+            "paid": self.paid,
             "guarantee": json.loads(self.guarantee.to_json()),
         }
         return np.frombuffer(json.dumps(config).encode(), dtype=np.uint8).copy()
@@ -204,12 +212,12 @@ class Beginning:
         with reading("what a policy began from", CorruptState):
             what = "what a policy began from"
             config = json_object(kept.astype(np.uint8).tobytes().decode(), what, CorruptState)
-            if not isinstance(config["disjoint"], bool):
+            if not isinstance(config["disjoint"], bool) or config["paid"] not in (None, "here", "before"):
                 raise CorruptState("what a policy began from cannot be read")
             return cls(
                 guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
                 disjoint=config["disjoint"],
-                charged_as=config["charged_as"],
+                paid=config["paid"],
             )
 
 

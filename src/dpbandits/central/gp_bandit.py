@@ -463,7 +463,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             reward_range=self.reward_range,
             reward_variance=REWARD_VARIANCE,
         )
-        beginning = beginning.paid_by(self._holder)
+        beginning = beginning.paid_by(self._holder, charged_as=charged_as)
         self._enter_release(beginning.release(), 0)
         self._beginning = beginning
         self._add_public(rows.T @ rows, rows.T @ values)
