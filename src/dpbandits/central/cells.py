@@ -57,7 +57,11 @@ LAST_SHARE = 0.85
 """No release after this share of the horizon: too few rounds would be left to use it."""
 
 UNIFORM_SHARE = 0.4
-"""Of people, expected to be anywhere and not where the public decision sets say."""
+"""Of the points that cells are made from: uniform ones, and not those that public decision sets lead to."""
+
+UNIFORM_WEIGHT = 0.1
+"""Of such a point among the people expected. With 1 a cell that nobody visits reports 0, the middle of the
+range, as if people had been there: some runs then never tried it again."""
 
 FEWEST_CELLS, MOST_CELLS = 5, 24
 """Of a block; chosen on tuning seeds, like the other numbers here."""
@@ -215,18 +219,21 @@ class CellRelease(Kind[CellDesign, CellPast]):
         sets = PublicSets.of(self.features, setup.domain, self.tuning.public_decision_sets, seed=setup.seed)
         order = np.argsort(coins.uniform(f"public points/{block}", 0, len(sets.rows), 1)[:, 0])
         points = sets.rows[order[: len(sets)]]
+        weights = np.ones(len(points))
         if posterior is not None:
             normals = coins.normal(f"public sets/{block}", 0, len(sets), size)
             anywhere = points[: round(len(sets) * UNIFORM_SHARE / (1.0 - UNIFORM_SHARE))]
             points = np.concatenate([anywhere, sets.best(self.weights(posterior, normals))])
+            weights = np.where(np.arange(len(points)) < len(anywhere), UNIFORM_WEIGHT, 1.0)
         centres = _clustered(points @ law.factor, self._n_cells(block), seed=block)
-        one_hot = _nearest(points @ law.factor, centres) == np.arange(len(centres))[:, None]
-        people = one_hot.sum(axis=1)
+        nearest = _nearest(points @ law.factor, centres)
+        weighed = weights * (nearest == np.arange(len(centres))[:, None])
+        people = weighed.sum(axis=1)
         return CellDesign(
             embedding=law.factor,
             centres=centres,
-            counts=self._rounds(block) * people / len(points),
-            features=one_hot @ points / np.maximum(people, 1)[:, None],
+            counts=people * (self._rounds(block) / weights.sum()),
+            features=weighed @ points / np.maximum(people, UNIFORM_WEIGHT)[:, None],
         )
 
     def _rounds(self, block: int) -> float:
