@@ -114,6 +114,7 @@ def test_a_toml_file_alone_is_enough(described):
     assert 0 < values["average_reward"] < 10
     assert values["average_reward"] + values["average_regret"] == pytest.approx(9.0)
     assert values["references"]["random arms"] == pytest.approx(5.0)
+    assert values["bins"] >= 1
     shown = invoke("--data", described, "--users", 50, "--epsilon", 1, "--learner", "ma2025")
     assert "reward of random arms" in shown.stdout
     assert "50 users, epsilon = 1" in shown.stdout

@@ -90,6 +90,8 @@ def simulate_command(
     as_json: AsJson = False,
 ) -> None:
     """Average regret of a locally private bandit on a simulated crowd, with sources or without."""
+    import numpy as np
+
     from dpbandits.lab.evaluation.summary import Estimate
     from dpbandits.lab.evaluation.transfer_crowds import simulate_transfer
     from dpbandits.local.contract.spec import Spec
@@ -134,6 +136,7 @@ def simulate_command(
             moved()
     regret = Estimate.of([result.average_regret for result in results])
     reward = Estimate.of([result.average_reward for result in results])
+    bins = float(np.mean([len(result.rule.partition.leaves) for result in results]))
     title = f"{crowd.name}, epsilon = {epsilon:g}, {learner}"
     files = [] if out is None else _write(out, spec, results, title=title)
     if as_json:
@@ -143,6 +146,7 @@ def simulate_command(
             "reps": reps,
             "average_reward": reward.mean,
             "reward_stderr": reward.standard_error if reps > 1 else None,
+            "bins": bins,
             "users": users,
             "dim": spec.dim,
             "arms": spec.n_arms,
@@ -163,6 +167,7 @@ def simulate_command(
     for label, value in (("average regret", regret), ("average reward", reward)):
         error = f"{value.standard_error:.4f}" if reps > 1 else "one run"
         table.add_row(label, f"{value.mean:.4f}", error)
+    table.add_row("bins at the end", f"{bins:g}", "")
     for label, mean in crowd.references.items():
         table.add_row(f"reward of {label}", f"{mean:.4f}", "all rows")
     console().print(table)

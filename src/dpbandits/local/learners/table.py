@@ -65,8 +65,8 @@ def _warn_if_coarse(spec: Spec) -> None:
         warnings.warn(
             f"{spec.dim} columns take 2^{halvings} bins to be told apart and there are at most "
             f"{spec.max_leaves}: bins are halved along the columns in their order, so that the last of them "
-            "count for little or nothing; name those first that matter most, leave others out, put "
-            "categories together, or use a GPSpec",
+            "count for little or nothing; name those first that matter most, leave others out, or "
+            "put categories together",
             CoarseBins,
             stacklevel=4,
         )
