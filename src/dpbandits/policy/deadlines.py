@@ -100,6 +100,9 @@ class Deadlines:
         self._now = -math.inf
         self._ended = np.full(len(self.ends), np.nan)  # when the last round of each block was asked
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def advance(self, at: object) -> None:
         """The clock of the asks goes on to `at`, by default the wall clock; it never goes back."""
         if self.timed or at is not None:
