@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from IPython.display import HTML, Image, Markdown
-from pages import bars, draw, grid, load, load_all, pm, shown, table
+from pages import RESULTS, bars, draw, grid, load, load_all, pm, shown, table
 
 from dpbandits.lab import plot
 from dpbandits.lab.papers.kharkovskii2020.cells import picture
@@ -125,6 +125,78 @@ def tables_columns() -> Markdown:
     return table(
         ["file", "table", "rows", "categories", "contexts with missing values filled", "arms"], lines
     )
+
+
+# -- results-people-tables ------------------------------------------------------------------------
+
+
+def _people() -> Any:
+    """What the command wrote; empty before it was ever run."""
+    return (
+        load("people-tables")
+        if (RESULTS / "people-tables.json").exists()
+        else {"means": [], "tables": [], "constant_arm": []}
+    )
+
+
+def people_means() -> Markdown:
+    found = {(row["tables"], row["method"], row["epsilon"]): row for row in _people()["means"]}
+    if not found:
+        return Markdown("The command below has not been run on this code.")
+    epsilons = sorted({epsilon for _, _, epsilon in found})
+    lines = [
+        [f"{tables}, {found[tables, method, epsilons[0]]['count']} tables", method]
+        + [
+            pm(
+                found[tables, method, epsilon]["share"],
+                found[tables, method, epsilon]["share_se"],
+                scale=100,
+                digits=1,
+            )
+            for epsilon in epsilons
+        ]
+        for tables, method in dict.fromkeys((tables, method) for tables, method, _ in found)
+    ]
+    return table(["tables", "method", *(f"share at epsilon {epsilon:g}, %" for epsilon in epsilons)], lines)
+
+
+def people_tables() -> Markdown:
+    lines = []
+    for row in _people()["tables"]:
+        ways = {way["method"]: way for way in row["ways"] if way["epsilon"] == 1.0}
+        lines.append(
+            [
+                row["table"],
+                row["people"],
+                row["columns"],
+                row["arms"],
+                f"{row['random']:.3f}",
+                f"{row['constant']:.3f}",
+            ]
+            + [f"{row['best_open_reward']:.3f}"]
+            + [
+                pm(ways[method]["reward"], ways[method]["reward_se"], digits=3)
+                for method in ("ridge", "features", "marginals")
+            ]
+            + [f"{ways['marginals']['over_constant']:+.3f}"]
+        )
+    heads = ["table", "people", "columns", "arms", "random", "constant arm", "without privacy"]
+    return table([*heads, "ridge", "features", "marginals", "over constant"], lines)
+
+
+def people_misses() -> Markdown:
+    lines = [
+        [
+            row["method"],
+            f"{row['epsilon']:g}",
+            ", ".join(row["below_constant_where_open_beats_it_by_.03"]) or "none",
+            "–" if row["worst_on_flat_and_dominant"] is None else f"{row['worst_on_flat_and_dominant']:+.3f}",
+        ]
+        for row in _people()["constant_arm"]
+        if row["method"] == "marginals"
+    ]
+    heads = ["method", "epsilon", "tables below the constant arm where the open best beats it by .03"]
+    return table([*heads, "worst of flat worlds and a dominant arm, less the constant arm"], lines)
 
 
 # -- results-dubey2021 ----------------------------------------------------------------------------

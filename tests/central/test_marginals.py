@@ -141,6 +141,17 @@ def test_the_noise_of_a_release_has_its_law():
     assert stats.kstest(counts + jitter, "laplace", args=(0, 2 * 6 / 0.15)).pvalue > 1e-7
 
 
+def test_no_two_blocks_share_their_noise():
+    chooser = policy(noise=dpb.SimulatedNoise(5))
+    design = inside.planned(chooser, bins=BINS, groups=GROUPS)
+    block = inside.block(drawn_rows(1, np.random.default_rng(5)), [1.0])
+    first, second = (inside.sums_and_counts(chooser, block, design, number=number) for number in (0, 1))
+    again = inside.sums_and_counts(chooser, block, design, number=1)
+    for one, other, same in zip(first, second, again, strict=True):
+        assert not np.array_equal(one, other)
+        np.testing.assert_array_equal(other, same)  # a study repeats itself
+
+
 # -- an attack --------------------------------------------------------------------------------------------
 
 

@@ -2229,4 +2229,85 @@ MUTATIONS = (
         ("policy/rounds.py", "            told = np.where(late, np.nan, told)\n", ""),
         tests="tests/contracts/test_delays.py",
     ),
+    # -- marginal tables ---------------------------------------------------------------------------
+    _bug(
+        "one group counted of several",
+        "everybody enters each of the tables of rewards, and the noise covers one",
+        (
+            "central/marginals/release.py",
+            "return 2 * groups * self._largest(first=first) * self._setup.privacy.rounds_per_user",
+            "return 2 * self._largest(first=first) * self._setup.privacy.rounds_per_user",
+        ),
+        tests="tests/central/test_marginals.py",
+    ),
+    _bug(
+        "the first centre's bound for all",
+        "rewards less a centre that is not the middle move further than the noise covers",
+        (
+            "central/marginals/release.py",
+            "return UNITS // 2 if first else UNITS - _rounded(CENTRES[0])",
+            "return UNITS // 2",
+        ),
+        tests="tests/central/test_marginals.py",
+    ),
+    _bug(
+        "centre not kept within bounds",
+        "a released centre far off the range makes one reward move without bound",
+        (
+            "central/marginals/release.py",
+            "return np.asarray(_rounded(np.clip(means.max(axis=1), *CENTRES)))",
+            "return np.asarray(_rounded(means.max(axis=1)))",
+        ),
+        tests="tests/central/test_marginals.py",
+    ),
+    _bug(
+        "the whole epsilon for the sums",
+        "sums and counts together lose more than was promised",
+        (
+            "central/marginals/release.py",
+            "self.sum_epsilon = privacy.epsilon - self.count_epsilon",
+            "self.sum_epsilon = privacy.epsilon",
+        ),
+        tests="tests/central/test_marginals.py",
+    ),
+    _bug(
+        "one table of counts covered",
+        "everybody is counted in every pair of columns, and the noise covers one table",
+        (
+            "central/marginals/release.py",
+            "return 2.0 * tables * rounds, float(",
+            "return 2.0 * rounds, float(",
+        ),
+        tests="tests/central/test_marginals.py",
+    ),
+    _bug(
+        "refused rounds counted",
+        "a context that could not be read is counted where a public point stands in for it",
+        (
+            "central/marginals/release.py",
+            "counts = self._counts(levels[~rows.refused])",
+            "counts = self._counts(levels)",
+        ),
+        tests="tests/central/test_marginals.py",
+    ),
+    _bug(
+        "missing rewards summed",
+        "a reward that never came takes its centre from the sums",
+        (
+            "central/marginals/release.py",
+            "np.add.at(sums, cells[rows.told], worth[rows.told, None])",
+            "np.add.at(sums, cells, worth[:, None])",
+        ),
+        tests="tests/central/test_marginals.py",
+    ),
+    _bug(
+        "the same noise in every block",
+        "what one block's release and another's differ by shows without noise",
+        (
+            "central/marginals/release.py",
+            "self.sum_epsilon, len(sums), stream=_SUMS + block)",
+            "self.sum_epsilon, len(sums), stream=_SUMS)",
+        ),
+        tests="tests/central/test_marginals.py",
+    ),
 )
