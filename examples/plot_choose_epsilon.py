@@ -13,7 +13,7 @@ seeds = lab.evaluation.report_seeds(lab.evaluation.FIRST_REPORT_SEED, 3)
 
 
 def world(seed):
-    return lab.worlds.synthetic_income(seed=seed, horizon=3_000)
+    return lab.worlds.synthetic_income(seed=seed, horizon=2_000)
 
 
 def known(world, seed):
@@ -22,15 +22,15 @@ def known(world, seed):
 
 def private(world, seed, epsilon):
     privacy, noise = dpb.JointDP(epsilon=epsilon, delta=1e-6), dpb.SimulatedNoise(seed)
-    return dpb.central.GPBandit(**known(world, seed), horizon=3_000, privacy=privacy, noise=noise)
+    return dpb.central.GPBandit(**known(world, seed), horizon=2_000, privacy=privacy, noise=noise)
 
 
 def open_to_all(world, seed):
-    return lab.baselines.FeatureGPUCB(**known(world, seed), horizon=3_000, update_growth=0.1)
+    return lab.baselines.FeatureGPUCB(**known(world, seed), horizon=2_000, update_growth=0.1)
 
 
 # %%
-# Three thousand made-up people, three runs a point. Choose the smallest epsilon whose reward you can live
+# Two thousand made-up people, three runs a point. Choose the smallest epsilon whose reward you can live
 # with, and choose it on simulated or public people: on private ones, looking is itself a release.
 
 figure = lab.plot.along_epsilons(
