@@ -437,9 +437,7 @@ def test_only_actions_that_are_available_are_given_with_their_propensities():
     np.testing.assert_array_equal(batch.propensities, np.ones(32))
 
 
-@pytest.mark.parametrize(
-    "wrong", [np.ones(4, dtype=bool), np.ones(5), [[True], [True, False]], {}], ids=repr
-)
+@pytest.mark.parametrize("wrong", [np.ones(4, dtype=bool), np.ones(5), [[True], [True, False]], {}], ids=repr)
 def test_marks_of_another_shape_take_nothing(wrong):
     one, other = phased(), usca()
     with pytest.raises(InvalidData, match="available: expected booleans of shape"):

@@ -95,7 +95,8 @@ class GPSpec(Contract["PublishedWeights"]):
             contexts by default `dpbandits.models.features.people.arm_features`, separate ones for every arm.
         reward_range: public (low, high); rewards are clipped to it.
         privacy: of one report; `rounds_per_user` must be 1.
-        report_gram: whether devices report phi phi^T too, or the server simulates it.
+        report_gram: whether devices report phi phi^T too, or the server simulates it from public decision
+            sets; by default they do where there are contexts, whose law nobody has to know.
         prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
             range; see `weight_variance`.
         thompson_scale: multiplies posterior deviations in the devices' draws.
@@ -137,7 +138,7 @@ class GPSpec(Contract["PublishedWeights"]):
     features: Features = None  # type: ignore[assignment]  # with contexts there is a default
     reward_range: RewardRange
     privacy: JointDP
-    report_gram: bool = False
+    report_gram: bool = None  # type: ignore[assignment]  # by default, whether there are contexts
     prior_variance: float = 0.2
     thompson_scale: float = 0.25
     n_candidates: int = 25
@@ -185,6 +186,8 @@ class GPSpec(Contract["PublishedWeights"]):
                 f"the spec's certificate is {self.certificate!r} and its noise has another: pass "
                 f"noise=SecureNoise(certificate={self.certificate!r})"
             )
+        if self.report_gram is None:
+            assign(self, report_gram=menu is not None)
         if not isinstance(self.report_gram, bool):
             raise InvalidParameter("report_gram: expected True or False")
         _checks.one_of(self.learner, get_args(GPLearnerName), name="learner")

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from dpbandits._calls import caller_level
 from dpbandits.domains import Arms
 from dpbandits.errors import DPBanditsWarning, InvalidParameter
 from dpbandits.local.contract.gp_spec import GPSpec
@@ -68,5 +69,5 @@ def _warn_if_coarse(spec: Spec) -> None:
             "count for little or nothing; name those first that matter most, leave others out, or "
             "put categories together",
             CoarseBins,
-            stacklevel=4,
+            stacklevel=caller_level(),
         )
