@@ -101,7 +101,8 @@ class Deadlines:
         self._ended = np.full(len(self.ends), np.nan)  # when the last round of each block was asked
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        delay = f"{self._seconds:g} seconds" if self.timed else f"{self._rounds} rounds"
+        return f"Deadlines({len(self.ends)} blocks, {delay})"
 
     def advance(self, at: object) -> None:
         """The clock of the asks goes on to `at`, by default the wall clock; it never goes back."""

@@ -67,6 +67,9 @@ class WholeDomain:
         self.points, self._moving = _starts(domain)
         self._widths = np.where(self._moving, np.ptp(self.points, axis=0), 0.0)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.domain!r}, {len(self.points)} points)"
+
     def drawn(self, coins: FloatArray) -> FloatArray:
         """(B, d) of the points, all equally likely, by coins (B,) in (0, 1)."""
         return self.points[(coins * len(self.points)).astype(np.int64)]
