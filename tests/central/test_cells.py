@@ -206,3 +206,41 @@ def test_a_state_with_other_arrays_is_refused(name, damage, tmp_path):
 def test_what_cells_cannot_do_is_refused_at_once(wrong):
     with pytest.raises(InvalidParameter):
         policy(**wrong)
+
+
+DELTAS = (0.0, 1e-9, 1e-6)
+DOMAINS = (
+    dpb.Box(low=[0.0], high=[1.0]),
+    dpb.Box(low=[0.0] * 3, high=[1.0] * 3),
+    dpb.domains.Ball(centre=[0, 0], radius=1),
+)
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=repr)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_the_kind_follows_from_public_numbers_alone(domain, delta):
+    """Whatever the noise, the seed and the people are: it is known before anybody asks, and stays."""
+    chosen = set()
+    for seed, noise, reward in ((0, SimulatedNoise(1), 0.0), (9, SecureNoise(), 1.0)):
+        one = policy(
+            domain=domain,
+            kernel=dpb.kernels.SquaredExponential(lengthscale=2.0),
+            privacy=JointDP(epsilon=1.0, delta=delta),
+            release=None,
+            seed=seed,
+            noise=noise,
+        )
+        before = one.tuning.release
+        rng = np.random.default_rng(seed)
+        for t in range(9):
+            decision = one.ask(domain.sample(3, rng), user=t)
+            one.tell(decision.id, reward)
+        chosen |= {before, one.tuning.release, GPBandit.from_config(one.to_config()).tuning.release}
+    assert chosen == {"cells" if delta == 0.0 else "features"}
+
+
+def test_a_pure_promise_without_arms_is_kept_by_cells():
+    promised = policy(release=None, privacy=JointDP(epsilon=0.5)).guarantee
+    assert (promised.epsilon, promised.delta, promised.certificate) == (0.5, 0.0, PureDP(0.5))
+    with pytest.raises(InvalidParameter):
+        policy(release="features", privacy=JointDP(epsilon=0.5))

@@ -66,12 +66,15 @@ tuning tables and made-up people."""
 def kind_for(setup: Setup) -> KindName:
     """The kind of release where none is named: a rule of public arguments alone.
 
-    Marginal tables for contexts and arms of several columns, or where delta is 0. Features wherever a kernel,
-    features or anything that only they understand was passed, and for all other domains.
+    Contexts and arms: marginal tables for several columns, or where delta is 0; features wherever a kernel,
+    features or anything that only they understand was passed. Candidates of a domain: cells where delta is 0,
+    which nothing else keeps there; else features.
     """
     tuning, people = setup.tuning, setup.menu is not None
     of_features = (setup.kernel, setup.features, tuning.n_features, tuning.factor, tuning.prior_variance)
     asked = any(given is not None for given in (*of_features, tuning.public_decision_sets))
+    if not people and setup.privacy.delta == 0.0:
+        return "cells"
     if not people or asked or tuning.regression != "blocks" or setup.decision_sets == "public":
         return "features"
     wide = setup.domain.dim - 1 >= MARGINAL_COLUMNS
