@@ -240,6 +240,32 @@ def test_what_it_cannot_do_is_said():
             policy(**changes)
 
 
+def test_a_promise_that_no_noise_can_keep_is_refused_at_once():
+    with pytest.raises(InvalidParameter, match="lattice noise"):
+        policy(epsilon=1e-6, rounds=10_000_000)
+
+
+def test_nobody_elses_answer_moves_before_a_release_and_everybody_after_is_told_by_it_alone():
+    def life(target):
+        chooser, seen = policy(epsilon=3.0), []
+        people = {"age": np.linspace(18, 90, 200), "region": ["north", "west"] * 100, "income": np.zeros(200)}
+        if target is not None:
+            people["age"][7], people["region"][7] = target
+        batch = chooser.ask_batch({name: column[:90] for name, column in people.items()})
+        rewards = (batch.indices == 0).astype(float)
+        rewards[7] = 0.0 if target is None else 1.0
+        chooser.tell_batch(batch.ids, rewards)
+        seen.append(batch.indices)
+        after = chooser.ask_batch({name: column[90:] for name, column in people.items()})
+        return np.delete(np.concatenate([*seen, after.indices]), 7), inside.kept(chooser)
+
+    (one, _), (other, kept) = life(None), life((88.0, "south"))
+    np.testing.assert_array_equal(one[:89], other[:89])
+    again = policy(epsilon=3.0)
+    people = {"age": np.linspace(18, 90, 200)[90:], "region": ["north", "west"] * 55, "income": np.zeros(110)}
+    np.testing.assert_array_equal(inside.answers_by(again, kept, people, start=90), other[89:])
+
+
 # -- learning and states ----------------------------------------------------------------------------------
 
 

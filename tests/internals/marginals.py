@@ -42,6 +42,13 @@ def planned(policy, *, bins, groups, centre=None):
     return Planned(Design(policy._kind.law.sizes, bins, groups), centre)
 
 
+def answers_by(policy, arrays, people, *, start):
+    """Arms given in rounds `start`.. by a fresh policy that has nothing but these releases."""
+    kind = policy._kind
+    sets = policy.menu.sets(policy.menu.points(people))
+    return kind.choose(kind.fit(kind.taken_up(arrays)), sets, None, start, policy._coins)[0]
+
+
 def block(actions, rewards, *, told=None, refused=None):
     """Rows of a block."""
     count = len(actions)

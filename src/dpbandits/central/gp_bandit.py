@@ -117,7 +117,8 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         privacy: epsilon, delta and `rounds_per_user`.
         kernel: what the reward function looks like, a public choice: over the columns of the domain; or over
             encoded contexts (ranges in [0, 1], categories as codes), and then separate for every arm. Only
-            contexts have a default, `models.features.people.context_kernel`.
+            contexts have a default: `models.features.people.context_kernel` for up to three columns; with
+            more, or where delta is 0, main effects and interactions (`dpbandits.central.marginals`).
         features: another feature map with norm at most 1, instead of `kernel`; of encoded contexts with the
             arm's code as last column.
         decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may

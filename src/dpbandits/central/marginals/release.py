@@ -65,7 +65,7 @@ from dpbandits.privacy.certificates import Certificate, PureBeside, PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import words_of
-from dpbandits.privacy.samplers import lattice_laplace
+from dpbandits.privacy.samplers import check_rate, lattice_laplace
 
 __all__ = ["MarginalPast", "MarginalRelease", "Planned"]
 
@@ -179,7 +179,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         self._public: tuple[FloatArray, FloatArray] | None = None
         self._coins = PublicCoins(setup.seed)
         self._own_draws: tuple[WeightPosterior, FloatArray] | None = None
-        _ = self._count_noise  # a promise that cannot be kept fails here
+        _ = self._count_noise  # a promise that cannot be kept fails here, not at a release
+        check_rate(self.sum_epsilon / self._sum_sensitivity(columns.dim, first=False))
+        if self._count_noise[0]:
+            check_rate(self.count_epsilon / self.count_sensitivities[0])
 
     def _own_blocks(self) -> tuple[int, ...]:
         rounds, privacy = self._setup.longest, self._setup.privacy
