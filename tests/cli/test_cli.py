@@ -1,6 +1,8 @@
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -137,6 +139,24 @@ def test_run_writes_a_report_and_prints_the_screen(tmp_path):
     for part in ("Evaluation on data", "best constant arm", "A live attack", "NOT A PROTECTION", "Next, "):
         assert part in finished.stdout
     assert (tmp_path / "report" / "report.html").exists()
+    recommended = re.findall(r"Next, [^:]*: dpbandits run .*--out (\S+)", finished.stdout)
+    assert len(recommended) == 2  # each into a folder where nothing is yet: no such command is refused
+    assert not [folder for folder in recommended if Path(folder).exists() or folder == tmp_path / "report"]
+    horizon = int(re.search(r"Next, the whole table: .*--horizon (\d+)", finished.stdout).group(1))
+    assert horizon == dpb.lab.worlds.load("synthetic-income", seed=0).horizon
+
+
+def test_run_has_written_its_report_before_it_attacks(tmp_path, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpbandits.lab.people.study.attack_reward", stopped)
+    arguments = ("run", "--data", "synthetic-income", "--horizon", 300, "--reps", 1, "--jobs", 1)
+    assert invoke(*arguments, "--out", tmp_path / "report", *FEW).exit_code != 0
+    numbers = json.loads((tmp_path / "report" / "result.json").read_text())
+    assert numbers["rows"]
+    assert numbers["attacks"] == {}
+    assert "not run" in (tmp_path / "report" / "report.html").read_text()
 
 
 def test_run_prints_json_and_nothing_else(tmp_path):
@@ -241,6 +261,7 @@ def test_the_list_of_commands_loads_none_of_them(words):
 
 HELPED = """
 import sys
+from pathlib import Path
 from typer.testing import CliRunner
 from dpbandits.cli import app
 
