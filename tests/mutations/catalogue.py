@@ -1722,6 +1722,26 @@ MUTATIONS = (
         "d_is_refused_and_versions_are_counted",
     ),
     _bug(
+        "what another spec's server published is taken",
+        "reports are counted of arms that their devices never gave",
+        (
+            "local/contract/reports.py",
+            "        if known is not None and known[0] != whose:\n            raise Inc",
+            "        if False:\n            raise Inc",
+        ),
+        tests="tests/messages/test_mistakes.py::test_a_mistake_is_understood_or_answered",
+    ),
+    _bug(
+        "what is available in the report",
+        "a device that could not give the published arm reports of it, with another arm's reward",
+        (
+            "local/contract/spec.py",
+            "            unavailable=mask is None,",
+            "            unavailable=False,",
+        ),
+        tests="tests/local/test_people.py::test_what_was_not_available_is_reported_as_nobody_is",
+    ),
+    _bug(
         "a report of an arm that was not given",
         "a device whose arm was not available reports the reward of another arm as this one's",
         (
