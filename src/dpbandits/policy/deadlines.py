@@ -63,7 +63,7 @@ def seconds_of(at: object) -> float:
 def times_of(at: object, count: int) -> FloatArray:
     """(count,) seconds of one time, or of so many; InvalidData for anything else."""
     several: Any = at
-    if not hasattr(type(at), "__len__") or isinstance(at, str):
+    if not hasattr(type(at), "__len__") or isinstance(at, str | Mapping):
         return np.full(count, seconds_of(at))
     if len(several) != count:
         raise InvalidData(f"at: expected one time, or {count}, one per decision id, got {len(several)}")
