@@ -378,10 +378,19 @@ def test_tables_that_cannot_be_logs_are_refused():
 
 
 def test_another_schema_is_another_run(tmp_path):
+    """Also where every row has the same code under it."""
     publish_once(of_people(visits()), tmp_path / "out", TWO_ROWS, horizon=VISITS)
-    renamed = LoggedTable.of_people(
-        visits(), contexts=PEOPLE, arms=["mail", "call", "other"], action="offer", reward="paid",
-        reward_range=(0, 1), user="person",
-    )  # fmt: skip
+    places = visits()["region"]
+    renamed = Schema(age=Range(18, 90), region=Categories(["north", "west", "unknown"], missing="unknown"))
+    log = LoggedTable.of_people(
+        visits(region=np.where(places == "south", "west", places)),
+        contexts=renamed,
+        arms=OFFERS,
+        action="offer",
+        reward="paid",
+        reward_range=(0, 1),
+        user="person",
+    )
+    np.testing.assert_array_equal(log.rows["contexts"], of_people(visits()).rows["contexts"])
     with pytest.raises(InvalidParameter, match="another table or other options"):
-        publish_once(renamed, tmp_path / "out", TWO_ROWS, horizon=VISITS)
+        publish_once(log, tmp_path / "out", TWO_ROWS, horizon=VISITS)

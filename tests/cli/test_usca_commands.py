@@ -517,3 +517,16 @@ def test_without_a_file_all_columns_are_named(tables):
     done = call("learn", tables / "log.csv", "--out", tables / "p", "--epsilon", "1", "--horizon", "9",
                 "--one-row-per-user")  # fmt: skip
     assert "say what the columns are" in str(done.exception)
+
+
+@pytest.mark.parametrize("arms", [("--arms", "diet,drug,none"), ()], ids=["named", "read"])
+def test_an_arm_may_be_called_none(tables, arms):
+    """The word means a missing value elsewhere."""
+    for name in ("log.csv", "held.csv"):
+        (tables / name).write_text((tables / name).read_text().replace("watch", "none"))
+    done = learn(tables, "--propensity", "chance", *arms)
+    assert done.exit_code == 0, done.output
+    assert json.loads((tables / "policy" / "columns.json").read_text())["arms"] == ["diet", "drug", "none"]
+    done = call("evaluate", tables / "policy", tables / "held.csv", "--propensity", "chance", "--draws", "20")
+    assert done.exit_code == 0, done.output
+    assert "always none: " in done.stdout

@@ -2329,5 +2329,107 @@ MUTATIONS = (
             "self.sum_epsilon, len(sums), stream=_SUMS)",
         ),
         tests="tests/central/test_marginals.py",
+    # -- tables from a file ------------------------------------------------------------------------
+    _bug(
+        "arms by what is readable",
+        "whether a row's label can be read decides which arms the rows after it are given",
+        (
+            "central/explore_then_commit/logged_table.py",
+            "            actions = arms_by_coins(0, len(paid), n_arms=menu.n_arms)\n",
+            "            actions = np.zeros(len(paid), dtype=np.int64)\n"
+            "            readable = ~np.isnan(paid).any(axis=1)\n"
+            "            actions[readable] = arms_by_coins(0, int(readable.sum()), n_arms=menu.n_arms)\n",
+        ),
+        tests="tests/central/test_logged_table.py::test_arms_are_drawn_by_public_coins_where_the_table_says_what_each_would_have_paid",
+    ),
+    _bug(
+        "unreadable contexts refused",
+        "one person's garbage in a log stops the publication, and says that it is there",
+        (
+            "central/explore_then_commit/logged_table.py",
+            '"contexts": menu.points({name: cells[name] for name in columns.contexts}),',
+            '"contexts": menu.encode({name: cells[name] for name in columns.contexts}),',
+        ),
+        tests="tests/central/test_logged_table.py::test_one_persons_garbage_takes_a_row_and_counts_nothing",
+    ),
+    _bug(
+        "a schema outside the fingerprint",
+        "another schema of the same cells is taken for a repetition of a run, and its release is given out",
+        (
+            "central/explore_then_commit/logged_table.py",
+            "        if self.menu is not None:\n            public[",
+            "        if False:\n            public[",
+        ),
+        tests="tests/central/test_logged_table.py::test_another_schema_is_another_run",
+    ),
+    _bug(
+        "all of a promise for each row",
+        "curate: a person with m rows loses m times what the statement says",
+        (
+            "outsourced/curator/curator.py",
+            "            definition=privacy.each_row,\n",
+            "            definition=privacy,\n",
+        ),
+        tests="tests/outsourced/test_rows_of_a_person.py",
+    ),
+    _bug(
+        "surplus rows released",
+        "curate: rows of a person beyond those that the noise covers are released",
+        (
+            "outsourced/scaling.py",
+            "kept = first_rows(Owners.of(frame.column(user), count=len(points)).numbers, rows_per_user)",
+            "kept = np.ones(len(points), dtype=np.bool_)",
+        ),
+        tests="tests/outsourced/test_rows_of_a_person.py",
+    ),
+    _bug(
+        "answers of one row paid",
+        "curate: an account pays for one noised answer of a person who has several rows",
+        (
+            "outsourced/curator/curator.py",
+            "epsilon += privacy.rows_per_user * Decimal",
+            "epsilon += Decimal",
+        ),
+        tests="tests/outsourced/test_rows_of_a_person.py",
+    ),
+    _bug(
+        "several rows and nobody counts",
+        "curate: several rows of a person are promised, and no column says whose they are",
+        (
+            "outsourced/curator/curator.py",
+            "if privacy.rows_per_user > 1 and user is None:",
+            "if False:",
+        ),
+        tests="tests/outsourced/test_rows_of_a_person.py",
+    ),
+    _bug(
+        "a row more than is public",
+        "schema: bounds are written from one row more than was declared public",
+        (
+            "tables/sketch.py",
+            "lines = list(islice(filter(None, reader), rows))",
+            "lines = list(islice(filter(None, reader), rows + 1))",
+        ),
+        tests="tests/tables/test_sketch.py",
+    ),
+    _bug(
+        "a package's path leads out",
+        "a description names a pickle anywhere, which is loaded as a table of the package",
+        (
+            "tables/packaged.py",
+            '_NAMES = re.compile(r"(\\w[\\w.-]*)/(\\w[\\w.-]*)", re.ASCII)',
+            '_NAMES = re.compile(r"(.+)/(.+)", re.ASCII)',
+        ),
+        tests="tests/tables/test_described.py",
+    ),
+    _bug(
+        "an unreadable cell leaves its row",
+        "a row with a cell that cannot be read is encoded with what stands in its other cells",
+        (
+            "tables/schema.py",
+            "        points[np.isnan(points).any(axis=1)] = np.nan\n",
+            "        points[np.isnan(points)] = 0.5\n",
+        ),
+        tests="tests/tables/test_dates.py",
     ),
 )

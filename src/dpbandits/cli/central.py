@@ -43,6 +43,9 @@ Propensity = Annotated[
     str | None,
     Option(help="Column with each action's known chance; without it actions were drawn uniformly."),
 ]
+_NO_ARM = ("none", "None", "NONE")
+"""What an arm may be called that is nothing, where arms are read off the table."""
+
 _LINES = 1 << 16
 """Lines that are written at a time."""
 
@@ -226,11 +229,13 @@ def _between_bounds(
     columns = LogColumns(
         contexts=names_in(context), action=action, reward=reward, propensity=propensity, user=user
     )
+    named = None if arms is None else names_in(arms)
+    words = {action: frozenset(_NO_ARM if named is None else named)}
     return LoggedTable.read(
-        read_table_file(table, columns.kinds, gaps=set(columns.kinds) - {user}),
+        read_table_file(table, columns.kinds, gaps=set(columns.kinds) - {user}, words=words),
         columns,
         limits,
-        arms=None if arms is None else names_in(arms),
+        arms=named,
         lengthscale=lengthscale,
         clip=clip,
     )
@@ -251,7 +256,7 @@ def predict(
     from dpbandits.tables.files import read_table_file
 
     held = PublishedTable.load(policy)
-    table = read_table_file(contexts, held.kinds, gaps=held.gaps)
+    table = read_table_file(contexts, held.kinds, gaps=held.gaps, words=held.words)
     rows = [np.asarray(table[name]) for name in held.contexts]
     mean, sd = held.function.predict(held.context_rows(table, clip=clip))
     best, shown = mean.argmax(axis=1), held.action_names
@@ -313,7 +318,7 @@ def evaluate(
     kinds = columns.kinds | held.kinds | ({} if cluster is None else {cluster: str})
     if held.function.menu is not None:
         kinds[held.action] = type(held.function.menu.arms.labels[0])
-    table = read_table_file(log, kinds, gaps=held.gaps)
+    table = read_table_file(log, kinds, gaps=held.gaps, words=held.words)
     contexts, given = held.context_rows(table, clip=clip), held.action_cells(table)
     count = len(held.action_names)
     chances = np.full(len(given), 1.0 / count) if propensity is None else np.asarray(table[propensity])

@@ -14,7 +14,7 @@ import math
 import os
 import secrets
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -522,6 +522,13 @@ class PublishedTable:
         """Context columns that say what stands for a missing value."""
         columns = {} if self.function.menu is None else self.function.menu.contexts.columns
         return [name for name, column in columns.items() if column.missing is not None]
+
+    @property
+    def words(self) -> dict[str, Set[str]]:
+        """Column -> texts that are values of it, though they mean a missing one elsewhere."""
+        columns = {} if self.function.menu is None else self.function.menu.contexts.columns
+        known: dict[str, Set[str]] = {name: column.words for name, column in columns.items()}
+        return {**known, self.action: frozenset(self.arms or ())}
 
     def context_rows(self, table: Mapping[str, ArrayLike | Coded], *, clip: bool = False) -> Any:
         """Contexts of a table, as the function takes them: (n, d), or the columns where rows are of people.
