@@ -106,6 +106,7 @@ def test_bad_studies_are_refused_before_anything_runs():
         {"delta": 1.0},
         {"noise": "none"},
         {"attack_trials": 19},
+        {"jobs": 0},
     ):
         with pytest.raises(InvalidParameter):
             TableStudy(make_environment=small_table, **wrong)

@@ -224,6 +224,7 @@ class TableStudy:
     def __post_init__(self) -> None:
         _checks.one_of(self.noise, ("secure", "simulated"), name="noise")
         _checks.integer(self.attack_trials, name="attack_trials", minimum=FEWEST_TRIALS)
+        in_processes([], jobs=self.jobs)  # refuses 0
         for epsilon in (self.epsilon, *self.epsilons):
             JointDP(epsilon=epsilon, delta=self.delta)  # refuses numbers that promise nothing
 
