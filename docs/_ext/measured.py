@@ -100,6 +100,28 @@ def tables_opening() -> Markdown:
     )
 
 
+def tables_picture() -> HTML:
+    """What each room earns above the best constant arm of the same people."""
+    found, looks = load("described-tables")["tables"], ("grey", "blue", "green", "orange")
+    rooms = ("non-private", "run, epsilon 1", "learn, epsilon 1", "local simulate, epsilon 1")
+    figure, (axes,) = draw(height=3.2)
+    for place, (room, colour) in enumerate(zip(rooms, looks, strict=True)):
+        constant = "best constant arm, later rows" if room.startswith("learn") else "best constant arm"
+        above = [one["rewards"][room]["mean"] - one["rewards"][constant]["mean"] for one in found]
+        errors = [2 * one["rewards"][room]["stderr"] for one in found]
+        where = [number + 0.2 * (place - 1.5) for number in range(len(found))]
+        axes.bar(
+            where, above, width=0.18, yerr=errors, color=plot.PALETTE[colour], ecolor="#888888", label=room
+        )
+    axes.axhline(0, color=plot.PALETTE["grey"], linewidth=0.8)
+    axes.set_xticks(range(len(found)), [one["file"].removesuffix(".toml") for one in found])
+    axes.set_ylabel("reward above the\nbest constant arm")
+    plot.add_legend(axes)
+    return shown(
+        figure, "Reward above the best constant arm on five tables, in every room and without privacy."
+    )
+
+
 def tables_table() -> Markdown:
     found = load("described-tables")["tables"]
     lines = [
