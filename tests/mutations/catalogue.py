@@ -2329,6 +2329,7 @@ MUTATIONS = (
             "self.sum_epsilon, len(sums), stream=_SUMS)",
         ),
         tests="tests/central/test_marginals.py",
+    ),
     # -- tables from a file ------------------------------------------------------------------------
     _bug(
         "arms by what is readable",
