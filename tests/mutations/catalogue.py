@@ -396,12 +396,12 @@ MUTATIONS = (
         "what one user brings decides whether all who follow move up",
         (
             "policy/base.py",
-            "        digests = self._admit(len(rows), users)\n"
+            "        digests = self._admit(len(rows), users, at)\n"
             "        refused = self._outside(rows) if unreadable is None else unreadable\n",
             "        refused = self._outside(rows) if unreadable is None else unreadable\n"
             "        if refused.all():\n"
             "            self.domain.validate(rows)\n"
-            "        digests = self._admit(len(rows), users)\n",
+            "        digests = self._admit(len(rows), users, at)\n",
         ),
         tests="tests/contracts/test_asking_and_telling.py tests/contracts/test_neighbours.py",
     ),
@@ -862,7 +862,7 @@ MUTATIONS = (
     _bug(
         "NA is a person",
         "all rows without an id belong to one user called NA",
-        ("tables/missing.py", '{"", "na", "nan", "null"}', '{"", "nan", "null"}'),
+        ("tables/missing.py", '{"", "na", "<na>", "nan", "nat", "none", "null"}', '{"", "nan", "null"}'),
         tests="tests/tables/test_table_files.py",
     ),
     _bug(
@@ -870,8 +870,8 @@ MUTATIONS = (
         "Parquet: bytes or a date in a cell pass for somebody's name",
         (
             "tables/files.py",
-            "_FROM_PARQUET: dict[type, Callable[[Any], object]] = {float: _number, str: _text,",
-            "_FROM_PARQUET: dict[type, Callable[[Any], object]] = {float: _number, str: str,",
+            "    float: _number,\n    str: _text,\n",
+            "    float: _number,\n    str: str,\n",
         ),
         tests="tests/tables/test_table_files.py",
     ),
@@ -1356,7 +1356,7 @@ MUTATIONS = (
         "an account pays for positions, and noisy answers are free",
         (
             "outsourced/curator/curator.py",
-            "        epsilon += Decimal(repr(answers.epsilon))\n",
+            "        epsilon += privacy.rows_per_user * Decimal(repr(answers.epsilon))\n",
             "        epsilon += Decimal(0)\n",
         ),
         tests="tests/outsourced/test_secret_side.py::test_the_account_pays_for_positions_and_answers",
@@ -2059,7 +2059,7 @@ MUTATIONS = (
         "rows of epsilon 1 are promised at epsilon 0.25",
         (
             "outsourced/curator/curator.py",
-            "        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)\n",
+            "        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)  # a record is of a row\n",
             "",
         ),
         tests="tests/outsourced/test_curator.py::test_a_folder_released_on_other_terms_is_refused",
@@ -2155,8 +2155,8 @@ MUTATIONS = (
         "an integration in another unit passes its test, and every person is clipped to one bound",
         (
             "tables/columns.py",
-            "~((values >= self.low) & (values <= self.high))] = Fate.OUTSIDE",
-            "(values < self.low)] = Fate.OUTSIDE",
+            "~((numbers >= self.low) & (numbers <= self.high))] = Fate.OUTSIDE",
+            "(numbers < self.low)] = Fate.OUTSIDE",
         ),
         tests="tests/tables/test_checking.py tests/local/test_device_refuses_blindly.py",
     ),
