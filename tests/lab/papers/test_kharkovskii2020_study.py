@@ -1,6 +1,7 @@
 """The study in miniature: worlds are what they say, methods are comparable, seeds are kept apart."""
 
 import json
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -121,7 +122,7 @@ def test_report_seeds_are_fresh_and_names_are_checked():
         STUDY.run("synthetic", reps=2, seed=7)
     with pytest.raises(InvalidParameter, match="expected one of"):
         STUDY.cells("weather")
-    assert Modeler.__init__.__kwdefaults__["exploration"] == DEFAULT_EXPLORATION == 12.0
+    assert signature(Modeler).parameters["exploration"].default == DEFAULT_EXPLORATION == 12.0
 
 
 def test_the_command_writes_what_it_prints(tmp_path):
