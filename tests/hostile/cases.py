@@ -24,6 +24,7 @@ from dpbandits.lab.baselines import (
     LocalCrowd,
     OpenExploreThenCommit,
     OpenPhasedExploreThenCommit,
+    PrivateRidge,
     Uniform,
 )
 from dpbandits.lab.evaluation import SimulatedSource
@@ -116,6 +117,8 @@ CASES: dict[str, Case] = {
     "Finite": Case(domains.Finite, {"points": [[0.0], [1.0]]}),
     "Range": Case(dpb.Range, {"low": 0.0, "high": 1.0}),
     "Categories": Case(dpb.Categories, {"values": ["a", "b"]}),
+    "DateRange": Case(dpb.DateRange, {"first": "2024-01-01", "last": "2024-12-31"}),
+    "Cycle": Case(dpb.Cycle, {"period": 24.0}),
     "RewardRange": Case(dpb.RewardRange, {"low": 0.0, "high": 1.0}),
     "SquaredExponential": Case(kernels.SquaredExponential, {"lengthscale": 0.5, "columns": (0, 1)}),
     "Matern": Case(kernels.Matern, {"nu": 1.5, "lengthscale": 0.5, "columns": (0, 1)}),
@@ -238,6 +241,7 @@ CASES: dict[str, Case] = {
         PhasedExploreThenCommit, {**LEARNED, "privacy": JointDP(epsilon=1.0, delta=1e-6), "horizon": 4096}
     ),
     "Uniform": Case(Uniform, POLICY),
+    "PrivateRidge": Case(PrivateRidge, PRIVATE),
     "ConstantArm": Case(
         ConstantArm, {"arm": 1, "domain": domains.Arms(3), "reward_range": (0.0, 1.0), "horizon": 8}
     ),

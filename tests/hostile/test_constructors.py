@@ -98,11 +98,13 @@ ELSEWHERE = {
         "ExpectedError",
         "ExploreTuning",  # inside a policy, in CASES
         "GPTuning",
+        "LoggedTable",  # tests/central/test_logged_table.py
         "NothingToLearn",
         "PhasedTuning",
         "PublishedCells",  # tests/central/test_usca.py
         "PublishedFunction",
         "PublishedPosterior",  # tests/central/test_published_posterior.py
+        "PublishedTable",  # tests/central/test_logged_table.py
         "Shard",
     },
     "local": {

