@@ -60,6 +60,8 @@ nitpick_ignore = [
     ("py:class", "dpbandits.local.contract.people.DeviceMenu"),
     ("py:class", "dpbandits.tables.columns.Column"),
     ("py:class", "Column"),
+    ("py:class", "dpbandits.central.statement.Setting"),
+    ("py:class", "dpbandits.models.features.maximise.Maximiser"),
 ]
 # Other libraries' inventories would need a network.
 nitpick_ignore_regex = [

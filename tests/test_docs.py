@@ -5,6 +5,7 @@ only their length and their being there are looked at.
 """
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -70,6 +71,14 @@ def test_the_index_lists_every_task_and_every_guide() -> None:
         link = f"../auto_examples/{name[:-3]}.rst" if name.endswith(".py") else name
         assert f"[]({link})" in index
     assert {path.name for path in GUIDES.glob("*.md")} - {"index.md"} <= set(TASKS.values())
+
+
+def test_the_readme_shows_how_many_people_one_needs_as_it_was_measured() -> None:
+    rows = json.loads((ROOT / "docs" / "_results" / "people-needed.json").read_text(encoding="utf-8"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for row in rows:
+        above, error = row["above_constant"], row["above_constant_error"]
+        assert f"| {row['people']:,} | {above:+.4f} ± {error:.4f} |" in readme
 
 
 def test_lines_are_counted_as_they_are_read() -> None:
