@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PhasedExploreThenCommit
+from dpbandits.central import (
+    ContextLaw,
+    ExploreThenCommit,
+    GPBandit,
+    GPTuning,
+    PhasedExploreThenCommit,
+)
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
 from dpbandits.state.live import WITNESSED_EVERY
@@ -129,3 +135,126 @@ def test_what_a_ledger_notices_of_a_folder_is_enforced_and_the_rest_is_listed(tm
         assert [one.enforced for one in put_back] == ([True, False] if runtime else [False])
         if runtime:
             assert all(f"the last {WITNESSED_EVERY}" in one.text for one in put_back)
+
+
+def marginals(epsilon, delta, **changes):
+    columns = {name: dpb.Range(0, 1) for name in "abcd"}
+    arguments = {"contexts": dpb.Schema(**columns), "arms": ["m", "n"], "reward_range": (0, 1)}
+    arguments |= {"horizon": 2000, "privacy": JointDP(epsilon, delta)}
+    guarantee = GPBandit(**(arguments | changes)).guarantee
+    assert any("counts of people" in record.name for record in guarantee.mechanisms)
+    return guarantee, re.sub(r"\s+", " ", guarantee.explain())
+
+
+def test_marginal_tables_say_what_their_counts_rest_on():
+    near, said = marginals(0.01, 1e-6)
+    assert near.certificate.other.distance > 0.0
+    assert "within the stated total variation" in said
+    assert "Gaussian noise on the counts. Its delta, and" in said
+    assert "data given to warm_start" in said
+    concentrated, said = marginals(1.0, 1e-6, noise=SecureNoise(certificate="concentrated"))
+    assert concentrated.certificate.other.rho > 0.0
+    assert "total variation" not in said
+
+
+def test_marginal_tables_state_no_delta_that_they_do_not_use():
+    pure, said = marginals(1.0, 1e-14)
+    assert (pure.epsilon, pure.delta) == (1.0, 0.0)
+    assert "one of 1e-14 was allowed, and is not used" in said
+    used, said = marginals(1.0, 1e-6)
+    assert (used.epsilon, used.delta) == (1.0, 1e-6)
+    assert "is not used" not in said
+
+
+def test_blocks_that_are_not_mixed_are_not_called_so():
+    mixed, _ = statement()
+    alone, _ = statement(horizon=None)
+    assert "mixed over the blocks" in mixed.mechanisms[0].name
+    assert "of every block by itself" in alone.mechanisms[0].name
+
+
+def test_a_reward_off_the_range_contributes_where_rewards_are_clipped_and_the_statement_knows_it():
+    _, said = statement(clip=True)
+    assert "off the range where rewards are not clipped" in said
+    policy = small(clip=True)
+    assert policy.tell(policy.ask(np.array([[0.5]]), user="one").id, 7.0).value == "counted"
+
+
+def test_a_release_made_beside_the_answers_is_stored_before_anything_of_it_leaves(tmp_path):
+    """It is fitted before: the statement says no more than that nothing leaves."""
+    _, said = statement(lag=2)
+    assert "stored before anything that is computed from it leaves" in said
+    assert "before anything is computed" not in said
+
+
+def test_who_brings_no_candidates_brings_a_decision_set_whatever_is_protected():
+    for sets in ("private", "public"):
+        _, said = statement(decision_sets=sets)
+        assert "To bring none is to bring a decision set like any other" in said
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+def test_that_there_is_one_ledger_is_assumed_where_one_is_relied_on():
+    """Put back with the state beside it, a file of charges notices nothing."""
+    ledger = dpb.state.MemoryLedger()
+    ledger.open_account("people", epsilon=20, delta=1e-3)
+    cells = {
+        "kernel": dpb.kernels.SquaredExponential(lengthscale=0.4),
+        "actions": CellMeasure.uniform(low=0, high=1, cells=3),
+        "contexts": CellMeasure.uniform(low=0, high=1, cells=3),
+        "reward_range": (0.0, 1.0),
+        "horizon": 4000,
+        "privacy": JointDP(epsilon=4.0, delta=1e-6),
+    }
+    for runtime in ({}, {"ledger": ledger, "account": "people"}):
+        for promised in (
+            statement(**runtime)[0],
+            marginals(1.0, 1e-6, **runtime)[0],
+            ExploreThenCommit(**cells, **runtime).guarantee,
+            PhasedExploreThenCommit(**cells, **runtime).guarantee,
+        ):
+            one = [a.enforced for a in promised.assumptions if "There is one ledger" in a.text]
+            assert one == [False] * bool(runtime)
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+def test_that_a_histogram_was_charged_is_assumed_where_an_account_pays():
+    ledger = dpb.state.MemoryLedger()
+    ledger.open_account("people", epsilon=20, delta=1e-3)
+    cells = CellMeasure.uniform(low=0, high=1, cells=3)
+    counted = ContextLaw.from_private_histogram(
+        np.random.default_rng(0).random((50, 1)), cells=cells, epsilon=1.0, users=range(50)
+    )
+    for contexts, runtime, assumed in (
+        (counted, {"ledger": ledger, "account": "people"}, True),
+        (counted, {}, False),
+        (cells, {"ledger": ledger, "account": "people"}, False),
+    ):
+        promised = ExploreThenCommit(
+            kernel=dpb.kernels.SquaredExponential(lengthscale=0.4),
+            actions=cells,
+            contexts=contexts,
+            reward_range=(0.0, 1.0),
+            horizon=4000,
+            privacy=JointDP(epsilon=4.0, delta=1e-6),
+            **runtime,
+        ).guarantee
+        found = [a.enforced for a in promised.assumptions if "has charged it to the account" in a.text]
+        assert found == [False] * assumed
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+def test_a_row_beyond_its_users_bound_takes_no_place_of_the_horizon_as_the_statement_says():
+    cells = CellMeasure.uniform(low=0, high=1, cells=3)
+    policy = ExploreThenCommit(
+        kernel=dpb.kernels.SquaredExponential(lengthscale=0.4),
+        actions=cells,
+        contexts=cells,
+        reward_range=(0.0, 1.0),
+        horizon=2,
+        privacy=JointDP(epsilon=4.0, delta=1e-6),
+    )
+    (rule,) = [a for a in policy.guarantee.assumptions if "further rows are dropped, and take none" in a.text]
+    assert rule.enforced
+    policy.learn([[0.1], [0.2], [0.3]], [0, 1, 2], [1.0, 1.0, 1.0], users=["a", "a", "b"])
+    assert policy.unsafe_left_out == {"unreadable": 0, "surplus": 1}

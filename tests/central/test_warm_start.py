@@ -358,3 +358,50 @@ def test_a_function_from_its_folder_is_the_same(learned, tmp_path):
     other.warm_start(PublishedFunction.load(tmp_path / "out"), disjoint=True)
     np.testing.assert_array_equal(one.predict(table(3))[0], other.predict(table(3))[0])
     assert one.guarantee == other.guarantee
+
+
+# -- what the statement says of both ----------------------------------------------------------------------
+
+
+def points(**changes):
+    arguments = {
+        "kernel": dpb.kernels.SquaredExponential(lengthscale=0.4),
+        "domain": dpb.Box([0.0], [1.0]),
+        "reward_range": (0, 1),
+        "horizon": 40,
+        "privacy": JointDP(1.0, 1e-6),
+        "tuning": GPTuning(n_features=4),
+    }
+    return GPBandit(**(arguments | changes))
+
+
+def test_cells_call_their_own_releases_pure_and_not_both_promises():
+    policy = points(tuning=GPTuning(n_features=4, release="cells"))
+    policy.warm_start(points().publish(), disjoint=False)
+    promised = policy.guarantee
+    assert promised.delta == 1e-6
+    assert "delta is 0" not in said(promised)
+    assert "What is released here is pure epsilon" in said(promised)
+
+
+def test_a_pure_loss_is_not_taken_for_a_concentrated_one_where_that_is_more():
+    """(1, 0) and (1, 1e-6) are (2, 1e-6) together: meeting as concentrated losses they come to 5.4."""
+    policy = points(tuning=GPTuning(n_features=4, release="cells"))
+    policy.warm_start(points().publish(), disjoint=False)
+    assert policy.guarantee.epsilon == pytest.approx(2.0, rel=1e-6)
+    twice = points()
+    twice.warm_start(points().publish(), disjoint=False)
+    assert twice.guarantee.epsilon < 1.5
+
+
+def test_of_a_simulated_function_the_statement_says_whose_noise_it_was():
+    policy = points()
+    noise = policy.guarantee.mechanisms, policy.guarantee.theorem
+    policy.warm_start(points(noise=SimulatedNoise(0)).publish(), disjoint=True)
+    promised = policy.guarantee
+    assert promised.status == "simulated"
+    assert (promised.mechanisms, promised.theorem) == noise  # its own is secure, and is called so
+    assert "by that alone this statement is none of a protection" in said(promised)
+    sound = points()
+    sound.warm_start(points().publish(), disjoint=True)
+    assert "by that alone" not in said(sound.guarantee)

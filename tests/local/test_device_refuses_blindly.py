@@ -18,9 +18,18 @@ from dpbandits.errors import (
     InvalidParameter,
     ProtocolError,
 )
-from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Server, SourceSpec, Spec
+from dpbandits.local import (
+    Client,
+    FileOutbox,
+    GPSpec,
+    MemoryOutbox,
+    PublishedArms,
+    Server,
+    SourceSpec,
+    Spec,
+)
 from dpbandits.local.device import client as device
-from dpbandits.privacy import LocalDP
+from dpbandits.privacy import JointDP, LocalDP
 from dpbandits.state import MemoryLedger, SQLiteLedger
 from dpbandits.tables import Range, Schema
 from internals.client import remembered
@@ -489,7 +498,49 @@ def test_the_statement_says_what_a_forger_weighs_and_what_an_action_shows():
     assert "Refusals depend on the spec, on what was published and on the device's budget alone" in text
     chosen = " ".join(spec_of(arms="user").statement().explain().split())
     assert "learns that the context lies" not in chosen
-    assert "whoever sees the action that is taken learns of the context what they tell" in chosen
+    assert "Whoever sees the action that is taken learns of the context what these choices tell" in chosen
+
+
+def test_the_statement_covers_what_is_not_available_and_what_was_pulled_elsewhere():
+    """An arm that its bin does not pull shows that the bin's own was not to be had, or another bin."""
+    spec = spec_of(max_leaves=4)
+    server = Server(spec)
+    for _ in range(20):
+        client = Client(spec)
+        assert client.choose(server.publish(), [0.5] * spec.dim, available=[1]) == 1
+    text = " ".join(client.guarantee.explain().split())
+    assert "or that the bin's own arm was not available" in text
+    assert "What cannot be read or was not available" in text
+    source = SourceSpec(
+        target=spec_of(learner="tree"), name="x", n_users=500, privacy=LocalDP(epsilon=2.0)
+    ).reports
+    assert "or the arm was pulled elsewhere" in " ".join(source.statement().explain().split())
+
+
+@pytest.mark.parametrize("make", ["spec_of", "gp_spec_of"])
+def test_a_devices_statement_lists_what_its_ledger_does_not_add_up(make):
+    """A report under another spec has an account of its own, and two losses of one user add up."""
+    statement = globals()[make]().statement()
+    text = " ".join(statement.explain().split())
+    [one] = [a for a in statement.assumptions if "what reports under several specs lose" in a.text]
+    assert not one.enforced
+    assert "which published version it answered, is not hidden" in text
+    assert "no older copy of them is put back" in text
+    assert "counts of what was clipped, missing or not available, and nothing else of them" in text
+
+
+def gp_spec_of():
+    return GPSpec(
+        contexts=Schema(age=Range(18, 90)),
+        arms=["mail", "call"],
+        reward_range=(0, 1),
+        privacy=JointDP(epsilon=4, delta=1e-6),
+    )
+
+
+def test_one_report_is_not_called_sums_of_blocks():
+    [record] = gp_spec_of().statement().mechanisms
+    assert record.name == "one report: z phi of its one choice"
 
 
 @pytest.mark.parametrize("mechanism", ["krr", "laplace", "paper-laplace", "oue", "hadamard", "signed"])

@@ -2197,10 +2197,73 @@ MUTATIONS = (
         "where people are in both, a policy that began from a published function promises its part alone",
         (
             "central/beginning.py",
-            "own.certificate.beside(theirs.certificate), own.delta + theirs.delta",
-            "own.certificate, own.delta",
+            "both = own.certificate.closest_beside(theirs.certificate, delta=delta)",
+            "both = own.certificate",
         ),
         tests="tests/central/test_warm_start.py",
+    ),
+    _bug(
+        "a pure loss beside another forgotten",
+        "of two promises, one of them pure, the sum leaves a pure loss out",
+        (
+            "privacy/certificates.py",
+            "apart = PureBeside(one + two, rest[0].compose(*rest[1:]))",
+            "apart = PureBeside(max(one, two), rest[0].compose(*rest[1:]))",
+        ),
+        tests="tests/central/test_warm_start.py::test_a_pure_loss_is_not_taken_for_a_concentrated_one_where_that_"
+        "is_more tests/privacy/test_accounting.py::TestComposition",
+    ),
+    _bug(
+        "a ledger that nobody watches",
+        "the statement rests on a ledger, and does not say that it must not be put back with the state",
+        (
+            "central/statement.py",
+            "                *([sentences.LEDGER_IS_ONE] if setting.witnessed or setting.charged else []),\n",
+            "",
+        ),
+        tests="tests/central/test_guarantees.py::test_that_there_is_one_ledger_is_assumed_where_one_is_relied_on",
+    ),
+    _bug(
+        "a histogram that nobody charged",
+        "an account does not know of the histogram of contexts, and the statement is silent about it",
+        (
+            "central/statement.py",
+            '            *([HISTOGRAM_CHARGED] if setting.charged and "histogram" in records else []),\n',
+            "",
+        ),
+        tests="tests/central/test_guarantees.py::test_that_a_histogram_was_charged_is_assumed_where_an_account_"
+        "pays",
+    ),
+    _bug(
+        "a curator's ledger that nobody watches",
+        "a curator's statement rests on a ledger, and does not say that it must stay the one there is",
+        (
+            "outsourced/statement.py",
+            "    if witnessed or budgeted:\n        yield LEDGER_IS_ONE\n",
+            "",
+        ),
+        tests="tests/outsourced/test_curator.py::test_explain_claims_durability_only_where_there_is_a_disk",
+    ),
+    _bug(
+        "two specs on one device",
+        "a device reports under two specs, and neither statement says that their losses add up",
+        (
+            "local/contract/statement.py",
+            '"(Each spec has an account of its own: nobody adds up what reports under several specs lose.)"',
+            '""',
+        ),
+        tests="tests/local/test_device_refuses_blindly.py::test_a_devices_statement_lists_what_its_ledger_does_not_"
+        "add_up",
+    ),
+    _bug(
+        "counts of tables without their distance",
+        "counts rest on noise that is nearly Gaussian, and the statement does not say how nearly",
+        (
+            "central/marginals/statement.py",
+            '    theorem = sentences.reason(theorem, records[-1].certificate, which=" on the counts")\n',
+            "",
+        ),
+        tests="tests/central/test_guarantees.py::test_marginal_tables_say_what_their_counts_rest_on",
     ),
     _bug(
         "one purpose for all priors",

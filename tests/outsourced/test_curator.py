@@ -1006,6 +1006,9 @@ def test_explain_claims_durability_only_where_there_is_a_disk(tmp_path):
     ledger = words(make(secret=SecretDirectory(tmp_path / "two", ledger=MemoryLedger())))
     assert "a shortened log of answers before anything is evaluated" in ledger
     assert "attach a ledger" not in ledger
+    for text in (memory, disk, ledger):
+        assert "Nothing else that is computed from the same rows leaves" in text
+        assert ("There is one ledger: no older copy takes its place" in text) == (text is ledger)
 
 
 def test_explain_says_what_a_failing_objective_tells():
@@ -1022,6 +1025,14 @@ def test_explain_says_what_a_failing_objective_tells():
     paced = words(make(objective=None, answers=noise, answer_after=30))
     assert measured not in paced
     assert "leaves 30 seconds after its evaluation began" in paced
+
+
+def test_explain_calls_rounded_noise_by_its_name():
+    """The reason is that of the noise that is drawn, discrete or real-valued and rounded."""
+    private = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
+    text = words(make(privacy=private, mechanism="gaussian", noise=SimulatedNoise(0)))
+    assert "rounded normal (simulated)" in text
+    assert "Why it holds: Discrete Gaussian noise" not in text
 
 
 def test_explain_says_how_many_evaluations_there_are():

@@ -109,6 +109,8 @@ def test_the_statement_says_who_is_protected_and_comes_back(tmp_path):
     assert "one person: at most 3 rows of the table" in text
     assert "further ones are left out" in text
     assert "One person has one row." not in text
+    assert "epsilon and delta divided by 3" in " ".join(text.split())
+    assert all("certificate are those of one row" in one.name for one in held.guarantee.mechanisms)
     again = Curator.open(tmp_path / "s")
     assert again.guarantee == held.guarantee == PublishedRows.load(tmp_path / "out").guarantee
     assert again.answer(0) == again.answer_again(0)
@@ -118,6 +120,7 @@ def test_one_row_a_person_is_as_it_was_but_for_the_column():
     plain = Curator(table(), schema=SCHEMA, objective="effect", privacy=RowDP(epsilon=1.0, distance=1.0))
     assert "rows_per_user" not in plain.guarantee.definition.to_config()
     assert "One person has one row." in plain.guarantee.explain()
+    assert all("of one row" not in one.name for one in plain.guarantee.mechanisms)
     counted = curator(rows=1, epsilon=1.0)
     assert counted.publish().n == 8
     assert "at most 1 row(s) are released" in counted.guarantee.explain()

@@ -53,6 +53,10 @@ TOGETHER = (
     "The numbers above are of both promises together, for a user who is also in the data of the published "
     "function that warm_start was given: {own} for what is asked and told here, {theirs} for the function."
 )
+SIMULATED_PRIOR = (
+    "The noise of the published function that warm_start was given was simulated, so that nobody in its data "
+    "is protected: by that alone this statement is none of a protection either."
+)
 PAID_HERE = "The account of this policy paid for the function that warm_start was given as well."
 PAID_BEFORE = (
     "The charge that warm_start was told of, by which the account of this policy paid no less than the "
@@ -146,15 +150,17 @@ class Beginning:
     def stated(self, own: Guarantee) -> Guarantee:
         """The statement of a policy that began so, from its own."""
         theirs = self.guarantee
+        simulated = (SIMULATED_PRIOR,) if theirs.status == "simulated" else ()
         if self.disjoint:
             note = BEGAN.format(
                 title=theirs.definition.title, epsilon=f"{theirs.epsilon:g}", delta=f"{theirs.delta:g}"
             )
             assumptions = sentences.in_order((*own.assumptions, *sentences.trusted(DISJOINT)))
-            return replace(own, assumptions=assumptions, notes=(*own.notes, note))
+            return replace(own, assumptions=assumptions, notes=(*own.notes, note, *simulated))
         if own.certificate is None or theirs.certificate is None or not isinstance(own.definition, JointDP):
             raise InvalidParameter("nothing is proven of the policy: there is no promise to add up")
-        both, delta = own.certificate.beside(theirs.certificate), own.delta + theirs.delta
+        delta = own.delta + theirs.delta
+        both = own.certificate.closest_beside(theirs.certificate, delta=delta)
         epsilon = float(rounded_up(both.epsilon_at(delta) * (1.0 + 1e-9), 9))
         note = TOGETHER.format(own=_numbers(own), theirs=_numbers(theirs))
         return replace(
@@ -168,7 +174,7 @@ class Beginning:
             theorem=own.theorem + BOTH_ADD_UP,
             unit=f"{own.unit}, and in the published function {theirs.unit.removeprefix('one user: ')}",
             neighbours=f"{own.neighbours}; and of the published function's data, {theirs.neighbours}",
-            notes=(*own.notes, note),
+            notes=(*own.notes, note, *simulated),
         )
 
     def _payment(self) -> tuple[Assumption, ...]:

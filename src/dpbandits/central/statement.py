@@ -17,10 +17,14 @@ from dpbandits.state.live import WITNESSED_EVERY
 
 __all__ = [
     "ANSWER_TIMES",
+    "DRAWN_ONCE",
     "EVERY_ROW",
     "OF_OTHERS",
     "OF_THE_SAME",
     "OWN_CONTEXT",
+    "OWN_DECISION",
+    "PUBLIC_COINS",
+    "PURE_NOTE",
     "WHOLE_DOMAIN",
     "Setting",
     "block_release_guarantee",
@@ -68,15 +72,25 @@ class Setting(NamedTuple):
 
 EVERY_ASK = (
     "Every ask takes one round and one of its user's, whatever the user brings, and belongs to the {block} "
-    "of its round. What cannot be answered, and a reward that is missing, off the range, abandoned, late or "
-    "told before, contributes nothing and moves nobody else. What takes no round (no rounds left, no user, "
-    "arrays of another shape or type, an unknown decision) is refused without looking at anybody's decision "
-    "set, context or reward."
+    "of its round. What cannot be answered, and a reward that is missing, off the range where rewards are "
+    "not clipped, abandoned, late or told before, contributes nothing and moves nobody else. What takes no "
+    "round (no rounds left, no user, arrays of another shape or type, an unknown decision) is refused "
+    "whatever anybody's decision set, context or reward says."
 )
+DRAWN_ONCE = (
+    "Noise is drawn once for a release. From the first save on a release is stored before anything that is "
+    "computed from it leaves, and a restart goes on from what was stored: no release that anybody saw "
+    "anything of is drawn again."
+)
+PUBLIC_COINS = (
+    "Every random choice made in public comes from coins keyed by (seed, purpose, round); nothing that comes "
+    "from one user can shift anybody else's coins."
+)
+OWN_DECISION = "Each decision reaches its own user only."
 EVERY_ROW = (
-    "Every row takes one of the horizon's places and one of its user's, whatever stands in it. What cannot "
-    "be read counts zero. Surplus rows are dropped and the first ones kept. No noise scale depends on how "
-    "many rows there were, but through noisy counts of contexts, where there are some."
+    "Every row takes one of its user's places and one of the horizon's, whatever stands in it, as long as "
+    "both have some left: further rows are dropped, and take none. What cannot be read counts zero. No noise "
+    "scale depends on how many rows there were, but through noisy counts of contexts, where there are some."
 )
 WHEN_ASKED = "how many asks there were, and when: that somebody took part is not hidden"
 
@@ -84,7 +98,8 @@ WHEN_ASKED = "how many asks there were, and when: that somebody took part is not
 NOT_PUT_BACK = (
     "Between two releases no older copy of the state or its folder is put back: rounds asked since would be "
     "asked anew, beyond a user's bound. A ledger notices it at openings and releases only, unless the policy "
-    "lives in a folder."
+    "lives in a folder. (Where it lives in none, a crash comes to the same: what was asked since the last "
+    "release is lost.)"
 )
 PUT_BACK_REFUSED = (
     "A folder that is put back is refused when it is opened, where the ledger has witnessed more of it: "
@@ -137,6 +152,7 @@ def room_assumptions(
                 *trusts,
                 *(one_id if setting.user_ids else []),
                 *([put_back] if asks and saved else []),
+                *([sentences.LEDGER_IS_ONE] if setting.witnessed or setting.charged else []),
                 "Nothing else is computed from the same people's data, a fresh start of this policy "
                 "included; or its promise is added to this one (an account of a ledger does so).",
                 sentences.SERVER_OUT_OF_REACH,
@@ -169,7 +185,7 @@ PUBLIC_SETS_NOTE = (
 WHOLE_DOMAIN = (
     "Who brings no candidates is offered the whole public domain, and is given a point of it that is "
     "computed from releases and public coins alone (post-processing): whoever knows these knows the point. "
-    "That a user brought none is part of that user's contribution."
+    "To bring none is to bring a decision set like any other."
 )
 
 REWARD_NEIGHBOURS = (
@@ -215,8 +231,8 @@ CELLS_KEPT = (
 )
 
 PURE_NOTE = (
-    "This is pure epsilon: delta is 0, and no event has a chance beyond the factor above. A delta of "
-    "{delta:g} was allowed and is not used."
+    "What is released here is pure epsilon, which needs no delta: one of {delta:g} was allowed, and is not "
+    "used."
 )
 
 SIMULATED_THEOREM = (
@@ -258,10 +274,10 @@ def block_release_guarantee(
     what, statistics = "decision set and reward", "sums of phi phi^T and of centred rewards times features"
     if public_decision_sets:
         what, statistics = "reward", "sums of centred rewards times features"
+    mixed = "mixed over the blocks" if release.factor.touched > 1 else "of every block by itself"
     record = replace(
         release.record(),
-        name=f"{statistics} (the unit is one user's {what}), mixed over the blocks",
-        law="discrete Gaussian" if setting.status == "enforced" else "rounded Gaussian",
+        name=f"{statistics} (the unit is one user's {what}), {mixed}",
         unit="in lattice units of 2^-20",
     )
     return _sums_guarantee(privacy, record, setting=setting, public_decision_sets=public_decision_sets)
@@ -343,12 +359,10 @@ def _sums_guarantee(
         keeps=[
             kept,
             EVERY_ASK.format(block="block"),
-            "Noise is drawn once per release and never drawn again. From the first save on it is stored with "
-            "its release before anything is computed from them, and a restart goes on from there.",
-            "Every random choice made in public comes from coins keyed by (seed, purpose, round); nothing "
-            "that comes from one user can shift anybody else's coins.",
+            DRAWN_ONCE,
+            PUBLIC_COINS,
         ],
-        trusts=[] if public_decision_sets else ["Each decision reaches its own user only."],
+        trusts=[] if public_decision_sets else [OWN_DECISION],
         chosen="Domain, reward range, horizon, blocks, kernel, features, public decision sets, data given to "
         "warm_start",
         asks=True,
@@ -356,7 +370,7 @@ def _sums_guarantee(
     rounds = counted(privacy.rounds_per_user, "round")
     if theorem is None:
         theorem = sentences.reason(THEOREM, record.certificate, which=ON_A_STREAM)
-        theorem = theorem if setting.status == "enforced" else SIMULATED_THEOREM
+        theorem = SIMULATED_THEOREM if isinstance(record.certificate, GaussianDP) else theorem
     return Guarantee(
         definition=privacy,
         observers=(
@@ -413,6 +427,7 @@ PROPENSITIES = (
 ANSWER_TIMES = (
     "How long an answer takes depends on the scores that it is drawn by: nobody but the server times it."
 )
+HISTOGRAM_CHARGED = "Whoever drew the histogram of contexts has charged it to the account."
 OWN_CONTEXT = (
     "An action reaches the user whose context it is for; that user's own context is not protected from "
     "whoever sees it."
@@ -515,6 +530,7 @@ def explore_guarantee(
         trusts=[
             *([OWN_CONTEXT] if phased or answers is not None else []),
             *([ANSWER_TIMES] if answers is not None else []),
+            *([HISTOGRAM_CHARGED] if setting.charged and "histogram" in records else []),
             *([] if phased else [parts_of_logs]),
         ],
         chosen="Kernel, actions, reward range, horizon",

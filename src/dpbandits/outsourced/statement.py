@@ -24,6 +24,7 @@ from dpbandits.privacy.rows import (
 from dpbandits.privacy.rows.base import LatticeMechanism
 from dpbandits.privacy.sentences import (
     LEDGER_CHECKS_COPIES,
+    LEDGER_IS_ONE,
     check_noise_status,
     in_order,
     kept,
@@ -46,8 +47,9 @@ _THEOREMS = {
         "to the lattice is counted in a. The derivation stands in dpbandits.privacy.rows."
     ),
     "gaussian": (
-        "Discrete Gaussian noise on an integer vector whose centre moves by at most the stated sensitivity "
-        "(Canonne, Kamath, Steinke 2020, Theorem 14), rounding and projection counted in."
+        "Gaussian noise, as stated, on an integer vector whose centre moves by at most the stated "
+        "sensitivity, rounding and projection counted in (Canonne, Kamath, Steinke 2020, Theorem 14, of "
+        "discrete noise; Dong, Roth, Su 2022 of real-valued noise that is rounded)."
     ),
     "randomised_response": (
         "The true cell is reported with a probability at most e^epsilon times that of any other cell; the "
@@ -65,8 +67,8 @@ _ONE_ROW = (
     "up by basic composition."
 )
 _ROWS_THEOREM = (
-    " Each row keeps a {most}th of epsilon and delta by noise of its own, and the at most {most} rows in "
-    "which neighbours differ add up by basic composition."
+    " Noise of its own keeps for each row epsilon and delta divided by {most}, and the at most {most} rows "
+    "in which neighbours differ add up by basic composition."
 )
 _SEVERAL_ROWS = (
     " Neighbours differ in at most {most} rows, each of which is answered at most once, so that their "
@@ -110,9 +112,10 @@ def rows_guarantee(
     scale, moved, in_unit = loss, loss, "in log-likelihood ratios"
     if isinstance(mechanism, LatticeMechanism):
         scale, moved, in_unit = mechanism.scale, mechanism.reach, "in public coordinates, rounding included"
+    of_each = "" if most == 1 else " (below, move and certificate are those of one row)"
     records = [
         MechanismRecord(
-            name="positions of all rows, each on its own",
+            name="positions of all rows, each on its own" + of_each,
             law=mechanism.describe(),
             scale=scale,
             sensitivity=moved,
@@ -143,10 +146,11 @@ def rows_guarantee(
             f"are at most {definition.distance:g} apart (Euclidean distance after public scaling), and its "
             f"two answers differ by at most {answers.distance:g}"
         )
-        unit = f"{definition.unit}, together with a change of its answer by up to {answers.distance:g}"
+        whose = "its answer" if most == 1 else "their answers"
+        unit = f"{definition.unit}, together with a change of {whose} by up to {answers.distance:g}"
         records.append(
             MechanismRecord(
-                name="the answer of each row that is asked for, each row once",
+                name="the answer of each row that is asked for, each row once" + of_each,
                 law="Laplace on a lattice",
                 scale=answers.sd / 2**0.5,
                 sensitivity=answers.distance + answers.step,
@@ -220,12 +224,22 @@ def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]
         "table."
     )
     yield (
-        "That there is a release at all says nothing private: a table with rows outside of the bounds, "
-        "missing values, constant columns or duplicate ids is refused."
+        "That there is a release at all says nothing private: a table with values that its columns do not "
+        "take (outside of the bounds, missing), constant columns, answers that are no numbers, or ids that "
+        "are missing or duplicates is refused."
     )
     yield "The curator's directory and process are out of the attacker's reach."
-    if not budgeted:
-        yield "The table is released once (name a ledger account to have further releases paid for)."
+    if budgeted:
+        yield (
+            "Nothing else that is computed from the same rows leaves, but releases that the account pays for."
+        )
+    else:
+        yield (
+            "Nothing else that is computed from the same rows leaves, and the table is released once (name a "
+            "ledger account to have further releases paid for)."
+        )
+    if witnessed or budgeted:
+        yield LEDGER_IS_ONE
     if not durable:
         yield (
             "The curator is made once: it has no secret directory, and made again it would draw and answer "

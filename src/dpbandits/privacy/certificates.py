@@ -106,6 +106,28 @@ class Certificate(Configured, ABC):
         """
         return ZeroConcentratedDP(self.to_zcdp().rho + other.to_zcdp().rho)
 
+    @property
+    def parts(self) -> tuple[float, "Certificate | None"]:
+        """A pure loss, and what is beside it: together this certificate."""
+        return 0.0, self
+
+    def closest_beside(self, other: "Certificate", *, delta: float) -> "Certificate":
+        """As `beside`, or with the pure losses of both added up apart, whichever proves less at this delta.
+
+        Example:
+            >>> pure, gaussian = PureDP(1.0), GaussianDP(0.2367)  # of (1, 1e-6)
+            >>> round(pure.beside(gaussian).epsilon_at(1e-6), 1)
+            5.4
+            >>> round(pure.closest_beside(gaussian, delta=1e-6).epsilon_at(1e-6), 1)
+            2.0
+        """
+        (one, first), (two, second) = self.parts, other.parts
+        together, rest = self.beside(other), [part for part in (first, second) if part is not None]
+        if not rest or one + two == 0.0:
+            return together
+        apart = PureBeside(one + two, rest[0].compose(*rest[1:]))
+        return min((together, apart), key=lambda certificate: certificate.epsilon_at(delta))
+
     def at_shift(self, mu: float) -> "Certificate":
         """What the same Gaussian noise certifies between neighbours that are `mu` deviations apart.
 
@@ -136,6 +158,11 @@ class PureDP(Certificate):
 
     def __post_init__(self) -> None:
         _checks.settle(self, epsilon=_checks.number)
+
+    @property
+    def parts(self) -> tuple[float, Certificate | None]:
+        """Nothing is beside it."""
+        return self.epsilon, None
 
     def beside(self, other: Certificate) -> Certificate:
         """Epsilons of pure certificates add."""
@@ -313,6 +340,11 @@ class PureBeside(Certificate):
 
     def __post_init__(self) -> None:
         _checks.settle(self, epsilon=_checks.number)
+
+    @property
+    def parts(self) -> tuple[float, Certificate | None]:
+        """Both."""
+        return self.epsilon, self.other
 
     def delta_at(self, epsilon: float) -> float:
         """`other`'s delta at what is left of epsilon; below the pure loss, its delta at 0 or more: 1."""

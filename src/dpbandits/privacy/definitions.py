@@ -163,7 +163,8 @@ class LocalDP(Configured):
     unit: ClassVar[str] = "one user: the one (context, reward) that the device reports on"
     neighbours: ClassVar[str] = "any two pairs (context, reward) that the device could hold are neighbours"
     left_out: ClassVar[tuple[str, ...]] = (
-        "That a device took part, and when and from where it sent its report, is not hidden.",
+        "That a device took part, when and from where it sent its report, and which published version it "
+        "answered, is not hidden.",
         _GENERAL_FACTS,
     )
 

@@ -14,6 +14,7 @@ from dpbandits.privacy.guarantee import Assumption, Observer, Status
 
 __all__ = [
     "LEDGER_CHECKS_COPIES",
+    "LEDGER_IS_ONE",
     "NEAR_GAUSSIAN",
     "REPORT_STORED",
     "SERVER_OUT_OF_REACH",
@@ -34,6 +35,12 @@ SERVER_OUT_OF_REACH = (
 )
 
 LEDGER_CHECKS_COPIES = " (attach a ledger before the first save to have this checked)."
+
+LEDGER_IS_ONE = (
+    "There is one ledger: no older copy takes its place, and no second copy is used beside it. (A ledger "
+    "with a witness elsewhere refuses both.)"
+)
+"""Belongs beside all that a ledger sees to."""
 
 REPORT_STORED = "The report is stored before it is sent, and a retry sends the same bytes."
 

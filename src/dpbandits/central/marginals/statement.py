@@ -1,8 +1,18 @@
 """What a policy of marginal tables promises, in words."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from dpbandits.central.statement import EVERY_ASK, WHEN_ASKED, Setting, room_assumptions
+from dpbandits.central.statement import (
+    DRAWN_ONCE,
+    EVERY_ASK,
+    OWN_DECISION,
+    PUBLIC_COINS,
+    PURE_NOTE,
+    WHEN_ASKED,
+    Setting,
+    room_assumptions,
+)
 from dpbandits.privacy import sentences
 from dpbandits.privacy.certificates import Certificate, PureDP
 from dpbandits.privacy.definitions import JointDP
@@ -30,6 +40,8 @@ def marginals_guarantee(
     sentences.check_noise_status(setting.status)
     pure = isinstance(certificate, PureDP)
     theorem = THEOREM.format(counts="" if pure else GAUSSIAN_COUNTS)
+    theorem = sentences.reason(theorem, records[-1].certificate, which=" on the counts")
+    notes = (PURE_NOTE.format(delta=privacy.delta),) if pure and privacy.delta else ()
     assumptions = room_assumptions(
         privacy,
         setting,
@@ -38,17 +50,15 @@ def marginals_guarantee(
             "places in tables before they are summed. What one user's become does not depend on who else is "
             "there.",
             EVERY_ASK.format(block="block"),
-            "Noise is drawn once per release and never drawn again. From the first save on it is stored with "
-            "its release before anything is computed from them, and a restart goes on from there.",
-            "Every random choice made in public comes from coins keyed by (seed, purpose, round); nothing "
-            "that comes from one user can shift anybody else's coins.",
+            DRAWN_ONCE,
+            PUBLIC_COINS,
         ],
-        trusts=["Each decision reaches its own user only."],
-        chosen="Columns, arms, reward range, horizon, blocks",
+        trusts=[OWN_DECISION],
+        chosen="Columns, arms, reward range, horizon, blocks, data given to warm_start",
         asks=True,
     )
     return Guarantee(
-        definition=privacy,
+        definition=replace(privacy, delta=0.0) if pure else privacy,
         observers=(
             shown_to("the server", "every context and every reward"),
             shown_to("each user", "the user's own decision"),
@@ -63,4 +73,5 @@ def marginals_guarantee(
         theorem=theorem if setting.status == "enforced" else SIMULATED_THEOREM.format(theorem=theorem),
         status=setting.status,
         certificate=certificate,
+        notes=notes,
     )

@@ -6,6 +6,7 @@ no reward when the version ends, or was given another arm than the published one
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,11 @@ from dpbandits.policy import best_choice
 from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = ["LocalCrowd"]
+
+_NO_DEVICE = (
+    "No device made these reports: whoever runs this sees every context and every reward. What stands above "
+    "is what each report would promise that a device made."
+)
 
 
 class LocalCrowd(Yardstick):
@@ -87,7 +93,8 @@ class LocalCrowd(Yardstick):
     @property
     def guarantee(self) -> Guarantee:
         """Of every report, had a device made it; here its noise is simulated."""
-        return self.spec.stated(None, (), status="simulated")
+        found = self.spec.stated(None, (), status="simulated")
+        return replace(found, notes=(*found.notes, _NO_DEVICE))
 
     @property
     def batch_boundaries(self) -> tuple[int, ...] | None:

@@ -30,11 +30,22 @@ _BLIND = (
     "context is read; what is outside its bounds is clipped."
 )
 _MISSING = (
-    "What cannot be read, and a reward that never came, is reported as an input that depends on nobody, "
-    "under the same noise; an earlier choice is reported before the next."
+    "What cannot be read or was not available, and a reward that never came, is reported as an input that "
+    "depends on nobody, under the same noise; an earlier choice is reported before the next."
 )
 _BOUND = "The device's account and outbox are bound to the full digest of this spec."
 
+_OWN_COUNTS = (
+    "after the report it keeps counts of what was clipped, missing or not available, and nothing else of them"
+)
+_OWN_STORE = (
+    "The device's ledger and outbox are durable, and no older copy of them is put back: after losing them it "
+    "reports anew with a fresh budget."
+)
+_NOTHING_ELSE = (
+    "Nothing else that depends on the user's data leaves the device; or its promise is added to this one. "
+    "(Each spec has an account of its own: nobody adds up what reports under several specs lose.)"
+)
 _ON_TIME = "The app reports every choice by the spec's deadline, with a reward or without."
 _AUTHENTIC = (
     "Reports come from devices of the spec: unless they carry a key's tags nothing in their bytes proves it, "
@@ -85,12 +96,14 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
         hidden = "the bin of the context and the reward"
         notes.append(
             "The server assigns arms, and which arm a bin pulls is public: whoever sees the action that is "
-            "taken learns that the context lies in one of the bins that pull it, whatever the report hides."
+            "taken learns that the context lies in one of the bins that pull it, or that the bin's own arm "
+            "was not available, whatever the report hides."
         )
     else:
         notes.append(
-            "The device draws the arm with its bin's probabilities, which are public: whoever sees the "
-            "action that is taken learns of the context what they tell, whatever the report hides."
+            "The device draws the arm, among those that are available, with its bin's probabilities, which "
+            "are public; or the arm was pulled elsewhere (SourceClient.observe). Whoever sees the action "
+            "that is taken learns of the context what these choices tell, whatever the report hides."
         )
     # a forger takes the class that weighs most
     weights = [one.weights for one in spec.mechanisms_for(spec.max_leaves)]
@@ -122,8 +135,7 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
             protected_from("anyone on the wire or with access to the server", "the same"),
             shown_to(
                 "the user's own device",
-                "context, arm and reward; after the report it keeps counts of what was clipped, missing or "
-                "not available, and nothing else of them",
+                f"context, arm and reward; {_OWN_COUNTS}",
             ),
         ),
         mechanisms=(record,),
@@ -140,10 +152,10 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
                 _BOUND,
             ),
             *trusted(
-                "The ledger and the outbox of the device are durable: after losing them it reports anew "
-                "with a fresh budget.",
+                _OWN_STORE,
                 "The operating system's random numbers on the device are unpredictable.",
                 "Spec, epsilon and taking part were fixed without looking at context or reward.",
+                _NOTHING_ELSE,
                 _ON_TIME,
                 _AUTHENTIC,
             ),
@@ -161,14 +173,15 @@ def gp_report_guarantee(
     privacy: JointDP, release: BlockRelease, *, weight: float, status: Literal["enforced", "simulated"]
 ) -> Guarantee:
     """The guarantee of one report whose only contact with raw data is `release`; `weight` is its most."""
+    sums = "z phi" if release.mechanism.vector_only else "phi phi^T and z phi"
     return Guarantee(
         definition=privacy,
         observers=(
             protected_from("the server", "the report's bytes"),
             protected_from("everyone else", "policies computed from reports"),
-            shown_to("the user's own device", "decision set, choice and reward"),
+            shown_to("the user's own device", f"decision set, choice and reward; {_OWN_COUNTS}"),
         ),
-        mechanisms=(release.record(),),
+        mechanisms=(replace(release.record(), name=f"one report: {sums} of its one choice"),),
         assumptions=(
             *kept(
                 "Features and reward are bounded and turned into integers before noise is added.",
@@ -180,8 +193,10 @@ def gp_report_guarantee(
                 _BOUND,
             ),
             *trusted(
-                "The device's ledger and outbox are durable, and its random numbers unpredictable.",
+                _OWN_STORE,
+                "The operating system's random numbers on the device are unpredictable.",
                 "Spec, and taking part, were fixed without looking at the user's data.",
+                _NOTHING_ELSE,
                 _ON_TIME,
                 _AUTHENTIC,
             ),
@@ -197,8 +212,7 @@ def gp_report_guarantee(
         certificate=release.certificate,
         notes=(
             "The unit is whatever the device holds: the server, too, sees the report alone.",
-            "That a device took part, when and from where it sent its report, and which published version "
-            "it answered, is not hidden.",
+            LocalDP.left_out[0],  # joint DP does not say it
             _weight(f"{_people(weight)} of the largest contributions of honest people"),
         ),
     )
