@@ -98,7 +98,6 @@ ELSEWHERE = {
         "ExpectedError",
         "ExploreTuning",  # inside a policy, in CASES
         "GPTuning",
-        "LoggedTable",  # tests/central/test_logged_table.py
         "NothingToLearn",
         "PhasedTuning",
         "PublishedCells",  # tests/central/test_usca.py

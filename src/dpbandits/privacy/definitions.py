@@ -30,6 +30,9 @@ __all__ = [
     "warn_if_delta_large",
 ]
 
+MOST_ROWS = 1 << 24
+"""Rows of any table, and so of one person."""
+
 LARGE_DELTA = 1e-3
 """A delta above this is large whatever the number of users: one run in a thousand may say everything."""
 
@@ -213,6 +216,8 @@ class RowDP(Configured):
             distance=_checks.number,
             rows_per_user=_checks.integer,
         )
+        if self.rows_per_user > MOST_ROWS:
+            raise InvalidParameter(f"rows_per_user: expected at most {MOST_ROWS}")
         _warn_above_threshold(self.delta)
 
     @property

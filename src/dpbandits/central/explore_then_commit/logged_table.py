@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbandits._checks import contents
+from dpbandits._checks import an, contents, number
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.calibration import Budget
@@ -107,6 +107,9 @@ class LogColumns:
     user: str | None = None
 
     def __post_init__(self) -> None:
+        needed = {"action": self.action, "reward": self.reward}
+        for name, column in {**needed, "propensity": self.propensity, "user": self.user}.items():
+            an(column, str, name=name, pass_="the name of a column", optional=name not in needed)
         optional = [self.propensity, self.user]
         if len(self.kinds) != len(self.contexts) + 4 - optional.count(None):
             raise InvalidParameter(
@@ -299,6 +302,7 @@ class LoggedTable:
         clip: bool,
     ) -> "LoggedTable":
         _check_lengthscale(lengthscale)
+        an(clip, bool, name="clip", pass_="clip=True")
         limits, chance, user = (span.low, span.high), columns.propensity, columns.user
         return cls(
             columns=columns,
@@ -728,7 +732,7 @@ def arms_by_coins(start: int, stop: int, *, n_arms: int) -> IntArray:
 
 
 def _check_lengthscale(lengthscale: float) -> None:
-    if not 1e-3 <= lengthscale <= 1e3:  # of cells a 24th of the range wide
+    if not 1e-3 <= number(lengthscale, name="lengthscale") <= 1e3:  # of cells a 24th of the range wide
         raise InvalidParameter("lengthscale: expected a share of each range, from 0.001 to 1000")
 
 
