@@ -221,3 +221,29 @@ def test_policies_of_every_room_take_them():
     function = log.publish(JointDP(epsilon=4, delta=1e-6), horizon=4000).function
     asked = [{"hour": hour, "region": "n"} for hour in (3, 6, 9, 15, 18, 21)]
     assert function.recommend_batch(asked) == ("a", "a", "a", "b", "b", "b")
+
+
+def test_many_people_are_read_as_each_of_them_is():
+    """A cell that cannot be read costs its own row, and nobody else's, whatever the others hold."""
+    rng = np.random.default_rng(4)
+    wild = [None, "", "x", 20, 20.5, 91, True, float("nan"), float("inf"), [1], {}, 10**400, pd.NaT]
+    good = {
+        "age": [18, 44.5],
+        "at": ["2024-01-01T06:00"],
+        "since": ["2021-05-05", "1999-01-01"],
+        "hour": [3],
+        "region": ["north", "south"],
+    }
+    menu, people = Menu(contexts=SCHEMA, arms=["a"]), []
+    for _ in range(300):
+        person = {name: cells[rng.integers(len(cells))] for name, cells in good.items()}
+        for name in rng.permutation(SCHEMA.names)[: rng.integers(3)]:
+            person[name] = wild[rng.integers(len(wild))]
+        people.append(person)
+    table = {name: [person[name] for person in people] for name in SCHEMA.names}
+    alone = np.array([menu.point(person) for person in people])
+    assert 50 < np.isnan(alone).all(axis=1).sum() < 250
+    np.testing.assert_array_equal(menu.points(table), alone)
+    np.testing.assert_array_equal(SCHEMA.points(table), alone)
+    found = SCHEMA.check(table)
+    assert found.missing_rows == np.isnan(alone).all(axis=1).sum()
