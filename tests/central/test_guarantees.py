@@ -110,6 +110,12 @@ def test_all_policies_of_the_room_rest_on_one_list():
     for guarantee in (explore, phases, blocks):
         for part in shared:
             assert any(part in one.text for one in guarantee.assumptions), part
+        stored = "stored before anything that is computed from it leaves"
+        assert any(stored in one.text and one.enforced for one in guarantee.assumptions)
+        coins = [
+            one.enforced for one in guarantee.assumptions if "keyed by (seed, purpose, round)" in one.text
+        ]
+        assert coins == [True] * (guarantee is not explore)
         assert not any(
             "equally many" in one.text or "same order" in one.text for one in guarantee.assumptions
         )

@@ -20,6 +20,7 @@ from dpbandits.privacy.certificates import NearGaussianDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger
+from dpbandits.state.store import StateStore
 from internals.policy import drawn, explores, phase_mechanisms
 from tuning import built
 
@@ -288,3 +289,24 @@ def test_the_certificate_holds_by_enumeration_however_rounds_are_spread(k):
     for epsilon in (0.1, 0.5, 1.0, 2.0):
         worst = max(exact_delta((step[0] * r, second), sigma, epsilon) for r, second in spread)
         assert 0.5 * certificate.delta_at(epsilon) - 0.01 < worst <= certificate.delta_at(epsilon)
+
+
+def test_nothing_is_predicted_from_a_release_that_could_not_be_stored(tmp_path, monkeypatch):
+    """After a crash it is drawn anew: two draws of one phase would have been seen."""
+    policy = build(phases=(50, 1200))
+    prior = policy.predict([[0.5]])[0]
+    policy.save(tmp_path / "state")
+    drive(policy, 0, 50)
+    with monkeypatch.context() as full:
+        full.setattr(StateStore, "commit", no_space)
+        with pytest.raises(OSError, match="no space"):
+            policy.ask([0.5])
+        np.testing.assert_array_equal(policy.predict([[0.5]])[0], prior)
+        with pytest.raises(OSError, match="no space"):
+            policy.publish()
+    assert (policy.publish().predict([[0.5]])[0] != prior).any()
+    np.testing.assert_array_equal(policy.predict([[0.5]])[0], policy.publish().predict([[0.5]])[0])
+
+
+def no_space(_store, _state):
+    raise OSError("no space")

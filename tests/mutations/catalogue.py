@@ -2266,6 +2266,16 @@ MUTATIONS = (
         tests="tests/central/test_guarantees.py::test_marginal_tables_say_what_their_counts_rest_on",
     ),
     _bug(
+        "a phase that is seen before it is stored",
+        "predictions come of a release that could not be stored: after a crash a second draw of it is seen",
+        (
+            "central/explore_then_commit/phased.py",
+            "return self._published or self._function(CoefficientPosterior.prior(self.features.eigenvalues))",
+            "return self._published or self._function(self._posterior)",
+        ),
+        tests="tests/central/test_phased_usca.py::test_nothing_is_predicted_from_a_release_that_could_not_be_stored",
+    ),
+    _bug(
         "one purpose for all priors",
         "a state can say that people are disjoint who were not",
         (

@@ -253,6 +253,18 @@ class TestComposition:
         mixed = PureDP(1.0).compose(GaussianDP(1.0), ZeroConcentratedDP(0.25))
         assert mixed == ZeroConcentratedDP(0.5 + 0.5 + 0.25)
 
+    def test_pure_losses_add_up_apart_where_that_is_closer(self):
+        """Basic composition of (epsilon, delta) pairs is never far from the closer of the two ways."""
+        noise = GaussianDP(0.2367)  # of (1, 1e-6)
+        apart = PureBeside(0.5, noise).closest_beside(PureDP(1.0), delta=1e-6)
+        assert apart == PureBeside(1.5, noise)
+        both = PureBeside(0.5, noise).closest_beside(PureBeside(0.25, noise), delta=2e-6)
+        assert both == PureBeside(0.75, noise.compose(noise))
+        assert PureDP(1.0).closest_beside(PureDP(0.5), delta=0.0) == PureDP(1.5)
+        assert noise.closest_beside(noise, delta=1e-6) == noise.beside(noise)
+        small = PureDP(0.01).closest_beside(ZeroConcentratedDP(0.1), delta=1e-6)
+        assert small == ZeroConcentratedDP(0.1 + 0.5 * 0.01**2)
+
     def test_the_order_of_parts_does_not_matter(self):
         """Pure losses that meet a concentrated one count in squares, wherever in the row they stand."""
         parts = [PureDP(0.3), PureDP(1.7), GaussianDP(0.25), NearGaussianDP(0.5, 1e-12), GaussianDP(1.3)]

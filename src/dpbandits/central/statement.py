@@ -501,7 +501,8 @@ def explore_guarantee(
         sees, notes = "all others' actions, the releases", []
         rules = [
             EVERY_ASK.format(block="phase"),
-            "Every phase is released once and never again, also after a restart from a saved state.",
+            DRAWN_ONCE,
+            PUBLIC_COINS,
         ]
     else:
         parts.append(COMPOSITION)
@@ -512,9 +513,7 @@ def explore_guarantee(
             )
             rules.append(f"Answers beyond the promise are refused; each, for any context, is {counting}.")
         if release is not None:
-            rules.append(
-                "The release is drawn once and never again, also after a restart from a saved state."
-            )
+            rules.append(DRAWN_ONCE)
     parts_of_logs = (
         "Where a log is learned in parts, all rows of one person are in one part, and all parts together "
         "have no more rows than the horizon: a part that does not fit is refused as a whole."

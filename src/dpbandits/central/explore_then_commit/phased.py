@@ -368,11 +368,15 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
 
     def _fit(self) -> None:
         if len(self._released):
-            self._published = self._function()
+            self._published = self._function(self._posterior)
 
-    def _function(self) -> PublishedCells:
-        """By what is released; before anything is, the prior."""
-        mean, sd = self._posterior.tables(self.features, self.actions.size)
+    @property
+    def _known(self) -> PublishedCells:
+        """By what is released and stored; before anything is, the prior."""
+        return self._published or self._function(CoefficientPosterior.prior(self.features.eigenvalues))
+
+    def _function(self, posterior: CoefficientPosterior) -> PublishedCells:
+        mean, sd = posterior.tables(self.features, self.actions.size)
         return PublishedCells(
             actions=self.actions,
             contexts=self.contexts.measure,
@@ -384,11 +388,11 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
 
     def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation (n, A) of the expected reward, from releases only."""
-        return (self._published or self._function()).predict(contexts)
+        return self._known.predict(contexts)
 
     def recommend(self, context: Any) -> Label:
         """The label of one person's best arm, from releases only."""
-        return (self._published or self._function()).recommend(context)
+        return self._known.recommend(context)
 
     @in_turn
     def publish(self) -> PublishedCells:
@@ -397,7 +401,7 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         What is due is released first, as it is before the next ask.
         """
         self._prepare()
-        return self._function()
+        return self._known
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers and released quantities."""

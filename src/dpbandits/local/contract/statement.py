@@ -186,7 +186,8 @@ def gp_report_guarantee(
             *kept(
                 "Features and reward are bounded and turned into integers before noise is added.",
                 REPORT_STORED,
-                "A device draws one report, and another only with budget in its own ledger.",
+                "Another report is drawn only when the device's own ledger has budget for it; k reports "
+                "lose at most k epsilon and k delta together.",
                 _ONCE,
                 _BLIND,
                 _MISSING,
