@@ -20,16 +20,15 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Arms, Product, RewardRange
-from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
+from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.worlds.protocol import check_indices, check_rounds
+from dpbandits.lab.worlds.supervised import supervised_ceiling
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.owners import Owners
 from dpbandits.tables import Schema
 from dpbandits.tables.described import ArmRewards, DescribedTable, one_right
 
 __all__ = ["BestArm", "TableBandit", "table_from_toml", "table_of"]
-
-_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -227,50 +226,25 @@ class TableBandit:
         return BestArm(best, self.arms.names[best], float(means[best]))
 
     def supervised_ceiling(self, seed: Seed) -> float:
-        """Mean reward of a model that saw all labels of other people: what the contexts can tell at most.
+        """Mean reward of a model that saw all rewards of other people: what the contexts can tell at most.
 
-        Gradient-boosted trees (scikit-learn's HistGradientBoosting, imported here and not before; its
-        default settings) are fitted to four fifths of the rows used and choose for the other fifth,
-        five times. With 0/1 tables of one right arm this is out-of-fold accuracy; other tables get one
-        regression an arm. Neither private nor online: a ceiling to compare with, to be beaten only by luck
-        or better models.
+        The better of logistic regressions and of trees that stop early, one an arm, out of fold (see
+        `dpbandits.lab.worlds.supervised`). With 0/1 tables of one right arm this is an accuracy. Neither
+        private nor online: a ceiling to compare with, to be beaten only by luck or better models.
 
         Raises:
             MissingExtra: scikit-learn is not installed.
-            InvalidData: fewer rows than folds.
+            InvalidData: fewer people than folds.
         """
-        try:
-            from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-        except ImportError as error:
-            raise MissingExtra(
-                "supervised_ceiling needs scikit-learn: pip install 'dpbandits[report]'"
-            ) from error
         rows = self._order
-        if len(rows) < _FOLDS:
-            raise InvalidData(f"supervised_ceiling needs at least {_FOLDS} rows, the horizon is {len(rows)}")
-        contexts, rewards = self.contexts[rows], self.reward_table[rows]
-        categorical = list(self.schema.codes)  # without an order
-        options = {"random_state": seed % 2**32, "categorical_features": categorical}
-        one_right = ((rewards == 1).sum(axis=1) == 1).all() and ((rewards == 0) | (rewards == 1)).all()
-        fold = np.argsort(PublicCoins(seed).uniform("environment/folds", 0, len(rows), 1)[:, 0]) % _FOLDS
-        paid = np.empty(len(rows))
-        for k in range(_FOLDS):
-            seen, held = fold != k, fold == k
-            if one_right:
-                labels = rewards[seen].argmax(axis=1)
-                if (labels == labels[0]).all():
-                    chosen = np.full(int(held.sum()), labels[0])
-                else:
-                    model = HistGradientBoostingClassifier(**options).fit(contexts[seen], labels)
-                    chosen = np.asarray(model.predict(contexts[held]))
-            else:
-                models = [
-                    HistGradientBoostingRegressor(**options).fit(contexts[seen], arm)
-                    for arm in rewards[seen].T
-                ]
-                chosen = np.argmax([model.predict(contexts[held]) for model in models], axis=0)
-            paid[held] = rewards[held][np.arange(int(held.sum())), chosen]
-        return float(paid.mean())
+        unit = supervised_ceiling(
+            self.contexts[rows],
+            self.reward_range.to_centred(self.reward_table[rows]) + 0.5,
+            codes=self.schema.codes,
+            people=rows if self.persons is None else self.persons[rows],
+            seed=seed,
+        )
+        return float(self.reward_range.from_centred(unit - 0.5))
 
     def to_config(self) -> dict[str, Any]:
         """What is public about it: no rows."""
