@@ -73,7 +73,8 @@ POLICIES = {
 
 def test_every_private_policy_and_every_local_mechanism_has_an_audit():
     kinds = {case.make().kind for case in CASES if case.private}
-    assert kinds == set(POLICIES)
+    # a yardstick of the laboratory releases by the mechanism that `gp-bandit-released` attacks
+    assert {kind for kind in kinds if not kind.startswith("baselines.")} == set(POLICIES)
     assert {name for names in POLICIES.values() for name in names} <= set(NAMES)
     assert {f"report-{name}" for name in MECHANISMS} <= set(NAMES)
 

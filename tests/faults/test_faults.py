@@ -143,8 +143,13 @@ def test_no_clock_is_read_where_states_are_kept():
     """A clock that jumps cannot matter to rooms that never look at one."""
     package = runner.REPOSITORY / "src" / "dpbandits"
     # How long a version stays open at least is a time, and when an answer leaves. Nothing of it is kept:
-    # tests/local/test_forgers.py, tests/outsourced/test_curator.py.
-    pace = {package / "local" / "server" / "pace.py", package / "outsourced" / "curator" / "pace.py"}
+    # tests/local/test_forgers.py, tests/outsourced/test_curator.py. Delays in time are read off the asks, and
+    # a clock that is set back stands still: tests/contracts/test_delays.py.
+    pace = {
+        package / "local" / "server" / "pace.py",
+        package / "outsourced" / "curator" / "pace.py",
+        package / "policy" / "deadlines.py",
+    }
     for room in ("state", "privacy", "policy", "central", "local", "outsourced"):
         for path in {*(package / room).rglob("*.py")} - pace:
             imported = {
@@ -152,5 +157,6 @@ def test_no_clock_is_read_where_states_are_kept():
                 for node in ast.walk(ast.parse(path.read_text()))
                 if isinstance(node, ast.Import | ast.ImportFrom)
                 for name in [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+                if ast.unparse(node) != "from datetime import timedelta"  # a length, no clock
             }
             assert not imported & {"time", "datetime", "sched"}, path.name

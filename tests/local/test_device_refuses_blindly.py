@@ -540,7 +540,7 @@ def gp_spec_of():
 
 def test_one_report_is_not_called_sums_of_blocks():
     [record] = gp_spec_of().statement().mechanisms
-    assert record.name == "one report: z phi of its one choice"
+    assert record.name == "one report: phi phi^T and z phi of its one choice"
 
 
 @pytest.mark.parametrize("mechanism", ["krr", "laplace", "paper-laplace", "oue", "hadamard", "signed"])

@@ -35,6 +35,8 @@ class Silence:
     def integer_gaussian(self, sigma, size):
         return np.zeros(size, dtype=np.int64)
 
+    integer_laplace = integer_gaussian
+
     def to_config(self):
         return {"kind": "Silence"}
 

@@ -30,7 +30,6 @@ __all__ = ["ENTRIES"]
 
 ENTRIES: Entries = {}
 
-_ONE_BIN = PublishedArms(version=0, splits=(), arms=np.array([0]))
 _NOTHING = -1.0
 """Where a transcript has no report."""
 
@@ -40,6 +39,11 @@ _policy = partial(listed, ENTRIES, kind=SampledAudit, scope="policy", fit=fit_ca
 def _spec(epsilon: float, seed: int, *, low: float = 0.0, high: float = 1.0, **more: Any) -> Spec:
     arguments: dict[str, Any] = {"n_arms": 2, "mechanism": "signed", "learner": "tree"} | more
     return Spec(domain=Box(low=[low], high=[high]), privacy=LocalDP(epsilon=epsilon), seed=seed, **arguments)
+
+
+def _one_bin() -> PublishedArms:
+    """The first version of any spec here; of one only, once it was used with it."""
+    return PublishedArms(version=0, splits=(), arms=np.array([0]))
 
 
 def _payload(report: bytes | None) -> float:
@@ -65,7 +69,7 @@ def _offered(specs: list[Spec], world: int, *, looks: bool) -> list[float]:
             client = Client(spec, ledger=ledger, outbox=outbox)
             if looks:
                 spec.domain.validate(np.array([[context]]))
-            client.choose(_ONE_BIN, [context])
+            client.choose(_one_bin(), [context])
             report = client.report(float(world))
         except DPBanditsError as error:
             seen.append(_NOTHING - 1.0 - len(type(error).__name__))
@@ -104,7 +108,7 @@ def _unrewarded(name: str, *, silent: bool) -> None:
 
         def run(world: int) -> float:
             client = Client(spec)
-            client.choose(_ONE_BIN, [0.25])
+            client.choose(_one_bin(), [0.25])
             if silent and world:
                 return _NOTHING
             return _payload(client.report(None if world else 1.0))
@@ -133,7 +137,7 @@ def _own_epsilon(name: str, *, looks: bool) -> None:
 
         def run(world: int) -> list[float]:
             client = Client(spec, privacy=privacies[world if looks else 0])
-            client.choose(_ONE_BIN, [0.25])
+            client.choose(_one_bin(), [0.25])
             report = client.report(float(world))
             return list(map(float, report[HEADER_BYTES:]))
 
@@ -247,7 +251,7 @@ def _race(
         spec = _spec(epsilon, seed)
         racing = [device(spec, ledger=ledger(), budget=_RACERS * epsilon) for _ in range(_AT_ONCE)]
         for one in racing:
-            one.choose(_ONE_BIN, [0.25])
+            one.choose(_one_bin(), [0.25])
         return np.sort(ask(racing, float(world)), axis=1)
 
 

@@ -120,7 +120,7 @@ class Spec(Contract[PublishedArms]):
         >>> spec = Spec(domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, privacy=LocalDP(epsilon=1))
         >>> spec == Spec.from_json(spec.to_json())
         True
-        >>> from dpbandits.tables import Categories
+        >>> from dpbandits.tables import Categories, Range
         >>> people = Schema(age=Range(18, 90), region=Categories(["north", "south"]))
         >>> spec = Spec(contexts=people, arms=["mail", "call"], privacy=LocalDP(epsilon=1))
         >>> spec.dim, spec.n_arms, spec.label(1)
