@@ -61,6 +61,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.tables.columns.Column"),
     ("py:class", "Column"),
     ("py:class", "dpbandits.central.statement.Setting"),
+    ("py:class", "dpbandits.privacy.release_terms.Release"),
     ("py:class", "dpbandits.models.features.maximise.Maximiser"),
 ]
 # Other libraries' inventories would need a network.
