@@ -43,6 +43,7 @@ def test_the_reason_is_that_of_the_certificate():
     assert "total variation" not in concentrated
     assert "within the stated total variation of rounded real-valued Gaussian noise" in near
     assert "billboard" in concentrated
+    assert "how far one user's largest contributions move all releases together" in concentrated
     assert "billboard" in near
     assert "zero-concentrated" not in simulated
 

@@ -1008,6 +1008,7 @@ def test_explain_claims_durability_only_where_there_is_a_disk(tmp_path):
     assert "attach a ledger" not in ledger
     for text in (memory, disk, ledger):
         assert "Nothing else that is computed from the same rows leaves" in text
+        assert "the operating system's random numbers, are out of the attacker's reach" in text
         assert ("There is one ledger: no older copy takes its place" in text) == (text is ledger)
 
 

@@ -196,8 +196,8 @@ REWARD_NEIGHBOURS = (
 THEOREM = (
     "Between two neighbours every release is discrete Gaussian noise on integer vectors whose distance is "
     "bounded on every path of past releases, so the losses add up by fully adaptive composition of "
-    "zero-concentrated differential privacy (Canonne, Kamath, Steinke 2020); the bound is the largest "
-    "column norm of the mixing matrix times one user's contribution, rounding included (the derivation "
+    "zero-concentrated differential privacy (Canonne, Kamath, Steinke 2020); the bound is how far one user's "
+    "largest contributions move all releases together, mixing and rounding included (the derivation "
     "stands in dpbandits.privacy.prefix_sums). Actions of other users, predictions and everything else are "
     "computed from releases, public coins and their own user's decision set, which gives joint "
     "differential privacy by the billboard lemma."

@@ -228,7 +228,10 @@ def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]
         "take (outside of the bounds, missing), constant columns, answers that are no numbers, or ids that "
         "are missing or duplicates is refused."
     )
-    yield "The curator's directory and process are out of the attacker's reach."
+    yield (
+        "The curator's directory and process, and the operating system's random numbers, are out of the "
+        "attacker's reach."
+    )
     if budgeted:
         yield (
             "Nothing else that is computed from the same rows leaves, but releases that the account pays for."

@@ -46,7 +46,11 @@ _NOTHING_ELSE = (
     "Nothing else that depends on the user's data leaves the device; or its promise is added to this one. "
     "(Each spec has an account of its own: nobody adds up what reports under several specs lose.)"
 )
-_ON_TIME = "The app reports every choice by the spec's deadline, with a reward or without."
+_ON_TIME = (
+    "The app reports every choice by the spec's deadline, with a reward or without, and when a report is "
+    "sent does not depend on context or reward: one that leaves as soon as a reward comes tells that it came. (A "
+    "report can wait in the outbox until the deadline.) How long the device computes is measured by nobody."
+)
 _AUTHENTIC = (
     "Reports come from devices of the spec: unless they carry a key's tags nothing in their bytes proves it, "
     "and what is learned from them is only as good. Nobody's privacy rests on it."
