@@ -237,7 +237,7 @@ class Client(Held, Generic[PublishedT]):
             reward: of the chosen arm; clipped to the spec's range. What is no number is missing, and None is:
                 the report then says nothing of this user. Where no reward has come within the spec's
                 `deadline`, call `report(None)`. When a report is sent is seen: one that leaves as soon as a
-                reward comes tells that it came, so let reports wait (`unsent`) until a time that says nothing.
+                reward comes tells that it came. Let reports wait (`unsent`) until a time that says nothing.
 
         Raises:
             ProtocolError: no choice is open, or its report was sent.
