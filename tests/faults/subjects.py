@@ -30,6 +30,7 @@ from dpbandits.privacy import JointDP, SecureNoise
 from dpbandits.privacy.rows import AnswerLaplace
 from dpbandits.state import MemoryLedger, SQLiteLedger
 from dpbandits.state.witness import FileWitness
+from internals.marginals import durable_blocks
 from internals.policy import kept_nodes, kept_phases
 from internals.server import held_back, snapshots_often
 
@@ -288,6 +289,41 @@ class _PolicySession:
             if what not in self.seen:
                 self.leave(what, content)
                 self.seen.add(what)
+
+
+class CellSubject(PolicySubject):
+    """Sums in cells: a design is made anew after a restart, and what was drawn by it is not."""
+
+    name = "GPBandit of cells"
+    delta = 0.0
+
+    def build(self, ledger: SQLiteLedger) -> Any:
+        return GPBandit(
+            kernel=KERNEL, domain=BOX, reward_range=(0, 1), horizon=40,
+            tuning=GPTuning(release="cells", n_features=3, blocks=(4, 8, 12, 16)),
+            privacy=JointDP(epsilon=self.epsilon), noise=SecureNoise(), ledger=ledger, account="people",
+        )  # fmt: skip
+
+
+class MarginalSubject(PolicySubject):
+    """Marginal tables: sums and counts, under noise of two laws, of sizes that earlier releases chose."""
+
+    name = "GPBandit of marginals"
+
+    def build(self, ledger: SQLiteLedger) -> Any:
+        return GPBandit(
+            contexts=dpb.Schema(**{name: dpb.Categories(["no", "yes"]) for name in ("old", "near", "new")}),
+            arms=["mail", "call"], reward_range=(0, 1), horizon=40,
+            tuning=GPTuning(release="marginals", blocks=(4, 8, 12, 16)),
+            privacy=JointDP(epsilon=self.epsilon, delta=self.delta), noise=SecureNoise(),
+            ledger=ledger, account="people",
+        )  # fmt: skip
+
+    def releases(self, policy: Any) -> dict[str, object]:
+        return {f"release {number}": release for number, release in enumerate(durable_blocks(policy))}
+
+    def ask(self, policy: Any, user: str) -> str:
+        return str(policy.ask(["no", "yes", "yes"], user=user).id)
 
 
 class TreeSubject(PolicySubject):
@@ -778,6 +814,8 @@ SUBJECTS: tuple[Subject, ...] = (
     WitnessedLedgerSubject(),
     PolicySubject(),
     LivingSubject(),
+    CellSubject(),
+    MarginalSubject(),
     TreeSubject(),
     LivingTreeSubject(),
     USCASubject(),

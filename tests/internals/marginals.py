@@ -12,6 +12,7 @@ __all__ = [
     "centre_of",
     "certified",
     "designs",
+    "durable_blocks",
     "kept",
     "kind",
     "noiseless",
@@ -66,6 +67,13 @@ def sums_and_counts(policy, rows, design, *, number=0):
 def designs(policy):
     """Designs of what was released."""
     return [one.design.tolist() for one in policy._past.blocks]
+
+
+def durable_blocks(policy):
+    """Sums and counts, one after another, of each block whose release is durable."""
+    past = policy._past
+    ends = [len(past.released(count)) for count in range(policy._blocks_out + 1)]
+    return [past.released(end_of)[start:] for end_of, start in enumerate(ends[:-1], start=1)]
 
 
 def certified(policy):

@@ -18,14 +18,15 @@ is cut, and the centre b(x) are computed from earlier releases alone. What they 
 exactly; on the counts discrete Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to
 sqrt(2 t) k at (epsilon_x, delta), whichever is smaller: a public choice.
 
-**Promise.** epsilon_v + epsilon_x = epsilon; pure where the counts' noise is Laplace. Proof. Fix two
-neighbours that differ in one user's rounds, of which k_j fall in block j, sum_j k_j <= k. A block's design is
-fixed by earlier releases, and everybody else's rounds are the same given these (the billboard argument:
-answers come from releases, public coins and a user's own context). The log-likelihood ratio of block j's sums
-is at most k_j 2 q c epsilon_v/(2 q c k) = epsilon_v k_j/k, and these add up to epsilon_v along every path;
-of Laplace counts likewise epsilon_x. Gaussian counts move by at most sqrt(2 t) k_j in L2, whose squares add
-up to at most (sqrt(2 t) k)^2 along every path: `dpbandits.privacy.noise` says what that certifies. Both
-noises are independent given the past, so the losses add up (adaptive composition).  QED.
+**Promise.** epsilon_v + epsilon_x <= epsilon, as the rational numbers that these floats are; pure where the
+counts' noise is Laplace. Proof. Fix two neighbours that differ in one user's rounds, of which k_j fall in
+block j, sum_j k_j <= k. A block's design is fixed by earlier releases, and everybody else's rounds are the
+same given these (the billboard argument: answers come from releases, public coins and a user's own context).
+The log-likelihood ratio of block j's sums is at most k_j 2 q c epsilon_v/(2 q c k) = epsilon_v k_j/k, and
+these add up to epsilon_v along every path; of Laplace counts likewise epsilon_x. Gaussian counts move by at
+most sqrt(2 t) k_j in L2, whose squares add up to at most (sqrt(2 t) k)^2 along every path:
+`dpbandits.privacy.noise` says what that certifies. Both noises are independent given the past, so the losses
+add up (adaptive composition).  QED.
 
 Missing and late rewards contribute zero to the sums, refused rounds to both; everything has its place in the
 block of its ask.
@@ -174,7 +175,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         self.tuning = self.filled(setup.tuning, blocks=self.blocks, factor=None)
         self.noise = setup.noise
         self.count_epsilon = CONTEXT_SHARE * privacy.epsilon
-        self.sum_epsilon = privacy.epsilon - self.count_epsilon
+        # just below the difference, which may have been rounded up
+        self.sum_epsilon = float(np.nextafter(privacy.epsilon - self.count_epsilon, 0.0))
         self._chain: list[tuple[Drawn, Belief]] = []
         self._public: tuple[FloatArray, FloatArray] | None = None
         self._coins = PublicCoins(setup.seed)
