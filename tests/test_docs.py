@@ -60,7 +60,7 @@ def lines_of(code: str) -> int:
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_has_a_short_page_that_calls_the_library(task: str) -> None:
     code = code_of(TASKS[task])
-    compile(re.sub(r"^%%bash\n.*", "", code, flags=re.MULTILINE), TASKS[task], "exec")
+    compile(re.sub(r"^!.*", "", code, flags=re.MULTILINE), TASKS[task], "exec")
     assert "dpb." in code
     assert 5 <= lines_of(code) <= MOST_LINES
 
