@@ -48,8 +48,9 @@ _NOTHING_ELSE = (
 )
 _ON_TIME = (
     "The app reports every choice by the spec's deadline, with a reward or without, and when a report is "
-    "sent does not depend on context or reward: one that leaves as soon as a reward comes tells that it came. "
-    "(A report can wait in the outbox until the deadline.) How long the device computes is measured by nobody."
+    "sent does not depend on context or reward: one that leaves as soon as a reward comes tells that it "
+    "came. (A report can wait in the outbox until the deadline.) Nobody measures how long the device "
+    "computes."
 )
 _AUTHENTIC = (
     "Reports come from devices of the spec: unless they carry a key's tags nothing in their bytes proves it, "
