@@ -70,7 +70,7 @@ def test_sums_and_counts_are_those_of_the_rows(monkeypatch):
 
 
 def contributions(chooser, count, rng):
-    """Blocks of one round, whatever a user may bring: often an end of the range, nothing, or a refused set."""
+    """Blocks of one round, whatever a user may bring: often an end of a range, nothing, or a refused set."""
     rows = drawn_rows(count, rng)
     rows[:, [0, 2]] = np.where(rng.random((count, 2)) < 0.3, np.rint(rows[:, [0, 2]]), rows[:, [0, 2]])
     rewards = np.where(rng.random(count) < 0.3, rng.uniform(-3.0, 4.0, count), rng.integers(0, 2, count))

@@ -526,9 +526,7 @@ def test_a_devices_statement_lists_what_its_ledger_does_not_add_up(make):
     assert not one.enforced
     assert "which published version it answered, is not hidden" in text
     assert "no older copy of them is put back" in text
-    [when] = [
-        a for a in statement.assumptions if "as soon as a reward comes tells that it came" in a.text
-    ]
+    [when] = [a for a in statement.assumptions if "as soon as a reward comes tells that it came" in a.text]
     assert not when.enforced
     assert "counts of what was clipped, missing or not available, and nothing else of them" in text
 
