@@ -531,8 +531,9 @@ def test_a_devices_statement_lists_what_its_ledger_does_not_add_up(make):
     assert "counts of what was clipped, missing or not available, and nothing else of them" in text
 
 
-def gp_spec_of():
+def gp_spec_of(**changes):
     return GPSpec(
+        **changes,
         contexts=Schema(age=Range(18, 90)),
         arms=["mail", "call"],
         reward_range=(0, 1),
@@ -541,8 +542,9 @@ def gp_spec_of():
 
 
 def test_one_report_is_not_called_sums_of_blocks():
-    [record] = gp_spec_of().statement().mechanisms
-    assert record.name == "one report: phi phi^T and z phi of its one choice"
+    for gram, sums in ((False, "z phi"), (True, "phi phi^T and z phi")):
+        [record] = gp_spec_of(report_gram=gram).statement().mechanisms
+        assert record.name == f"one report: {sums} of its one choice"
 
 
 @pytest.mark.parametrize("mechanism", ["krr", "laplace", "paper-laplace", "oue", "hadamard", "signed"])
