@@ -6,6 +6,7 @@
 
 Every table is answered online from its first person on, in another order for every seed, by
 
+- `histogram`: `lab.baselines.CellHistogram`, which an hour gives, at pure epsilon;
 - `ridge`: `lab.baselines.PrivateRidge`, which an afternoon gives;
 - `features`: `central.GPBandit` with `GPTuning(release="features")`;
 - `marginals`: the same with `release="marginals"`;
@@ -34,14 +35,14 @@ import numpy as np
 from tables_of_people import FAMILIES, REPORT, TUNING, People, of_file, synthetic
 
 import dpbandits as dpb
-from dpbandits.lab.baselines import FeatureGPUCB, PrivateRidge
+from dpbandits.lab.baselines import CellHistogram, FeatureGPUCB, PrivateRidge
 from dpbandits.lab.evaluation import BANNER, run
 from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.evaluation.summary import mean_and_error
 
 EPSILONS = (0.3, 1.0, 3.0)
-METHODS = ("ridge", "features", "marginals")
+METHODS = ("histogram", "ridge", "features", "marginals")
 OPEN = 50.0
 """Epsilon of what counts as non-private: the largest that is calibrated."""
 DELTA = 1e-6
@@ -99,6 +100,8 @@ def policy_of(cell: Cell, world: dpb.lab.worlds.TableBandit):
     }
     if cell.method == "ridge":
         return PrivateRidge(**own, **private)
+    if cell.method == "histogram":
+        return CellHistogram(**own, **private)
     return dpb.central.GPBandit(**own, **private, tuning=dpb.central.GPTuning(release=cell.method))
 
 

@@ -183,8 +183,10 @@ def people_means() -> Markdown:
 
 
 def people_tables() -> Markdown:
-    lines = []
-    for row in _people()["tables"]:
+    lines, rows = [], _people()["tables"]
+    shown = {way["method"] for row in rows for way in row["ways"]}
+    methods = [method for method in ("histogram", "ridge", "features", "marginals") if method in shown]
+    for row in rows:
         ways = {way["method"]: way for way in row["ways"] if way["epsilon"] == 1.0}
         lines.append(
             [
@@ -196,14 +198,11 @@ def people_tables() -> Markdown:
                 f"{row['constant']:.3f}",
             ]
             + [f"{row['best_open_reward']:.3f}"]
-            + [
-                pm(ways[method]["reward"], ways[method]["reward_se"], digits=3)
-                for method in ("ridge", "features", "marginals")
-            ]
+            + [pm(ways[method]["reward"], ways[method]["reward_se"], digits=3) for method in methods]
             + [f"{ways['marginals']['over_constant']:+.3f}"]
         )
     heads = ["table", "people", "columns", "arms", "random", "constant arm", "without privacy"]
-    return table([*heads, "ridge", "features", "marginals", "over constant"], lines)
+    return table([*heads, *methods, "over constant"], lines)
 
 
 def people_misses() -> Markdown:

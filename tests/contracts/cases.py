@@ -14,7 +14,14 @@ import pytest
 import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published import Dubey2021
-from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, PrivateRidge, Uniform
+from dpbandits.lab.baselines import (
+    CellHistogram,
+    ConstantArm,
+    ExactGPUCB,
+    FeatureGPUCB,
+    PrivateRidge,
+    Uniform,
+)
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy import JointDP, SimulatedNoise
@@ -96,7 +103,7 @@ def _baseline(policy_class: type[BasePolicy], **own: Any) -> Callable[..., BaseP
     return make
 
 
-def _ridge(**changes: Any) -> PrivateRidge:
+def _crude(policy_class: type[BasePolicy], **changes: Any) -> BasePolicy:
     arguments = {
         "domain": DOMAIN,
         "reward_range": REWARDS,
@@ -106,7 +113,7 @@ def _ridge(**changes: Any) -> PrivateRidge:
         "noise": SimulatedNoise(3),
         "seed": 11,
     }
-    return PrivateRidge(**(arguments | changes))
+    return policy_class(**(arguments | changes))
 
 
 CASES = (
@@ -129,7 +136,22 @@ CASES = (
         private=True,
         counts_users=True,
     ),
-    Case("private ridge", _ridge, learns=True, private=True, counts_users=True, blocks=False),
+    Case(
+        "private ridge",
+        partial(_crude, PrivateRidge),
+        learns=True,
+        private=True,
+        counts_users=True,
+        blocks=False,
+    ),
+    Case(
+        "cell histogram",
+        partial(_crude, CellHistogram, most_cells=8),
+        learns=True,
+        private=True,
+        counts_users=True,
+        blocks=False,
+    ),
     Case(
         "cells", partial(_block, release="cells"), learns=True, private=True, counts_users=True, mixes=False
     ),

@@ -24,7 +24,14 @@ from dpbandits.central import (
     PublishedFunction,
 )
 from dpbandits.errors import ContributionExceeded, DPBanditsError, InvalidData, InvalidParameter
-from dpbandits.lab.baselines import ConstantArm, ExactGPUCB, FeatureGPUCB, PrivateRidge, Uniform
+from dpbandits.lab.baselines import (
+    CellHistogram,
+    ConstantArm,
+    ExactGPUCB,
+    FeatureGPUCB,
+    PrivateRidge,
+    Uniform,
+)
 from dpbandits.models.features.people import arm_kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Receipt
@@ -53,10 +60,10 @@ def gp(**changes):
     )
 
 
-def ridge(**changes):
+def crude(policy_class, **changes):
     shared = {"privacy": JointDP(epsilon=4.0, delta=1e-6), "noise": SimulatedNoise(3), "blocks": BLOCKS}
     own = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1), "horizon": HORIZON, "seed": 11}
-    return PrivateRidge(**(own | shared | changes))
+    return policy_class(**(own | shared | changes))
 
 
 def baseline(policy_class, **changes):
@@ -76,7 +83,8 @@ MAKERS = {
     "GPBandit of marginals": lambda **changes: gp(
         **({"tuning": GPTuning(release="marginals", blocks=BLOCKS)} | changes)
     ),
-    "PrivateRidge": ridge,
+    "PrivateRidge": partial(crude, PrivateRidge),
+    "CellHistogram": partial(crude, CellHistogram, most_cells=32),
     "Uniform": partial(baseline, Uniform),
     "ConstantArm": partial(baseline, ConstantArm, arm=3),
     "FeatureGPUCB": partial(baseline, FeatureGPUCB),

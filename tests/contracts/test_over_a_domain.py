@@ -8,7 +8,7 @@ from contracts.cases import BLOCKS, CASES, DOMAIN, HORIZON, decision_set, reward
 from dpbandits.errors import ContributionExceeded, HorizonExceeded, InvalidData, InvalidParameter
 from dpbandits.policy import BasePolicy
 
-AMONG_CANDIDATES_ONLY = {"dubey2021", "constant arm", "private ridge"}
+AMONG_CANDIDATES_ONLY = {"dubey2021", "constant arm", "private ridge", "cell histogram"}
 
 over_a_domain = pytest.mark.parametrize(
     "case", [case for case in CASES if case.name not in AMONG_CANDIDATES_ONLY], ids=repr

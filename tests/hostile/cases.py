@@ -19,6 +19,7 @@ from dpbandits.central import (
 )
 from dpbandits.central.published import USCA, Dubey2021
 from dpbandits.lab.baselines import (
+    CellHistogram,
     ConstantArm,
     ExactGPUCB,
     FeatureGPUCB,
@@ -243,6 +244,7 @@ CASES: dict[str, Case] = {
     ),
     "Uniform": Case(Uniform, POLICY),
     "PrivateRidge": Case(PrivateRidge, PRIVATE),
+    "CellHistogram": Case(CellHistogram, {**PRIVATE, "blocks": [4, 8], "most_cells": 8}),
     "ConstantArm": Case(
         ConstantArm, {"arm": 1, "domain": domains.Arms(3), "reward_range": (0.0, 1.0), "horizon": 8}
     ),

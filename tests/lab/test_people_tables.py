@@ -59,7 +59,7 @@ def test_a_cell_that_was_run_is_kept_and_results_are_shares_of_the_open_uplift(s
     ]
     people_tables.main([*arguments, "--out", str(tmp_path / "out")])
     cells = list(tmp_path.glob("few*.json"))
-    assert len(cells) == 2 * (3 + 3 * 3)  # tables; open methods, and three private ones at three epsilons
+    assert len(cells) == 2 * (3 + 4 * 3)  # tables; open methods, and four private ones at three epsilons
     changed = json.loads(cells[0].read_text()) | {"seconds": -1.0}
     cells[0].write_text(json.dumps(changed))
     people_tables.main([*arguments, "--out", str(tmp_path / "out")])

@@ -215,8 +215,8 @@ FEATURES_KEPT = (
 )
 
 CELLS_THEOREM = (
-    "Every round adds one integer to one public cell of its block, and replacing it moves the block's sums "
-    "by at most the stated distance, counted in absolute values; cells are chosen from past releases alone. "
+    "Every round adds to one public cell of its block, and replacing it moves the block's sums by at most "
+    "the stated distance, counted in absolute values; cells are chosen from past releases alone. "
     "So every release is a discrete Laplace mechanism (Ghosh, Roughgarden, Sundararajan 2009), a user of one "
     "round is in one release at most, and over users who spread k rounds the losses add up to no more than k "
     "rounds in one block would cost: pure epsilon for any number of blocks (the derivation stands in "

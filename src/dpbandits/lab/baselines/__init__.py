@@ -3,6 +3,7 @@
 - `Uniform`: a random available row; the floor.
 - `ConstantArm`: always the same row; with the best one in hindsight, what contexts must beat.
 - `PrivateRidge`: a crude private ridge, what a private method must beat.
+- `CellHistogram`: a crude histogram over a grid of cells, at pure epsilon.
 - `FeatureGPUCB`: GP-UCB without privacy on the private policies' own features.
 - `ExactGPUCB`: GP-UCB without privacy on the kernel.
 - `LocalCrowd`: the local room, simulated, behind the same calls.
@@ -12,6 +13,7 @@
 """
 
 from dpbandits._lazy import lazy
+from dpbandits.lab.baselines.cell_histogram import CellHistogram
 from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
 from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB
 from dpbandits.lab.baselines.local_crowd import LocalCrowd
@@ -19,6 +21,7 @@ from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit, OpenPhas
 from dpbandits.lab.baselines.private_ridge import PrivateRidge
 
 __all__ = [
+    "CellHistogram",
     "ConstantArm",
     "ExactGPUCB",
     "FeatureGPUCB",
