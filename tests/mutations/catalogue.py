@@ -2359,7 +2359,7 @@ MUTATIONS = (
         "sums and counts together lose more than was promised",
         (
             "central/marginals/release.py",
-            "self.sum_epsilon = privacy.epsilon - self.count_epsilon",
+            "self.sum_epsilon = float(np.nextafter(privacy.epsilon - self.count_epsilon, 0.0))",
             "self.sum_epsilon = privacy.epsilon",
         ),
         tests="tests/central/test_marginals.py",
