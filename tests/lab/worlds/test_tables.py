@@ -170,6 +170,19 @@ def test_supervised_ceiling_learns_from_other_people_only():
     assert world.supervised_ceiling(0) < 0.75  # chance is .5; rows of the same people would tell nearly all
 
 
+@pytest.mark.usefixtures("one_thread")
+def test_supervised_ceiling_takes_columns_of_many_categories():
+    codes = np.random.default_rng(5).integers(300, size=400)
+    world = TableBandit.from_labels(
+        {"town": codes},
+        schema=Schema(town=Categories(list(range(300)))),
+        labels=(codes > 150).astype(int),
+        arms=["no", "yes"],
+        seed=0,
+    )
+    assert world.supervised_ceiling(0) > 0.95
+
+
 def test_supervised_ceiling_of_contexts_that_are_all_alike_is_a_constant_arm():
     world = TableBandit.from_rewards(
         {"age": [3.0] * 50, "region": ["north"] * 50},

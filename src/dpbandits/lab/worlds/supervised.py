@@ -26,8 +26,8 @@ MOST_ROWS = 50_000
 MOST_PRODUCTS = 24
 """Columns, indicators of categories counted, up to which squares and products are added."""
 
-MOST_CATEGORIES = 255
-"""Of a column that trees take without an order; scikit-learn's own limit."""
+MOST_CATEGORIES = 32
+"""Of a column that is taken without an order; of more, codes count as numbers. Each costs a column."""
 
 Fit = Callable[[FloatArray, FloatArray], Callable[[FloatArray], FloatArray]]
 """(n, d) contexts and (n,) rewards in [0, 1] -> a function from contexts to expected rewards."""
@@ -62,10 +62,10 @@ def supervised_ceiling(
     if len(persons) < FOLDS:
         raise InvalidData(f"supervised_ceiling needs at least {FOLDS} people, there are {len(persons)}")
     fold = np.argsort(PublicCoins(seed).uniform("environment/folds", 0, len(persons), 1)[:, 0]) % FOLDS
-    wide = _wide(contexts, codes)
+    few = {column: size for column, size in codes.items() if size <= MOST_CATEGORIES}
     options = (
-        (contexts, partial(_trees, codes=codes, seed=seed)),
-        (wide, _logistic),
+        (contexts, partial(_trees, unordered=list(few), seed=seed)),
+        (_wide(contexts, few), _logistic),
     )
     return max(_out_of_fold(columns, rewards, fold[owner], fit) for columns, fit in options)
 
@@ -117,11 +117,10 @@ def _logistic(columns: FloatArray, rewards: FloatArray) -> Callable[[FloatArray]
 
 
 def _trees(
-    columns: FloatArray, rewards: FloatArray, *, codes: Mapping[int, int], seed: Seed
+    columns: FloatArray, rewards: FloatArray, *, unordered: list[int], seed: Seed
 ) -> Callable[[FloatArray], FloatArray]:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    unordered = [column for column, size in codes.items() if size <= MOST_CATEGORIES]
     model = HistGradientBoostingRegressor(
         early_stopping=True, random_state=seed % 2**32, categorical_features=unordered
     )
