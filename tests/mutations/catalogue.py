@@ -81,6 +81,16 @@ MUTATIONS = (
         tests="tests/privacy/test_cell_sums.py",
     ),
     _bug(
+        "every round a failure too",
+        "the crude histogram: a success counts in both columns, and moves more than noise was scaled to",
+        (
+            "lab/baselines/cell_histogram.py",
+            "self._counts(cells, successes, ONE - successes)",
+            "self._counts(cells, successes, np.full(len(cells), float(ONE)))",
+        ),
+        tests="tests/lab/baselines/test_cell_histogram.py",
+    ),
+    _bug(
         "cells centred by who came",
         "where everybody's reward is added depends on who else is in the block",
         (
