@@ -72,6 +72,21 @@ def test_a_reward_reaches_the_round_of_its_own_person_and_no_other():
     assert policy.pending == ()
 
 
+def test_one_persons_text_moves_nobody_else():
+    """Lists of several people: what cannot be read is one person's alone, and takes a round all the same."""
+    policy = block()
+    mab = MAB(policy)
+    for unreadable in (["x", 1], [[40], 1], [40, 1, 7], [None, 1]):
+        first, second = mab.predict([[40, 1], unreadable])
+        assert first in ARMS
+        assert second is None
+    assert policy.diagnostics()["rounds_asked"] == 8
+    named = dpb.Schema(age=dpb.Range(0, 100), region=dpb.Categories(["north", "west"]))
+    mab = MAB(block(contexts=named))
+    assert set(mab.predict([[40, "west"], (50, "north")])) <= set(ARMS)
+    assert mab.predict([40, "west"]) in ARMS
+
+
 def test_a_row_of_no_decision_counts_nothing_and_the_others_count():
     policy = block()
     mab, people = MAB(policy), contexts(3)

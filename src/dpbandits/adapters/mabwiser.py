@@ -234,11 +234,13 @@ class MAB:
 
 
 def _table(contexts: Any) -> Any:
-    """One person's values as a row of a table; lists of numbers as an array in the schema's order."""
-    if isinstance(contexts, list | tuple) and contexts and not hasattr(contexts[0], "keys"):
-        array = np.asarray(contexts)
-        if array.dtype.kind in "biufU" and array.ndim in (1, 2):
-            return np.atleast_2d(array)
+    """One person's values as a list or table of one person.
+
+    A list stays one: in an array of all people one person's text would turn everybody's numbers into text.
+    """
+    if isinstance(contexts, list | tuple) and contexts:
+        one = not isinstance(contexts[0], list | tuple | np.ndarray) and not hasattr(contexts[0], "keys")
+        return [contexts] if one else list(contexts)
     if isinstance(contexts, np.ndarray) and contexts.ndim == 1:
         return contexts[None]
     return contexts
