@@ -17,7 +17,7 @@ offers = ["mail", "call", "nothing"]
 promise = dpb.JointDP(epsilon=2, delta=1e-6)
 policy = dpb.central.GPBandit(contexts=people, arms=offers, reward_range=(0, 1), horizon=400, privacy=promise)
 
-optuna.logging.set_verbosity(optuna.logging.WARNING)  # its log would print raw rewards
+optuna.logging.set_verbosity(optuna.logging.ERROR)  # its log would print raw rewards
 sampler = PolicySampler(policy)
 study = optuna.create_study(sampler=sampler, direction="maximize")
 rng = np.random.default_rng(0)

@@ -72,7 +72,7 @@ def test_an_estimator_shows_its_public_arguments_alone():
 
 def test_a_studys_sampler():
     optuna = pytest.importorskip("optuna")
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     sampler = PolicySampler(block())
     study = optuna.create_study(sampler=sampler, direction="maximize")
     trial = study.ask()

@@ -19,7 +19,7 @@ What becomes of raw data:
 - The study keeps every person's arm and raw reward as long as it lives, and shows them: `trials`,
   `best_value`, `trials_dataframe`, plots, and the log lines of `optimize`. None of it is a release; it is for
   those who may see the data. So `meet` refuses a study whose storage is not in memory, and Optuna's log at
-  level INFO.
+  level INFO, which prints every reward, or WARNING, which prints arm and value of a trial that failed.
 - What was learned leaves through the policy's `publish`, or the device's report, which waits in the client's
   outbox.
 - A trial that fails or is pruned has no reward; its round is taken all the same.
@@ -107,10 +107,10 @@ def _refuse_leaks(trial: Any) -> None:
             "the study's storage would keep everybody's raw rewards in plain text: create the study without "
             "storage=, and keep the policy with save"
         )
-    if logging.getLogger("optuna").getEffectiveLevel() <= logging.INFO:
+    if logging.getLogger("optuna").isEnabledFor(logging.WARNING):
         raise ProtocolError(
-            "Optuna's log prints raw rewards at level INFO: call "
-            "optuna.logging.set_verbosity(optuna.logging.WARNING) first"
+            "Optuna's log prints raw rewards at level INFO, and those of failed trials at WARNING: call "
+            "optuna.logging.set_verbosity(optuna.logging.ERROR) first"
         )
 
 
