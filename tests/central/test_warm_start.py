@@ -280,6 +280,46 @@ def test_an_account_that_has_paid_is_named_and_pays_once(learned):
     assert "learn:1" not in policy.guarantee.to_json()
 
 
+class Noting(MemoryLedger):
+    """A ledger that shows the ids of its charges."""
+
+    ids: tuple[str, ...] = ()
+
+    def charge(self, account, *, charge_id, cost):
+        super().charge(account, charge_id=charge_id, cost=cost)
+        self.ids += (charge_id,)
+
+
+def test_what_a_policy_pays_for_itself_pays_for_no_function(learned, tmp_path):
+    """Saving charges the policy's own promise, which is as large as the function's: it was not for that."""
+    ledger = Noting()
+    open_account(ledger, "people", privacy=JointDP(20.0, 1e-5), currency="bare")
+    policy = bandit(ledger=ledger, account="people", privacy=JointDP(4.0, 1e-6))
+    policy.save(tmp_path / "policy")
+    [own] = ledger.ids
+    with pytest.raises(InvalidParameter, match="has not paid for this function under that id"):
+        policy.warm_start(learned, disjoint=False, charged_as=own)
+    policy.warm_start(learned, disjoint=False)
+    assert (float(spent(ledger).epsilon), len(ledger.ids)) == (8.0, 2)
+
+
+def test_an_account_that_comes_later_pays_for_both_and_once(learned, tmp_path):
+    """A policy that began without an account and is loaded with one: what is stated is what was paid."""
+    policy = bandit()
+    policy.warm_start(learned, disjoint=False)
+    policy.save(tmp_path / "policy")
+    ledger = ledger_of(JointDP(20.0, 1e-5), currency="bare")
+    policy = GPBandit.load(tmp_path / "policy", ledger=ledger, account="people", adopt=True)
+    policy.ask({"age": 30, "region": "west"}, "u")
+    assert float(spent(ledger).epsilon) == 5.0
+    assert any("paid for the function" in a.text and a.enforced for a in policy.guarantee.assumptions)
+    policy.save(tmp_path / "policy")
+    policy = GPBandit.load(tmp_path / "policy", ledger=ledger)
+    policy.ask({"age": 30, "region": "west"}, "v")
+    assert float(spent(ledger).epsilon) == 5.0
+    assert any("paid for the function" in a.text and a.enforced for a in policy.guarantee.assumptions)
+
+
 def test_an_account_that_cannot_pay_leaves_all_as_it_was(learned):
     ledger = ledger_of(JointDP(2.0, 1e-5))
     policy = bandit(ledger=ledger, account="people")

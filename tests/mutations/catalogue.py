@@ -2300,10 +2300,40 @@ MUTATIONS = (
         "a charge of any size passes for that of a published function",
         (
             "central/beginning.py",
-            "if paid is None or not needed.within(paid):",
-            "if paid is None:",
+            "if own or paid is None or not needed.within(paid):",
+            "if own or paid is None:",
         ),
         tests="tests/central/test_warm_start.py",
+    ),
+    _bug(
+        "one charge for two promises",
+        "what a policy paid for itself passes for what it owes for a published function",
+        (
+            "central/beginning.py",
+            "if own or paid is None",
+            "if paid is None",
+        ),
+        tests="tests/central/test_warm_start.py",
+    ),
+    _bug(
+        "an account that comes later pays for one promise of two",
+        "a policy that began without an account, and is loaded with one, never pays for the function",
+        (
+            "central/gp_bandit.py",
+            "self._beginning = self._beginning.paid_by(self._holder)",
+            "pass",
+        ),
+        tests="tests/central/test_warm_start.py",
+    ),
+    _bug(
+        "people read as one array",
+        "one person's text makes everybody's numbers unreadable, and takes nobody's round",
+        (
+            "adapters/mabwiser.py",
+            "return [contexts] if one else list(contexts)",
+            "return np.atleast_2d(np.asarray(contexts))",
+        ),
+        tests="tests/adapters/test_mabwiser.py",
     ),
     _bug(
         "a prior that is not entered",

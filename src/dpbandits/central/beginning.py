@@ -119,14 +119,14 @@ class Beginning:
             raise InvalidParameter("charged_as: where people are disjoint the account pays nothing for it")
         return cls(guarantee=published.guarantee, disjoint=disjoint)
 
-    def paid_by(self, holder: Holder, *, charged_as: str | None) -> "Beginning":
-        """The same where an account pays for both promises: it has, under this id, or it does now.
+    def paid_by(self, holder: Holder, *, charged_as: str | None = None) -> "Beginning":
+        """The same where an account pays for both promises: it has, under this id, or it does now, once.
 
         Raises:
             InvalidParameter: no charge of this id, or none that suffices.
             BudgetExceeded: the account cannot pay.
         """
-        if self.disjoint:
+        if self.disjoint or self.paid is not None:
             return self
         if holder.ledger is None or holder.account is None:
             if charged_as is not None:
@@ -138,7 +138,8 @@ class Beginning:
             return replace(self, paid="here")
         needed = cost.charged_to(holder.ledger.balance(holder.account).terms, account=holder.account)
         paid = holder.ledger.charged(holder.account, charged_as)
-        if paid is None or not needed.within(paid):
+        own = charged_as.startswith(holder.lineage)  # what this policy pays for itself is for itself
+        if own or paid is None or not needed.within(paid):
             raise InvalidParameter(
                 "charged_as: the account has not paid for this function under that id: name the charge that "
                 "published it, or leave charged_as out and the account pays for it here"

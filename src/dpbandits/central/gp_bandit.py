@@ -472,6 +472,11 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         self._beginning = beginning
         self._add_public(rows.T @ rows, rows.T @ values)
 
+    def _charge(self) -> None:
+        super()._charge()
+        if self._beginning is not None:  # an account that came with a ledger later pays for it as well
+            self._beginning = self._beginning.paid_by(self._holder)
+
     def _add_public(self, gram: FloatArray, vector: FloatArray) -> None:
         """Statistics of public data, or of a published function."""
         if self._public_data is not None:
