@@ -18,7 +18,7 @@ from dpbandits.lab.worlds import table_from_toml
 from dpbandits.tables import Categories, Range
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.described import DescribedTable
-from dpbandits.tables.files import read_table_file
+from dpbandits.tables.files import columns_of_frame, read_table_file
 
 DESCRIPTION = """
 path = "people.csv"
@@ -777,3 +777,14 @@ def test_a_category_that_is_declared_is_not_missing(tmp_path, ending):
         'categories = ["none", "mail", "NA"]\n'
     )
     assert label.outcome.rewards(label.read(path)).tolist() == np.eye(3).tolist()
+
+
+def test_a_frame_of_mixed_cells_is_read_cell_by_cell():
+    """Arrow takes a column for one type, and its error would show the cell that is of another."""
+    frame = pytest.importorskip("pandas").DataFrame({"age": [30, "secret", 2**70], "name": ["a", 1, b"x"]})
+    read = columns_of_frame(frame, {"age": float, "name": str}, gaps={"age", "name"})
+    np.testing.assert_array_equal(read["age"], [30.0, np.nan, 2.0**70])
+    assert np.asarray(read["name"]).tolist() == ["a", "1", None]
+    with pytest.raises(InvalidData, match="'age' has cells that are no float") as caught:
+        columns_of_frame(frame, {"age": float})
+    assert "secret" not in str(caught.value)

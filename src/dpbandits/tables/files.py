@@ -132,7 +132,8 @@ def columns_of_frame(
     _check_header(list(frame.columns), columns)
     for column in columns:
         cells: Any = frame[column.name].tolist()
-        with suppress(ImportError):
+        # what Arrow says of cells that it cannot take for one type holds them: they are read one by one
+        with suppress(ImportError, TypeError, ValueError, OverflowError):
             from pyarrow import array
 
             cells = array(frame[column.name], from_pandas=True)
