@@ -7,6 +7,8 @@ what people brought, and nothing from which noise was not drawn.
 import html
 from collections.abc import Mapping
 
+from dpbandits._checks import kind_of
+
 __all__ = ["Seen", "no_such", "said"]
 
 
@@ -27,7 +29,7 @@ def no_such(thing: object, name: str, instead: Mapping[str, str]) -> AttributeEr
     A class raises it in `__getattr__`, under `if not TYPE_CHECKING`: who checks types is told of every name.
     """
     hint = f": use {instead[name]}" if name in instead else ""
-    return AttributeError(f"a {type(thing).__name__} has no {name!r}{hint}", name=name)
+    return AttributeError(f"{kind_of(thing)} has no {name!r}{hint}", name=name)
 
 
 class Seen:

@@ -300,3 +300,10 @@ def test_only_the_file_of_the_command_is_loaded():
     assert "dpbandits.cli.promise" in done.stdout
     for other in ("dpbandits.central", "dpbandits.local", "dpbandits.outsourced", "dpbandits.lab", "sqlite3"):
         assert other not in done.stdout
+
+
+def test_python_runs_the_package_as_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "dpbandits", "--version"], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == f"dpbandits {__version__}\n"

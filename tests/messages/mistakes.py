@@ -122,6 +122,11 @@ def place() -> Iterator[None]:
             Path("text.csv").write_text("\n".join([header, *cells, "p,s3cret,0,0.5"]) + "\n")
             Path("wrong.toml").write_text("= 3")
             Path("half.toml").write_text('path = "log.csv"\n[columns.age]\nlow = 0\nhigh = 1\n')
+            log = '[log]\narm = "arm"\narms = [0, 1]\nreward = "reward"\n'
+            known = 'path = "log.csv"\nhorizon = 9\n[columns.age]\nlow = 0\nhigh = 1\n'
+            Path("logged.toml").write_text(known + log)
+            given = "".join(f"[columns.{name}]\nlow = 0\nhigh = 1\n" for name in ("arm", "reward"))
+            Path("given-away.toml").write_text(known + given + log)
             Path("half.json").write_text('{"policy": "central.BlockGPUCB", "horizon": 3}')
             Path("spec.json").write_text("{}")
             yield

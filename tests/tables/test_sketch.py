@@ -56,6 +56,18 @@ def test_what_is_written_is_read_and_fits_the_rows(tmp_path, name):
     described.schema.points(described.read(lenient=True))
 
 
+def test_what_else_a_file_may_say_is_read_once_it_is_no_comment(tmp_path):
+    text = sketched(read_sample(written(tmp_path), 33), path="people.csv")
+    lines = [
+        line.removeprefix("# ") if " = " in line or line.startswith("# [") else line
+        for line in text.split("\n")
+    ]
+    described = DescribedTable.from_text("\n".join(lines))
+    assert (described.horizon, described.user) == (10_000, "person")
+    assert described.privacy == {"epsilon": 1, "delta": 1e-6}
+    assert described.outcome.arm == "offer"
+
+
 def test_no_row_is_read_beyond_those_that_are_public(tmp_path):
     """Nothing of the last row is in the file, and not even whether it is well-formed matters."""
     path = written(tmp_path)

@@ -18,7 +18,7 @@ _COMMANDS = {
     ),
     "schema": (
         "schema:schema",
-        "Write a first description of a table, from a sample of it that everybody may see.",
+        "Write a first TOML file for a table, to be corrected by what is known without the data.",
     ),
     "calibrate": ("promise:calibrate", "How much noise a promise needs."),
     "guarantee": (

@@ -279,7 +279,10 @@ class RoundBook:
             )
         if not self.user_ids:
             if users is not None:
-                raise InvalidData("users were given to a policy built with user_ids=False: leave them out")
+                raise InvalidData(
+                    "users were given to a policy built with user_ids=False: leave them out, or pass "
+                    "user_ids=True to it"
+                )
             return []
         if users is None:
             raise InvalidData(

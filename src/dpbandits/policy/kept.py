@@ -65,6 +65,7 @@ _INSTEAD = {
     **dict.fromkeys(("budget", "budget_left", "remaining"), "ledger.balance(account)"),
     **dict.fromkeys(("release", "export"), "publish()"),
     **dict.fromkeys(("dump", "to_file", "to_json", "write"), "save(path), or to_config()"),
+    "ask": "learn(...), then publish() or answer(context); a policy that asks is PhasedExploreThenCommit",
     "absorb": f"{_TELL}: reports are of `local`",
 }
 """What other libraries, and other rooms, call it."""
@@ -199,6 +200,7 @@ class KeptPolicy(Configured, Held, ABC):
         self._holder.record(use.purpose, number, terms, charge=use.charge)
 
     @classmethod
+    @worded
     def load(
         cls,
         path: str | PathLike[str],

@@ -225,7 +225,8 @@ class DescribedTable:
         shared = sorted(contexts & {*others, answers})
         if shared:
             raise InvalidParameter(
-                f"columns {shared} are both contexts and outcomes: that gives the answer away"
+                f"columns {shared} are both contexts and outcomes, which gives the answer away: "
+                "leave their sections [columns] out"
             )
         if user in {*others, *contexts}:
             raise InvalidParameter(f"column {user!r} names people, and is a context or an outcome as well")

@@ -197,7 +197,7 @@ class Schema:
         """Columns as a TOML text declares them; for the format see `dpbandits.tables.description`.
 
         Raises:
-            InvalidParameter: no TOML, or it lacks, misspells or contradicts something.
+            InvalidParameter: no TOML, the name of a file, or it lacks, misspells or contradicts something.
 
         Example:
             >>> Schema.from_toml('''
@@ -209,9 +209,13 @@ class Schema:
             Schema(age=Range(low=16.0, high=64.0, clip=False, missing=40.0))
         """
         if not isinstance(text, str):
-            raise InvalidParameter(f"a {type(text).__name__}, expected the text of a TOML file")
+            raise InvalidParameter(
+                f"a {type(text).__name__}, expected the text of a TOML file: pass Path(...).read_text()"
+            )
+        if text.endswith(".toml") and "\n" not in text:
+            raise InvalidParameter("the name of a file, expected its text: pass Path(...).read_text()")
         description = description_in(text, "the text")
-        check_keys(description, "the text", required={"columns"})
+        check_keys(description, "the text (of columns alone)", required={"columns"})
         return cls(**columns_in(description))
 
     def __eq__(self, other: object) -> bool:

@@ -42,6 +42,9 @@ _HEAD = """# Written from {rows} rows that were declared public.
 # Bounds and categories are part of the promise: never take them from private data, which they would tell of.
 # Hold every one of them against what you know without the data (a form, a law, a code book), and correct it.
 path = {path}
+
+# horizon = 10_000           # public: how many rows or people count at most; chosen without looking at them
+# privacy = {{epsilon = 1, delta = 1e-6}}
 """
 
 _TAIL = """
@@ -49,7 +52,8 @@ _TAIL = """
 # column = "person"
 # rows = 1                   # public: at most so many rows of one person
 
-# What was chosen and what it paid: [label], [rewards] or [log], see dpbandits.tables.described. A log:
+# What was chosen and what it paid: [label], [rewards] or [log], see dpbandits.tables.described.
+# A column that it names is no context: leave the column's section above out. A log:
 # [log]
 # arm = "offer"
 # arms = ["mail", "call"]
@@ -137,7 +141,7 @@ def sketched(columns: Mapping[str, Sequence[object]], *, path: str) -> str:
 
     Example:
         >>> text = sketched({"age": ["31", "58"], "region": ["north", "NA"]}, path="people.csv")
-        >>> print(text.splitlines()[5:10])
+        >>> print(text.splitlines()[8:13])
         ['[columns."age"]', 'low = 30.0', 'high = 60.0', 'clip = true', '']
     """
     rows = max(map(len, columns.values()), default=0)

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbandits._calls import worded
 from dpbandits._checks import an, contents, number
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
@@ -172,6 +173,7 @@ class LoggedTable:
     menu: Menu | None = None
 
     @classmethod
+    @worded
     def of_people(
         cls,
         table: object,
@@ -616,6 +618,8 @@ class PublishedTable:
             raise CorruptState(
                 f"the policy's folder lacks {name}: expected a folder written by learn"
             ) from None
+        except NotADirectoryError:
+            raise CorruptState(f"{folder.name} is a file: expected a folder written by learn") from None
         if _manifest(files) != manifest:
             raise CorruptState(
                 "the policy's files are not those of one release: one was changed, or is another release's"

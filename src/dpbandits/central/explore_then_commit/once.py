@@ -26,6 +26,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from dpbandits._calls import worded
 from dpbandits._reading import json_object, reading
 from dpbandits.central.explore_then_commit.logged_table import (
     LoggedTable,
@@ -49,6 +50,7 @@ from dpbandits.state.ledger import Ledger
 __all__ = ["folder_of_run", "publish_once"]
 
 
+@worded
 def publish_once(
     log: LoggedTable,
     directory: str | PathLike[str],

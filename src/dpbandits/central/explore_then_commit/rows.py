@@ -330,7 +330,10 @@ class Shard:
     def _owners(self, users: Sequence[object] | Owners | None, count: int) -> Owners:
         if not self.rules.user_ids:
             if users is not None:
-                raise InvalidData("users were given to a policy built with user_ids=False: leave them out")
+                raise InvalidData(
+                    "users were given to a policy built with user_ids=False: leave them out, or pass "
+                    "user_ids=True to it"
+                )
             return Owners.of((), count=0)
         if users is None:
             raise InvalidData(

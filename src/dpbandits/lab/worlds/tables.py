@@ -307,8 +307,13 @@ def table_of(described: DescribedTable, *, seed: Seed, horizon: int | None = Non
     """The table that a TOML file describes, as a bandit; for arguments and errors see `table_from_toml`."""
     outcome = described.outcome
     if not isinstance(outcome, ArmRewards):
+        log = (
+            ", which a [log] does not say: `dpbandits central learn` takes that"
+            if outcome is not None
+            else ""
+        )
         raise InvalidParameter(
-            "the file needs one of the sections [label] and [rewards]: what every arm would have paid"
+            f"the file needs one of the sections [label] and [rewards]: what every arm would have paid{log}"
         )
     table, user = described.read(), described.user
     return TableBandit.from_rewards(

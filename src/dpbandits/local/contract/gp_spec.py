@@ -458,6 +458,7 @@ class PublishedWeights(Published):
         weights = self.mean + thompson_scale * normals @ self.factor.T
         return np.asarray((phi @ weights[..., None])[..., 0])
 
+    @worded
     def predict(self, spec: GPSpec, contexts: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the expected reward, from reports only.
 
@@ -489,6 +490,7 @@ class PublishedWeights(Published):
         mean, spread = mean.reshape(shape), spread.reshape(shape)
         return spec.reward_range.from_centred(mean), spec.reward_range.width * spread
 
+    @worded
     def recommend_batch(self, spec: GPSpec, contexts: Any) -> tuple[Any, ...]:
         """See `Published.recommend_batch`: the highest mean; without `contexts`, of the rows (n, d)."""
         best = np.atleast_2d(self.predict(spec, contexts)[0]).argmax(axis=1)

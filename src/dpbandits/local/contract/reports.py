@@ -23,15 +23,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._calls import worded
 from dpbandits._checks import an, as_points, assign, integer
 from dpbandits._config import Configured
 from dpbandits._reading import json_object, reading
-from dpbandits._seen import Seen, said
+from dpbandits._seen import Seen, no_such, said
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.box import Box
 from dpbandits.domains.rewards import RewardRange
@@ -130,6 +131,7 @@ class Published(Seen, Configured):
         """
         raise NotImplementedError
 
+    @worded
     def recommend(self, spec: Any, context: Any) -> Any:
         """The same for one person.
 
@@ -144,6 +146,11 @@ class Published(Seen, Configured):
         if len(best) != 1:
             raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")
         return best[0]
+
+    if not TYPE_CHECKING:  # who checks types is told of every name that is not here
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_such(self, name, {"save": "to_json(spec)", "guarantee": "statement() of its spec"})
 
     def lineage(self, spec: "Contract[Any]") -> bytes:
         """16 bytes, equal for equal versions under equal specs only.
@@ -180,12 +187,14 @@ class Published(Seen, Configured):
         config = super().to_config()
         return {name: value for name, value in config.items() if value is not None or name not in self.aside}
 
+    @worded
     def to_json(self, spec: "Contract[Any]") -> str:
         """JSON, with the digest of the spec it belongs to."""
         whose = {"kind": self.kind, "spec": spec.digest.hex()}
         return json.dumps(whose | self.to_config(), sort_keys=True)
 
     @classmethod
+    @worded
     def from_json(cls, text: str, spec: "Contract[Any]") -> Self:
         """Read what was published, and check that it belongs to the spec and is whole.
 
@@ -281,6 +290,11 @@ class Contract(Written, ABC, Generic[PublishedT]):
         """What a device's reports are by their noise: enforced, or simulated."""
         status: Status = "enforced" if self.noise is None else self.noise.status
         return status
+
+    if not TYPE_CHECKING:  # who checks types is told of every name that is not here
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_such(self, name, {"guarantee": "statement()"})
 
     @cached_property
     def digest(self) -> bytes:
@@ -503,6 +517,7 @@ class PublishedArms(Published):
         if not good:
             raise IncompatibleState("the published arms do not fit the spec and its bins")
 
+    @worded
     def predict(self, spec: "Spec", contexts: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation (n, K) of every arm's expected reward: the same in all of a bin.
 
@@ -522,6 +537,7 @@ class PublishedArms(Published):
         leaves = spec.leaves(self, contexts)
         return self.mean[leaves], self.sd[leaves]
 
+    @worded
     def recommend_batch(self, spec: "Spec", contexts: Any) -> tuple[Any, ...]:
         """See `Published.recommend_batch`: the arm of everybody's bin, or its likeliest one.
 

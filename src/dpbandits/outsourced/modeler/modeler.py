@@ -144,6 +144,7 @@ class Modeler(Seen, Configured):
 
     # -- ask and tell ------------------------------------------------------------------------------
 
+    @worded
     def ask(self) -> int:
         """The next row to ask for; its answer, and those of earlier asks, may still be pending.
 
@@ -172,6 +173,7 @@ class Modeler(Seen, Configured):
                 posterior = posterior.imagine([row])
         return self._asked[-size:]
 
+    @worded
     def tell(self, row: int, answer: float) -> None:
         """The curator's answer for a row that was asked for, in any order.
 
