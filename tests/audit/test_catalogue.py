@@ -4,14 +4,19 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from contracts.cases import CASES
 from dpbandits.audit import NAMES, AuditRow, AuditSettings, build, run_audits
+from dpbandits.audit.catalogue.crowds import AXES, DOMAIN, PEOPLE, tell_everyone
 from dpbandits.audit.catalogue.mechanisms import laws
-from dpbandits.audit.catalogue.parts import LineFeatures, PreparedNoise
+from dpbandits.audit.catalogue.parts import DELTA, LineFeatures, PreparedNoise
+from dpbandits.audit.claims import GaussianAudit
 from dpbandits.errors import InvalidParameter
+from dpbandits.lab.baselines import PrivateRidge
 from dpbandits.models.features import Features
+from dpbandits.privacy import JointDP
 from dpbandits.privacy.reports import MECHANISMS, mechanism
 
 SURE = 1.0 - 1e-9
@@ -56,6 +61,8 @@ COSTLY = (
     "gp-bandit-copies",
     "gp-bandit-cells",
     "gp-bandit-cells-several-rounds",
+    "gp-bandit-marginals",
+    "gp-bandit-marginals-several-rounds",
     "explore-then-commit-answers-beside-release",
     "explore-then-commit-histogram-beside-release",
     "explore-then-commit-missing-reward",
@@ -65,7 +72,12 @@ COSTLY = (
 """Milliseconds a run: here they only show that they run."""
 
 POLICIES = {
-    "central.BlockGPUCB": ("gp-bandit-actions", "gp-bandit-released", "gp-bandit-cells"),
+    "central.BlockGPUCB": (
+        "gp-bandit-actions",
+        "gp-bandit-released",
+        "gp-bandit-cells",
+        "gp-bandit-marginals",
+    ),
     "central.published.Dubey2021": ("dubey2021-actions", "dubey2021-predictions"),
 }
 """Every private policy that answers to `BasePolicy`, by kind."""
@@ -96,6 +108,43 @@ def test_honest_claims_are_not_exceeded(name):
     assert row.lower_bound >= 0.0
 
 
+@pytest.mark.parametrize(("told", "broken"), [(1, False), (3, True)])
+def test_a_private_ridge_is_attacked_by_what_it_predicts_for_others(told, broken):
+    """Everybody on an axis, told of `told` times in one block under noise for one round of a user.
+
+    mean/sd^2 is the released sum over the variance of a reward, and a Gaussian around +-1/2 for each round.
+    The confidence is `SURE`; broken, the bound is missed less than once in 1e8 runs.
+    """
+    noise = PreparedNoise()
+
+    def draw(world, n):
+        rows = []
+        while len(rows) * PEOPLE < n:
+            policy = PrivateRidge(
+                features=AXES,
+                domain=DOMAIN,
+                reward_range=(0.0, 1.0),
+                horizon=told * PEOPLE + 1,
+                blocks=(told * PEOPLE,),
+                privacy=JointDP(epsilon=1.0, delta=DELTA),
+                user_ids=False,
+                noise=noise,
+            )
+            for _ in range(told):
+                tell_everyone(policy, world)
+            policy.ask(np.array([[0.0, 0.0]]))
+            mean, sd = policy.predict(np.column_stack([np.arange(PEOPLE), np.ones(PEOPLE)]))
+            rows.append((mean - 0.5) / sd**2)
+        return np.concatenate(rows)[:n, None]
+
+    audit = GaussianAudit(
+        name="private-ridge", epsilon=1.0, delta=DELTA, sees="predictions", neighbours="turned", draw=draw
+    )
+    row = audit.run(samples=4000, confidence=SURE)
+    assert row.verdict == ("exceeded" if broken else "holds")
+    assert row.lower_bound > 0.3
+
+
 @pytest.mark.parametrize("name", COSTLY)
 def test_whole_policies_run(name):
     row = build(name, epsilon=1.0).run(samples=400, confidence=SURE)
@@ -113,6 +162,7 @@ def test_whole_policies_run(name):
         ("broken-dubey2021-lemma-12-policy-0.01", 8000),
         ("broken-cell-sums-half-scale", 20_000),
         ("broken-cells-of-people-who-come-again", 20_000),
+        ("broken-marginals-of-people-who-come-again", 60_000),
         ("broken-copies-without-a-witness", 100_000),
         ("broken-other-terms", 10_000),
         ("broken-numbers-by-rows-left", 20_000),

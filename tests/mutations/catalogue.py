@@ -2375,6 +2375,26 @@ MUTATIONS = (
         tests="tests/central/test_marginals.py",
     ),
     _bug(
+        "marginal tables for users of one round",
+        "several rounds of one user get the noise of one",
+        (
+            "central/marginals/release.py",
+            "return 2 * groups * self._largest(first=first) * self._setup.privacy.rounds_per_user",
+            "return 2 * groups * self._largest(first=first)",
+        ),
+        tests="tests/contracts/test_one_users_rounds.py",
+    ),
+    _bug(
+        "shares of epsilon rounded up",
+        "sums and counts together lose a little more than was promised",
+        (
+            "central/marginals/release.py",
+            "self.sum_epsilon = float(np.nextafter(privacy.epsilon - self.count_epsilon, 0.0))",
+            "self.sum_epsilon = privacy.epsilon - self.count_epsilon",
+        ),
+        tests="tests/central/test_marginals.py",
+    ),
+    _bug(
         "the first centre's bound for all",
         "rewards less a centre that is not the middle move further than the noise covers",
         (

@@ -271,7 +271,8 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     @property
     def released(self) -> IntArray:
         """What has been released, as integers: of mixed sums (blocks released, D), in units of
-        `prefix_sums.RELEASE_UNIT`; of sums in cells (blocks released, C), in units of `cell_sums.CENTRED`.
+        `prefix_sums.RELEASE_UNIT`; of sums in cells (blocks released, C), in units of `cell_sums.CENTRED`; of
+        marginal tables each block's sums, in 1024ths of the reward range, and counts, one after another.
         """
         return self._past.released(self._blocks_out)
 

@@ -34,12 +34,15 @@ from dpbandits.central import (
 from dpbandits.central.cells import FEWEST_CELLS
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.policy import NothingToLearn
+from dpbandits.central.marginals.learning import CENTRES
+from dpbandits.central.marginals.release import CONTEXT_SHARE, UNITS
 from dpbandits.domains import Box
 from dpbandits.models.kernels import Indicator
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.cell_sums import CENTRED
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
+from dpbandits.tables import Categories, Schema
 
 __all__ = ["AXES", "DOMAIN", "ENTRIES", "PEOPLE", "axes_policy", "offer", "tell_everyone", "vector"]
 
@@ -278,6 +281,102 @@ def _cells_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
     """Noise for one round of a user, where nobody counts rounds and everybody has three in one block."""
     policy = _cells_policy(epsilon, seed, noise, blocks=[3 * FEWEST_CELLS], rounds=1, user_ids=False)
     return _seen_in_cells(policy, world, times=3)
+
+
+# -- marginal tables: an arm and two levels of the one column for everybody ---------------------------------
+
+_ARMS = 8
+"""As many people: an arm and a pair of levels each."""
+
+_in_tables = partial(crowded, ENTRIES, scope="policy", kind=SampledAudit, score=first_column, share=0.015)
+
+
+def _tables_policy(
+    epsilon: float, seed: int, noise: PreparedNoise, *, blocks: list[int], rounds: int, user_ids: bool = True
+) -> GPBandit:
+    """Noise for `rounds` rounds of a user; so few people that one cell an arm is expected to tell most."""
+    return GPBandit(
+        contexts=Schema(place=Categories(list(range(2 * _ARMS)))),
+        arms=list(range(_ARMS)),
+        reward_range=(0.0, 1.0),
+        horizon=blocks[-1] + 1,
+        privacy=JointDP(epsilon=epsilon, rounds_per_user=rounds),
+        seed=seed,
+        noise=noise,
+        user_ids=user_ids,
+        tuning=GPTuning(release="marginals", blocks=blocks),
+    )
+
+
+def _tell_tables(policy: GPBandit, world: int, *, moving: bool) -> None:
+    """Everybody is offered one arm, and tells one end of the range; if moving, from another place."""
+    own = np.arange(_ARMS, dtype=np.float64)
+    sets = np.column_stack([2.0 * own + (world if moving else 0), own])[:, None]
+    ids = policy.ask_batch(sets, users=list(range(_ARMS)) if policy.user_ids else None).ids
+    policy.tell_batch(ids, np.full(_ARMS, float(world)))
+
+
+def _released_tables(policy: GPBandit) -> tuple[FloatArray, FloatArray]:
+    """(blocks, people) sums, in rewards, and (blocks, people, 2) counts of what was released."""
+    policy.ask(np.zeros((1, 2)), user="last" if policy.user_ids else None)
+    blocks = policy.released.reshape(-1, 3 * _ARMS).astype(np.float64)
+    return blocks[:, :_ARMS] / UNITS, blocks[:, _ARMS:].reshape(-1, _ARMS, 2)
+
+
+def _told_apart(outputs: FloatArray, low: FloatArray | float, high: FloatArray | float) -> FloatArray:
+    """The log likelihood ratio of Laplace noise around `high` and around `low`, over its rate."""
+    return np.asarray(np.abs(outputs - low) - np.abs(outputs - high))
+
+
+def _one_block_of_tables(policy: GPBandit, world: int, epsilon: float, *, times: int) -> FloatArray:
+    """(people, 1) log likelihood ratios of all that was released, after everybody came so many times."""
+    for _ in range(times):
+        _tell_tables(policy, world, moving=True)
+    sums, counts = _released_tables(policy)
+    end = 0.5 * times
+    moved = _told_apart(counts[0], np.array([times, 0.0]), np.array([0.0, times])).sum(axis=1)
+    ratio = (1.0 - CONTEXT_SHARE) * _told_apart(sums[0], -end, end) + 0.5 * CONTEXT_SHARE * moved
+    return np.asarray(epsilon * ratio[:, None])
+
+
+@_in_tables(
+    "gp-bandit-marginals",
+    sees="all released sums and counts",
+    neighbours="one user's context moved, and the reward from lowest to highest",
+)
+def _tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    policy = _tables_policy(epsilon, seed, noise, blocks=[_ARMS], rounds=1)
+    return _one_block_of_tables(policy, world, epsilon, times=1)
+
+
+@_in_tables(
+    "gp-bandit-marginals-several-rounds",
+    sees="all released sums of two blocks, in each a round of the user's",
+    neighbours="one user's rewards from lowest to highest",
+    share=0.01,
+)
+def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """In the second block rewards are less a centre, which what the policy predicts gives away."""
+    policy = _tables_policy(epsilon, seed, noise, blocks=[_ARMS, 2 * _ARMS], rounds=2)
+    _tell_tables(policy, world, moving=False)
+    _tell_tables(policy, world, moving=False)
+    mean, _ = policy.predict({"place": 2 * np.arange(_ARMS)})
+    centre = np.rint(UNITS * np.clip(mean.max(axis=1), *CENTRES)) / UNITS
+    sums, _ = _released_tables(policy)
+    ratio = _told_apart(sums[0], -0.5, 0.5) / 2.0 + _told_apart(sums[1], -centre, 1.0 - centre) / 2.8
+    return np.asarray((1.0 - CONTEXT_SHARE) * epsilon * ratio[:, None])
+
+
+@_in_tables(
+    "broken-marginals-of-people-who-come-again",
+    sees="all released sums and counts",
+    neighbours="one user's contexts moved, and the rewards from lowest to highest",
+    known_broken=True,
+)
+def _tables_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Noise for one round of a user, where nobody counts rounds and everybody has three in one block."""
+    policy = _tables_policy(epsilon, seed, noise, blocks=[3 * _ARMS], rounds=1, user_ids=False)
+    return _one_block_of_tables(policy, world, epsilon, times=3)
 
 
 # -- explore, then commit: a cell for everybody ---------------------------------------------------------

@@ -1,0 +1,151 @@
+"""All rounds of one user together: over blocks, late or missing, they lose what was promised at most.
+
+Lives differ in what one user brings to `ROUNDS` rounds, and in nothing else; what is released is the same in
+all of them, as for two neighbours and one outcome. Then everybody else must be answered the same, and every
+block's noise must be of one law and size. The log-likelihood ratio of the outcome is bounded by what sums
+moved, at the rates of the noise that was asked for.
+"""
+
+import contextlib
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.central import GPBandit, GPTuning
+from dpbandits.errors import DPBanditsError
+from dpbandits.privacy import JointDP, SimulatedNoise
+from internals.blocks import loss_between, recorded
+
+HORIZON, BLOCKS, ROUNDS = 34, (8, 16, 28), 3
+PEOPLE = dpb.Schema(
+    age=dpb.Range(18, 90),
+    region=dpb.Categories(["north", "south", "west"]),
+    old=dpb.Categories([False, True]),
+)
+ARMS = ["mail", "call", "nothing"]
+WHEN = {"one block": (2, 4, 5), "several blocks": (3, 9, 20), "across a delay": (6, 7, 17)}
+
+
+def of_people(*, delta=0.0, **changes):
+    tuning = {name: changes.pop(name) for name in ("reporting_delay", "lag") if name in changes}
+    arguments = {
+        "contexts": PEOPLE,
+        "arms": ARMS,
+        "reward_range": (-1, 3),
+        "clip": True,
+        "horizon": HORIZON,
+        "privacy": JointDP(epsilon=2.0, delta=delta, rounds_per_user=ROUNDS),
+        "noise": SimulatedNoise(3),
+        "tuning": GPTuning(release="marginals", blocks=BLOCKS, **tuning),
+    }
+    return GPBandit(**(arguments | changes))
+
+
+def warm():
+    policy, rng = of_people(), np.random.default_rng(1)
+    people = [person(rng) for _ in range(50)]
+    policy.warm_start(people, rng.uniform(-1, 3, 50), arms=[ARMS[t % 3] for t in range(50)])
+    return policy
+
+
+def in_cells(**changes):
+    tuning = {name: changes.pop(name) for name in ("reporting_delay", "lag") if name in changes}
+    arguments = {
+        "kernel": dpb.kernels.SquaredExponential(lengthscale=0.4),
+        "domain": dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0]),
+        "reward_range": (-1, 3),
+        "clip": True,
+        "horizon": HORIZON,
+        "privacy": JointDP(epsilon=2.0, rounds_per_user=ROUNDS),
+        "noise": SimulatedNoise(3),
+        "tuning": GPTuning(release="cells", n_features=5, blocks=BLOCKS, **tuning),
+    }
+    return GPBandit(**(arguments | changes))
+
+
+MAKERS = {
+    "marginals": of_people,
+    "marginals, Gaussian counts": lambda: of_people(delta=1e-3),
+    "marginals, horizon unknown": lambda: of_people(horizon=None),
+    "marginals, delayed": lambda: of_people(reporting_delay=3),
+    "marginals, beside the answers": lambda: of_people(lag=2),
+    "marginals, warm": warm,
+    "cells": in_cells,
+    "cells, horizon unknown": lambda: in_cells(horizon=None),
+    "cells, delayed": lambda: in_cells(reporting_delay=3),
+}
+
+
+def person(rng):
+    return {
+        "age": float(rng.uniform(18, 90)),
+        "region": ("north", "south", "west")[rng.integers(3)],
+        "old": bool(rng.integers(2)),
+    }
+
+
+def brought(policy, rng):
+    """A context and what is available of the arms, or a decision set."""
+    if policy.menu is None:
+        return rng.random((4, 2)), None
+    available = [arm for arm, here in zip(ARMS, rng.random(3) < 0.7, strict=True) if here]
+    return person(rng), available or None
+
+
+def life(monkeypatch, make, when, user):
+    """What was moved, and how everybody else was answered; `user` seeds what one user brings."""
+    policy, own, others = make(), np.random.default_rng(user), np.random.default_rng(77)
+    moved, answers, waiting = recorded(monkeypatch, policy), [], []
+    for t in range(HORIZON):
+        mine = t in when
+        sets, available = brought(policy, own if mine else others)
+        others_reward, fate = others.integers(0, 2), "told"
+        if mine:
+            fate = own.choice(
+                ["told", "told", "told", "missing", "late", "abandoned", "refused", "no reward"]
+            )
+            if user in (0, 1):  # always an end of the range
+                fate = "told"
+            if fate == "refused":
+                sets = np.full((4, 2), np.nan) if policy.menu is None else {"age": "?", "region": "east"}
+        try:
+            asked = {} if available is None else {"available": available}
+            decision = policy.ask(sets, user="one" if mine else f"user-{t}", **asked)
+        except DPBanditsError:
+            assert fate == "refused"
+            continue
+        if not mine:
+            answers.append((t, decision.action.tolist(), decision.propensity))
+            policy.tell(decision.id, 4.0 * others_reward - 1.0)
+        elif fate == "late":
+            waiting.append(decision.id)
+        elif fate == "abandoned":
+            policy.abandon(decision.id)
+        elif fate == "told":
+            policy.tell(decision.id, {0: -1.0, 1: 3.0}.get(user, float(own.uniform(-5.0, 7.0))))
+        elif fate == "no reward":
+            with contextlib.suppress(DPBanditsError):
+                policy.tell(decision.id, float("nan"))
+        if t == HORIZON - 2:
+            for late in waiting:
+                policy.tell(late, 3.0)
+    return policy, moved, answers
+
+
+@pytest.mark.parametrize("when", WHEN.values(), ids=WHEN)
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_all_rounds_of_one_user_lose_no_more_than_was_promised(monkeypatch, make, when):
+    lives = [life(monkeypatch, make, when, user) for user in range(4)]
+    policy, losses = lives[0][0], []
+    *_, counts = promised = policy.guarantee.mechanisms
+    for (_, moved, answers), (_, others, their_answers) in combinations(lives, 2):
+        assert answers == their_answers
+        pure, squares = loss_between(moved, others)
+        losses.append(pure)
+        assert pure <= Fraction(promised[0].certificate.epsilon if squares else policy.privacy.epsilon)
+        assert squares <= (counts.sensitivity / counts.scale) ** 2
+    assert len(policy.released) > 0
+    assert max(losses) > 0.5 * policy.privacy.epsilon

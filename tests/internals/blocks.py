@@ -1,0 +1,85 @@
+"""What a whole life of a `GPBandit` moved before noise, beside releases that are the same whatever it was."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpbandits.central.marginals import release
+from dpbandits.privacy import SimulatedNoise
+
+__all__ = ["Moved", "loss_between", "recorded"]
+
+
+@dataclass
+class Moved:
+    """One use of noise: its law, rate or deviation, and the integers (n,) that it would have hidden."""
+
+    law: str
+    scale: float
+    before: np.ndarray
+
+
+def recorded(monkeypatch, policy):
+    """A list that every release of `policy` adds its uses of noise to, two or one a block.
+
+    What is released of a block is a draw by its number alone: two lives see the same releases.
+    """
+    asked, moved, kind = [], [], policy._kind
+    draw = kind.draw
+
+    def no_noise(law):
+        def nothing(_, scale, size):
+            asked.append((law, scale, size))
+            return np.zeros(size, dtype=np.int64)
+
+        return nothing
+
+    def words(rate, size, _):
+        return no_noise("laplace")(None, rate, size)
+
+    def fixed(block, rows, design, past):
+        asked.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(release, "lattice_laplace", words)
+            patched.setattr(SimulatedNoise, "integer_laplace", no_noise("laplace"))
+            patched.setattr(SimulatedNoise, "integer_gaussian", no_noise("gaussian"))
+            after = draw(block, rows, design, past)
+        own = (
+            after.released(after.count)[past.count :] if kind.name == "cells" else after.released(after.count)
+        )
+        own = own.ravel() if kind.name == "cells" else own[len(past.released(past.count)) :]
+        start, rng = 0, np.random.default_rng(block)
+        for law, scale, size in asked:
+            moved.append(Moved(law, scale, own[start : start + size].copy()))
+            start += size
+        if kind.name == "cells":
+            sums = after.sums.copy()
+            sums[-1] = rng.integers(-(10**7), 10**7, sums.shape[1])
+            return replace(after, sums=sums)
+        last = after.blocks[-1]
+        seen = last._replace(
+            sums=rng.integers(-(10**4), 10**4, last.sums.shape),
+            counts=rng.integers(0, 30, last.counts.shape),
+        )
+        return replace(after, blocks=(*after.blocks[:-1], seen))
+
+    monkeypatch.setattr(kind, "draw", fixed)
+    return moved
+
+
+def loss_between(one, other):
+    """Of two lives: the pure loss of their Laplace noise, exactly, and what Gaussian noise had to hide.
+
+    The second is sum |v|^2/sigma^2 over all releases.
+    """
+    pure, squares = Fraction(0), 0.0
+    for mine, theirs in zip(one, other, strict=True):
+        if (mine.law, mine.scale, len(mine.before)) != (theirs.law, theirs.scale, len(theirs.before)):
+            raise ValueError("what is public of a block moved")
+        apart = np.abs(mine.before - theirs.before)
+        if mine.law == "laplace":
+            pure += Fraction(mine.scale) * int(apart.sum())
+        else:
+            squares += float((apart.astype(float) ** 2).sum()) / mine.scale**2
+    return pure, squares
