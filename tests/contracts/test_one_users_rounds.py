@@ -15,9 +15,10 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
-from dpbandits.errors import DPBanditsError
+from dpbandits.errors import ContributionExceeded, DPBanditsError
 from dpbandits.privacy import JointDP, SimulatedNoise
 from internals.blocks import loss_between, recorded
+from internals.policy import lineage
 
 HORIZON, BLOCKS, ROUNDS = 34, (8, 16, 28), 3
 PEOPLE = dpb.Schema(
@@ -149,3 +150,50 @@ def test_all_rounds_of_one_user_lose_no_more_than_was_promised(monkeypatch, make
         assert squares <= (counts.sensitivity / counts.scale) ** 2
     assert len(policy.released) > 0
     assert max(losses) > 0.5 * policy.privacy.epsilon
+
+
+KINDS = pytest.mark.parametrize(
+    "make",
+    [of_people, MAKERS["marginals, Gaussian counts"], in_cells],
+    ids=["marginals", "Gaussian", "cells"],
+)
+
+
+def shown(policy):
+    """What anybody may look at before a release."""
+    rng = np.random.default_rng(5)
+    sets, _ = brought(policy, rng)
+    parts = [policy, policy.diagnostics(), policy.to_config(), policy.predict(sets), policy.recommend(sets)]
+    texts = [repr(part) for part in (*parts, policy.released.tolist(), policy.guarantee.mechanisms)]
+    return [text.replace(lineage(policy)[:8], "LINEAGE") for text in texts]
+
+
+@KINDS
+def test_before_a_release_nothing_that_is_shown_depends_on_anybody(make):
+    seen = []
+    for crowd in (0, 1):
+        policy, rng = make(), np.random.default_rng(crowd)
+        for t in range(BLOCKS[0]):
+            sets, _ = brought(policy, rng)
+            policy.tell(policy.ask(sets, user=f"user-{crowd}-{t}").id, rng.uniform(-1, 3))
+        seen.append(shown(policy))
+        policy.ask(sets, user="next")
+        assert shown(policy)[3:5] != seen[-1][3:5]  # predictions move with the release
+    assert seen[0] == seen[1]
+
+
+@KINDS
+def test_rounds_are_counted_and_releases_logged_across_a_restart(make, tmp_path):
+    policy, rng = make(), np.random.default_rng(2)
+    for t in range(BLOCKS[1] + 1):
+        sets, _ = brought(policy, rng)
+        policy.ask(sets, user="one" if t < ROUNDS - 1 else f"user-{t}")
+    policy.save(tmp_path / "state")
+    again = GPBandit.load(tmp_path / "state")
+    np.testing.assert_array_equal(again.released, policy.released)
+    assert again.guarantee.mechanisms == policy.guarantee.mechanisms
+    assert again.guarantee.certificate == policy.guarantee.certificate
+    assert again.diagnostics()["blocks_released"] == 2
+    again.ask(sets, user="one")
+    with pytest.raises(ContributionExceeded):
+        again.ask(sets, user="one")
