@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import dpbandits as dpb
 from dpbandits import __version__
-from dpbandits.central import GPBandit, GPTuning
+from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PhasedExploreThenCommit
 from dpbandits.cli import app
 from dpbandits.cli.run import TABLES
 from dpbandits.lab.worlds import available
@@ -87,6 +87,18 @@ def test_guarantee_prints_the_statement_before_any_data(tmp_path):
     assert "3 rounds" in statement
     guarantee = Guarantee.from_json(invoke("guarantee", path, "--json").stdout)
     assert guarantee.status == "enforced"
+
+
+@pytest.mark.parametrize("policy", [GPBandit, ExploreThenCommit, PhasedExploreThenCommit])
+@pytest.mark.parametrize("named", ["as its configuration says", "as it is imported"])
+def test_guarantee_knows_every_policy_by_both_its_names(tmp_path, policy, named):
+    people, promise = dpb.Schema(age=dpb.Range(18, 90)), dpb.JointDP(epsilon=2, delta=1e-6)
+    public = {"reward_range": (0, 1), "horizon": 1_000, "privacy": promise}
+    built = policy(contexts=people, arms=["mail", "call"], **public)
+    names = {} if named == "as its configuration says" else {"policy": f"central.{policy.__name__}"}
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(built.to_config() | names))
+    assert invoke("guarantee", path).stdout == built.guarantee.explain() + "\n"
 
 
 def test_guarantee_reads_a_short_toml(tmp_path):

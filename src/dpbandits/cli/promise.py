@@ -4,7 +4,7 @@ import math
 import tomllib
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -14,10 +14,12 @@ from dpbandits.cli.console import console, numbers_table, print_json
 from dpbandits.cli.options import AsJson
 from dpbandits.errors import InvalidParameter
 
+if TYPE_CHECKING:
+    from dpbandits.policy.kept import KeptPolicy
+
 __all__ = ["calibrate", "guarantee"]
 
-_ROOMS_OF_POLICIES = ("dpbandits.central", "dpbandits.lab.baselines")
-"""Importing them fills the registry of policies."""
+_ROOMS_OF_POLICIES = ("central", "central.published", "lab.baselines")
 
 calibrate = typer.Typer(help="How much noise a promise needs.", no_args_is_help=True)
 
@@ -66,18 +68,28 @@ def guarantee(
     as_json: AsJson = False,
 ) -> None:
     """Print the statement of a configured policy, from its public parameters alone."""
-    from dpbandits.policy import BasePolicy
-
-    for room in _ROOMS_OF_POLICIES:
-        import_module(room)
     parameters = _read_config(config)
+    policies = _policies()
+    by_kind = {policy.kind: policy for policy in policies.values()}  # as to_config calls them
     kind = parameters.get("policy")
-    policy_class = BasePolicy.registry.get(kind) if isinstance(kind, str) else None
+    policy_class = {**by_kind, **policies}.get(kind) if isinstance(kind, str) else None
     if policy_class is None:
-        known = ", ".join(sorted(BasePolicy.registry))
-        raise InvalidParameter(f"{config}: key 'policy' must be one of {known}")
-    promised = policy_class.from_config(parameters).guarantee
+        raise InvalidParameter(f"{config}: key 'policy' must be one of {', '.join(policies)}")
+    promised = policy_class.from_config({**parameters, "policy": policy_class.kind}).guarantee
     typer.echo(promised.to_json() if as_json else promised.explain())
+
+
+def _policies() -> "dict[str, type[KeptPolicy]]":
+    """Every policy, by the name that people import."""
+    from dpbandits.policy.kept import KeptPolicy
+
+    rooms = {room: import_module(f"dpbandits.{room}") for room in _ROOMS_OF_POLICIES}
+    listed = {
+        f"{room}.{name}": getattr(module, name) for room, module in rooms.items() for name in module.__all__
+    }
+    return {
+        name: one for name, one in listed.items() if isinstance(one, type) and issubclass(one, KeptPolicy)
+    }
 
 
 def _read_config(path: Path) -> dict[str, Any]:
