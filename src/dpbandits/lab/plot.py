@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._lazy import names_of
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.domains import Box, Domain
@@ -207,6 +208,7 @@ _MOST_POINTS = 200
 Measure = Literal["reward", "regret"]
 
 
+@worded
 def along_rounds(
     policies: Mapping[str, Maker],
     worlds: Mapping[str, MakeWorld] | MakeWorld,
@@ -254,6 +256,7 @@ def along_rounds(
     return figure
 
 
+@worded
 def along_epsilons(
     make: Maker,
     worlds: Mapping[str, MakeWorld] | MakeWorld,
@@ -355,6 +358,7 @@ _GROUNDS = {
 }
 
 
+@worded
 def released(
     policy: Any,
     along: str | int | Sequence[str | int],
@@ -534,6 +538,7 @@ def _axis(name: object) -> str:
 # -- accounts --------------------------------------------------------------------------------------
 
 
+@worded
 def budget_left(ledger: Ledger, *accounts: str) -> "Figure":
     """Draw what accounts have spent of each of their limits, and what is left.
 

@@ -195,7 +195,7 @@ def _check_codes(kernel: Kernel, codes: set[int]) -> None:
             raise InvalidParameter(
                 f"kernel measures distances between codes of categories (columns {sorted(measured)}): "
                 "pass columns= with the ranges alone, times kernels.Indicator(columns=...) of the "
-                "categories, or leave the kernel out"
+                "categories; with contexts= and arms= the kernel may be left out"
             )
 
 
