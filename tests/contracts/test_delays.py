@@ -60,6 +60,11 @@ def test_several_decisions_are_abandoned_each_by_itself(case):
     policy.tell(ids[0], 0.5)
     with pytest.raises(UnknownDecision):
         policy.abandon_batch([ids[1], "nobody"])
+    for one in (ids[1], 3, None):
+        with pytest.raises(InvalidData, match="expected a sequence of decision ids"):
+            policy.abandon_batch(one)
+        with pytest.raises(InvalidData, match="expected a sequence of decision ids"):
+            policy.tell_batch(one, [0.5])
     given = policy.abandon_batch([ids[0], ids[1], ids[2], ids[1]])
     assert given == (Receipt.REFUSED, Receipt.ABANDONED, Receipt.ABANDONED, Receipt.REFUSED)
     assert policy.pending == (ids[3],)

@@ -329,8 +329,8 @@ class RoundBook:
 
     def rounds_of(self, ids: Sequence[str]) -> IntArray:
         """Round indices (k,) of decision ids; refuse any that was not issued here."""
-        if isinstance(ids, str):
-            raise InvalidData("ids: expected a sequence of decision ids, got one str")
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            raise InvalidData(f"ids: expected a sequence of decision ids, got {_checks.kind_of(ids)}")
         return np.array([self._round_of(decision_id) for decision_id in ids], dtype=np.int64)
 
     def open_among(self, rounds: IntArray) -> BoolArray:

@@ -246,7 +246,7 @@ class RoundPolicy(KeptPolicy):
         Raises:
             UnknownDecision, InvalidData: an id is not this policy's; nothing was taken.
         """
-        return self.tell_batch(decision_ids, np.full(len(decision_ids), np.nan))
+        return self.tell_batch(decision_ids, np.full(len(self._book.rounds_of(decision_ids)), np.nan))
 
     @property
     def pending(self) -> tuple[str, ...]:
