@@ -136,7 +136,7 @@ def test_nothing_of_the_promise_is_said_at_load(case, tmp_path, other):
     policy = case.make()
     drive(policy, 0, 10)
     policy.save(tmp_path / "policy.state")
-    with pytest.raises(TypeError, match="unexpected keyword"):
+    with pytest.raises(TypeError, match="has no argument"):
         type(policy).load(tmp_path / "policy.state", **other)
     again = type(policy).load(tmp_path / "policy.state")
     assert again.to_config() == policy.to_config()
