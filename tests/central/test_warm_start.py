@@ -195,6 +195,10 @@ def said_to_be_disjoint(state):
     return with_beginning(state, {**kept(state), "disjoint": True})
 
 
+def said_to_be_paid(state):
+    return with_beginning(state, {**kept(state), "paid": "here"})
+
+
 def of_a_stronger_function(state):
     config = kept(state)
     for part in (config["guarantee"], *config["guarantee"]["mechanisms"]):
@@ -212,7 +216,8 @@ def garbage(state):
 
 
 @pytest.mark.parametrize(
-    "change", [left_out, said_to_be_disjoint, of_a_stronger_function, not_in_the_log, garbage]
+    "change",
+    [left_out, said_to_be_disjoint, said_to_be_paid, of_a_stronger_function, not_in_the_log, garbage],
 )
 def test_a_state_that_says_otherwise_than_its_log_is_refused(learned, change, tmp_path):
     write_state(tmp_path / "state", change(saved(learned, tmp_path)))

@@ -499,3 +499,5 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         self._past = self._kind.taken_up(arrays)
         self._public_data = (gram, vector) if vector.size else None
         self._beginning = Beginning.of(arrays)
+        if self._beginning is not None and self._beginning.paid is not None and not self._holder.charged:
+            raise CorruptState("the state says that an account has paid, and names none")
