@@ -285,6 +285,28 @@ def test_an_account_that_has_paid_is_named_and_pays_once(learned):
     assert "learn:1" not in policy.guarantee.to_json()
 
 
+def test_a_promise_of_both_rests_on_what_the_function_rests_on(learned):
+    """Of three in a chain the middle one speaks of the first one's people for itself, and not for the last."""
+    policy = bandit()
+    policy.warm_start(learned, disjoint=False)
+    texts = [one.text for one in policy.guarantee.assumptions if not one.enforced]
+    alone = {one.text for one in bandit().guarantee.assumptions}
+    for one in learned.guarantee.assumptions:
+        if not one.enforced and one.text not in alone:
+            assert f"Of the published function: {one.text}" in texts
+    assert not any("itself began from" in text for text in texts)
+    middle = bandit()
+    middle.warm_start(learned, disjoint=True)
+    for _ in range(2):
+        last = bandit()
+        last.warm_start(middle.publish(), disjoint=False)
+        [earlier] = [
+            one for one in last.guarantee.assumptions if one.text.startswith("Nobody whose data is in a")
+        ]
+        assert not earlier.enforced
+        middle = last
+
+
 class Noting(MemoryLedger):
     """A ledger that shows the ids of its charges."""
 

@@ -2306,6 +2306,12 @@ MUTATIONS = (
         tests="tests/central/test_warm_start.py",
     ),
     _bug(
+        "what the function rests on left out",
+        "a promise of both is stated without what nobody checks of the published function",
+        ("central/beginning.py", ", *self._carried(own)", ""),
+        tests="tests/central/test_warm_start.py",
+    ),
+    _bug(
         "one charge for two promises",
         "what a policy paid for itself passes for what it owes for a published function",
         (

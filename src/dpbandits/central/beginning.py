@@ -45,6 +45,10 @@ DISJOINT = (
     "Nobody whose data is in the published function that warm_start was given is a user of this policy. (Of "
     "somebody who is, both promises together are kept: build with disjoint=False to have them added up.)"
 )
+EARLIER = (
+    "Nobody whose data is in a function that the published function itself began from, as one of other "
+    "people's, is a user of this policy."
+)
 BEGAN = (
     "It began from a published function, whose own promise to the people of its data is {title} at epsilon = "
     "{epsilon}, delta = {delta}, and is unchanged: this policy sees nothing of them but what was published."
@@ -171,12 +175,20 @@ class Beginning:
             delta=delta,
             certificate=both,
             mechanisms=(*own.mechanisms, self.record()),
-            assumptions=sentences.in_order((*own.assumptions, *self._payment())),
+            assumptions=sentences.in_order((*own.assumptions, *self._payment(), *self._carried(own))),
             theorem=own.theorem + BOTH_ADD_UP,
             unit=f"{own.unit}, and in the published function {theirs.unit.removeprefix('one user: ')}",
             neighbours=f"{own.neighbours}; and of the published function's data, {theirs.neighbours}",
             notes=(*own.notes, note, *simulated),
         )
+
+    def _carried(self, own: Guarantee) -> tuple[Assumption, ...]:
+        """What nobody checks of the function, where the promise is of both together."""
+        said = {one.text for one in own.assumptions}
+        theirs = [one.text for one in self.guarantee.assumptions if not one.enforced]
+        earlier = [EARLIER] if any(DISJOINT in text or EARLIER in text for text in theirs) else []
+        carried = [f"Of the published function: {text}" for text in theirs if text not in said]
+        return sentences.trusted(*earlier, *carried)
 
     def _payment(self) -> tuple[Assumption, ...]:
         if self.paid == "here":
