@@ -286,7 +286,7 @@ def test_an_account_that_has_paid_is_named_and_pays_once(learned):
 
 
 def test_a_promise_of_both_rests_on_what_the_function_rests_on(learned):
-    """Of three in a chain the middle one speaks of the first one's people for itself, and not for the last."""
+    """Of three in a chain the middle one speaks of the first one's people for itself, not for the last."""
     policy = bandit()
     policy.warm_start(learned, disjoint=False)
     texts = [one.text for one in policy.guarantee.assumptions if not one.enforced]
