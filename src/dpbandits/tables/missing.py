@@ -39,5 +39,5 @@ def missing_values(name: str) -> InvalidData:
     """The error of a column with missing values."""
     return InvalidData(
         f"column {name!r} has missing values (empty, NA, NaN, NaT, None or null): fill them with a public "
-        "constant"
+        "constant, or let the schema say it: Range(..., missing=...)"
     )
