@@ -386,6 +386,18 @@ def test_a_snapshot_is_the_log(tmp_path, snapshots, change):
     same_arrays(learned(spec, tmp_path), now)
 
 
+def test_a_snapshot_keeps_nonces_of_both_generations(tmp_path, snapshots):
+    """What was seen before the last turn is refused after a restart too, while its version is open."""
+    snapshots(every=1)
+    spec = replace(SPEC, privacy=LocalDP(epsilon=8.0), window=2)
+    with opened(tmp_path, spec) as server:
+        for seed in range(6):
+            server.absorb(reports_to(spec, server.publish(), 6, seed))
+        now = server.server.to_arrays()
+    assert now["nonces.old"].size
+    same_arrays(learned(spec, tmp_path), now)
+
+
 def test_a_snapshot_keeps_sources_and_targets(tmp_path, snapshots):
     snapshots(every=1)
     with opened(tmp_path, TREE) as server:

@@ -375,9 +375,8 @@ MUTATIONS = (
         "a block is released when enough rewards came, so its time depends on one of them",
         (
             "central/gp_bandit.py",
-            "self._book.asked >= self.batch_boundaries[block]",
-            "(\n            self._book.asked - len(self._book.pending)\n"
-            "            >= self.batch_boundaries[block]\n        )",
+            "        return block < self._deadlines.due(self._book.asked)\n",
+            "        return block < self._deadlines.due(self._book.asked - len(self._book.pending))\n",
         ),
         tests="tests/contracts/test_neighbours.py",
     ),
@@ -1892,7 +1891,7 @@ MUTATIONS = (
             'counts.seen = RecentNonces(young, old, since=int(numbers["since"]))',
             'counts.seen = RecentNonces(young, since=int(numbers["since"]))',
         ),
-        tests="tests/local/test_durable_server.py::test_a_snapshot_is_the_log",
+        tests="tests/local/test_durable_server.py::test_a_snapshot_keeps_nonces_of_both_generations",
     ),
     _bug(
         "a source closes young versions",
