@@ -14,7 +14,6 @@ exp(epsilon): the product over blocks in `dpbandits.privacy.cell_sums`, which us
 summed. The grid is public, and all else is computed from releases and public coins.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -22,19 +21,15 @@ import numpy as np
 
 from dpbandits import _checks, domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.central.arguments import check_kinds
-from dpbandits.central.schedule import check_boundaries, growing_blocks
 from dpbandits.central.statement import Setting, cell_release_guarantee
 from dpbandits.central.tuning import LONGEST_HORIZON
 from dpbandits.domains import Arms, Box, Domain, Product
-from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.lab.baselines.private_ridge import FIRST_SHARE
-from dpbandits.policy import BasePolicy, PolicyOptions, best_choice, uniform_choice
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.baselines.crude import CrudePolicy
+from dpbandits.policy import PolicyOptions
 from dpbandits.privacy.cell_sums import CellSums
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource
-from dpbandits.privacy.release_terms import Release
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 
 __all__ = ["CellHistogram", "PublicGrid"]
 
@@ -98,7 +93,7 @@ def _bounds(part: Domain) -> tuple[FloatArray, FloatArray, int]:
     raise InvalidParameter("a grid of cells is of boxes and arms")
 
 
-class CellHistogram(BasePolicy):
+class CellHistogram(CrudePolicy):
     """Successes and failures in cells, greedy after a random first block.
 
     Args:
@@ -111,8 +106,7 @@ class CellHistogram(BasePolicy):
     """
 
     kind = "baselines.CellHistogram"
-    noise: NoiseSource
-    privacy: JointDP
+    _mechanism: CellSums
 
     def __init__(
         self,
@@ -127,10 +121,6 @@ class CellHistogram(BasePolicy):
         reward_range: Any = (0.0, 1.0),
         **options: Unpack[PolicyOptions],
     ) -> None:
-        check_kinds(domain=domain, privacy=privacy, noise=options.get("noise"), optional=("domain", "noise"))
-        _checks.integer(horizon, name="horizon")
-        if horizon > LONGEST_HORIZON:
-            raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
         super().__init__(
             domain=domain,
             contexts=contexts,
@@ -138,11 +128,9 @@ class CellHistogram(BasePolicy):
             reward_range=reward_range,
             horizon=horizon,
             privacy=privacy,
+            blocks=blocks,
             **options,
         )
-        first = max(1, round(FIRST_SHARE * horizon))
-        chosen = growing_blocks(horizon, first=first, growth=2.0) if blocks is None else blocks
-        self.blocks = self.batch_boundaries = check_boundaries(chosen, horizon)
         people = horizon * min(1.0, privacy.epsilon / privacy.rounds_per_user)
         most = max(1, int(people / PEOPLE_A_COUNT)) if most_cells is None else most_cells
         self.most_cells = _checks.integer(most, name="most_cells")
@@ -160,35 +148,22 @@ class CellHistogram(BasePolicy):
     def guarantee(self) -> Guarantee:
         """Pure epsilon-joint DP."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
-        return cell_release_guarantee(self.privacy, self._uses()[0].record, setting=setting)
+        return cell_release_guarantee(self.privacy, self._record(), setting=setting)
 
-    @property
-    def _rounds_out(self) -> int:
-        return (0, *self.blocks)[len(self._released)]
-
-    def _is_due(self) -> bool:
-        block = len(self._released)
-        return block < len(self.blocks) and self._book.asked >= self.blocks[block]
-
-    def _uses(self) -> tuple[Release, ...]:
-        record = replace(
+    def _record(self) -> MechanismRecord:
+        return replace(
             self._mechanism.record(len(self.blocks)),
             name="successes and failures in public cells",
             unit="in lattice units of 2^-20 of a reward's range, absolute values summed over cells",
         )
-        drawn = len(self._released)
-        return (Release(purpose="block", record=record, noise=self.noise, drawn=drawn, charge=""),)
 
-    def _release(self) -> None:
+    def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
         """Where raw data meets noise."""
-        block = len(self._released)
-        actions, rewards, told, _ = self._book.block(self._rounds_out, self.blocks[block])
-        self._enter_release(self._uses()[0], block)
         cells = self.grid.locate(actions)[told]
         unit = self.reward_range.to_centred(rewards[told]) + 0.5
         successes = np.clip(np.rint(ONE * unit), 0, ONE)
         sums = np.concatenate(self._counts(cells, successes, ONE - successes)).astype(np.int64)
-        self._released = np.vstack([self._released, self._mechanism.release(sums)])
+        return self._mechanism.release(sums)
 
     def _counts(self, cells: IntArray, successes: FloatArray, failures: FloatArray) -> FloatArray:
         """(2, C) sums in cells; of integers, exact in any order."""
@@ -218,29 +193,11 @@ class CellHistogram(BasePolicy):
         self._public = self._public + self._counts(self.grid.locate(points), unit, 1.0 - unit)
         self._fit()
 
-    def _choose(
-        self, candidates: FloatArray, available: BoolArray | None, start: int
-    ) -> tuple[IntArray, FloatArray | None]:
-        n_sets, n = candidates.shape[:2]
-        ties = self._coins.uniform("ties", start, start + n_sets, 1)[:, 0]
-        if not len(self._released) and not self._public.any():
-            return uniform_choice(ties, n, available)
-        return best_choice(self._mean[self.grid.locate(candidates)], ties, available), None
+    def _scores(self, candidates: FloatArray) -> FloatArray:
+        return self._mean[self.grid.locate(candidates)]
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The deviation counts noise and rewards, and not that a cell is coarse."""
         cells = self.grid.locate(points)
         mean, deviation = self._mean[cells], self._deviation[cells]
         return self.reward_range.from_centred(mean), self.reward_range.width * deviation
-
-    def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        return {"released": self._released, "public": self._public}
-
-    def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        released, public = arrays["released"], arrays["public"]
-        wide = (released.ndim, released.shape[-1]) == (2, self._released.shape[1])
-        fits = wide and released.dtype == np.int64 and public.shape == self._public.shape
-        if not fits or len(released) > len(self.blocks):
-            raise CorruptState("the saved releases contradict the saved configuration")
-        self._released, self._public = released, public
-        self._mechanism = replace(self._mechanism, noise=self.noise)

@@ -13,38 +13,30 @@ bounds on integers. Every round belongs to one block, so fresh noise in every bl
 of them, and everything else is computed from releases and public coins.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbandits import _checks, domains
+from dpbandits import domains
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds
-from dpbandits.central.schedule import check_boundaries, growing_blocks
 from dpbandits.central.statement import Setting, block_release_guarantee
-from dpbandits.central.tuning import LONGEST_HORIZON
 from dpbandits.domains import Arms, Box, Domain, Product
-from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.baselines.crude import CrudePolicy
 from dpbandits.models.features import Features, in_fixed_shapes
 from dpbandits.models.features.base import FEATURES, checked_points
 from dpbandits.models.features.mercer import ArmFeatures
 from dpbandits.models.noisy_regression import WeightPosterior
-from dpbandits.policy import BasePolicy, PolicyOptions, best_choice, uniform_choice
+from dpbandits.policy import PolicyOptions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.gram_vector import GramVectorMechanism
-from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.prefix_sums import BlockRelease, identity
-from dpbandits.privacy.release_terms import Release
 
 __all__ = ["PrivateRidge", "QuadraticFeatures"]
-
-FIRST_SHARE = 1 / 32
-"""Of the horizon, answered at random; then blocks double."""
 
 PRIOR_VARIANCE = 0.2
 """Of a weight, in squared widths of the reward range."""
@@ -105,7 +97,7 @@ class QuadraticFeatures(Features, Configured):
         return phi.reshape(*lead, self.n_features)
 
 
-class PrivateRidge(BasePolicy):
+class PrivateRidge(CrudePolicy):
     """Private ridge regression on quadratic features, greedy after a random first block.
 
     Args:
@@ -118,9 +110,8 @@ class PrivateRidge(BasePolicy):
     """
 
     kind = "baselines.PrivateRidge"
-    noise: NoiseSource
-    privacy: JointDP
     features: Features
+    _mechanism: BlockRelease
 
     def __init__(
         self,
@@ -135,16 +126,7 @@ class PrivateRidge(BasePolicy):
         reward_range: Any = (0.0, 1.0),
         **options: Unpack[PolicyOptions],
     ) -> None:
-        check_kinds(
-            domain=domain,
-            privacy=privacy,
-            features=features,
-            noise=options.get("noise"),
-            optional=("domain", "features", "noise"),
-        )
-        _checks.integer(horizon, name="horizon")
-        if horizon > LONGEST_HORIZON:
-            raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
+        check_kinds(features=features, optional=("features",))
         super().__init__(
             domain=domain,
             contexts=contexts,
@@ -152,15 +134,13 @@ class PrivateRidge(BasePolicy):
             reward_range=reward_range,
             horizon=horizon,
             privacy=privacy,
+            blocks=blocks,
             **options,
         )
         if features is None and isinstance(self.domain, Product) and self.menu is not None:
             base = QuadraticFeatures(domain=Product(*self.domain.parts[:-1]))
             features = ArmFeatures(base=base, arm_column=self.domain.dim - 1, n_arms=self.menu.n_arms)
         self.features = QuadraticFeatures(domain=self.domain) if features is None else features
-        first = max(1, round(FIRST_SHARE * horizon))
-        chosen = growing_blocks(horizon, first=first, growth=2.0) if blocks is None else blocks
-        self.blocks = self.batch_boundaries = check_boundaries(chosen, horizon)
         self._mechanism = BlockRelease(
             factor=identity(len(self.blocks)),
             mechanism=GramVectorMechanism(
@@ -186,27 +166,15 @@ class PrivateRidge(BasePolicy):
             self.privacy, self._mechanism, setting=setting, public_decision_sets=False
         )
 
-    @property
-    def _rounds_out(self) -> int:
-        return (0, *self.blocks)[len(self._released)]
+    def _record(self) -> MechanismRecord:
+        return self._mechanism.record()
 
-    def _is_due(self) -> bool:
-        block = len(self._released)
-        return block < len(self.blocks) and self._book.asked >= self.blocks[block]
-
-    def _uses(self) -> tuple[Release, ...]:
-        record, drawn = self._mechanism.record(), len(self._released)
-        return (Release(purpose="block", record=record, noise=self.noise, drawn=drawn, charge=""),)
-
-    def _release(self) -> None:
+    def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
         """Where raw data meets noise."""
-        block = len(self._released)
-        actions, rewards, told, _ = self._book.block(self._rounds_out, self.blocks[block])
-        self._enter_release(self._uses()[0], block)
         sums = np.zeros((block + 1, self._released.shape[1]), dtype=np.int64)  # earlier ones have no weight
         phi = in_fixed_shapes(self.features, actions)[told]
         sums[block] = self._mechanism.mechanism.encode(phi, self.reward_range.to_centred(rewards[told]))
-        self._released = np.vstack([self._released, self._mechanism.release(block, sums)])
+        return self._mechanism.release(block, sums)
 
     def _fit(self) -> None:
         blocks, mechanism = len(self._released), self._mechanism
@@ -229,29 +197,10 @@ class PrivateRidge(BasePolicy):
         self._public = self._public + phi.T @ np.column_stack([phi, centred])
         self._fit()
 
-    def _choose(
-        self, candidates: FloatArray, available: BoolArray | None, start: int
-    ) -> tuple[IntArray, FloatArray | None]:
-        n_sets, n = candidates.shape[:2]
-        ties = self._coins.uniform("ties", start, start + n_sets, 1)[:, 0]
-        if not len(self._released) and not self._public.any():
-            return uniform_choice(ties, n, available)
-        scores = self.features.project(candidates, self._posterior.mean[:, None])[..., 0]
-        return best_choice(scores, ties, available), None
+    def _scores(self, candidates: FloatArray) -> FloatArray:
+        return self.features.project(candidates, self._posterior.mean[:, None])[..., 0]
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The deviation is the ridge's own, which counts no error of the Gram matrix."""
         mean, spread = self._posterior.predict(self.features(points))
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
-
-    def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        return {"released": self._released, "public": self._public}
-
-    def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        released, public = arrays["released"], arrays["public"]
-        wide = (released.ndim, released.shape[-1]) == (2, self._released.shape[1])
-        fits = wide and released.dtype == np.int64 and public.shape == self._public.shape
-        if not fits or len(released) > len(self.blocks):
-            raise CorruptState("the saved releases contradict the saved configuration")
-        self._released, self._public = released, public
-        self._mechanism = replace(self._mechanism, noise=self.noise)

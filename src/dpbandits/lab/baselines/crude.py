@@ -1,0 +1,118 @@
+"""What the two crude private yardsticks do the same way: blocks that double, each with noise of its own.
+
+The first block is answered at random, and every later round greedily by all releases together. Every round
+belongs to one block, so fresh noise in every block keeps the promise for all of them.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpbandits import _checks, domains
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.central.arguments import check_kinds
+from dpbandits.central.schedule import check_boundaries, growing_blocks
+from dpbandits.central.tuning import LONGEST_HORIZON
+from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.policy import BasePolicy, best_choice, uniform_choice
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import MechanismRecord
+from dpbandits.privacy.noise import NoiseSource
+from dpbandits.privacy.release_terms import Release
+
+__all__ = ["CrudePolicy"]
+
+FIRST_SHARE = 1 / 32
+"""Of the horizon, answered at random; then blocks double."""
+
+
+class CrudePolicy(BasePolicy):
+    """A policy that releases sums of every block with fresh noise and is greedy on all of them.
+
+    Args:
+        blocks: round indices at which to release; by default they double.
+        contexts, arms, domain, reward_range, horizon, privacy, **options: as `central.GPBandit`.
+
+    Attributes:
+        _mechanism: what adds the noise; a dataclass that holds its source.
+        _released: (k, D) integers of the first k blocks.
+        _public: sums of public data, in the units of what is learned from.
+    """
+
+    noise: NoiseSource
+    privacy: JointDP
+    _mechanism: Any
+    _released: IntArray
+    _public: FloatArray
+
+    def __init__(
+        self,
+        *,
+        horizon: int,
+        privacy: JointDP,
+        blocks: tuple[int, ...] | None,
+        domain: domains.Domain | None,
+        **options: Any,
+    ) -> None:
+        check_kinds(domain=domain, privacy=privacy, noise=options.get("noise"), optional=("domain", "noise"))
+        _checks.integer(horizon, name="horizon")
+        if horizon > LONGEST_HORIZON:
+            raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
+        super().__init__(domain=domain, horizon=horizon, privacy=privacy, **options)
+        first = max(1, round(FIRST_SHARE * horizon))
+        chosen = growing_blocks(horizon, first=first, growth=2.0) if blocks is None else blocks
+        self.blocks = self.batch_boundaries = check_boundaries(chosen, horizon)
+
+    @abstractmethod
+    def _record(self) -> MechanismRecord:
+        """The one use of noise."""
+
+    @abstractmethod
+    def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
+        """(D,) sums of a block with their noise, from `RoundBook.block`: here raw data meets noise."""
+
+    @abstractmethod
+    def _scores(self, candidates: FloatArray) -> FloatArray:
+        """(B, n) centred estimates of the rewards of decision sets (B, n, d), from releases."""
+
+    @property
+    def _rounds_out(self) -> int:
+        return (0, *self.blocks)[len(self._released)]
+
+    def _is_due(self) -> bool:
+        block = len(self._released)
+        return block < len(self.blocks) and self._book.asked >= self.blocks[block]
+
+    def _uses(self) -> tuple[Release, ...]:
+        record, drawn = self._record(), len(self._released)
+        return (Release(purpose="block", record=record, noise=self.noise, drawn=drawn, charge=""),)
+
+    def _release(self) -> None:
+        block = len(self._released)
+        actions, rewards, told, _ = self._book.block(self._rounds_out, self.blocks[block])
+        self._enter_release(self._uses()[0], block)
+        self._released = np.vstack([self._released, self._draw(block, actions, rewards, told)])
+
+    def _choose(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[IntArray, FloatArray | None]:
+        n_sets, n = candidates.shape[:2]
+        ties = self._coins.uniform("ties", start, start + n_sets, 1)[:, 0]
+        if not len(self._released) and not self._public.any():
+            return uniform_choice(ties, n, available)
+        return best_choice(self._scores(candidates), ties, available), None
+
+    def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        return {"released": self._released, "public": self._public}
+
+    def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        released, public = arrays["released"], arrays["public"]
+        wide = (released.ndim, released.shape[-1]) == (2, self._released.shape[1])
+        fits = wide and released.dtype == np.int64 and public.shape == self._public.shape
+        if not fits or len(released) > len(self.blocks):
+            raise CorruptState("the saved releases contradict the saved configuration")
+        self._released, self._public = released, public
+        self._mechanism = replace(self._mechanism, noise=self.noise)
