@@ -22,7 +22,7 @@ Privacy: pure epsilon; raw data meets noise in `CellRelease.draw`.
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,20 +30,18 @@ from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import cdist
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
+from dpbandits.central.kinds import BlockRows, MechanismKind, Past, Setup
 from dpbandits.central.schedule import check_boundaries, growing_blocks
 from dpbandits.central.statement import Setting, cell_release_guarantee
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.cell_regression import posterior_from_cells
 from dpbandits.models.decision_sets import PublicSets
 from dpbandits.models.features import in_fixed_shapes
-from dpbandits.models.features.people import features_for
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy.cell_sums import CENTRED, CellSums
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
-from dpbandits.privacy.noise import NoiseSource
 
 __all__ = ["CellDesign", "CellPast", "CellRelease"]
 
@@ -142,7 +140,7 @@ class CellPast(Past):
         }
 
 
-class CellRelease(Kind[CellDesign, CellPast]):
+class CellRelease(MechanismKind[CellDesign, CellPast]):
     """Histograms of rewards over public cells, pure epsilon.
 
     Args:
@@ -153,6 +151,7 @@ class CellRelease(Kind[CellDesign, CellPast]):
     """
 
     name = "cells"
+    mechanism: CellSums
     prior_variance = 0.25
     thompson_scale = 0.2
 
@@ -163,14 +162,7 @@ class CellRelease(Kind[CellDesign, CellPast]):
                 "release='cells' gains nothing from public decision sets: leave decision_sets out, or take "
                 "release='features'"
             )
-        self.features = features_for(
-            setup.domain,
-            setup.features,
-            kernel=setup.kernel,
-            n_features=tuning.n_features,
-            of_rows=N_FEATURES,
-            per_arm=setup.menu is not None,
-        )
+        self.features = setup.learned_in(of_rows=N_FEATURES)
         if len(self.features.supports) > 1:
             raise InvalidParameter(
                 "release='cells' is for points of a domain, and features of separate arms share no cell: "
@@ -186,15 +178,6 @@ class CellRelease(Kind[CellDesign, CellPast]):
         self.mechanism = CellSums(
             epsilon=setup.privacy.epsilon, rounds_per_user=setup.privacy.rounds_per_user, noise=setup.noise
         )
-
-    @property
-    def noise(self) -> NoiseSource:
-        """Where the noise comes from."""
-        return self.mechanism.noise
-
-    @noise.setter
-    def noise(self, noise: NoiseSource) -> None:
-        self.mechanism = replace(self.mechanism, noise=noise)
 
     def record(self) -> MechanismRecord:
         """Its one use of noise, for the log of releases."""
@@ -232,18 +215,15 @@ class CellRelease(Kind[CellDesign, CellPast]):
         return CellDesign(
             embedding=law.factor,
             centres=centres,
-            counts=people * (self._rounds(block) / weights.sum()),
+            counts=people * (self.rounds(block) / weights.sum()),
             features=weighed @ points / np.maximum(people, UNIFORM_WEIGHT)[:, None],
         )
-
-    def _rounds(self, block: int) -> float:
-        return float(np.diff((0, *self.blocks))[block])
 
     def _n_cells(self, block: int) -> int:
         """More where a block is so long that noise is small beside what rewards scatter by themselves."""
         privacy = self._setup.privacy
         each = PEOPLE_A_CELL * (privacy.rounds_per_user / privacy.epsilon) ** 2
-        return int(np.clip(self._rounds(block) / each, FEWEST_CELLS, MOST_CELLS))
+        return int(np.clip(self.rounds(block) / each, FEWEST_CELLS, MOST_CELLS))
 
     def draw(self, block: int, rows: BlockRows, design: CellDesign, past: CellPast) -> CellPast:
         """Where raw data meets noise: find every round's cell, sum rewards in cells, add noise."""

@@ -14,25 +14,23 @@ Privacy: (epsilon, delta), see `dpbandits.privacy.prefix_sums.blocks`. Raw data 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
+from dpbandits.central.kinds import BlockRows, MechanismKind, Past, Setup
 from dpbandits.central.regression import posterior_from_releases
 from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.errors import CorruptState
 from dpbandits.models.decision_sets import PublicSets
 from dpbandits.models.features import in_fixed_shapes
-from dpbandits.models.features.people import features_for
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
-from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.prefix_sums import BlockRelease
 
 __all__ = ["FeaturePast", "FeatureRelease"]
@@ -69,7 +67,7 @@ class FeaturePast(Past):
         return {"raw_sums": self.raw_sums, "released": self.mixed, "grams": self.grams}
 
 
-class FeatureRelease(Kind[FloatArray | None, FeaturePast]):
+class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
     """Mixed block sums with Gaussian noise; a design is the block's expected Gram matrix (m, m).
 
     Args:
@@ -80,17 +78,11 @@ class FeatureRelease(Kind[FloatArray | None, FeaturePast]):
     """
 
     name = "features"
+    mechanism: BlockRelease
 
     def __init__(self, setup: Setup) -> None:
         tuning = setup.tuning
-        self.features = features_for(
-            setup.domain,
-            setup.features,
-            kernel=setup.kernel,
-            n_features=tuning.n_features,
-            of_rows=N_FEATURES,
-            per_arm=setup.menu is not None,
-        )
+        self.features = setup.learned_in(of_rows=N_FEATURES)
         self.blocks, factor = tuning.schedule(setup.horizon)
         self.tuning = self.filled(tuning, blocks=self.blocks, factor=factor)
         self._setup = setup
@@ -108,15 +100,6 @@ class FeatureRelease(Kind[FloatArray | None, FeaturePast]):
             max_rounds=setup.longest,
         )
         self._public_sets: PublicSets | None = None
-
-    @property
-    def noise(self) -> NoiseSource:
-        """Where the noise comes from."""
-        return self.mechanism.noise
-
-    @noise.setter
-    def noise(self, noise: NoiseSource) -> None:
-        self.mechanism = replace(self.mechanism, noise=noise)
 
     def record(self) -> MechanismRecord:
         """Its one use of noise, for the log of releases."""
@@ -146,7 +129,7 @@ class FeatureRelease(Kind[FloatArray | None, FeaturePast]):
             self._public_sets = PublicSets.of(
                 self.features, self._setup.domain, self.tuning.public_decision_sets, seed=self._setup.seed
             )
-        rounds = int(np.diff((0, *self.blocks))[block])
+        rounds = self.rounds(block)
         if posterior is None:
             return rounds * self._public_sets.mean_gram_uniform()
         count, size = len(self._public_sets), self.features.n_features

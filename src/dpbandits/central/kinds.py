@@ -11,7 +11,8 @@ A policy asks and tells, keeps its book, its log of releases and its state; how 
 Everything but `draw` is computed from releases and public numbers. A kind says of its noise what it is
 (`record`) and what that promises (`guarantee`); its `Past` is what a state keeps of it.
 
-To add one: a subclass of `Kind` and one of `Past`, its name in `GPTuning.release` and `gp_bandit.KINDS`.
+To add one: a subclass of `Kind`, or of `MechanismKind`, and one of `Past`, its name in `GPTuning.release` and
+`gp_bandit.KINDS`.
 """
 
 from abc import ABC, abstractmethod
@@ -28,6 +29,7 @@ from dpbandits.central.tuning import GPTuning, KindName
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import Maximiser
+from dpbandits.models.features.people import features_for
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
@@ -36,7 +38,7 @@ from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.tables.menu import Menu
 
-__all__ = ["BlockRows", "Kind", "Past", "Setup"]
+__all__ = ["BlockRows", "Kind", "MechanismKind", "Past", "Setup"]
 
 _AT_ONCE = 32
 """Rounds whose Thompson weights are drawn in one product, which rounds by its shape: it is the same one
@@ -104,6 +106,21 @@ class Setup:
     noise: NoiseSource
     seed: Seed
 
+    def learned_in(self, *, of_rows: int) -> Features:
+        """The features that were given, or those of the kernel; InvalidParameter as `features_for`.
+
+        Args:
+            of_rows: their number over the domain, where none is given.
+        """
+        return features_for(
+            self.domain,
+            self.features,
+            kernel=self.kernel,
+            n_features=self.tuning.n_features,
+            of_rows=of_rows,
+            per_arm=self.menu is not None,
+        )
+
 
 class _Draws(NamedTuple):
     """Public draws of the rounds `number` * `_AT_ONCE` ..: ties (n,) and Thompson weights (n, m)."""
@@ -157,6 +174,10 @@ class Kind(ABC, Generic[D, P]):
             thompson_scale=cls.thompson_scale if scale is None else scale,
             **found,
         )
+
+    def rounds(self, block: int) -> int:
+        """Rounds of a block."""
+        return int(np.diff((0, *self.blocks))[block])
 
     # -- what is promised -----------------------------------------------------------------------
 
@@ -298,3 +319,23 @@ class Kind(ABC, Generic[D, P]):
             CorruptState: arrays that this configuration does not write. Whatever is missing or of another
                 kind may raise as it does.
         """
+
+
+class MechanismKind(Kind[D, P]):
+    """A kind whose noise one mechanism adds.
+
+    Attributes:
+        mechanism: a dataclass that holds the source of the noise.
+    """
+
+    mechanism: Any
+
+    @property
+    def noise(self) -> NoiseSource:
+        """Where the noise comes from."""
+        found: NoiseSource = self.mechanism.noise
+        return found
+
+    @noise.setter
+    def noise(self, noise: NoiseSource) -> None:
+        self.mechanism = replace(self.mechanism, noise=noise)

@@ -283,7 +283,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> Planned:
         """The tables that are expected to tell most, and the centre: both from what is believed now."""
-        effects, people = self._base.effects, int(np.diff((0, *self.blocks))[block])
+        effects, people = self._base.effects, self.rounds(block)
         shape = (self.arms, effects.n_weights)
         law = self.prior if posterior is None else posterior
         variances = (law.factor**2).sum(axis=1).reshape(shape) / self._base.ratio**2
