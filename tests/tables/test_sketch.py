@@ -1,5 +1,6 @@
 """A first TOML file is written from rows that were declared public, and from no others."""
 
+import gzip
 import tomllib
 from datetime import datetime
 from pathlib import Path
@@ -113,6 +114,7 @@ def test_parquet_and_packages_are_sampled_too(tmp_path):
         ("t.csv", b"a,b\n\xff,2\n", InvalidData),
         ("t.csv", b'a,b\n"1,2\n', InvalidData),
         ("t.csv.gz", b"no gzip", DataUnavailable),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:10] + b"\xff" * 20, DataUnavailable),
         ("t.parquet", b"no parquet", DataUnavailable),
         ("t.xlsx", b"", InvalidParameter),
         ("none.csv", None, DataUnavailable),

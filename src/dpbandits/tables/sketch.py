@@ -7,6 +7,7 @@ reads a stated number of rows that somebody has declared public, and not one mor
 import csv
 import gzip
 import math
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from itertools import islice
@@ -92,7 +93,7 @@ def read_sample(path: str, rows: int) -> dict[str, list[object]]:
                 return _of_text(data, DELIMITERS[ending], rows)
         if ending == ".parquet" and not compressed:
             return _of_parquet(file, rows)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or "damaged file"
         raise DataUnavailable(f"{file.name} cannot be read: {reason}") from None
     raise InvalidParameter(f"{file.name}: expected a file ending in .csv, .tsv (also .gz) or .parquet")
