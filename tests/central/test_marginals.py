@@ -145,6 +145,13 @@ def test_the_rates_keep_the_promise_in_exact_arithmetic(monkeypatch, epsilon, ro
             assert Fraction(epsilon) * (1 - Fraction(1, 2**50)) < loss <= Fraction(epsilon)
 
 
+def test_a_centre_that_is_no_number_moves_no_reward_further_than_the_noise_covers():
+    chooser, m = policy(), inside.kind(policy()).reader.effects.n_weights
+    design = inside.planned(chooser, bins=BINS, groups=GROUPS, centre=np.full((2, m), np.nan))
+    taken = inside.centre_of(chooser, drawn_rows(50, np.random.default_rng(4))[:, :-1], design)
+    assert 307 <= taken.min() <= taken.max() <= 717
+
+
 def test_a_centre_is_a_users_own_whoever_else_is_there():
     chooser, rng = policy(), np.random.default_rng(3)
     m = inside.kind(chooser).reader.effects.n_weights

@@ -2414,8 +2414,8 @@ MUTATIONS = (
         "a released centre far off the range makes one reward move without bound",
         (
             "central/marginals/release.py",
-            "return np.asarray(_rounded(np.clip(means.max(axis=1), *CENTRES)))",
-            "return np.asarray(_rounded(means.max(axis=1)))",
+            "return np.asarray(_rounded(np.clip(np.nan_to_num(means.max(axis=1)), *CENTRES)))",
+            "return np.asarray(_rounded(np.nan_to_num(means.max(axis=1))))",
         ),
         tests="tests/central/test_marginals.py",
     ),

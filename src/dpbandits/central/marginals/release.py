@@ -334,7 +334,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             return np.full(len(contexts), UNITS // 2, dtype=np.int64)
         phi = in_fixed_shapes(self._base, contexts)
         means = 0.5 + np.einsum("nm,km->nk", phi, design.centre)
-        return np.asarray(_rounded(np.clip(means.max(axis=1), *CENTRES)))
+        return np.asarray(_rounded(np.clip(np.nan_to_num(means.max(axis=1)), *CENTRES)))
 
     # -- post-processing ------------------------------------------------------------------------
 
