@@ -429,7 +429,8 @@ class _Asked:
 
     @classmethod
     def of(cls, policy: Any, spec: Any) -> "_Asked":
-        status = getattr(getattr(policy, "guarantee", None), "status", "enforced" if spec else "none")
+        promise = getattr(policy, "guarantee", None) if spec is None else spec
+        status = getattr(promise, "status", "none")
         grounds = _GROUNDS.get(status, BANNER)
         of_spec = getattr(spec, "menu", None)
         menu = getattr(policy, "menu", None) if spec is None else of_spec
