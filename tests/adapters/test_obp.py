@@ -103,11 +103,20 @@ def test_a_log_that_is_another_is_refused_before_anything_is_read():
     with pytest.raises(InvalidData, match="'reward'"):
         obp.learn(policy, {name: value for name, value in log.items() if name != "reward"})
     with pytest.raises(InvalidData, match="position"):
-        obp.learn(policy, log | {"position": np.arange(400) % 2})
+        obp.learn(policy, log | {"position": np.zeros(399)})
     odd = log["action"].copy()
     odd[:3] = 7
     obp.learn(policy, log | {"action": odd})  # what is no arm counts nothing
     assert sum(policy.unsafe_left_out.values()) == 3
+
+
+@pytest.mark.parametrize("place", [1, -1, np.nan])
+def test_a_row_at_another_position_counts_nothing_and_refuses_nobody_elses(place):
+    policy = dpb.central.ExploreThenCommit(**SHARED, **PROMISE, horizon=400, user_ids=False)
+    position = np.zeros(400)
+    position[7] = place
+    obp.learn(policy, feedback() | {"position": position})
+    assert sum(policy.unsafe_left_out.values()) == 1
 
 
 def test_a_world_gives_its_dict():

@@ -16,7 +16,8 @@ What becomes of raw data:
 - `select_action` takes a round, and the reward that follows belongs to it alone: a round without
   `update_params`, as in replay, contributes nothing.
 
-Its actions are numbers, the codes of our arms in their order; lists of several actions are refused.
+Its actions are numbers, the codes of our arms in their order; of lists of several actions those at
+position 0 are learned from.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,11 +46,12 @@ def learn(
     Args:
         policy: built with `contexts` and `arms`; contexts are in the schema's order.
         feedback: `context` (n, d), `action` (n,) codes, `reward` (n,), `pscore` (n,) or None (actions were
-            drawn uniformly), `position` None or zeros.
+            drawn uniformly), `position` (n,) or None (all are 0). A row at another position, or of no arm,
+            counts nothing, and no other row is the worse for it.
         users: n ids, where the policy asks for them.
 
     Raises:
-        InvalidData: a key is missing, or lists of several actions.
+        InvalidData: a key is missing, or there is not one position a row.
     """
     _checks.an(policy, ExploreThenCommit, name="policy", pass_="ExploreThenCommit(contexts=..., arms=...)")
     if policy.arms is None:
@@ -57,10 +59,12 @@ def learn(
     missing = [key for key in _KEYS if key not in feedback]
     if missing:
         raise InvalidData(f"the feedback lacks {missing}")
-    position = feedback.get("position")
-    if position is not None and np.any(_checks.contents(position, name="position")):
-        raise InvalidData("position: lists of several actions are not learned from, expected None or zeros")
-    codes = _checks.contents(feedback["action"], name="action")
+    codes, position = _checks.contents(feedback["action"], name="action"), feedback.get("position")
+    if position is not None:
+        places = _checks.contents(position, name="position")
+        if places.shape != codes.shape:
+            raise InvalidData(f"position of shape {places.shape}: expected None, or one a row")
+        codes = np.where(places == 0.0, codes, np.nan)
     labels = dict(enumerate(policy.arms))
     policy.learn(
         feedback["context"],
