@@ -1661,6 +1661,31 @@ MUTATIONS = (
     ),
     # -- devices ---------------------------------------------------------------------------------------------
     _bug(
+        "a device without turns",
+        "threads that report one choice at once draw several reports and pay for one",
+        ("local/device/client.py", "    @in_turn\n    def report(", "    def report("),
+        tests="tests/local/test_one_choice_one_report.py"
+        "::test_three_threads_that_report_one_choice_get_one_report",
+    ),
+    _bug(
+        "a forked child has its turn",
+        "a device that forks between choice and report draws a report in each process, and pays for one",
+        ("state/holder.py", "if os.getpid() != self._process:", "if self._process is None:"),
+        tests="tests/local/test_one_choice_one_report.py"
+        "::test_a_fork_between_choice_and_report_is_refused_in_the_child",
+    ),
+    _bug(
+        "only a lie draws another value",
+        "the time that a randomised response takes tells whether it is the truth",
+        (
+            "privacy/reports/categories.py",
+            "other = int(uniform_below(self._n_codes - 1, 1, words)[0])",
+            "other = int(uniform_below(self._n_codes - 1, 1, words)[0]) if lies else 0",
+        ),
+        tests="tests/privacy/test_frequency_mechanisms.py"
+        "::test_every_input_and_every_report_draw_the_same_number_of_words",
+    ),
+    _bug(
         "all reports under one charge",
         "after the first report every further one has its nonce and is never charged",
         (
