@@ -30,8 +30,7 @@ def test_two_columns_are_categories_and_two_have_missing_values(path):
     columns = described.schema.columns
     assert sum(isinstance(column, Categories) for column in columns.values()) >= 2
     table, filled = described.read(), [name for name, column in columns.items() if column.missing is not None]
-    gaps = [name for name in [*filled, *described.outcome.columns] if _has_gaps(table[name])]
-    assert len(gaps) >= 2
+    assert sum(_has_gaps(table[name]) for name in filled) >= 2
     described.schema.encode({name: table[name] for name in columns})
 
 
