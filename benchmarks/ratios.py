@@ -164,6 +164,30 @@ def asked_and_told(
     return go
 
 
+PEOPLE = dpb.Schema(age=dpb.Range(18, 90), income=dpb.Range(0, 1e5), region=dpb.Categories(["n", "s", "w"]))
+
+
+def people_over_matrices(horizon: int) -> Measured:
+    """Dicts and four arms over their encoded candidates: the same domain, features and tuning."""
+    rng = np.random.default_rng(0)
+    columns = {"age": rng.uniform(18, 90, horizon), "income": rng.uniform(0, 1e5, horizon)}
+    columns |= {"region": rng.choice(["n", "s", "w"], horizon)}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    codes = np.repeat(PEOPLE.encode(columns)[:, None], 4, axis=1)
+    sets = np.concatenate([codes, np.tile(np.arange(4.0)[:, None], (horizon, 1, 1))], axis=2)
+    shared = {"reward_range": (0, 1), "horizon": horizon, "privacy": PRIVACY, "noise": dpb.SimulatedNoise(0)}
+    of_people = {"contexts": PEOPLE, "arms": ["a", "b", "c", "d"]}
+    like = dpb.central.GPBandit(**shared, **of_people)
+    of_points = {"domain": like.domain, "features": like.features, "tuning": like.tuning}
+
+    def run(asked: object, arguments: dict[str, object]) -> None:
+        policy = dpb.central.GPBandit(**shared, **arguments)
+        for t, one in enumerate(asked):
+            policy.tell(policy.ask(one, user=t).id, 1.0)
+
+    return in_turn(lambda: run(rows, of_people), lambda: run(sets, of_points))
+
+
 LATE = dpb.central.GPTuning(blocks=(200, 400, 800), lag=190)
 
 
@@ -611,6 +635,13 @@ RATIOS = (
         None,
         lambda: in_turn(asked_and_told(1_000, 20), mabwiser_loop(1_000, 20)),
         needs=("mabwiser",),
+    ),
+    Ratio(
+        "2,000 people as dicts and four arms, asked and told, over their matrices of candidates",
+        "times",
+        1.5,
+        None,
+        lambda: people_over_matrices(2000),
     ),
     Ratio(
         "99th percentile over median of an ask's CPU time, m = 500, lag of 190 rounds",
