@@ -49,6 +49,8 @@ from dpbandits.privacy import JointDP, SimulatedNoise
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "_results" / "cells.json"
 RUNS = Path(__file__).resolve().parents[1] / "build" / "releases.jsonl"
 SEEDS_A_JOB = 4
+TUNING_SEEDS = range(300, 490)
+"""Constants of cells were chosen on these seeds of the worlds below."""
 FIGURES: dict[str, dict[str, Any]] = {
     "figure1": {},
     "figure1-skewed": {"crowd": 0.7},
@@ -258,7 +260,7 @@ def main() -> None:
     found = [row_of(line, [*known[line.key].values()]) for line in lines if known.get(line.key)]
     touched = {line.key for line in lines if known.get(line.key)}
     rows = json.loads(options.out.read_text()) if options.out.exists() else []
-    rows = [row for row in rows if Line(**{name: row[name] for name in _FIELDS}).key not in touched] + found
+    rows = [row for row in rows if Line(**{name: row[name] for name in FIELDS}).key not in touched] + found
     options.out.write_text(json.dumps(rows, indent=1) + "\n")
     print("| world | kind | (epsilon, delta) | T | regret | median | worst | below random | seeds | aim |")
     for row in found:
@@ -270,7 +272,7 @@ def main() -> None:
         )
 
 
-_FIELDS = ("group", "world", "kind", "epsilon", "delta", "horizon", "seeds", "aim")
+FIELDS = ("group", "world", "kind", "epsilon", "delta", "horizon", "seeds", "aim")
 
 if __name__ == "__main__":
     import releases  # by its name, so that workers keep what they computed between jobs

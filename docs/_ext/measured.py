@@ -241,6 +241,78 @@ def people_misses() -> Markdown:
     return table(heads, lines)
 
 
+# -- releases -------------------------------------------------------------------------------------
+
+
+def _kinds(group: str) -> list[Row]:
+    return [row for row in load("cells") if row["group"] == group]
+
+
+def releases_misses() -> Markdown:
+    """Aims that were missed, each with how far."""
+    lines = [
+        f"- {row['world']}, {row['kind']}, {_promised(row)}, {row['horizon']:,} rounds: "
+        f"{row['regret']:.1f} ± {row['standard_error']:.1f}, aim {row['aim']:.0f}"
+        for row in _kinds("figures")
+        if row["aim"] is not None and row["regret"] > row["aim"]
+    ]
+    aims = sum(row["aim"] is not None for row in _kinds("figures"))
+    return Markdown(f"Of {aims} aims {len(lines)} are missed:\n\n" + "\n".join(lines))
+
+
+def _promised(row: Row) -> str:
+    return f"{row['epsilon']:g}, pure" if row["delta"] == 0 else f"({row['epsilon']:g}, {row['delta']:g})"
+
+
+def releases_figures() -> Markdown:
+    lines = [
+        [
+            row["world"],
+            f"{row['horizon']:,}",
+            row["kind"],
+            _promised(row),
+            pm(row["regret"], row["standard_error"], digits=1),
+            f"{row['median']:.0f}",
+            f"{row['worst']:.0f}",
+            "" if row["aim"] is None else f"{row['aim']:.0f}",
+            f"{row['random']:,.0f}",
+            f"{row['below_random']} of {row['seeds']}",
+        ]
+        for row in _kinds("figures")
+    ]
+    heads = ["world", "T", "release", "promise", "regret", "median", "worst", "aim", "random", "below it"]
+    return table(heads, lines)
+
+
+def releases_rule() -> Markdown:
+    ways = [("cells", 0.0), ("features", 1e-6), ("features", 1e-3), ("features", 0.1)]
+    rows = [row for row in _kinds("rule") if row["horizon"] == 3_000]
+    found = {(row["world"], row["epsilon"], row["kind"], row["delta"]): row for row in rows}
+    lines = []
+    for world, epsilon in dict.fromkeys((row["world"], row["epsilon"]) for row in rows):
+        own = [found[world, epsilon, *way] for way in ways]
+        regrets = [pm(row["regret"], row["standard_error"], digits=0) for row in own]
+        lines.append([f"{world.removeprefix('box-')} dimensions", f"{epsilon:g}", *regrets])
+    features = (f"features, delta {delta}" for delta in ("1e-6", "1e-3", ".1"))
+    return table(["box", "epsilon", "cells, pure", *features], lines)
+
+
+def releases_stuck() -> Markdown:
+    lines = [
+        [
+            row["world"],
+            pm(row["regret"], row["standard_error"], digits=1),
+            f"{row['median']:.0f}",
+            f"{row['worst']:.0f}",
+            f"{row['random']:,.0f}",
+            f"{row['below_random']} of {row['seeds']}",
+        ]
+        for row in _kinds("stuck")
+    ]
+    heads = ["world", "regret", "median", "worst", "a random policy's", "runs below random"]
+    return table(heads, lines)
+
+
 # -- results-dubey2021 ----------------------------------------------------------------------------
 
 
