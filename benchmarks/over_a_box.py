@@ -1,15 +1,18 @@
 """What asking over a whole box costs, and whether the highest point is found.
 
-    OMP_NUM_THREADS=1 python benchmarks/over_a_box.py      # half a minute
+    OMP_NUM_THREADS=1 python benchmarks/over_a_box.py --out docs/_results/over-a-box.json      # half a minute
 
-Drawn functions of Mercer features over the unit box. `found`: how far below the best of 60 searches with
+Drawn functions of Mercer features over the unit box. `missed`: how far below the best of 60 searches with
 SciPy's L-BFGS-B from random points the point lies that is chosen, the largest of 12 functions, as a share of
-the best value. `start`: the same of the best point that a search begins with. `ms`: of a draw and its
-maximum, the median of 100; `ask`: of `GPBandit.ask()` with user ids; both in processor time.
+the best value. `start`: the same of the best point that a search begins with. `maximum_ms`: of a draw and its
+maximum, the median of 100; `ask_ms`: of `GPBandit.ask()` with user ids; both in processor time.
 """
 
+import argparse
+import json
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from scipy.optimize import minimize
@@ -37,8 +40,11 @@ def best_of_searches(features, box, weights, rng):
 
 
 def main():
-    """Print the table."""
-    print("d    m  lengthscale     found    start      ms     ask")
+    """Print the table, and write it where one asks for it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=None)
+    options = parser.parse_args()
+    rows = []
     for dim, size, lengthscale in CELLS:
         box, rng = Box(np.zeros(dim), np.ones(dim)), np.random.default_rng(1)
         kernel = SquaredExponential(lengthscale=lengthscale)
@@ -54,11 +60,19 @@ def main():
         best = np.array([best_of_searches(features, box, own, rng) for own in few])
         found = (features(maximiser.of_weights(few)) * few).sum(axis=1)
         start = (features(maximiser.points) @ few.T).max(axis=0)
-        print(
-            f"{dim:2d} {features.n_features:4d}  {lengthscale:11.1f}  {max(1 - found / best):8.1e}"
-            f"  {max(1 - start / best):7.1e}  {1e3 * np.median(times):6.2f}"
-            f"  {1e3 * asking(box, features):6.2f}"
-        )
+        row = {
+            "columns": dim,
+            "features": features.n_features,
+            "lengthscale": lengthscale,
+            "maximum_ms": 1e3 * float(np.median(times)),
+            "ask_ms": 1e3 * float(asking(box, features)),
+            "missed": float(max(1 - found / best)),
+            "start": float(max(1 - start / best)),
+        }
+        rows.append(row)
+        print(", ".join(f"{name} {value:.3g}" for name, value in row.items()), flush=True)
+    if options.out is not None:
+        options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 def asking(box, features):

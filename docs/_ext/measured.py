@@ -1138,3 +1138,28 @@ def speed_blocks() -> Markdown:
         regret = f"{row['regret']:.1f} ± {row['error']:.1f}"
         lines.append([row["world"], f"{row['epsilon']:g}", apart, regret, more])
     return table(["world", "epsilon", "blocks held apart", "regret", "more than with all apart"], lines)
+
+
+def speed_box() -> Markdown:
+    lines = [
+        [
+            row["columns"],
+            row["features"],
+            f"{row['lengthscale']:.1f}",
+            f"{row['maximum_ms']:.1f}",
+            f"{row['ask_ms']:.1f}",
+            f"{row['missed']:.0e}",
+            f"{row['start']:.0e}",
+        ]
+        for row in load("over-a-box")
+    ]
+    heads = [
+        "columns",
+        "features",
+        "lengthscale",
+        "maximum, ms",
+        "whole ask, ms",
+        "missed",
+        "missed without a climb",
+    ]
+    return table(heads, lines)
