@@ -150,7 +150,9 @@ def test_run_writes_a_report_and_prints_the_screen(tmp_path):
     assert finished.exit_code == 0
     for part in ("Evaluation on data", "best constant arm", "A live attack", "NOT A PROTECTION", "Next, "):
         assert part in finished.stdout
-    assert (tmp_path / "report" / "report.html").exists()
+    assert "--policy gp-bandit" in (tmp_path / "report" / "report.html").read_text()
+    assert invoke(*arguments, "--out", tmp_path / "other", "--policy", "block").exit_code == 2
+    assert not (tmp_path / "other").exists()
     recommended = re.findall(r"Next, [^:]*: dpbandits run .*--out (\S+)", finished.stdout)
     assert len(recommended) == 2  # each into a folder where nothing is yet: no such command is refused
     assert not [folder for folder in recommended if Path(folder).exists() or folder == tmp_path / "report"]

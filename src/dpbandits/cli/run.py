@@ -40,7 +40,7 @@ DEFAULT_HORIZON = 20_000
 Noise = Literal["secure", "simulated"]
 """Where noise comes from."""
 
-PolicyName = Literal["block"]
+PolicyName = Literal["gp-bandit"]
 """Private policies that can be run on tables."""
 
 
@@ -48,7 +48,7 @@ def run(
     data: Annotated[
         str, Option(help=f"{', '.join(TABLES)}, or a .toml file that describes a table.")
     ] = "cps-income",
-    policy: Annotated[PolicyName, Option(help="The private policy.")] = "block",
+    policy: Annotated[PolicyName, Option(help="The private policy.")] = "gp-bandit",
     epsilon: Annotated[
         float | None, Option(help="Privacy loss, above 0; the .toml file's, or 1, if left out.")
     ] = None,
