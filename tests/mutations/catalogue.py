@@ -2597,4 +2597,26 @@ MUTATIONS = (
         ),
         tests="tests/tables/test_dates.py",
     ),
+    _bug(
+        "what no feature describes is certain",
+        "predict: a deviation of nearly nothing is stated where the features hold little of the function",
+        (
+            "models/noisy_regression.py",
+            "return mean, np.sqrt(spread**2 + weight_variance * left_out(features, X, phi))",
+            "return mean, spread",
+        ),
+        tests="tests/central tests/models/test_noisy_regression.py",
+    ),
+    _bug(
+        "a Parquet file's own description unread",
+        "a small file from a stranger unfolds to gigabytes in whoever reads it",
+        ("tables/files.py", "            check_size(file, names)\n", ""),
+        tests="tests/tables/test_table_files.py::test_a_small_parquet_file_that_unfolds_to_gigabytes_is_not_read",
+    ),
+    _bug(
+        "what counts nothing is logged",
+        "whoever sends garbage fills the disk of a server",
+        ("local/server/durable.py", "        if not sifted.tally.accepted:\n", "        if False:\n"),
+        tests="tests/local/test_durable_server.py",
+    ),
 )
