@@ -2605,7 +2605,7 @@ MUTATIONS = (
             "return mean, np.sqrt(spread**2 + weight_variance * left_out(features, X, phi))",
             "return mean, spread",
         ),
-        tests="tests/central tests/models/test_noisy_regression.py",
+        tests="tests/central/test_block_gp_ucb.py",
     ),
     _bug(
         "a Parquet file's own description unread",
