@@ -114,7 +114,7 @@ def test_parquet_and_packages_are_sampled_too(tmp_path):
         ("t.csv", b"a,b\n\xff,2\n", InvalidData),
         ("t.csv", b'a,b\n"1,2\n', InvalidData),
         ("t.csv.gz", b"no gzip", DataUnavailable),
-        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n")[:10] + b"\xff" * 20, DataUnavailable),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:10] + b"\xff" * 20, DataUnavailable),
         ("t.parquet", b"no parquet", DataUnavailable),
         ("t.xlsx", b"", InvalidParameter),
         ("none.csv", None, DataUnavailable),
