@@ -59,6 +59,15 @@ def test_the_bound_is_below_a_tight_claim_and_near_it(epsilon):
     assert 0.85 * epsilon < found <= epsilon
 
 
+@pytest.mark.parametrize("trials", [10, 1000])
+def test_an_event_always_seen_in_one_world_and_never_in_the_other_proves_what_its_intervals_say(trials):
+    """Both intervals have a closed form there, each with half of the error."""
+    error = 0.5 * (1.0 - 0.99)
+    low = error ** (1.0 / trials)
+    found = event_bound(np.zeros(trials), np.ones(trials), above=[1.0], below=[], delta=0.0, confidence=0.99)
+    assert found == pytest.approx(math.log(low) - math.log(1.0 - low), rel=1e-9)
+
+
 def test_the_two_worlds_may_be_exchanged():
     null, other = laplace_worlds(1.0, 50_000)
     one = event_bound(null, other, above=[1.0], below=[0.0], delta=0.0, confidence=0.999)

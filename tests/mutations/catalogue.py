@@ -2619,4 +2619,34 @@ MUTATIONS = (
         ("local/server/durable.py", "        if not sifted.tally.accepted:\n", "        if False:\n"),
         tests="tests/local/test_durable_server.py",
     ),
+    _bug(
+        "an audit compares code with itself",
+        "audit: both neighbours are the same, so no leak would ever be seen",
+        (
+            "audit/catalogue/central.py",
+            "usca.learn(_BOTH, np.array([0, 0]), np.array([1.0, 2.0 * world - 1.0]))",
+            "usca.learn(_BOTH, np.array([0, 0]), np.array([1.0, 1.0]))",
+        ),
+        tests="tests/audit/test_catalogue.py::test_audits_of_policies_tell_their_worlds_apart",
+    ),
+    _bug(
+        "a verdict with a margin",
+        "audit: a promise that loses twice what it says is said to hold",
+        (
+            "audit/claims.py",
+            'verdict="exceeded" if found > self.epsilon else "holds",',
+            'verdict="exceeded" if found > 2.0 * self.epsilon else "holds",',
+        ),
+        tests="tests/audit/test_claims.py",
+    ),
+    _bug(
+        "a bound from the wrong side",
+        "audit: what the likelier world shows is taken from above, so honest code is accused",
+        (
+            "audit/bounds.py",
+            "low, _ = clopper_pearson(true, len(other), error=error)",
+            "_, low = clopper_pearson(true, len(other), error=error)",
+        ),
+        tests="tests/audit/test_bounds.py",
+    ),
 )
