@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpbandits.domains import Box
-from dpbandits.errors import BudgetExceeded, ForkedState, ProtocolError
+from dpbandits.errors import BudgetExceeded, ForkedState, IncompatibleState, ProtocolError
 from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy import LocalDP
@@ -91,6 +91,35 @@ def test_threads_that_choose_report_and_retry_pay_for_every_report_that_there_is
         assert all(key == report[9:HEADER_BYTES].hex() for key, report in pending.items())
         told = {one for pair in got if isinstance(pair, list) for one in pair}
         assert told <= set(pending.values())
+
+
+def test_a_choice_that_is_refused_leaves_the_open_one_and_its_reward():
+    """The report of the open choice was drawn without its reward, and paid, before the refusal."""
+    ledger, outbox = MemoryLedger(), MemoryOutbox()
+    client = Client(SPEC, ledger=ledger, outbox=outbox, budget=1.0)
+    client.choose(PUBLISHED, [0.3])
+    other = PublishedArms(version=0, splits=(0, 1, 2), arms=np.array([1, 1, 1, 1]))
+    for published, error in ((PUBLISHED, BudgetExceeded), (other, IncompatibleState)):
+        with pytest.raises(error):
+            client.choose(published, [0.8])
+        assert not outbox.pending()
+        assert ledger.balance(ACCOUNT).spent_epsilon == 0
+    report = client.report(1.0)
+    assert dict(client.unsafe_counts)["missing rewards"] == 0
+    assert list(outbox.pending().values()) == [report]
+    with pytest.raises(BudgetExceeded):
+        client.choose(PUBLISHED, [0.8])
+    assert client.report(1.0) == report
+
+
+def test_two_choices_are_paid_where_there_is_budget_for_two():
+    client = Client(SPEC, budget=2.0)
+    client.choose(PUBLISHED, [0.3])
+    client.choose(PUBLISHED, [0.8])
+    with pytest.raises(BudgetExceeded):
+        client.choose(PUBLISHED, [0.5])
+    client.report(1.0)
+    assert len(client.unsent()) == 2
 
 
 def test_a_fork_between_choice_and_report_is_refused_in_the_child():

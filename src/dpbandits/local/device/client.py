@@ -190,7 +190,9 @@ class Client(Held, Generic[PublishedT]):
         """The arm for this context, or the row of these candidates; nothing is sent.
 
         An earlier choice that has no report gets one without its reward, and is over: a reward must not be
-        told of another context. Its report waits in the outbox (`unsent`).
+        told of another context. Its report waits in the outbox (`unsent`), and the budget has to cover both.
+        A choice that is refused changes nothing: the earlier one stays open and takes its own reward, so what
+        `decide` answers meanwhile has no `report`.
 
         Args:
             published: by the server.
@@ -218,11 +220,11 @@ class Client(Held, Generic[PublishedT]):
 
     def _choose(self, published: PublishedT, context: Any, available: Any = None) -> Chosen:
         """See `choose`."""
+        self._agree(published)
+        self._afford()
         if self._last is not None:
             self._report(self._last, None)
             self._last = None
-        self._agree(published)
-        self._afford()
         choice = self._read(published, context, available)
         self._last = _Open(choice)
         return choice
@@ -270,13 +272,20 @@ class Client(Held, Generic[PublishedT]):
         self._told = published
 
     def _afford(self) -> None:
-        """Refuse what the account cannot pay, before anything private is read."""
-        if self._paid is None:
-            account, balance = self._account, self._ledger.balance(self._account)
-            try:
-                balance.charged(self._cost.charged_to(balance.terms, account=account), account=account)
-            except BudgetExceeded as error:
-                raise BudgetExceeded(f"{error}; {_SPENT}") from None
+        """Refuse what the account cannot pay, before anything private is read or an open choice is reported.
+
+        To pay: this choice's report, and that of an open choice which is not drawn; less what a ledger that
+        failed may have charged.
+        """
+        drawn = self._last is None or self._last.choice is None
+        due = (1 if drawn else 2) - (self._paid is not None)
+        account, balance = self._account, self._ledger.balance(self._account)
+        charge = self._cost.charged_to(balance.terms, account=account)
+        try:
+            for _ in range(due):
+                balance = balance.charged(charge, account=account)
+        except BudgetExceeded as error:
+            raise BudgetExceeded(f"{error}; {_SPENT}") from None
 
     def _read(self, published: PublishedT, context: Any, available: Any) -> Chosen:
         choice = self.spec.choose(published, context, self.privacy, available)
