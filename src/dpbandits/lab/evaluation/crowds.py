@@ -15,6 +15,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds.contextual import PeopleWorld
 from dpbandits.lab.worlds.tables import TableBandit
 from dpbandits.local.contract.people import DeviceMenu
+from dpbandits.local.contract.questions import PublishedQuestions
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import BinLearner, Estimates, VersionSums, combined_estimate
 from dpbandits.local.learners.table import learner_for
@@ -188,9 +189,11 @@ class Crowd:
         self._taken: list[tuple[int, tuple[int, ...], IntArray]] = []
         self._pending = sorted(snapshots)
         self._version = 0
-        # Everyone's leaf, moved down where a leaf is split.
-        self._nodes = self.rule.partition.locate(self._contexts)
-        self._located = self.rule.partition.n_nodes
+        if spec.asks:
+            self._nodes, self._located = spec.grid.locate(self._contexts), 0
+        else:  # everyone's leaf, moved down where a leaf is split
+            self._nodes = self.rule.partition.locate(self._contexts)
+            self._located = self.rule.partition.n_nodes
 
     @property
     def running(self) -> bool:
@@ -227,10 +230,13 @@ class Crowd:
         """One version: its users choose, report, and the rule learns."""
         spec, rule, luck = self.spec, self.rule, self._luck
         start, stop = self.seen, min(len(self._best), self.seen + spec.reports_per_version)
+        published = rule.publish(spec, self._version, self._coins)
+        if isinstance(published, PublishedQuestions):
+            self._ask(published, slice(start, stop))
+            return
         partition = rule.partition
         leaves = partition.leaves
         at = partition.rank[self._nodes[start:stop]]
-        published = rule.publish(spec, self._version, self._coins)
         if published.weights is None:
             chosen, cells = np.asarray(published.arms)[at], at
         else:
@@ -251,8 +257,29 @@ class Crowd:
         self._version += 1
         self.relocate()
 
+    def _ask(self, published: PublishedQuestions, people: slice) -> None:
+        """`step` of a version of questions."""
+        spec, at = self.spec, self._nodes[people]
+        chosen = np.asarray(published.arms)[at]
+        mean = np.take_along_axis(self._means[people], chosen[:, None], axis=1)[:, 0]
+        self._sums.append(((self._best[people] - mean).sum(), mean.sum(), len(at)))
+        positive = (self._luck[people, 0] < mean) | (published.about == "place")
+        counted, cells = [], published.parts[at]
+        classes = np.zeros(len(at), dtype=np.int64) if self._classes is None else self._classes[people]
+        for kind, one in enumerate(spec.mechanisms_for(spec.n_parts)):
+            here = classes == kind
+            if here.any():
+                signs = positive[here] != published.turned[at[here]]
+                crowd = signs_by_cell(cells[here], signs, spec.n_parts)
+                counted.append((one, one.simulate(*crowd, self._noise), int(here.sum())))
+        self.rule.count(spec, published, counted)
+        self.rule.refine()
+        self._version += 1
+
     def relocate(self) -> None:
         """Find the leaves of those still to come, where a leaf was split since."""
+        if self.spec.asks:
+            return
         partition = self.rule.partition
         if partition.n_nodes == self._located:
             return

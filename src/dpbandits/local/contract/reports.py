@@ -517,6 +517,15 @@ class PublishedArms(Published):
         if not good:
             raise IncompatibleState("the published arms do not fit the spec and its bins")
 
+    @classmethod
+    def from_json(cls, text: str, spec: "Contract[Any]") -> Self:
+        """See `Published.from_json`: what the spec's server publishes, bins or questions."""
+        kind: Any = getattr(spec, "publishes", cls)
+        if kind is not cls and issubclass(kind, cls):
+            read: Self = kind.from_json(text, spec)
+            return read
+        return super().from_json(text, spec)
+
     @worded
     def predict(self, spec: "Spec", contexts: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation (n, K) of every arm's expected reward: the same in all of a bin.

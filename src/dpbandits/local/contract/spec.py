@@ -20,6 +20,7 @@ from dpbandits.domains.arms import Label
 from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.local.contract.people import DeviceMenu, offered
+from dpbandits.local.contract.questions import MOST_PARTS, Grid, PublishedQuestions
 from dpbandits.local.contract.reports import (
     DEADLINE,
     Chosen,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ArmChoice", "LearnerName", "Spec"]
 
-LearnerName = Literal["smooth", "tree", "eliminate", "ma2025", "explore"]
+LearnerName = Literal["questions", "smooth", "tree", "eliminate", "ma2025", "explore"]
 ArmChoice = Literal["server", "user"]
 
 # Published versions whose bins are kept at hand: more than the usual window of a server.
@@ -60,12 +61,15 @@ _TREE = ("prior_mean", "prior_sd", "child_sd", "temperature", "settled", "rival"
 
 # Names of the constants of each learner (`dpbandits.local.learners`, which a device does not load).
 CONSTANTS: Mapping[str, frozenset[str]] = {
+    "questions": frozenset({"parts", "temperature", "places", "constant_sd"}),
     "smooth": frozenset({*_TREE, "smooth_sd", "length", "rough"}),
     "tree": frozenset(_TREE),
     "eliminate": frozenset({"z", "scale"}),
     "ma2025": frozenset({"radius", "bias"}),
     "explore": frozenset({"depth"}),
 }
+
+_PARTS = tuple(2**k for k in range(MOST_PARTS.bit_length()))
 
 _COUNTS = {
     "n_arms": (1, MOST_ARMS),
@@ -91,8 +95,9 @@ class Spec(Contract[PublishedArms]):
         reward_range: public bounds of rewards; devices clip to them.
         mechanism: name of the report, see `dpbandits.privacy.reports`; or `auto`: the signed report or
             k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
-        learner: `smooth` (recommended), `tree` (the one that sources can start), `eliminate`, `ma2025` (as
-            published), or `explore` (bins fixed, arms random: what sources of other targets do).
+        learner: `questions` (arms on a fine grid, and one-bit questions), or one of bins:
+            `smooth`, `tree` (the one that sources can start), `eliminate`, `ma2025` (as published), or
+            `explore` (bins fixed, arms random: what sources of other targets do). None: `smooth`.
         arms: labels of the arms, which people with contexts are given; or who chooses among them. `server`,
             also where labels are given: what is published names one arm a bin, which is public, so a report
             hides the bin and the reward. `user`: it gives probabilities, the device draws, and a report hides
@@ -100,7 +105,7 @@ class Spec(Contract[PublishedArms]):
         labels: of the arms, where `arms` says who chooses.
         reports_per_version: a new version is published after this many accepted reports.
         window: how many versions before the current one are still accepted.
-        tie: which longest edge of a bin is halved, see `DyadicPartition`.
+        tie: which longest edge of a bin is halved, see `DyadicPartition`; `questions` has no bins.
         max_leaves: bound on the number of bins, hence on a report's size and the server's memory.
         n_users: expected number of users; `ma2025` needs it, the others do not.
         seed: public randomness of the server.
@@ -136,14 +141,13 @@ class Spec(Contract[PublishedArms]):
         "epsilons": tuple,
     }
     report_format = 0xD1
-    publishes = PublishedArms
 
     domain: Box = None  # type: ignore[assignment]  # with contexts, of these
     n_arms: int = None  # type: ignore[assignment]  # with labels, of these
     privacy: LocalDP
     reward_range: RewardRange = field(default_factory=lambda: RewardRange(0.0, 1.0))
     mechanism: str = "auto"
-    learner: LearnerName = "smooth"
+    learner: LearnerName = None  # type: ignore[assignment]  # by the columns and who chooses
     arms: ArmChoice | Sequence[Label] = "server"
     reports_per_version: int = 100
     window: int = 8
@@ -169,19 +173,32 @@ class Spec(Contract[PublishedArms]):
             if (name != "n_users" or value is not None) and integer(value, name=name, minimum=least) > most:
                 raise InvalidParameter(f"{name}: expected an integer from {least} to {most}")
         integer(self.seed, name="seed", minimum=0)
+        _checks.one_of(self.arms, get_args(ArmChoice), name="arms")
+        if self.learner is None:
+            assign(self, learner="smooth")
         _checks.one_of(self.learner, get_args(LearnerName), name="learner")
         check_constants(self.constants, CONSTANTS[self.learner])
-        _checks.one_of(self.arms, get_args(ArmChoice), name="arms")
         _checks.one_of(self.mechanism, ("auto", *sorted(MECHANISMS)), name="mechanism")
         _checks.one_of(self.tie, ("first", "keyed"), name="tie")
         if self.learner == "ma2025" and self.n_users is None:
             raise InvalidParameter("n_users: learner 'ma2025' must know the number of users beforehand")
         if self.epsilons:
             self._check_epsilons()
+        if self.asks:
+            self._check_questions()
+            return
         # An epsilon that cannot be kept with the fewest bins or the most is refused before any report.
         depth = self.constants.get("depth", 0.0) if self.learner == "explore" else math.inf
         for n_leaves in (1, min(self.max_leaves, round(2.0 ** min(depth, 32.0)))):
             self.mechanisms_for(n_leaves)
+
+    def _check_questions(self) -> None:
+        if self.arms != "server":
+            raise InvalidParameter("arms: with the learner 'questions' the server assigns them")
+        wanted = self.constants.get("parts", 1.0)
+        if wanted not in _PARTS:
+            raise InvalidParameter(f"constants: parts is a power of two from 1 to {MOST_PARTS}")
+        self.mechanisms_for(self.n_parts if self.grid.size else 0)
 
     def _read_people(self) -> None:
         """Put what contexts and labels stand for into `domain` and `n_arms`."""
@@ -241,6 +258,36 @@ class Spec(Contract[PublishedArms]):
         return self.domain.dim
 
     @property
+    def codes(self) -> Mapping[int, int]:
+        """Columns that are codes, and of how many categories each."""
+        return {} if self.contexts is None else self.contexts.codes
+
+    @property
+    def asks(self) -> bool:
+        """Whether its server publishes `PublishedQuestions`, and not bins."""
+        return self.learner == "questions"
+
+    @property
+    def publishes(self) -> type[PublishedArms]:  # type: ignore[override]
+        """See `Contract`."""
+        return PublishedQuestions if self.asks else PublishedArms
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Of what the learner `questions` publishes; InvalidParameter where there are too many columns."""
+        return Grid.of(self.dim, self.codes)
+
+    @cached_property
+    def n_parts(self) -> int:
+        """Parts C of a question: a public rule of mechanism and largest epsilon.
+
+        Reports tell of a function that varies much as 1/v, v the variance of a part's sum.
+        """
+        if "parts" in self.constants:
+            return round(self.constants["parts"])
+        return min(_PARTS, key=lambda size: _mean_variance(self.mechanism_for(size)))
+
+    @property
     def epsilon(self) -> float:
         """Of every report, where users do not choose a smaller one."""
         return self.privacy.epsilon
@@ -288,7 +335,7 @@ class Spec(Contract[PublishedArms]):
 
     def counted_by(self, published: PublishedArms) -> tuple[ReportMechanism, ...]:
         """How reports that answer this are counted, one a class of epsilon."""
-        return self.mechanisms_for(len(published.splits) + 1)
+        return self.mechanisms_for(self.n_parts if self.asks else len(published.splits) + 1)
 
     # -- the device's part: from a context to a private payload --------------------------------------
 
@@ -309,10 +356,20 @@ class Spec(Contract[PublishedArms]):
         has published. Whether that happened is in no report.
         """
         published.lineage(self)
-        partition, domain = self.bins(published), self.domain
         point, clipped = self._point(context)
-        inside = domain.from_unit(np.full(self.dim, 0.5)) if point is None else point
-        leaf = int(partition.rank[partition.locate(domain.to_unit(inside[None]))[0]])
+        unit = np.full(self.dim, 0.5)
+        if point is not None:
+            low, high = self.domain.low, self.domain.high
+            unit = np.clip((point - low) / (high - low), 0.0, 1.0)
+        turned = silent = False
+        if isinstance(published, PublishedQuestions):
+            leaf = cell = int(self.grid.locate(unit[None])[0])
+            cell, n_cells = int(published.parts[leaf]), self.n_parts
+            turned, silent = bool(published.turned[leaf]), published.about == "place"
+        else:
+            partition = self.bins(published)
+            leaf = cell = int(partition.rank[partition.locate(unit[None])[0]])
+            n_cells = len(partition.leaves)
         if published.arms is not None:
             arm, chances = int(published.arms[leaf]), np.ones(self.n_arms)
         elif published.weights is not None:
@@ -327,7 +384,7 @@ class Spec(Contract[PublishedArms]):
         return Chosen(
             version=published.version,
             arm=arm,
-            about=(leaf, self.mechanism_for(len(partition.leaves), privacy.epsilon)),
+            about=(cell, self.mechanism_for(n_cells, privacy.epsilon), turned, silent),
             missing=point is None,
             clipped=clipped,
             unavailable=mask is None,
@@ -343,15 +400,17 @@ class Spec(Contract[PublishedArms]):
     def exact(self, choice: Chosen, reward: float | None) -> tuple[int, bool]:
         """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped.
 
-        What is missing is any cell and either sign, equally likely: an input like another, and of nobody.
+        What is missing is any cell and either sign, equally likely: an input like another, and of nobody. A
+        question turns the sign, or asks about the place alone: see `local.contract.questions`.
         """
-        leaf, report = choice.about
+        cell, report, turned, silent = choice.about
         anywhere = int(uniform_below(report.n_cells, 1, secure_words)[0])
         coin = int(secure_words(1)[0])
         if choice.missing or choice.unavailable or reward is None:
             return anywhere, coin < LATTICE // 2
         share = min(1.0, max(0.0, (reward - self.reward_range.low) / self.reward_range.width))
-        return (leaf if self.arms == "server" else leaf * self.n_arms + choice.arm), coin < share * LATTICE
+        positive = (silent or coin < share * LATTICE) != turned
+        return (cell if self.arms == "server" else cell * self.n_arms + choice.arm), positive
 
     def noised(self, choice: Chosen, exact: tuple[int, bool], privacy: LocalDP) -> bytes:
         """The payload, after its class of epsilon: where the user's data meets randomness."""

@@ -11,6 +11,7 @@ from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.elimination import EliminationRule
 from dpbandits.local.learners.explore import ExploreRule
+from dpbandits.local.learners.questions import QuestionLearner
 from dpbandits.local.learners.smooth import SmoothTreeRule
 from dpbandits.local.learners.transfer import TransferTree
 from dpbandits.local.learners.weights import WeightLearner
@@ -25,6 +26,7 @@ class CoarseBins(DPBanditsWarning):
 
 
 LEARNERS: Mapping[str, Any] = {
+    "questions": QuestionLearner,
     "smooth": SmoothTreeRule,
     "tree": TransferTree,
     "eliminate": EliminationRule,
@@ -33,7 +35,7 @@ LEARNERS: Mapping[str, Any] = {
     "weights": WeightLearner,
     "dubey2021": Dubey2021Weights,
 }
-"""Bins above, Gaussian processes below; `learner_for` makes one."""
+"""A grid, then bins, Gaussian processes below; `learner_for` makes one."""
 
 
 def learner_for(spec: Spec | GPSpec) -> Any:
@@ -45,7 +47,7 @@ def learner_for(spec: Spec | GPSpec) -> Any:
     Warns:
         CoarseBins: people's columns are more than the bins can tell apart.
     """
-    if isinstance(spec, Spec):
+    if isinstance(spec, Spec) and not spec.asks:
         _warn_if_coarse(spec)
     try:
         return LEARNERS[spec.learner].of(spec)

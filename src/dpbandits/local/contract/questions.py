@@ -1,0 +1,265 @@
+"""What a server asks its devices: one table over a public grid, and the report that answers it.
+
+A version has, for every cell g of a public grid over the context's columns, the *arm* a(g) that is given
+there, a *part* c(g) of C, and a *sign* phi(g) of -1 or 1. A device finds its own g, takes arm a(g), and
+draws s = 1 with the probability that its reward has on a scale from 0 to 1, else s = -1; where the version
+asks about the *place* and not about the reward, s = 1. It reports one of 2C pairs, (c(g), s phi(g)), under
+the spec's mechanism over C cells: k-ary randomised response, as a rule. That is one bit about a function
+of the context and the reward, for C = 1; what C parts add is which of C sets of contexts it is about.
+
+**Privacy.** Whatever a, c and phi are, a device's input to the mechanism is one of 2C pairs, and any two
+of these give any report with probabilities within exp(epsilon). So it holds for any two (context, reward)
+of any person, for every table a server may publish: for one that learned from everybody else's reports,
+for one written by whoever wants to know where this person is, for one that depends on the person's own
+earlier reports. A server that writes its tables one after another, each after having seen all reports
+before, learns of one person, who reports k times, at most k epsilon: given the past the k-th table is a
+constant, so the ratio of the laws of all that it has seen multiplies by at most exp(epsilon) a report
+(adaptive composition; Dwork, Rothblum and Vadhan, 2010). A device that pays for one report makes one, and
+loses at most epsilon, *whatever is asked*. Whoever sees which arm a device takes learns a(g) besides, as
+from any public policy.
+
+**The JSON of a version** (`PublishedQuestions.to_json`), one object:
+
+| name | what |
+|---|---|
+| `kind` | `PublishedQuestions` |
+| `spec` | digest of the spec, 8 hexadecimal digits |
+| `version` | from 0 |
+| `about` | `reward`, or `place` |
+| `bits` | [A, B], how many bits hold an arm and a part |
+| `size` | G, cells of the grid |
+| `table` | base64, of ceil(G (A + B + 1)/8) bytes |
+
+The bytes of `table` are G numbers of A + B + 1 bits each, one after another, least significant bit first,
+in bytes that fill up from their least significant bit; bits after the last number are 0. A number is 2 a +
+[phi < 0] + 2^(A + 1) c. A and B are the fewest bits that hold
+the table's largest arm and part. The cell of a context x in
+the unit cube is that of floor(x_j m_j), at most m_j - 1, in column j, the last column running fastest; m
+is `Grid.sizes`.
+
+NumPy and the standard library only: devices read it.
+"""
+
+import base64
+import binascii
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._calls import worded
+from dpbandits._checks import assign
+from dpbandits._reading import reading
+from dpbandits._seen import said
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
+from dpbandits.local.contract.reports import PublishedArms, read_only
+
+if TYPE_CHECKING:
+    from dpbandits.local.contract.spec import Spec
+
+__all__ = ["MOST_PARTS", "About", "Grid", "PublishedQuestions", "fits_a_grid"]
+
+About = Literal["reward", "place"]
+
+MOST_PARTS = 16
+"""Parts C of a version at most: more add little below epsilon = 5, and lengthen a version."""
+
+MOST_CELLS = 1400
+"""Cells of a grid at most: a version of three columns, five arms and 16 parts then has 2 KB."""
+
+_FEWEST_A_SIDE = 6
+
+_MOST_A_SIDE = 64
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The public grid of a spec, over the unit cube of its columns.
+
+    Attributes:
+        sizes: cells along every column.
+
+    Example:
+        >>> grid = Grid((4, 2))
+        >>> grid.size, grid.locate(np.array([[0.3, 0.9], [1.0, 1.0]])).tolist()
+        (8, [3, 7])
+    """
+
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, dim: int, categories: Mapping[int, int]) -> "Grid":
+        """For `dim` columns, of which some are codes: a category has a cell, ranges have as many as are left.
+
+        Raises:
+            InvalidParameter: more columns and categories than a grid has room for.
+        """
+        n_ranges = dim - len(categories)
+        room = MOST_CELLS // math.prod(categories.values())
+        side = min(_MOST_A_SIDE, math.floor(room ** (1.0 / n_ranges) + 1e-9)) if n_ranges and room else 1
+        if not room or (n_ranges and side < _FEWEST_A_SIDE):
+            raise InvalidParameter(
+                f"{dim} columns are more than a grid of {MOST_CELLS} cells tells apart: build the Spec with "
+                "learner='smooth', or name fewer columns and categories"
+            )
+        return cls(tuple(categories.get(column, side) for column in range(dim)))
+
+    @cached_property
+    def size(self) -> int:
+        """Number of cells."""
+        return math.prod(self.sizes)
+
+    @cached_property
+    def centres(self) -> FloatArray:
+        """(G, dim) the cells' middles in the unit cube."""
+        places = np.stack(np.unravel_index(np.arange(self.size), self.sizes), axis=1)
+        return np.asarray((places + 0.5) / np.array(self.sizes))
+
+    def locate(self, points: FloatArray) -> IntArray:
+        """(n,) cells of points (n, dim) of the unit cube."""
+        sizes = np.array(self.sizes)
+        places = np.minimum((points * sizes).astype(np.int64), sizes - 1)
+        strides = np.append(np.cumprod(sizes[:0:-1])[::-1], 1).astype(np.int64)
+        return np.asarray(places @ strides)
+
+
+def fits_a_grid(dim: int, categories: Mapping[int, int]) -> bool:
+    """Whether `Grid.of` takes these columns."""
+    try:
+        Grid.of(dim, categories)
+    except InvalidParameter:
+        return False
+    return True
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PublishedQuestions(PublishedArms):
+    """A version of the learner `questions`: arms on a grid, and what devices are asked.
+
+    Attributes:
+        version: counts up from 0.
+        arms: (G,) the arm that every cell of the grid gives.
+        parts: (G,) the part that it is in.
+        turned: (G,) whether its sign is -1: it then reports the opposite of what its reward says.
+        about: whether devices answer about their `reward`, or about their `place` alone.
+        mean, sd: (G, K), as for `PublishedArms`.
+
+    Privacy: a device's report keeps its promise whatever stands here; see the module.
+
+    Raises:
+        IncompatibleState: what came is no table.
+    """
+
+    kind = "PublishedQuestions"
+
+    splits: tuple[int, ...] = ()
+    parts: IntArray
+    turned: BoolArray
+    about: About = "reward"
+
+    config_omits: ClassVar[frozenset[str]] = frozenset({"splits", "weights", "arms", "parts", "turned"})
+
+    def __repr__(self) -> str:
+        return said(self, version=self.version, cells=len(self.parts), about=self.about)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        with reading("published questions", IncompatibleState):
+            _checks.one_of(self.about, get_args(About), name="about")
+            arms = self.arms
+            if arms is None or self.splits or self.weights is not None:
+                raise InvalidParameter("expected arms of a grid's cells, and neither bins nor weights")
+            for name, kinds, kind in (("parts", "iu", np.int64), ("turned", "b", np.bool_)):
+                table = np.asarray(getattr(self, name))
+                if table.dtype.kind not in kinds or table.shape != arms.shape:
+                    raise InvalidParameter(f"{name}: expected one entry a cell")
+                assign(self, **{name: read_only(table, kind)})
+
+    def check(self, spec: "Spec") -> None:
+        """Refuse a table that does not fit the spec's grid, arms and parts, with IncompatibleState."""
+        size, arms, parts = spec.grid.size, self.arms, self.parts
+        good = arms is not None and arms.shape == (size,)
+        good = good and bool(((np.asarray(arms) >= 0) & (np.asarray(arms) < spec.n_arms)).all())
+        good = good and bool(((parts >= 0) & (parts < spec.n_parts)).all())
+        law = [one for one in (self.mean, self.sd) if one is not None]
+        good &= len(law) in (0, 2) and all(
+            one.shape == (size, spec.n_arms) and bool(np.isfinite(one).all()) for one in law
+        )
+        if not good:
+            raise IncompatibleState("the published table does not fit the spec's grid, arms and parts")
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready; see the module."""
+        arms = np.asarray(self.arms)
+        bits = [int(most).bit_length() for most in (arms.max(initial=0), self.parts.max(initial=0))]
+        codes = 2 * arms + self.turned + (self.parts << (bits[0] + 1))
+        table = base64.b64encode(_packed(codes, sum(bits) + 1)).decode()
+        law = {name: getattr(self, name) for name in ("mean", "sd") if getattr(self, name) is not None}
+        config = {
+            "version": self.version,
+            "about": self.about,
+            "bits": bits,
+            "size": len(arms),
+        }
+        return config | {"table": table} | {name: rows.tolist() for name, rows in law.items()}
+
+    @classmethod
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Configured.arguments`; a text of another length than its size says is refused unread."""
+        fields = dict(config)
+        arm_bits, part_bits = (_checks.integer(one, name="bits", minimum=0) for one in fields.pop("bits"))
+        size, table = _checks.integer(fields.pop("size"), name="size", minimum=1), fields.pop("table")
+        width = arm_bits + part_bits + 1
+        if size > 1 << 16 or width > _MOST_BITS or not isinstance(table, str):
+            raise InvalidParameter("table: more cells, arms or parts than anything published has")
+        n_bytes = -(-size * width // 8)
+        if len(table) != 4 * -(-n_bytes // 3):
+            raise InvalidParameter("table: its length is not that of its size")
+        try:
+            codes = _unpacked(base64.b64decode(table, validate=True), size, width)
+        except binascii.Error:
+            raise InvalidParameter("table: not base64") from None
+        arms = (codes >> 1) & ((1 << arm_bits) - 1)
+        return fields | {
+            "arms": arms,
+            "parts": codes >> (arm_bits + 1),
+            "turned": (codes & 1).astype(np.bool_),
+        }
+
+    @worded
+    def predict(self, spec: "Spec", contexts: Any) -> tuple[FloatArray, FloatArray]:
+        """See `PublishedArms.predict`: the same in all of a cell."""
+        self.lineage(spec)
+        if self.mean is None or self.sd is None:
+            raise ProtocolError("devices are told arms alone: ask the server for estimate(), which predicts")
+        cells = spec.grid.locate(spec.points(contexts))
+        return self.mean[cells], self.sd[cells]
+
+    @worded
+    def recommend_batch(self, spec: "Spec", contexts: Any) -> tuple[Any, ...]:
+        """See `Published.recommend_batch`: the arm of everybody's cell."""
+        self.lineage(spec)
+        arms = np.asarray(self.arms)[spec.grid.locate(spec.points(contexts))]
+        return tuple(spec.label(arm) for arm in arms.tolist())
+
+
+_MOST_BITS = 8 + 4 + 1
+
+
+def _packed(codes: IntArray, width: int) -> bytes:
+    """Numbers of so many bits each, as bytes."""
+    bits = (codes[:, None] >> np.arange(width)) & 1
+    return np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes()
+
+
+def _unpacked(table: bytes, size: int, width: int) -> IntArray:
+    """(size,) what `_packed` wrote; InvalidParameter where bytes lack or bits after the last one are set."""
+    bits = np.unpackbits(np.frombuffer(table, dtype=np.uint8), bitorder="little")
+    if len(table) != -(-size * width // 8) or bits[size * width :].any():
+        raise InvalidParameter("table: its length is not that of its size")
+    return np.asarray(bits[: size * width].reshape(size, width).astype(np.int64) @ (1 << np.arange(width)))

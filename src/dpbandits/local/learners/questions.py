@@ -1,0 +1,375 @@
+"""The recommended rule: arms on a fine grid, and one-bit questions about what is known least.
+
+**Model.** f_k(x) = 1/2 + psi(x) w_k: Gaussian processes whose lengths and deviation are averaged over
+(`models.averaged_regression`), on the public grid of the spec (`local.contract.questions`).
+
+**Arms** of a version: the best of a posterior draw in every cell of the grid, its deviation times
+sqrt(temperature/K), and less for a product of variance S that reports cannot have told of yet: times
+sqrt(S n_S/(1 + S n_S)), n_S = 16 i (n + 200)/(K M), i what one report tells, M = (sum S)^2/sum S^2.
+
+**Question.** A sign on every cell, phi(x): reports then estimate sum over a part's cells of 2 p(x) phi(x)
+(f_a(x) - 1/2), a linear functional of w. Signs are those of a direction of which the posterior knows
+little: of a draw of the posterior about its mean, then of the posterior's covariance with that draw's own
+functional (one step of the power method, restricted to signs).
+
+**Place.** The law of contexts p (`models.grid_density`) is learned from versions that ask for phi(x)
+alone; every functional rests on it, so all are computed anew when it has been learned anew. With several
+parts, the counts of the parts are further means under p.
+
+**Cost.** A version costs what its arms and signs cost; everything is looked at again after every n = 1.3^k
+reports, so a report costs the same, however many came before. What versions asked is kept for the last
+2,048 of them; older ones stay as they were last seen.
+
+Privacy: post-processing of reports; what devices are asked does not touch their promise, see
+`local.contract.questions`. Source: this library.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import IncompatibleState, InvalidParameter
+from dpbandits.local.contract.questions import PublishedQuestions
+from dpbandits.local.contract.spec import Spec
+from dpbandits.local.learners.base import Counted, combined_estimate
+from dpbandits.models.averaged_regression import AveragedRegression
+from dpbandits.models.features.products import ProductFeatures
+from dpbandits.models.grid_density import GridDensity
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy.reports import Moments
+
+__all__ = ["QuestionConstants", "QuestionLearner"]
+
+_FEATURES, _PLACE_FEATURES = 64, 144
+
+# Everything is computed anew when reports have grown by this factor, from the first look on; the posterior by
+# the smaller one.
+_GROWTH, _FIRST_LOOK, _RENEWAL = 1.3, 500, 1.03
+
+# Reports that a product is taken to have had before any came, and reports per unit of its variance: arms
+# explore a product once reports can tell of it.
+_HEAD_START, _TOLD = 200, 16.0
+
+_MOST_KEPT = 2048
+"""Versions whose questions are kept."""
+
+_MOST_PLACES = 256
+"""Versions that ask for the place, at most: the law is then known to a percent of a cell's mass or so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionConstants:
+    """Public constants.
+
+    Attributes:
+        temperature: factor on the posterior variance when arms are drawn, divided by their number.
+        places: share of the versions that ask for the place alone.
+        constant_sd: prior standard deviation of an arm's level.
+        parts: of a question; None: `Spec.n_parts`.
+
+    Raises:
+        InvalidParameter: more than every other version asks for the place.
+    """
+
+    temperature: float = 0.6
+    places: float = 0.12
+    constant_sd: float = 0.24
+    parts: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.places > 0.5:
+            raise InvalidParameter("constants: at most half of the versions ask for the place, places=0.5")
+
+
+class _Told:
+    """What versions were asked, and what their reports said.
+
+    Attributes:
+        number: (V,) of the versions, ascending where they came in order.
+        table: (V, G) arm, twice, plus whether the sign is turned.
+        parts: (V, G).
+        n: (V,) reports.
+        sums: (V, C) signed sums.
+        moments: (V, 2) variance per report of a part's sum, for who is in it and for others.
+    """
+
+    names = ("number", "table", "parts", "n", "sums", "moments")
+
+    def __init__(self, n_cells: int, n_parts: int) -> None:
+        self.number, self.n = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        self.table, self.parts = (
+            np.zeros((0, n_cells), dtype=np.int16),
+            np.zeros((0, n_cells), dtype=np.uint8),
+        )
+        self.sums, self.moments = np.zeros((0, n_parts)), np.zeros((0, 2))
+        self._waiting: list[tuple[Any, ...]] = []
+
+    def add(self, published: PublishedQuestions, sums: FloatArray, n: int, moments: FloatArray) -> None:
+        """Note one more."""
+        codes = (2 * np.asarray(published.arms) + published.turned).astype(np.int16)
+        parts = published.parts.astype(np.uint8)
+        self._waiting.append((published.version, codes, parts, n, sums, moments))
+
+    def settle(self) -> "_Told":
+        """All of them as arrays; reports of a version that came in several times are one."""
+        if self._waiting:
+            columns = zip(self.names, zip(*self._waiting, strict=True), strict=True)
+            for name, rows in columns:
+                before = getattr(self, name)
+                setattr(self, name, np.concatenate([before, np.array(rows, dtype=before.dtype)]))
+            self._waiting = []
+            number, first, which = np.unique(self.number, return_index=True, return_inverse=True)
+            if len(number) < len(self.number):
+                self._join(first, which)
+        return self
+
+    def _join(self, first: IntArray, which: IntArray) -> None:
+        total = np.bincount(which, weights=self.n)
+        sums, moments = np.zeros((len(first), self.sums.shape[1])), np.zeros((len(first), 2))
+        np.add.at(sums, which, self.sums)
+        np.add.at(moments, which, self.moments * self.n[:, None])
+        self.sums, self.moments, self.n = sums, moments / total[:, None], total.astype(np.int64)
+        self.number, self.table, self.parts = self.number[first], self.table[first], self.parts[first]
+
+    @property
+    def arms(self) -> IntArray:
+        """(V, G)."""
+        return np.asarray(self.table >> 1, dtype=np.int64)
+
+    @property
+    def signs(self) -> FloatArray:
+        """(V, G)."""
+        return np.asarray(1.0 - 2.0 * (self.table & 1), dtype=np.float64)
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def keep(self, rows: "slice | IntArray") -> None:
+        """These only."""
+        for name in self.names:
+            setattr(self, name, getattr(self, name)[rows])
+
+
+class QuestionLearner:
+    """A `Learner` for specs with `learner="questions"`.
+
+    Args:
+        spec: the public contract.
+        constants: see `QuestionConstants`.
+    """
+
+    def __init__(self, spec: Spec, constants: QuestionConstants) -> None:
+        self.constants, self.n_arms, self.n_parts, grid = constants, spec.n_arms, spec.n_parts, spec.grid
+        self._centres, codes = grid.centres, spec.codes
+        features = ProductFeatures(self._centres, categories=codes, n_features=_FEATURES)
+        self._model = AveragedRegression(features, n_functions=spec.n_arms, constant_sd=constants.constant_sd)
+        places = ProductFeatures(self._centres, categories=codes, n_features=_PLACE_FEATURES)
+        self._density = GridDensity(places)
+        self._rewards, self._places = (_Told(grid.size, spec.n_parts) for _ in range(2))
+        self._counts = _Told(grid.size, spec.n_parts)
+        self._old = np.zeros_like(self._model.precision), np.zeros_like(self._model.moment)
+        self._parts = self._density.boxes(self._centres, spec.n_parts)
+        self.reports, self._renewed, self._looked = 0, 0, 0
+        even = np.array(1.0 / spec.n_parts)
+        self._tells = 1.0 / float(spec.mechanism_for(spec.n_parts).moments.signed_variance(even))
+
+    @classmethod
+    def of(cls, spec: Spec) -> Self:
+        """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
+        return cls(spec, QuestionConstants(**spec.constants))
+
+    @property
+    def places(self) -> FloatArray:
+        """(G,) what is believed of the law of contexts."""
+        return np.asarray(self._density.p)
+
+    def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedQuestions:
+        """Arms by a posterior draw, and a question: functions of what came in and the version's coins."""
+        model, size = self._model, self._model.moment.size
+        normals = coins.normal(f"questions/{version}", 0, 2, size)
+        weights = model.mean + self._shrunk() * model.deviation(normals[0])
+        arms = (model.features.values @ weights.T).argmax(axis=1)
+        about_place = self._asks_for_the_place(version)
+        if about_place:
+            n_features = self._density.weights.size
+            signs = self._density.least_known(coins.normal(f"places/{version}", 0, 1, n_features)[0])
+        else:
+            signs = self._least_known(arms, normals[1])
+        return PublishedQuestions(
+            version=version,
+            arms=arms,
+            parts=self._parts,
+            turned=signs < 0.0,
+            about="place" if about_place else "reward",
+        )
+
+    def count(self, spec: Spec, published: PublishedQuestions, counted: Counted) -> None:
+        """Learn from counted reports that answered `published`."""
+        signed, count, n, moments = combined_estimate(counted)
+        signed_law, count_law = _by_membership(moments)
+        self.reports += n
+        if self.n_parts > 1:
+            self._counts.add(replace(published, version=self._looked), count, n, count_law)
+        told = self._places if published.about == "place" else self._rewards
+        told.add(published, signed, n, signed_law)
+        if told is self._rewards:
+            one = _Told(len(self._centres), self.n_parts)
+            one.add(published, signed, n, signed_law)
+            self._model.tell(*self._functionals(one.settle()))
+
+    def refine(self) -> None:
+        """Look at everything again, or take what is new into the posterior, where enough has come."""
+        if self.reports >= max(_FIRST_LOOK, _GROWTH * self._looked):
+            self._look_again()
+        elif self.reports >= _RENEWAL * self._renewed:
+            self._model.renew()
+        else:
+            return
+        self._renewed = self.reports
+
+    def follow(self, published: PublishedQuestions) -> None:
+        """See `Learner.follow`: what was published is kept with its reports."""
+        self.refine()
+
+    def estimate(self, spec: Spec, published: PublishedQuestions) -> PublishedQuestions:
+        """See `Server.estimate`: the same in all of a cell of the grid."""
+        bounds = spec.reward_range
+        mean = 0.5 + self._model.features.values @ self._model.mean.T
+        return replace(
+            published, mean=bounds.low + bounds.width * mean, sd=bounds.width * self._model.spread()
+        )
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Learner.to_arrays`."""
+        arrays = {
+            f"{kind}.{name}": getattr(told.settle(), name)
+            for kind, told in self._all_told().items()
+            for name in told.names
+        }
+        model = {f"model.{name}": getattr(self._model, name) for name in self._model.kept}
+        law = {"law.weights": self._density.weights, "law.factor": self._density.factor}
+        old = {"old.precision": self._old[0], "old.moment": self._old[1], "parts": self._parts}
+        return arrays | model | law | old | {"reports": np.array([self.reports, self._renewed, self._looked])}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """See `Learner.restore`."""
+        before = self.to_arrays()
+        free = {f"{kind}.{name}" for kind, told in self._all_told().items() for name in told.names}
+        for name, now in before.items():
+            one = arrays[name]
+            same = one.shape[1:] == now.shape[1:] if name in free else one.shape == now.shape
+            if not same or one.dtype != now.dtype:
+                raise IncompatibleState("what was kept of a learner is another learner's")
+        for kind, told in self._all_told().items():
+            for name in told.names:
+                setattr(told, name, arrays[f"{kind}.{name}"].copy())
+        for name in self._model.kept:
+            setattr(self._model, name, arrays[f"model.{name}"].copy())
+        self._density.weights = arrays["law.weights"].copy()
+        self._density.factor = arrays["law.factor"].copy()
+        self._old = arrays["old.precision"].copy(), arrays["old.moment"].copy()
+        self._parts = arrays["parts"].copy()
+        self.reports, self._renewed, self._looked = arrays["reports"].tolist()
+        self._model.restored()
+        self._density.look()
+
+    def _all_told(self) -> dict[str, _Told]:
+        return {"rewards": self._rewards, "places": self._places, "counts": self._counts}
+
+    # -- what is asked ----------------------------------------------------------------------------------
+
+    def _asks_for_the_place(self, version: int) -> bool:
+        """Every so many versions, the same on every machine."""
+        share = self.constants.places
+        before, now = math.floor(version * share), math.floor((version + 1) * share)
+        return before < now <= _MOST_PLACES
+
+    def _shrunk(self) -> FloatArray:
+        """(F,) factors on a draw's deviation."""
+        variances = self._model.variances
+        effective = variances.sum() ** 2 / (variances**2).sum()
+        told = _TOLD * self._tells * (self.reports + _HEAD_START) / (self.n_arms * effective)
+        share = variances * told / (1.0 + variances * told)
+        return np.asarray(np.sqrt(self.constants.temperature / self.n_arms * share))
+
+    def _least_known(self, arms: IntArray, normals: FloatArray) -> FloatArray:
+        """(G,) signs of a question to the people of these arms."""
+        signs = self._signs(self._model.deviation(normals), arms)
+        everyone = np.zeros((self.n_arms, len(arms)))
+        everyone[arms, np.arange(len(arms))] = self._density.p * signs
+        functional = (everyone @ self._model.features.values).ravel()
+        return self._signs(self._model.solve(functional).reshape(self.n_arms, -1), arms)
+
+    def _signs(self, weights: FloatArray, arms: IntArray) -> FloatArray:
+        levels = self._model.features.values @ weights.T
+        return np.where(levels[np.arange(len(arms)), arms] < 0.0, -1.0, 1.0)
+
+    # -- what is learned --------------------------------------------------------------------------------
+
+    def _functionals(self, told: _Told) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of all parts of all versions: functionals (V C, K F) of one report, means and their variances."""
+        n_versions, n_parts, p = len(told), self.n_parts, self._density.p
+        cell = np.arange(n_versions)[:, None] * n_parts + told.parts
+        shape = (n_versions * n_parts * self.n_arms, len(p))
+        places = (cell * self.n_arms + told.arms).ravel(), np.tile(np.arange(len(p)), n_versions)
+        who = sparse.csr_matrix(((2.0 * p * told.signs).ravel(), places), shape=shape)
+        functionals = (who @ self._model.features.values).reshape(n_versions * n_parts, -1)
+        share = self._shares(told)
+        own, others = told.moments.T[:, :, None]
+        reports = told.n[:, None]
+        variance = (share * own + (1.0 - share) * others) / reports
+        return functionals, (told.sums / reports).ravel(), variance.ravel()
+
+    def _shares(self, told: _Told) -> FloatArray:
+        """(V, C) masses of the parts."""
+        cell = np.arange(len(told))[:, None] * self.n_parts + told.parts
+        weights = np.broadcast_to(self._density.p, cell.shape).ravel()
+        shares = np.bincount(cell.ravel(), weights=weights, minlength=len(told) * self.n_parts)
+        return np.asarray(shares.reshape(len(told), self.n_parts), dtype=np.float64)
+
+    def _look_again(self) -> None:
+        """Law of contexts, functionals, lengths, deviation and posterior, from all reports."""
+        self._learn_places()
+        rewards = self._rewards.settle()
+        if len(rewards) > _MOST_KEPT:
+            cut = len(rewards) - _MOST_KEPT // 2
+            old, recent = _Told(len(self._centres), self.n_parts), slice(cut, None)
+            for name in rewards.names:
+                setattr(old, name, getattr(rewards, name)[:cut])
+            self._model.precision[:], self._model.moment[:] = self._old
+            self._model.tell(*self._functionals(old))
+            self._old = self._model.precision.copy(), self._model.moment.copy()
+            rewards.keep(recent)
+        self._model.precision[:], self._model.moment[:] = self._old
+        if len(rewards):
+            self._model.tell(*self._functionals(rewards))
+        self._model.learn_laws()
+        self._model.renew()
+        self._parts = self._density.boxes(self._centres, self.n_parts)
+        self._looked = self.reports
+
+    def _learn_places(self) -> None:
+        functions, means, precisions = [], [], []
+        for told, signs in ((self._places.settle(), True), (self._counts.settle(), False)):
+            if len(told):
+                inside = told.parts[:, None, :] == np.arange(self.n_parts)[:, None]
+                signed = inside * told.signs[:, None] if signs else inside.astype(np.float64)
+                share, own, others = self._shares(told), *told.moments.T[:, :, None]
+                functions.append(signed.reshape(-1, inside.shape[2]))
+                means.append((told.sums / told.n[:, None]).ravel())
+                precisions.append((told.n[:, None] / (share * own + (1.0 - share) * others)).ravel())
+        if functions:
+            self._density.learn(*(np.concatenate(one) for one in (functions, means, precisions)))
+
+
+def _by_membership(moments: Moments) -> tuple[FloatArray, FloatArray]:
+    """(2,) and (2,) variances a report of a part's signed sum and of its count: for its people, others."""
+    m = moments
+    # Who is in the part varies too, by share (1 - share) <= share.
+    return np.array([m.signed_own, m.signed_other]), np.array([m.count_own + 1.0, m.count_other])

@@ -1,0 +1,134 @@
+"""Bayesian regression on noisy linear functionals of K functions, averaged over how smooth they are.
+
+f_k(x) = psi(x) w_k, all w_k with independent normal weights of common prior variances. Observed are sums d
+= h w + noise, w = (w_1, ..., w_K); precision A = sum h h^T/v and moment b = sum h d/v are all that is
+kept. Columns' lengths and the functions' deviation are unknown: their laws are held apart, one a column,
+each the posterior given the means of the others (a pass of coordinate ascent over the evidence), and the
+prior is the mean of the priors under these laws, which is a product again (`models.features.products`).
+
+Source: this library.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from dpbandits._typing import FloatArray
+from dpbandits.models.features.products import LENGTHS, ProductFeatures
+
+__all__ = ["AveragedRegression"]
+
+DEVIATIONS = np.array([0.05, 0.1, 0.15, 0.2, 0.28, 0.4])
+"""Standard deviations of the functions without their constants that are averaged over."""
+
+# Median and spread of the log-normal law of a length, before anything is known.
+_LENGTH, _LENGTH_SPREAD = 0.5, 0.5
+
+# Products whose standard deviation is below this share of the largest are left out of an evidence.
+_SMALL = 1e-4
+
+
+class AveragedRegression:
+    """The weights' posterior.
+
+    Args:
+        features: the functions.
+        n_functions: K.
+        constant_sd: prior standard deviation of the functions' constants.
+
+    Attributes:
+        precision, moment: (K F, K F) and (K F,), to be added to; `renew` looks at them.
+        laws: (dim + 1, 6) of the columns' lengths, and of the deviation.
+        variances: (F,) prior variances.
+        mean: (K, F) posterior mean of the weights.
+    """
+
+    def __init__(self, features: ProductFeatures, *, n_functions: int, constant_sd: float) -> None:
+        self.features, self.n_functions, self._constant_sd = features, n_functions, constant_sd
+        size = n_functions * features.values.shape[1]
+        self.precision, self.moment = np.zeros((size, size)), np.zeros(size)
+        away = (np.log(LENGTHS) - math.log(_LENGTH)) / _LENGTH_SPREAD
+        lengths = np.exp(-0.5 * away**2)
+        even = np.ones(len(DEVIATIONS))
+        prior = np.array([lengths] * len(features.profiles) + [even])
+        self._prior = prior / prior.sum(axis=1, keepdims=True)
+        self.laws = self._prior.copy()
+        self.renew()
+
+    kept = ("precision", "moment", "laws", "_used_precision", "_used_moment")
+    """Arrays from which `restored` goes on."""
+
+    def restored(self) -> None:
+        """Compute what follows, `kept` having been put back."""
+        self._believe()
+
+    def tell(self, functionals: FloatArray, sums: FloatArray, variances: FloatArray) -> None:
+        """Add observed sums (m,) of functionals (m, K F) with noise of these variances (m,)."""
+        self.precision += (functionals / variances[:, None]).T @ functionals
+        self.moment += functionals.T @ (sums / variances)
+
+    def learn_laws(self) -> None:
+        """One pass over the columns' lengths and the deviation."""
+        for place in range(len(self.laws)):
+            scores = np.empty(len(LENGTHS))
+            for chosen in range(len(LENGTHS)):
+                laws = self.laws.copy()
+                laws[place] = np.arange(len(LENGTHS)) == chosen
+                scores[chosen] = self._log_evidence(self._variances(laws))
+            law = self._prior[place] * np.exp(scores - scores.max())
+            self.laws[place] = law / law.sum()
+
+    def renew(self) -> None:
+        """Take everything into the posterior."""
+        self._used_precision, self._used_moment = self.precision.copy(), self.moment.copy()
+        self._believe()
+
+    def _believe(self) -> None:
+        self.variances = self._variances(self.laws)
+        self._scale = np.tile(np.sqrt(self.variances), self.n_functions)
+        scaled = self._used_precision * self._scale[:, None] * self._scale
+        scaled[np.diag_indices_from(scaled)] += 1.0
+        self._factor = cholesky(scaled, lower=True, check_finite=False)
+        self.mean = self.solve(self._used_moment).reshape(self.n_functions, -1)
+
+    def deviation(self, normals: FloatArray) -> FloatArray:
+        """(K, F) a draw of the weights' posterior about its mean, of standard normals (K F,)."""
+        drawn = solve_triangular(self._factor, normals, lower=True, trans=1, check_finite=False)
+        return np.asarray((self._scale * drawn).reshape(self.n_functions, -1))
+
+    def solve(self, functional: FloatArray) -> FloatArray:
+        """(K F,) posterior covariance of the weights with a functional (K F,)."""
+        half = solve_triangular(self._factor, self._scale * functional, lower=True, check_finite=False)
+        whole = solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False)
+        return np.asarray(self._scale * whole)
+
+    def spread(self) -> FloatArray:
+        """(G, K) posterior standard deviations at the features' points."""
+        values = self.features.values
+        columns = []
+        for k in range(self.n_functions):
+            at = slice(k * values.shape[1], (k + 1) * values.shape[1])
+            scaled = np.zeros((len(self._scale), len(values)))
+            scaled[at] = (values * self._scale[at]).T
+            columns.append(
+                np.linalg.norm(solve_triangular(self._factor, scaled, lower=True, check_finite=False), axis=0)
+            )
+        return np.stack(columns, axis=1)
+
+    def _variances(self, laws: Sequence[FloatArray] | FloatArray) -> FloatArray:
+        *lengths, deviation = laws
+        variances = self.features.variances(lengths) * float(deviation @ DEVIATIONS**2)
+        variances[0] = self._constant_sd**2
+        return variances
+
+    def _log_evidence(self, variances: FloatArray) -> float:
+        scale = np.tile(np.sqrt(variances), self.n_functions)
+        used = np.flatnonzero(scale > _SMALL * scale.max())
+        scale = scale[used]
+        scaled = self.precision[np.ix_(used, used)] * scale[:, None] * scale
+        scaled[np.diag_indices_from(scaled)] += 1.0
+        factor = cholesky(scaled, lower=True, check_finite=False, overwrite_a=True)
+        half = solve_triangular(factor, scale * self.moment[used], lower=True, check_finite=False)
+        return float(0.5 * half @ half - np.log(np.diag(factor)).sum())

@@ -1,0 +1,110 @@
+"""A law over the cells of a grid, learned from noisy means of public functions under it.
+
+p(g) is proportional to exp(psi(g) t), t standard normal: a logistic Gaussian process. What is observed are
+sums of n reports with mean n sum_g p(g) u(g) for public functions u. The posterior of t is Laplace's:
+Newton steps on the linearised means, whose derivatives are sum_g p u (psi - mean of psi).
+
+Source: Lenk, *The logistic normal distribution for Bayesian, nonparametric, predictive densities*, 1988.
+"""
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.models.features.products import LENGTHS, ProductFeatures
+
+__all__ = ["GridDensity"]
+
+# Length of the log density, as its place among LENGTHS, and its standard deviation.
+_LENGTH_LAW = (LENGTHS == 0.22).astype(np.float64)
+_SD = 2.0
+
+_STEPS = 4
+
+# No Newton step moves a log density by more.
+_LONGEST_STEP = 2.0
+
+
+class GridDensity:
+    """The law.
+
+    Args:
+        features: at the grid's cells.
+
+    Attributes:
+        weights: (F - 1,) of the features, at the mode.
+        factor: (F - 1, F - 1) Cholesky factor of their precision.
+        p: (G,) probabilities.
+    """
+
+    def __init__(self, features: ProductFeatures) -> None:
+        variances = features.variances([_LENGTH_LAW] * len(features.profiles))[1:]
+        self._values = features.values[:, 1:] * (_SD * np.sqrt(variances))
+        self.weights = np.zeros(self._values.shape[1])
+        self.factor = np.eye(len(self.weights))
+        self.look()
+
+    def look(self) -> None:
+        """Compute what follows from the weights."""
+        levels = self._values @ self.weights
+        raised = np.exp(levels - levels.max())
+        self.p = raised / raised.sum()
+        self._centred = self._values - self.p @ self._values
+
+    def learn(self, functions: FloatArray, means: FloatArray, precisions: FloatArray) -> None:
+        """Fit to all that was observed.
+
+        Args:
+            functions: (m, G) u.
+            means: (m,) observed means of u.
+            precisions: (m,) 1/variance of each.
+        """
+        for _ in range(_STEPS):
+            slopes = (functions * self.p) @ self._centred
+            rest = means - functions @ self.p + slopes @ self.weights
+            curvature = (slopes * precisions[:, None]).T @ slopes
+            curvature[np.diag_indices_from(curvature)] += 1.0
+            self.factor = cholesky(curvature, lower=True, check_finite=False)
+            step = self._solve(slopes.T @ (precisions * rest)) - self.weights
+            longest = float(np.abs(self._centred @ step).max(initial=0.0))
+            self.weights = self.weights + step * min(1.0, _LONGEST_STEP / max(longest, _LONGEST_STEP))
+            self.look()
+
+    def least_known(self, normals: FloatArray) -> FloatArray:
+        """(G,) signs of a function whose mean is hardly known, of standard normals (F - 1,)."""
+        drawn = solve_triangular(self.factor, normals, lower=True, trans=1, check_finite=False)
+        signs = _signs(self._centred @ drawn)
+        return _signs(self._centred @ self._solve((self.p * signs) @ self._centred))
+
+    def boxes(self, centres: FloatArray, n: int) -> IntArray:
+        """(G,) which of n boxes of about equal mass a cell is in, n a power of two.
+
+        Boxes are halved along their longest sides.
+        """
+        parts = np.zeros(len(centres), dtype=np.int64)
+        for _ in range(n.bit_length() - 1):
+            cuts = np.zeros(len(centres), dtype=np.int64)
+            for part in range(int(parts.max()) + 1):
+                mine = np.flatnonzero(parts == part)
+                cuts[mine] = _upper_half(centres[mine], self.p[mine])
+            parts = 2 * parts + cuts
+        return parts
+
+    def _solve(self, moment: FloatArray) -> FloatArray:
+        half = solve_triangular(self.factor, moment, lower=True, check_finite=False)
+        return np.asarray(solve_triangular(self.factor, half, lower=True, trans=1, check_finite=False))
+
+
+def _signs(values: FloatArray) -> FloatArray:
+    return np.where(values < 0.0, -1.0, 1.0)
+
+
+def _upper_half(points: FloatArray, mass: FloatArray) -> BoolArray:
+    """(m,) which cells lie in the upper half by mass, along their longest side; none of a single cell."""
+    if not len(points):
+        return np.zeros(0, dtype=np.bool_)
+    column = points[:, int(np.argmax(np.ptp(points, axis=0)))]
+    levels, level = np.unique(column, return_inverse=True)
+    below = np.cumsum(np.bincount(level, weights=mass))
+    cut = int(np.argmin(np.abs(below[:-1] - below[-1] / 2.0))) if len(levels) > 1 else 0
+    return np.asarray(level > cut)

@@ -1,0 +1,155 @@
+"""The learner of questions: what it publishes, how devices answer, and what a hostile version can do."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.errors import IncompatibleState, InvalidParameter
+from dpbandits.local import Client, PublishedArms, Server, Spec
+
+
+def spec_of(dim=2, *, n_arms=3, epsilon=1.0, **own):
+    box = dpb.Box(low=[0.0] * dim, high=[1.0] * dim)
+    privacy = dpb.LocalDP(epsilon=epsilon)
+    return Spec(domain=box, n_arms=n_arms, privacy=privacy, learner="questions", **own)
+
+
+def test_a_version_is_the_same_after_json():
+    spec = spec_of(epsilon=4.0)
+    published = Server(spec).publish()
+    read = PublishedArms.from_json(published.to_json(spec), spec)
+    assert type(read) is type(published)
+    assert read.lineage(spec) == published.lineage(spec)
+    for name in ("arms", "parts", "turned"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(published, name))
+
+
+@pytest.mark.parametrize(("dim", "n_arms", "epsilon"), [(1, 2, 1.0), (2, 4, 4.0), (3, 5, 1.0), (3, 5, 4.0)])
+def test_a_version_of_at_most_three_columns_has_two_kilobytes(dim, n_arms, epsilon):
+    spec = spec_of(dim, n_arms=n_arms, epsilon=epsilon)
+    assert len(Server(spec).publish().to_json(spec)) <= 2048
+
+
+def test_the_table_is_packed_as_its_page_says():
+    spec = spec_of(epsilon=4.0)
+    published = Server(spec).publish()
+    config = json.loads(published.to_json(spec))
+    arm_bits, part_bits = config["bits"]
+    width, table = arm_bits + part_bits + 1, base64.b64decode(config["table"])
+    number = int.from_bytes(table, "little")
+    for cell in (0, 1, 700, config["size"] - 1):
+        code = (number >> (cell * width)) & ((1 << width) - 1)
+        assert code & 1 == published.turned[cell]
+        assert (code >> 1) & ((1 << arm_bits) - 1) == published.arms[cell]
+        assert code >> (arm_bits + 1) == published.parts[cell]
+    assert number >> (width * config["size"]) == 0
+
+
+def hostile_versions():
+    """Name -> a change of the fields of an honest version."""
+
+    def table(change):
+        def changed(config):
+            packed = bytearray(base64.b64decode(config["table"]))
+            return config | {"table": base64.b64encode(bytes(change(packed))).decode()}
+
+        return changed
+
+    return {
+        "too short": table(lambda packed: packed[:-1]),
+        "too long": table(lambda packed: packed + b"\0"),
+        "spare bits are set": table(lambda packed: packed[:-1] + bytes([packed[-1] | 128])),
+        "an arm that is none": table(lambda packed: b"\xff" * (len(packed) - 1) + packed[-1:]),
+        "not base64": lambda config: config | {"table": "!" * len(config["table"])},
+        "no text": lambda config: config | {"table": [1, 2, 3]},
+        "no cells": lambda config: config | {"size": 0},
+        "more cells": lambda config: config | {"size": config["size"] + 1},
+        "very many cells": lambda config: config | {"size": 10**12},
+        "half a cell": lambda config: config | {"size": 0.5},
+        "wide numbers": lambda config: config | {"bits": [40, 40]},
+        "negative bits": lambda config: config | {"bits": [-1, 2]},
+        "three widths": lambda config: config | {"bits": [1, 1, 1]},
+        "another question": lambda config: config | {"about": "name"},
+        "bins": lambda config: config | {"splits": [0]},
+        "weights": lambda config: config | {"weights": [[1.0]]},
+        "a law that is not finite": lambda config: (
+            config | {"mean": [[float("nan")] * 3] * config["size"], "sd": [[1.0] * 3] * config["size"]}
+        ),
+        "a law of other arms": lambda config: config | {"mean": [[0.5]], "sd": [[0.5]]},
+        "half a law": lambda config: config | {"mean": [[0.5] * 3] * config["size"]},
+        "a version below 0": lambda config: config | {"version": -1},
+        "another kind": lambda config: config | {"kind": "PublishedPolicy"},
+        "another spec": lambda config: config | {"spec": "00000000"},
+    }
+
+
+@pytest.mark.parametrize("name", hostile_versions())
+def test_a_hostile_version_is_refused_before_a_context_is_read(name):
+    spec = spec_of(epsilon=1.0)
+    config = json.loads(Server(spec).publish().to_json(spec))
+    with pytest.raises(IncompatibleState):
+        PublishedArms.from_json(json.dumps(hostile_versions()[name](config)), spec)
+
+
+def test_a_version_of_another_grid_is_refused_whatever_the_context():
+    small, large = spec_of(1, seed=5), spec_of(2, seed=5)
+    published = Server(small).publish()
+    for context in ([0.2, 0.3], [np.nan, 0.0], "nonsense"):
+        with pytest.raises(IncompatibleState):
+            Client(large).choose(published, context)
+
+
+def test_a_device_answers_for_its_own_cell():
+    spec = spec_of(epsilon=16.0)  # at which a report hardly ever lies
+    server, client = Server(spec), Client(spec, budget=1e9)
+    published, rng = server.publish(), np.random.default_rng(0)
+    for context in rng.random((20, 2)):
+        cell = int(spec.grid.locate(context[None])[0])
+        for reward in (0.0, 1.0):
+            assert client.choose(published, context) == published.arms[cell]
+            code = client.report(reward)[17]
+            positive = (reward == 1.0) != bool(published.turned[cell])
+            assert code == 2 * published.parts[cell] + (not positive)
+
+
+def test_a_version_about_the_place_does_not_ask_for_the_reward():
+    spec = spec_of(epsilon=16.0, constants={"places": 0.5})
+    server, client = Server(spec), Client(spec, budget=1e9)
+    while server.current.about != "place":
+        published = server.publish()
+        for _ in range(spec.reports_per_version):
+            client.choose(published, [0.4, 0.6])
+            server.absorb([client.report(1.0)])
+    codes = set()
+    for reward in (0.0, 0.5, 1.0):
+        client.choose(server.current, [0.4, 0.6])
+        codes.add(client.report(reward)[17])
+    assert len(codes) == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"arms": "user"}, "the server assigns"),
+        ({"constants": {"parts": 3}}, "power of two"),
+        ({"constants": {"parts": 32}}, "power of two"),
+        ({"constants": {"places": 0.9}}, "places"),
+        ({"dim": 6}, "more than a grid"),
+    ],
+)
+def test_what_a_spec_of_questions_cannot_be(own, said):
+    with pytest.raises(InvalidParameter, match=said):
+        Server(spec_of(**own))
+
+
+def test_a_category_has_its_own_cells():
+    people = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["a", "b", "c"]))
+    spec = Spec(contexts=people, arms=["x", "y"], privacy=dpb.LocalDP(epsilon=1), learner="questions")
+    cells = {
+        region: int(spec.grid.locate(spec.points({"age": [44], "region": [region]}))[0]) for region in "abc"
+    }
+    assert spec.grid.sizes == (64, 3)
+    assert len(set(cells.values())) == 3
