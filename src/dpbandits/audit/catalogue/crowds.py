@@ -353,7 +353,7 @@ def _tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Floa
     "gp-bandit-marginals-several-rounds",
     sees="all released sums of two blocks, in each a round of the user's",
     neighbours="one user's rewards from lowest to highest",
-    share=0.01,
+    share=0.06,
 )
 def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """In the second block rewards are less a centre, which what the policy predicts gives away."""
