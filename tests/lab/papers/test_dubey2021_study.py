@@ -20,8 +20,11 @@ from dpbandits.lab.papers.dubey2021.cells import (
     LOCAL,
     LOCAL_PUBLISHED,
     OPEN,
+    PAPER_COLUMNS,
+    PRINTED,
     PUBLIC,
     RANDOM,
+    READ_BEFORE,
     ROBUSTNESS_COLUMNS,
     TREE,
     PolicyCell,
@@ -56,6 +59,9 @@ def test_every_item_has_every_column(item):
         "figure1": FIGURE_COLUMNS,
         "figure2": FIGURE_COLUMNS,
         "table1": COLUMNS,
+        "figure1-printed": PAPER_COLUMNS,
+        "figure2-printed": PAPER_COLUMNS,
+        "table1-printed": PAPER_COLUMNS,
         "robustness": ROBUSTNESS_COLUMNS,
         "targets": (BLOCKS, LOCAL),
     }
@@ -176,6 +182,26 @@ def test_table_worlds_have_features_for_everybody(name):
     for features in (dubey2021_worlds.block_features(name), dubey2021_worlds.tree_features(name)):
         phi = features(points)
         assert (np.linalg.norm(phi, axis=-1) <= 1.0).all()
+
+
+def test_items_as_printed_are_on_the_papers_grid():
+    def promises(item):
+        return {(cell.epsilon, cell.delta) for cell in STUDY.cells(item) if cell.epsilon is not None}
+
+    assert promises("figure1-printed") == {(0.1, 0.1), (0.5, 0.1), (1.0, 0.1), (10.0, 0.1)}
+    assert promises("figure2-printed") == {(1.0, 0.01), (1.0, 0.1), (1.0, 0.5), (1.0, 0.99)}
+    assert promises("table1-printed") == {(10.0, 0.1), (1.0, 0.1), (0.1, 0.1)}
+    assert {cell.world for cell in STUDY.cells("figure1-printed")} == {"printed"}
+    assert (STUDY.item("figure1-printed").reps, STUDY.item("table1-printed").reps) == (20, 10)
+
+
+def test_columns_of_the_tree_add_the_noise_they_name():
+    promise, config = {"epsilon": 1.0, "delta": 1e-5}, {}
+    for column in (TREE, PRINTED, READ_BEFORE):
+        config[column] = PolicyCell(column=column, world="figure1", **promise).settings["policy"]
+    assert config[TREE].get("paper_constants") is None
+    assert config[PRINTED]["paper_constants"] == "lemma-2"
+    assert config[READ_BEFORE]["paper_constants"] == "as-read-before"
 
 
 @pytest.mark.slow

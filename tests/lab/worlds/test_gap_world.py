@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.worlds import dubey2021_figure1
+from dpbandits.lab.worlds import dubey2021_figure1, dubey2021_printed
 from dpbandits.lab.worlds.gap_world import LEAST_BAD_SHARE, LEAST_GOOD_SHARE, GapCandidates, KernelSections
 from dpbandits.policy.coins import PublicCoins
 
@@ -36,6 +36,26 @@ def test_the_function_is_in_the_unit_ball_of_the_kernel_space(seed):
     assert (np.linalg.norm(function.centres, axis=1) <= 2.0).all()
     square = ((function.centres[:, None] - function.centres) ** 2).sum(axis=-1)
     assert function.weights @ np.exp(-square / 2) @ function.weights <= 1.0 + 1e-12
+
+
+def test_the_printed_world_has_signed_weights_in_the_l1_ball_and_reaches_its_bound():
+    signs, norms, regrets = [], [], []
+    for seed in range(12):
+        world = dubey2021_printed(seed=seed)
+        function, means = world.mean, world.mean_rewards(0, 512)
+        assert function.centres.shape == (4, 2)
+        assert (np.linalg.norm(function.centres, axis=1) <= 2.0).all()
+        assert ((means >= 0.8).sum(axis=1) == 1).all()
+        assert ((means <= 0.6).sum(axis=1) == 24).all()
+        assert (means >= 0.0).all()
+        signs += (function.weights < 0).tolist()
+        norms.append(np.abs(function.weights).sum())
+        regrets.append(2 * (means.max(axis=1) - means.mean(axis=1)).sum())
+    assert 0.8 <= min(norms)
+    assert max(norms) < 1.0
+    assert 2 < sum(signs) < 40
+    # Exact expectations of fixed worlds: a change of the law, not chance, moves them.
+    assert 560 < np.mean(regrets) < 680
 
 
 def test_random_choice_has_the_figures_regret():

@@ -3,7 +3,7 @@
 - `Dubey2021`: GP-UCB on quadrature Fourier features with a binary tree of noisy sums (AISTATS 2021).
 - `USCA`: uniform sampling with covariance approximation, one answer (AISTATS 2025).
 - `printed_scale`, `correct_scale`, `real_epsilon`: its noise formulas, what is right, what they give;
-  `printed_local_scale`, `correct_local_scale`: the same for the local algorithm.
+  `printed_local_scales`, `correct_local_scale`, `real_local_mu`: the same for the local algorithm.
 """
 
 from dpbandits._lazy import lazy
@@ -13,9 +13,11 @@ from dpbandits.central.published.printed import (
     FORMULAS,
     correct_local_scale,
     correct_scale,
-    printed_local_scale,
+    printed_levels,
+    printed_local_scales,
     printed_scale,
     real_epsilon,
+    real_local_mu,
 )
 
 __all__ = [
@@ -24,9 +26,11 @@ __all__ = [
     "Dubey2021",
     "correct_local_scale",
     "correct_scale",
-    "printed_local_scale",
+    "printed_levels",
+    "printed_local_scales",
     "printed_scale",
     "real_epsilon",
+    "real_local_mu",
 ]
 
 __getattr__, __dir__ = lazy(__name__)

@@ -5,10 +5,13 @@ released through a binary tree with Gaussian noise, the Gram is shifted by 2 Lam
 positive definite (Lemma 3), and the candidate with the largest upper confidence bound is chosen, with
 the confidence radius beta_t of Theorem 1. Rewards enter as they are, in [0, 1] of their range.
 
-Departs from the paper in the noise: by default it is calibrated to the right sensitivity, where the
-printed formulas are not (`central.published.printed`). `paper_constants=` takes a printed formula
-instead; the guarantee then says what it really gives. The spectral norm of the tree's noise is bounded
-by sigma sqrt(L) (sqrt(2 m) + sqrt(2 ln(2 T/alpha))), which is sharp for sigma (Z + Z^T)/2.
+Departs from the paper in two things. The noise is by default calibrated to the right sensitivity, where the
+printed formulas are not (`central.published.printed`); `paper_constants=` takes a printed formula instead,
+and the guarantee then says what it really gives. And three terms of Theorem 1's radius are left out:
+t B eps/sqrt(lambda_min) for what the features miss of the kernel, lambda I beside the shifted Gram, and the 1
+beside lambda_max/rho^2. `lab.papers.dubey2021.theory.confidence_width` has all of them; the page on the paper
+says what they come to. The spectral norm of the tree's noise is bounded by
+sigma sqrt(L) (sqrt(2 m) + sqrt(2 ln(2 T/alpha))), which is sharp for sigma (Z + Z^T)/2.
 
 With m = 64 at (1, 1e-5) the shift 2 Lambda is larger than T = 1024: the policy is near random there.
 That is the paper's method, shown and not repaired; `central.GPBandit` is what we recommend.
@@ -31,7 +34,7 @@ from scipy.linalg import cho_solve, solve_triangular
 from dpbandits import _checks, domains
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds
-from dpbandits.central.published.printed import Formula, printed_scale
+from dpbandits.central.published.printed import Formula, printed_levels, printed_scale
 from dpbandits.central.statement import Setting, tree_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
@@ -151,7 +154,13 @@ class Dubey2021(BasePolicy):
         override = None
         if self.paper_constants is not None:
             epsilon, delta = self.privacy.epsilon, self.privacy.delta
-            override = printed_scale(self.paper_constants, levels=tree.levels, epsilon=epsilon, delta=delta)
+            before = self.paper_constants == "as-read-before"
+            override = printed_scale(
+                self.paper_constants,
+                levels=tree.levels if before else printed_levels(rounds),
+                epsilon=epsilon,
+                delta=delta,
+            )
         return TreeRelease(
             tree=tree,
             mechanism=self._mechanism,

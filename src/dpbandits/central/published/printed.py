@@ -1,35 +1,41 @@
-r"""Noise scales of Dubey2021: as printed, as we read them, and what each really gives.
+r"""Noise scales of Dubey2021: as printed, and what each really gives.
 
-All scales are sigma of the symmetric noise sigma (Z + Z^T)/2 of one node of the tree, for L levels.
-The right one, with ||phi|| <= 1 and |y| <= 1 enforced, follows from the Frobenius sensitivity 2 sqrt(2)
-of [phi; y][phi; y]^T and from one round entering L nodes:
+All scales are sigma of the symmetric noise sigma (Z + Z^T)/2 of one node of the tree, Z of independent
+standard normals. The paper adds (v + v^T)/sqrt(2) with v of variance sigma_paper^2, which is this noise at
+sigma = sqrt(2) sigma_paper: the factor sqrt(2) stands in every printed scale here. n = 1 + ceil(log2 T) is
+the paper's number of nodes a round enters, rho^2 the variance of rewards, |f| <= B, and in brackets is the
+part that bounds rewards with high probability; where rewards are bounded the paper leaves it out itself
+(Section 6.1), and so does `printed_scale` unless it is told rho and T.
+
+| name | sigma_paper | printed where |
+|---|---|---|
+| lemma-2 | sqrt(16 n (1 + B^2 [+ 2 rho^2 ln(8T/beta)]) ln(10/beta)^2/alpha^2) | under Lemma 2, a variance |
+| lemma-2-statement | the same without the root | Lemma 2 states it of sigma itself |
+| lemma-12 | 16 n (1 + B^2 [+ rho^2 ln(4T/beta)]) ln(4/beta)^2 alpha^2 | appendix, statement: times alpha^2 |
+| lemma-12-proof | sqrt(16 n) (1 + B^2 [+ 2 rho^2 ln(8T/beta)]) ln(10/beta) | its proof: no alpha |
+| as-read-before | sqrt(32 L ln(2/beta) ln(2.5 L/beta))/alpha, B = 1 | nowhere: see below |
+
+`as-read-before` is how we read Lemma 2 while the paper's text was not at hand: the textbook Gaussian
+mechanism at every node, advanced composition over the levels. It is kept for the stored results that were run
+with it.
+
+The right scale, with ||phi|| <= 1 and |y| <= 1 enforced, follows from the Frobenius sensitivity 2 sqrt(2)
+of [phi; y][phi; y]^T and from one round entering L = floor(log2 T) + 1 nodes that are released:
 
     sigma = 2 sqrt(2) sqrt(L)/mu(epsilon, delta).
 
-- "lemma-2": sigma^2 = 8 L ln(2/delta) * 2 ln(2.5 L/delta) * 4/epsilon^2: the textbook Gaussian mechanism
-  at each node, advanced composition over L, squared norm of [phi; y] (2) as the sensitivity. The
-  statement of the lemma bounds sigma by the right-hand side and its proof sigma^2; read as the
-  statement has it ("lemma-2-statement") the same number is sigma itself.
-- "lemma-12": sigma = 16 L ln(4/delta)^2 2 sqrt(2) epsilon^2: the division by epsilon^2 turned into a
-  product, and no root. The noise grows with epsilon.
+Lemma 5 has no tree: every user adds noise once, to the lower triangle of a Gram phi phi^T and to a vector
+y phi with |y| <= B, each said to be (alpha/2, beta/2) (`printed_local_scales`):
 
-Lemma 5 has no tree: every user adds noise once, to a Gram phi phi^T and a vector y phi with |y| <= B, each
-as (epsilon/2, delta/2) (`printed_local_scale`).
+    sigma_X^2 = 8 ln(2.5/beta)/alpha^2,   sigma_u^2 = 8 (B^2 [+ 2 ln(8m/delta)]) ln(5/beta)/alpha^2.
 
-- printed: sigma = sqrt(1 + B^2) sqrt(2 ln(2.5/delta)) 2/epsilon, the textbook Gaussian mechanism with the
-  norm of [phi; y] as the sensitivity of either.
-- right, for one scale: s(B^2)/mu(epsilon, delta), s the joint sensitivity of `privacy.mechanisms`.
-
-The paper's text does not settle every constant. Where it leaves one open, these laws take the one that
-agrees with what was established independently (ratios to the right scale of 10-12 for Lemma 2 at
-epsilon = 1; of about 2,400 for Lemma 12 at epsilon = 1, T = 1024, delta = 1e-5, and under-noise below
-epsilon of about 0.07; for Lemma 5 at (10, 1e-5) a half that is 1.418-GDP, and a joint claim that holds for
-B = 1 and fails for B of about 20). The dependence on epsilon, delta and L is the point, not the third digit.
+One user moves the triangle by up to sqrt(2), the vector by up to 2B and both by `real_local_mu`.
 """
 
 import math
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
+from dpbandits import _checks
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.calibration import gaussian_mu
 from dpbandits.privacy.certificates import GaussianDP
@@ -38,18 +44,31 @@ from dpbandits.privacy.gram_vector import joint_sensitivity
 __all__ = [
     "FORMULAS",
     "Formula",
+    "LocalScales",
     "correct_local_scale",
     "correct_scale",
-    "printed_local_scale",
+    "printed_levels",
+    "printed_local_scales",
     "printed_scale",
     "real_epsilon",
+    "real_local_mu",
 ]
 
-Formula = Literal["lemma-2", "lemma-2-statement", "lemma-12"]
+Formula = Literal["lemma-2", "lemma-2-statement", "lemma-12", "lemma-12-proof", "as-read-before"]
 FORMULAS: tuple[Formula, ...] = get_args(Formula)
 
 OUTER_PRODUCT_SENSITIVITY = 2.0 * math.sqrt(2.0)
 """Largest Frobenius distance between two outer products of vectors [phi; y], ||phi|| <= 1, |y| <= 1."""
+
+
+def printed_levels(rounds: int) -> int:
+    """n = 1 + ceil(log2 T), by which the printed formulas count nodes.
+
+    Example:
+        >>> printed_levels(1024), printed_levels(10_000)
+        (11, 15)
+    """
+    return 1 + (_checks.integer(rounds, name="rounds") - 1).bit_length()
 
 
 def correct_scale(*, levels: int, epsilon: float, delta: float) -> float:
@@ -62,22 +81,52 @@ def correct_scale(*, levels: int, epsilon: float, delta: float) -> float:
     return OUTER_PRODUCT_SENSITIVITY * math.sqrt(levels) / gaussian_mu(epsilon, delta)
 
 
-def printed_scale(formula: Formula, *, levels: int, epsilon: float, delta: float) -> float:
+def printed_scale(
+    formula: Formula,
+    *,
+    levels: int,
+    epsilon: float,
+    delta: float,
+    norm_bound: float = 1.0,
+    reward_sd: float = 0.0,
+    rounds: int = 1,
+) -> float:
     """The scale of a printed formula; see the module.
+
+    Args:
+        formula: one of `FORMULAS`.
+        levels: n, see `printed_levels`.
+        epsilon: the paper's alpha.
+        delta: the paper's beta.
+        norm_bound: B.
+        reward_sd: rho of rewards that are not bounded; 0: bounded, the bracket is left out.
+        rounds: T; enters the bracket alone.
 
     Raises:
         InvalidParameter: no such formula, or delta is 0.
+
+    Example:
+        >>> round(printed_scale("lemma-2", levels=11, epsilon=1.0, delta=1e-5), 1)
+        366.6
     """
-    if delta <= 0.0:
-        raise InvalidParameter("the printed formulas need delta above 0")
+    _need_delta(delta)
+    tail = 2.0 * reward_sd**2 * math.log(8.0 * rounds / delta)
     if formula == "lemma-12":
-        return 16.0 * levels * math.log(4.0 / delta) ** 2 * OUTER_PRODUCT_SENSITIVITY * epsilon**2
-    composition = 8.0 * levels * math.log(2.0 / delta) / epsilon**2
-    variance = composition * 2.0 * math.log(2.5 * levels / delta) * 4.0
+        tail = reward_sd**2 * math.log(4.0 * rounds / delta)
+        scale = 16.0 * levels * (1.0 + norm_bound**2 + tail) * math.log(4.0 / delta) ** 2 * epsilon**2
+        return math.sqrt(2.0) * scale
+    squared = 1.0 + norm_bound**2 + tail
+    if formula == "as-read-before":
+        composition = 8.0 * levels * math.log(2.0 / delta) / epsilon**2
+        return math.sqrt(composition * 2.0 * math.log(2.5 * levels / delta) * 4.0)
+    common = 16.0 * levels * math.log(10.0 / delta) ** 2
+    if formula == "lemma-12-proof":
+        return math.sqrt(2.0 * common) * squared
+    variance = common * squared / epsilon**2
     if formula == "lemma-2":
-        return math.sqrt(variance)
+        return math.sqrt(2.0 * variance)
     if formula == "lemma-2-statement":
-        return variance
+        return math.sqrt(2.0) * variance
     raise InvalidParameter(f"paper_constants is {formula!r}: expected one of {FORMULAS}")
 
 
@@ -92,17 +141,64 @@ def real_epsilon(sigma: float, *, levels: int, delta: float) -> float:
     return GaussianDP(OUTER_PRODUCT_SENSITIVITY * math.sqrt(levels) / sigma).epsilon_at(delta)
 
 
-def printed_local_scale(*, epsilon: float, delta: float, reward_bound: float = 1.0) -> float:
-    """Lemma 5: the scale of the noise of Gram and vector alike; see the module.
+class LocalScales(NamedTuple):
+    """Standard deviations of Lemma 5's noise.
+
+    Attributes:
+        gram: sigma_X, of every entry of the Gram's lower triangle.
+        vector: sigma_u.
+    """
+
+    gram: float
+    vector: float
+
+
+def printed_local_scales(
+    *,
+    epsilon: float,
+    delta: float,
+    reward_bound: float = 1.0,
+    n_features: int | None = None,
+    failure_probability: float | None = None,
+) -> LocalScales:
+    """Lemma 5; see the module.
+
+    Args:
+        epsilon: the paper's alpha.
+        delta: the paper's beta.
+        reward_bound: B.
+        n_features, failure_probability: m and the lemma's delta; without both the bracket is left out.
+
+    Raises:
+        InvalidParameter: delta is 0, or one of m and the failure probability is missing.
 
     Example:
-        >>> round(2.0 / printed_local_scale(epsilon=10.0, delta=1e-5), 3)  # the vector's half, B = 1
-        1.418
+        >>> found = printed_local_scales(epsilon=10.0, delta=1e-5, n_features=64, failure_probability=1e-5)
+        >>> round(2**0.5 / found.gram, 3), round(2.0 / found.vector, 3)  # the Gram's mu, and the vector's
+        (1.418, 0.323)
     """
-    if delta <= 0.0:
-        raise InvalidParameter("the printed formulas need delta above 0")
-    norm = math.sqrt(1.0 + reward_bound**2)
-    return norm * math.sqrt(2.0 * math.log(2.5 / delta)) * 2.0 / epsilon
+    _need_delta(delta)
+    if (n_features is None) is not (failure_probability is None):
+        raise InvalidParameter("Lemma 5: pass n_features and failure_probability together, or neither")
+    tail = 0.0
+    if n_features is not None and failure_probability is not None:
+        tail = 2.0 * math.log(8.0 * n_features / failure_probability)
+    scale = 8.0 / epsilon**2
+    return LocalScales(
+        gram=math.sqrt(scale * math.log(2.5 / delta)),
+        vector=math.sqrt(scale * (reward_bound**2 + tail) * math.log(5.0 / delta)),
+    )
+
+
+def real_local_mu(scales: LocalScales, *, reward_bound: float = 1.0) -> float:
+    """The least mu of Gaussian DP that Gram and vector together keep, one user moving both.
+
+    Example:
+        >>> printed = printed_local_scales(epsilon=10.0, delta=1e-5)
+        >>> round(real_local_mu(printed), 3)
+        2.09
+    """
+    return joint_sensitivity((reward_bound * scales.gram / scales.vector) ** 2) / scales.gram
 
 
 def correct_local_scale(*, epsilon: float, delta: float, reward_bound: float = 1.0) -> float:
@@ -113,3 +209,8 @@ def correct_local_scale(*, epsilon: float, delta: float, reward_bound: float = 1
         7.91
     """
     return joint_sensitivity(reward_bound**2) / gaussian_mu(epsilon, delta)
+
+
+def _need_delta(delta: float) -> None:
+    if not 0.0 < delta < 1.0:
+        raise InvalidParameter("the printed formulas need delta above 0 and below 1")

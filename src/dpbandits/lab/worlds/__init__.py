@@ -12,7 +12,7 @@ Tables, one row a person, classes or columns as arms:
 
 Known functions, new candidates every round:
 
-- `dubey2021_figure1(seed=)`: one good candidate among 24 bad ones, on the disc.
+- `dubey2021_printed(seed=)`, `dubey2021_figure1(seed=)`: one good candidate among 24 bad ones, on the disc.
 - `camelback(seed=)`, `styblinski_tang_20(seed=)`, `michalewicz_10(seed=)`: test functions.
 - `FunctionBandit`: any function with any law of candidates.
 
@@ -44,7 +44,7 @@ from dpbandits.lab.worlds.functions import (
     michalewicz_10,
     styblinski_tang_20,
 )
-from dpbandits.lab.worlds.gap_world import dubey2021_figure1
+from dpbandits.lab.worlds.gap_world import dubey2021_figure1, dubey2021_printed
 from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.lab.worlds.randomised_trials import LoggedTrial, rand_hie, star
 from dpbandits.lab.worlds.rkhs import RKHSSetting, RKHSWorld, rkhs_setting
@@ -67,6 +67,7 @@ __all__ = [
     "classification_table",
     "cps_income",
     "dubey2021_figure1",
+    "dubey2021_printed",
     "load",
     "michalewicz_10",
     "rand_hie",

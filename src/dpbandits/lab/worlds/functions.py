@@ -132,6 +132,8 @@ class FunctionBandit:
         if not chunks:  # no rounds
             return np.empty((0, self.n_candidates, self.domain.dim)), np.empty((0, self.n_candidates))
         window = slice(start % _CHUNK, start % _CHUNK + stop - start)
+        if len(chunks) == 1:
+            return chunks[0][0][window].copy(), chunks[0][1][window].copy()
         points, means = (np.concatenate(parts)[window] for parts in zip(*chunks, strict=True))
         return points, means
 

@@ -1,4 +1,8 @@
-"""The experiments of Dubey2021: Figure 1 (epsilon), Figure 2 (delta), Table 1 (test functions), two more."""
+"""The experiments of Dubey2021: Figure 1 (epsilon), Figure 2 (delta), Table 1 (test functions), two more.
+
+Items ending in -printed have the paper's own world and grid; those without are ours, built before its text
+was at hand.
+"""
 
 from dpbandits.lab.papers.dubey2021 import figure_1, figure_2, table_1
 from dpbandits.lab.papers.dubey2021.cells import (
@@ -18,6 +22,9 @@ STUDY = Study(
     title="Dubey2021",
     measured="regret summed over the horizon",
     items={
+        "figure1-printed": figure_1.PRINTED,
+        "figure2-printed": figure_2.PRINTED,
+        "table1-printed": table_1.PRINTED,
         "figure1": figure_1.ITEM,
         "figure2": figure_2.ITEM,
         "table1": table_1.ITEM,

@@ -11,6 +11,7 @@ from dpbandits.lab.worlds import (
     FunctionBandit,
     camelback,
     dubey2021_figure1,
+    dubey2021_printed,
     michalewicz_10,
     styblinski_tang_20,
 )
@@ -22,6 +23,7 @@ from dpbandits.models.kernels import SquaredExponential
 __all__ = ["ROBUSTNESS_WORLDS", "TABLE_WORLDS", "WORLDS", "block_features", "tree_features", "world_of"]
 
 WORLDS: dict[str, Callable[..., FunctionBandit]] = {
+    "printed": dubey2021_printed,
     "figure1": dubey2021_figure1,
     "figure1-4096": partial(dubey2021_figure1, horizon=4096),
     "figure1-skewed": partial(dubey2021_figure1, crowd=0.7),
@@ -31,6 +33,9 @@ WORLDS: dict[str, Callable[..., FunctionBandit]] = {
     "styblinski-tang-20": styblinski_tang_20,
     "michalewicz-10": michalewicz_10,
 }
+ON_THE_DISC = ("figure1", "printed")
+"""What the names of worlds on the disc begin with."""
+
 ROBUSTNESS_WORLDS = ("figure1", "figure1-skewed", "figure1-five", "figure1-wrong-lengthscale")
 """The figure's world, and three that policies are not told about: their kernel has lengthscale 1, and the
 public decision sets are 25 uniform points."""
@@ -51,14 +56,20 @@ def world_of(name: str, seed: Seed) -> FunctionBandit:
     """The world `name` under a seed."""
     if name not in WORLDS:
         raise InvalidParameter(f"world {name!r}: expected one of {tuple(WORLDS)}")
-    return WORLDS[name](seed=seed)
+    return _built(WORLDS[name], seed)
+
+
+@lru_cache(maxsize=64)
+def _built(world: Callable[..., FunctionBandit], seed: Seed) -> FunctionBandit:
+    """Kept, with the rounds that it has drawn: every policy of a study meets the same ones."""
+    return world(seed=seed)
 
 
 @lru_cache(maxsize=16)
 def block_features(name: str) -> Features:
     """What block release and the non-private policy learn with; public choices."""
     domain = world_of(name, 0).domain
-    if name.startswith("figure1"):
+    if name.startswith(ON_THE_DISC):
         return _mercer(domain, lengthscale=1.0, n_features=20)
     if name == "camelback":
         return _mercer(domain, lengthscale=0.8, n_features=24)
@@ -69,7 +80,7 @@ def block_features(name: str) -> Features:
 def tree_features(name: str) -> Features:
     """What the published policy learns with: quadrature Fourier features where the paper's grid exists."""
     domain = world_of(name, 0).domain
-    if name.startswith("figure1") or name == "camelback":
+    if name.startswith(ON_THE_DISC) or name == "camelback":
         kernel = SquaredExponential(lengthscale=0.8 if name == "camelback" else 1.0)
         return QuadratureFourierFeatures(kernel=kernel, dim=domain.dim, nodes=QFF_NODES)
     per_column = max(FEATURES_PER_COLUMN, TREE_FEATURES // domain.dim)
