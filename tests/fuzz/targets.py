@@ -24,6 +24,7 @@ from dpbandits.local import (
     GPSpec,
     PublishedArms,
     ReportCounts,
+    Robust,
     Server,
     SourceSpec,
     Spec,
@@ -400,6 +401,19 @@ def _counts() -> Target:
     return Target(parse=parse, seeds=(as_json({**fields, "arrays": listed_arrays(state)}),), form="json")
 
 
+def _robust_bounds() -> Target:
+    """A server's bounds on forged reports: what is read says the same again."""
+
+    def parse(data: bytes) -> object:
+        read = Robust.from_json(data)
+        if Robust.from_json(read.to_json()).mark != read.mark:
+            raise AssertionError("bounds that come back otherwise")
+        return repr(read)
+
+    seeds = tuple(Robust(bytes(16 + n), groups=n).to_json() for n in (1, 5))
+    return Target(parse=parse, seeds=seeds, form="json")
+
+
 def _gp_spec() -> GPSpec:
     return GPSpec(
         domain=BOX,
@@ -538,6 +552,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "source-spec": _source_spec,
     "report-file": _report_file,
     "counts": _counts,
+    "robust-bounds": _robust_bounds,
     "gp-reports": _gp_reports,
     "published-weights": _published_weights,
     "gp-configuration": _gp_configuration,

@@ -90,6 +90,7 @@ def test_the_server_has_no_way_in_for_raw_data():
         "absorb": {"reports"},
         "publish": set(),
         "estimate": set(),
+        "diagnostics": set(),
         "replay": {"spec", "batches"},
         "merge": {"counts"},
         "check_merge": {"counts"},
@@ -112,7 +113,7 @@ def test_the_server_has_no_way_in_for_raw_data():
         "to_arrays": set(),
         "restore": {"spec", "arrays", "options"},
     }
-    assert set(inspect.signature(Server).parameters) == {"spec", "key", "least_open", "clock"}
+    assert set(inspect.signature(Server).parameters) == {"spec", "key", "least_open", "clock", "robust"}
 
 
 def test_reasons_are_counted_apart():

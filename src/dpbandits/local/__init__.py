@@ -8,7 +8,7 @@ The public contract, as JSON: `Spec` (arms in adaptive bins of the context, epsi
   library are enough.
 - On the server: `Server` absorbs bytes and publishes `PublishedArms` or `PublishedWeights`; it has no way in
   for raw data. `DurableServer` has every report on disk before it is confirmed.
-- `ReportKey`: tags on reports, where nobody else may send any.
+- `ReportKey`: tags on reports, where nobody else may send any. `Robust`: bounds on what forged ones do.
 - Counting anywhere: `ReportCounts`, and `aggregate` for files of reports.
 - Learning from others: `SourceSpec` and `SourceClient` for a source's own server and devices, `Server.attach`
   for its target.
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dpbandits.local.server.aggregation import aggregate
     from dpbandits.local.server.counting import ReportCounts
     from dpbandits.local.server.durable import DurableServer
+    from dpbandits.local.server.robust import Robust
     from dpbandits.local.server.server import Server
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "PublishedWeights",
     "ReportCounts",
     "ReportKey",
+    "Robust",
     "Server",
     "SourceClient",
     "SourceSpec",

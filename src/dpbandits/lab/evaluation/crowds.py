@@ -4,6 +4,7 @@ Status `simulated`: noise comes from a seeded NumPy generator. What is measured 
 at mean rewards that no server sees: an evaluation, not a release.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Required, TypedDict, Unpack
@@ -12,13 +13,23 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
+from dpbandits.lab.evaluation.forgers import Forgers, strongest
 from dpbandits.lab.worlds.contextual import PeopleWorld
 from dpbandits.lab.worlds.tables import TableBandit
 from dpbandits.local.contract.people import DeviceMenu
 from dpbandits.local.contract.questions import PublishedQuestions
+from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import BinLearner, Estimates, VersionSums, combined_estimate
+from dpbandits.local.learners.base import (
+    BinLearner,
+    Estimates,
+    PosteriorLearner,
+    VersionSums,
+    combined_estimate,
+    grouped_estimate,
+)
 from dpbandits.local.learners.table import learner_for
+from dpbandits.local.server.robust import Robust
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.reports import FloatingLaplace, ReportMechanism
 
@@ -94,9 +105,11 @@ class SimulationResult:
     """One simulated crowd.
 
     Attributes:
-        regret: (V,) sum over a version's users of best mean reward minus the chosen arm's, in reward units.
+        regret: (V,) sum over a version's users of best mean reward minus the chosen arm's, in reward units;
+            forgers are no users.
         reward: (V,) sum of the chosen arms' mean rewards.
         users: (V,) number of users.
+        anomaly: of all reports, see `Server.diagnostics`.
         rule: the rule after the last version.
         snapshots: (users seen, splits, arm with the largest weight in every leaf) at chosen times.
     """
@@ -106,6 +119,7 @@ class SimulationResult:
     users: IntArray
     rule: BinLearner
     snapshots: tuple[tuple[int, tuple[int, ...], IntArray], ...] = ()
+    anomaly: float = 0.0
 
     @property
     def average_regret(self) -> float:
@@ -127,6 +141,8 @@ class CrowdOptions(TypedDict, total=False):
         floating: use the paper's floating-point Laplace noise instead of the spec's mechanism.
         snapshots: record the partition at the first version after these numbers of users.
         classes: where the spec has `epsilons`, which one every user chooses; None: any, with equal chances.
+        forgers: who among them forges the report; without floating noise and classes of epsilon.
+        robust: what the server does about it; its secret is not used.
     """
 
     n_users: Required[int]
@@ -134,6 +150,8 @@ class CrowdOptions(TypedDict, total=False):
     floating: bool
     snapshots: tuple[int, ...]
     classes: ClassLaw | None
+    forgers: Forgers | None
+    robust: Robust | None
 
 
 def simulate(
@@ -171,6 +189,8 @@ class Crowd:
         snapshots: tuple[int, ...] = (),
         classes: ClassLaw | None = None,
         rule: BinLearner | None = None,
+        forgers: Forgers | None = None,
+        robust: Robust | None = None,
     ) -> None:
         if isinstance(world, TableBandit):
             _check_people(spec, world)
@@ -184,6 +204,15 @@ class Crowd:
         self._luck = people.random((n_users, 2))
         self._classes = self._chosen_classes(classes, people)
         self._coins, self.rule = PublicCoins(seed), learner_for(spec) if rule is None else rule
+        if (forgers or robust) and (floating or spec.epsilons):
+            raise InvalidParameter("forgers, robust: of one class of epsilon, without floating noise")
+        if robust is not None and isinstance(self.rule, PosteriorLearner):
+            self.rule.surprise = robust.surprise
+        self._groups = 1 if robust is None else robust.groups
+        self._forgers, self._forged = forgers, np.zeros(n_users, dtype=np.bool_)
+        if forgers is not None:
+            self._forged = forgers.among(n_users, np.random.default_rng([seed, 2]))
+        self._excess = np.zeros(2)
         self._n_versions = -(-n_users // spec.reports_per_version)
         self._sums: list[tuple[float, float, int]] = []  # regret, reward and users of every version
         self._taken: list[tuple[int, tuple[int, ...], IntArray]] = []
@@ -224,6 +253,7 @@ class Crowd:
             users=users.astype(int),
             rule=self.rule,
             snapshots=tuple(self._taken),
+            anomaly=float(self._excess[0] / max(math.sqrt(self._excess[1]), 1.0)),
         )
 
     def step(self) -> None:
@@ -244,14 +274,19 @@ class Crowd:
             chosen = passed.sum(axis=1).clip(max=spec.n_arms - 1)
             cells = at * spec.n_arms + chosen
         mean = self._means[np.arange(start, stop), chosen]
-        self._sums.append(((self._best[start:stop] - mean).sum(), mean.sum(), stop - start))
+        honest = ~self._forged[start:stop]
+        lost = self._best[start:stop] - mean
+        self._sums.append((lost[honest].sum(), mean[honest].sum(), int(honest.sum())))
         while self._pending and start >= self._pending[0]:
             self._pending.pop(0)
             leading = rule.weights().argmax(axis=1)
             self._taken.append((start, tuple(partition.splits), leading))
 
         positive = luck[start:stop, 0] < mean
-        estimate = self._estimate(cells, positive, slice(start, stop), len(leaves))
+        if self._forgers is None and self._groups == 1:
+            estimate = self._estimate(cells, positive, slice(start, stop), len(leaves))
+        else:
+            estimate = self._attacked(published, cells, positive, honest)
         rule.learn(VersionSums.of(published, leaves, estimate))
         rule.refine()
         self._version += 1
@@ -272,7 +307,7 @@ class Crowd:
                 signs = positive[here] != published.turned[at[here]]
                 crowd = signs_by_cell(cells[here], signs, spec.n_parts)
                 counted.append((one, one.simulate(*crowd, self._noise), int(here.sum())))
-        self.rule.count(spec, published, counted)
+        self.rule.count(spec, published, [counted])
         self.rule.refine()
         self._version += 1
 
@@ -303,6 +338,25 @@ class Crowd:
                 crowd = signs_by_cell(cells[here], positive[here], one.n_cells)
                 parts.append((one, one.simulate(*crowd, self._noise), int(here.sum())))
         return combined_estimate(parts)
+
+    def _attacked(
+        self, published: PublishedArms, cells: IntArray, positive: BoolArray, honest: BoolArray
+    ) -> Estimates:
+        """The same with forged reports, in the server's groups."""
+        mechanism = self.spec.mechanism_for(len(published.splits) + 1)
+        wanted = None if self._forgers is None else self._forgers.wanted(published, self.spec)
+        groups, counted = self._noise.integers(self._groups, size=len(cells)), []
+        for group in range(self._groups):
+            here = groups == group
+            told, n = here & honest, int(here.sum())
+            crowd = signs_by_cell(cells[told], positive[told], mechanism.n_cells)
+            sums = mechanism.simulate(*crowd, self._noise)
+            if wanted is not None:
+                sums = sums + strongest(mechanism, wanted, int((here & ~honest).sum()), self._noise)
+            if n:
+                counted.append([(mechanism, sums, n)])
+                self._excess += mechanism.excess(sums, n)
+        return grouped_estimate(counted)
 
     def _chosen_classes(self, classes: ClassLaw | None, rng: np.random.Generator) -> IntArray | None:
         """(n,) everyone's class of epsilon, or None where there is one."""

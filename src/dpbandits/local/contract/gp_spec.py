@@ -414,6 +414,10 @@ class _Integers:
     def possible(self, aggregate: IntArray, n: int) -> bool:
         return self.clamp.may_add_to(aggregate, n)
 
+    def excess(self, _aggregate: IntArray, _n: int) -> tuple[float, float]:
+        """See `ReportMechanism.excess`: noisy features have no sum that is the same for everybody."""
+        return 0.0, 0.0
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PublishedWeights(Published):

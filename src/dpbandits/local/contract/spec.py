@@ -284,8 +284,8 @@ class Spec(Contract[PublishedArms]):
         Reports tell of a function that varies much as 1/v, v the variance of a part's sum.
         """
         if "parts" in self.constants:
-            return round(self.constants["parts"])
-        return min(_PARTS, key=lambda size: _mean_variance(self.mechanism_for(size)))
+            return int(self.constants["parts"])
+        return int(min(_PARTS, key=lambda size: _mean_variance(self.mechanism_for(size))))
 
     @property
     def epsilon(self) -> float:
@@ -336,6 +336,14 @@ class Spec(Contract[PublishedArms]):
     def counted_by(self, published: PublishedArms) -> tuple[ReportMechanism, ...]:
         """How reports that answer this are counted, one a class of epsilon."""
         return self.mechanisms_for(self.n_parts if self.asks else len(published.splits) + 1)
+
+    @property
+    def weight(self) -> float:
+        """How many honest people one forged report weighs at most: see `ReportMechanism.weights`.
+
+        With the most bins that may be, and of the class of epsilon that weighs most.
+        """
+        return max(one.weights[1] for one in self.mechanisms_for(self.max_leaves))
 
     # -- the device's part: from a context to a private payload --------------------------------------
 

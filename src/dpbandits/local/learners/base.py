@@ -31,6 +31,7 @@ from dpbandits.privacy.reports import Moments, ReportMechanism
 
 __all__ = [
     "BinLearner",
+    "Counted",
     "Estimates",
     "Learner",
     "NodeData",
@@ -39,14 +40,19 @@ __all__ = [
     "child_spread",
     "class_weights",
     "combined_estimate",
+    "grouped_estimate",
     "grown",
+    "raised_variance",
 ]
 
 Estimates = tuple[FloatArray, FloatArray, int, Moments]
 """(cells,) signed sums, (cells,) counts, the number of reports, and the moments per report."""
 
-Counted = Sequence[tuple[Any, IntArray, int]]
+Parts = Sequence[tuple[Any, IntArray, int]]
 """Mechanism, integer sums and number of reports of every class that has any."""
+
+Counted = Sequence[Parts]
+"""One a group of reports: a server without groups has one."""
 
 
 class Learner(Protocol[PublishedT]):
@@ -201,6 +207,59 @@ def combined_estimate(parts: Sequence[tuple[ReportMechanism, IntArray, int]]) ->
     return signed, count, total, moments
 
 
+# -- what forged reports can do ----------------------------------------------------------------------
+
+# n Var(median of n standard normals), n odd from 1: what a median over groups costs in variance.
+_MEDIAN_COST = (1.0, 1.3461, 1.4342, 1.4730, 1.4949, 1.5089, 1.5187, 1.5259)
+
+
+def grouped_estimate(counted: Counted) -> Estimates:
+    """Signed sums and counts of all groups: the median over groups of the mean of a report, times reports.
+
+    Forged reports in fewer than half of the groups move it no farther than the others' noise does; its
+    variance is up to `_MEDIAN_COST` times the sum's, which the moments say.
+
+    Args:
+        counted: reports that answered one version; see `dpbandits.local.server.robust`.
+    """
+    if len(counted) == 1:
+        return combined_estimate(counted[0])
+    found = [combined_estimate(parts) for parts in counted]
+    reports = np.array([n for _, _, n, _ in found])
+    total = int(reports.sum())
+    means = [np.stack([signed, count]) / n for signed, count, n, _ in found]
+    signed, count = total * np.median(means, axis=0)
+    cost = _MEDIAN_COST[len(counted) // 2]
+
+    def mean(name: str) -> float:
+        return float(np.dot(reports, [getattr(moments, name) for *_, moments in found])) / total
+
+    # Who falls into a cell varies too, by share (1 - share) a report.
+    moments = Moments(
+        signed_own=cost * mean("signed_own"),
+        signed_other=cost * mean("signed_other"),
+        count_own=cost * mean("count_own") + cost - 1.0,
+        count_other=cost * mean("count_other"),
+    )
+    return signed, count, total, moments
+
+
+def raised_variance(
+    noise: FloatArray, *, belief: FloatArray, error: FloatArray, surprise: float
+) -> FloatArray:
+    """The noise's variance, raised until what was seen lies at most `surprise` deviations off the belief.
+
+    So a Gaussian update moves a belief by at most `surprise` of its deviations, however many reports say so.
+
+    Args:
+        noise: variance of what was seen.
+        belief: variance of what was believed of it.
+        error: what was seen less what was believed.
+        surprise: in deviations.
+    """
+    return np.asarray(np.maximum(noise, (error / surprise) ** 2 - belief))
+
+
 # -- learners of bins -------------------------------------------------------------------------------
 
 
@@ -261,7 +320,7 @@ class BinLearner(ABC):
     def count(self, spec: Spec, published: PublishedArms, counted: Counted) -> None:
         """Learn from counted reports that answered `published`."""
         leaves = spec.bins(published).leaves
-        self.learn(VersionSums.of(published, leaves, combined_estimate(counted)))
+        self.learn(VersionSums.of(published, leaves, grouped_estimate(counted)))
 
     @abstractmethod
     def weights(self) -> FloatArray:
@@ -348,10 +407,15 @@ class NodeData:
         self.information, self.evidence = np.zeros((n_nodes, n_arms)), np.zeros((n_nodes, n_arms))
         self.count = np.zeros((n_nodes, 3))
 
-    def add(self, sums: VersionSums, mass: FloatArray) -> None:
-        """Add a version's sums, its leaves having `mass` (L,); nodes split since only inform the masses."""
+    def add(self, sums: VersionSums, mass: FloatArray, variance: FloatArray) -> None:
+        """Add a version's sums; nodes split since only inform the masses.
+
+        Args:
+            sums: of the version.
+            mass: (L,) of its leaves.
+            variance: (L,) or (L, K) per report of its signed sums.
+        """
         weights = np.float64(1.0) if sums.weights is None else sums.weights
-        variance = sums.moments.signed_variance(sums.shares(mass))
         self.information[sums.at] += sums.n * weights**2 / variance
         self.evidence[sums.at] += weights * sums.signed / variance
         self.count[sums.leaves] += sums.people(mass)
@@ -390,6 +454,8 @@ class PosteriorLearner(BinLearner):
     """
 
     kept: ClassVar[tuple[str, ...]] = ("_data", "masses", "reports", "_masses_at")
+    surprise: float | None = None
+    """Deviations that a version's sums may lie from what is believed, see `raised_variance`; None: any."""
     refresh: ClassVar[float]
     """Masses and beliefs are computed anew when this share of reports has come in since."""
     _posterior: tuple[FloatArray, FloatArray] | None
@@ -437,7 +503,8 @@ class PosteriorLearner(BinLearner):
 
     def learn(self, sums: VersionSums) -> None:
         """Add a version's sums; those of leaves split since only inform the masses."""
-        self._data.add(sums, self.masses[sums.leaves])
+        mass = self.masses[sums.leaves]
+        self._data.add(sums, mass, self._variance(sums, mass))
         self.reports += sums.n
         if self.reports - self._masses_at > self.refresh * self._masses_at:
             self._look_again()
@@ -477,6 +544,21 @@ class PosteriorLearner(BinLearner):
         rivals: BoolArray = best > constants.rival / mean.shape[1]
         well = (~rivals | (variance <= (constants.known * spread) ** 2)).all(axis=1)
         return np.asarray(candidates[well & (best.max(axis=1) < constants.settled)])
+
+    def _variance(self, sums: VersionSums, mass: FloatArray) -> FloatArray:
+        """Per report of a version's signed sums, raised where they surprise more than `surprise` allows."""
+        variance = sums.moments.signed_variance(sums.shares(mass))
+        if self.surprise is None:
+            return variance
+        mean, spread = self.posterior()
+        at = self.partition.rank[sums.leaves]  # -1 of leaves split since, whose sums only inform the masses
+        if sums.arms is not None:
+            mean, spread = mean[at, sums.arms], spread[at, sums.arms]
+        else:
+            mean, spread = mean[at], spread[at]
+        scale = 2.0 * sums.n * sums.shares(mass)
+        told = {"belief": scale**2 * spread, "error": sums.signed - scale * (mean - 0.5)}
+        return raised_variance(sums.n * variance, surprise=self.surprise, **told) / sums.n
 
     def _look_again(self) -> None:
         """Estimates the masses, and whatever rests on them, from all reports."""

@@ -37,7 +37,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.local.contract.questions import PublishedQuestions
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import Counted, combined_estimate
+from dpbandits.local.learners.base import Counted, grouped_estimate
 from dpbandits.models.averaged_regression import AveragedRegression
 from dpbandits.models.features.products import ProductFeatures
 from dpbandits.models.grid_density import GridDensity
@@ -211,7 +211,7 @@ class QuestionLearner:
 
     def count(self, spec: Spec, published: PublishedQuestions, counted: Counted) -> None:
         """Learn from counted reports that answered `published`."""
-        signed, count, n, moments = combined_estimate(counted)
+        signed, count, n, moments = grouped_estimate(counted)
         signed_law, count_law = _by_membership(moments)
         self.reports += n
         if self.n_parts > 1:

@@ -60,7 +60,7 @@ class WeightLearner:
 
     def count(self, _spec: GPSpec, published: PublishedWeights, counted: Counted) -> None:
         """Learn from counted reports that answered `published`."""
-        for _, sums, n in counted:
+        for _, sums, n in (part for group in counted for part in group):
             self.add(published.version, n, sums)
 
     def add(self, version: int, n: int, sums: IntArray) -> None:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from dpbandits.local.contract.reports import HEADER_BYTES, Contract, PublishedT,
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.server.counting import NO_NONCES, Absorbed, ReportCounts
 from dpbandits.local.server.nonces import Nonces
+from dpbandits.local.server.robust import Robust
 
 __all__ = [
     "aggregate",
@@ -97,6 +98,7 @@ def aggregate(
     cluster: Any = None,
     without: Nonces = NO_NONCES,
     key: ReportKey | None = None,
+    robust: Robust | None = None,
 ) -> tuple[ReportCounts[PublishedT], Absorbed]:
     """Count the reports of files.
 
@@ -108,6 +110,7 @@ def aggregate(
         without: nonces of reports counted elsewhere (`Server.nonces`, `ReportCounts.nonces`); they are
             dropped here as repeated, so that the counts can be merged there.
         key: reports carry its tags; workers are told it. See `ReportKey`.
+        robust: of the server that the counts are for (`Server.robust`); workers are told its secret.
 
     Returns:
         The counts, for `Server.merge`, and how many reports were dropped for which reason.
@@ -117,7 +120,7 @@ def aggregate(
         CorruptState: a file is no report file.
         MissingExtra: a cluster is asked for and the extra `cluster` is not installed.
     """
-    whole, tally = ReportCounts(spec, published, key=key), Absorbed()
+    whole, tally = ReportCounts(spec, published, key=key, robust=robust), Absorbed()
     contract = (spec.to_json(), [one.published.to_json(spec) for one in whole.versions.values()])
     files: object = paths  # of any type, from a caller
     if isinstance(files, str | os.PathLike) or not isinstance(files, Iterable):
@@ -125,17 +128,17 @@ def aggregate(
     nonces: object = without
     if not isinstance(nonces, np.ndarray) or without.dtype != np.uint64 or without.ndim != 1:
         raise InvalidParameter("without: expected nonces, as `nonces()` of counts or a server gives them")
-    jobs = [(str(path), contract, without, key) for path in paths]
+    jobs = [_Job(str(path), contract, without, key, robust) for path in paths]
     with _workers(cluster) as counted:
         parts = counted(jobs) if jobs else []
         again = _repeated([arrays for arrays, _ in parts])
         for index, more in again.items():
-            jobs[index] = (jobs[index][0], contract, np.concatenate([without, more]), key)
+            jobs[index] = jobs[index]._replace(without=np.concatenate([without, more]))
         if again:
             for index, part in zip(again, counted([jobs[index] for index in again]), strict=True):
                 parts[index] = part
     for arrays, one in parts:
-        whole.merge(ReportCounts.from_arrays(spec, published, arrays))
+        whole.merge(ReportCounts.from_arrays(spec, published, arrays, robust=robust))
         tally.add(one)
     return whole, tally
 
@@ -171,17 +174,19 @@ def write_counts(path: str | os.PathLike[str], counts: ReportCounts[Any]) -> Non
     spec = counts.spec
     published = [version.published.to_json(spec) for _, version in sorted(counts.versions.items())]
     public = {"spec": spec.to_json(), "policies": published}
+    if counts.grouping is not None:
+        public["grouping"] = counts.grouping
     arrays = {name.replace("/", "."): array for name, array in counts.to_arrays().items()}
     lineage = spec.digest.hex()
     state = State(kind=_KIND, version=_LAYOUT, lineage=lineage, position=0, public=public, arrays=arrays)
     write_state(Path(path), state)
 
 
-def read_counts(path: str | os.PathLike[str]) -> ReportCounts[Any]:
-    """Counts as `write_counts` kept them.
+def read_counts(path: str | os.PathLike[str], *, robust: Robust | None = None) -> ReportCounts[Any]:
+    """Counts as `write_counts` kept them; `robust` as it was when they were counted.
 
     Raises:
-        IncompatibleState: a state of something else.
+        IncompatibleState: a state of something else, or grouped by another secret.
         CorruptState: the file is torn or altered.
     """
     from dpbandits.state import read_state
@@ -191,22 +196,35 @@ def read_counts(path: str | os.PathLike[str]) -> ReportCounts[Any]:
         raise IncompatibleState("expected the counts of reports")
     with reading("the counts of reports", IncompatibleState):
         spec, published = read_contract(state.public["spec"], state.public["policies"])
+        if state.public.get("grouping") != (None if robust is None else robust.grouping):
+            raise IncompatibleState(
+                "the counts are of other groups: pass the robust= that they were made with"
+            )
     arrays = {name.replace(".", "/"): array for name, array in state.arrays.items()}
     if state.version == 1:
         apart = [arrays.pop(name) for name in [*arrays] if name.endswith("/nonces")]
         arrays["nonces"] = np.concatenate([NO_NONCES, *apart])
-    return ReportCounts.from_arrays(spec, published, arrays)
+    return ReportCounts.from_arrays(spec, published, arrays, robust=robust)
 
 
-def _count(job: tuple[str, _Contract, Nonces, ReportKey | None]) -> _Part:
+class _Job(NamedTuple):
+    """One file, and how it is counted."""
+
+    file: str
+    contract: _Contract
+    without: Nonces
+    key: ReportKey | None
+    robust: Robust | None
+
+
+def _count(job: _Job) -> _Part:
     """Count one file: what a worker does."""
-    file, contract, without, key = job
-    spec, published = read_contract(*contract)
-    counts, tally = ReportCounts(spec, published, key=key), Absorbed()
-    records, torn = read_records(file)
+    spec, published = read_contract(*job.contract)
+    counts, tally = ReportCounts(spec, published, key=job.key, robust=job.robust), Absorbed()
+    records, torn = read_records(job.file)
     for start in range(0, len(records), _CHUNK):
         chunk = np.ascontiguousarray(records[start : start + _CHUNK])
-        tally.add(counts.absorb_records(chunk, without=without))
+        tally.add(counts.absorb_records(chunk, without=job.without))
     tally.malformed += torn > 0
     return counts.to_arrays(), tally
 

@@ -26,6 +26,7 @@ from dpbandits.local.contract.keys import TAG_BYTES, ReportKey
 from dpbandits.local.contract.reports import HEADER_BYTES, Contract, PublishedT, Records, parse
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.server.nonces import Nonces, RecentNonces
+from dpbandits.local.server.robust import Robust
 
 __all__ = ["Absorbed", "OpenVersion", "ReportCounts", "Sifted", "batch_of"]
 
@@ -104,15 +105,17 @@ class OpenVersion(Generic[PublishedT]):
 
     Attributes:
         published: as it was.
-        mechanisms: one a class of epsilon.
+        mechanisms: one a kind: the classes of epsilon of the first group, then those of the next.
         lineage: digest of what was published: equal for equal versions only.
-        sums: integer sums of reports not yet taken, one a class; None: none.
-        n: how many reports they are, one a class.
+        groups: into which reports were put, see `Robust`.
+        sums: integer sums of reports not yet taken, one a kind; None: none.
+        n: how many reports they are, one a kind.
     """
 
     published: PublishedT
     mechanisms: tuple[Any, ...]
     lineage: bytes
+    groups: int = 1
     sums: list[IntArray | None] = field(init=False)
     n: list[int] = field(init=False)
 
@@ -120,16 +123,22 @@ class OpenVersion(Generic[PublishedT]):
         self.sums, self.n = [None] * len(self.mechanisms), [0] * len(self.mechanisms)
 
     def add(self, kind: int, sums: IntArray, n: int) -> None:
-        """Add integer sums of n reports of a class."""
+        """Add integer sums of n reports of a kind."""
         before = self.sums[kind]
         self.sums[kind] = sums.copy() if before is None else before + sums
         self.n[kind] += n
 
-    def take(self) -> list[tuple[Any, IntArray, int]]:
-        """Mechanism, sums and number of reports of every class that has any; they start from zero again."""
-        taken = zip(self.mechanisms, self.sums, self.n, strict=True)
+    def take(self) -> list[list[tuple[Any, IntArray, int]]]:
+        """Mechanism, sums and number of reports of every class that has any, group by group.
+
+        Groups that have no report are left out; all start from zero again.
+        """
+        kinds = list(zip(self.mechanisms, self.sums, self.n, strict=True))
         self.__post_init__()
-        return [(mechanism, sums, n) for mechanism, sums, n in taken if sums is not None]
+        classes = len(kinds) // self.groups
+        parts = [kinds[start : start + classes] for start in range(0, len(kinds), classes)]
+        taken = [[(one, sums, n) for one, sums, n in part if sums is not None] for part in parts]
+        return [part for part in taken if part]
 
     def check(self) -> None:
         """IncompatibleState where no reports of these numbers have these sums."""
@@ -165,9 +174,10 @@ class ReportCounts(Generic[PublishedT]):
         spec: the public contract.
         published: the versions that reports may answer.
         key: reports carry this key's tags, and without one are dropped; see `ReportKey`.
+        robust: the server's, see `Robust`: counts that add up have the same.
 
     Raises:
-        InvalidParameter: not a spec, or not what its server publishes.
+        InvalidParameter: not a spec, or not what its server publishes; groups of a `GPSpec`.
         IncompatibleState: as `open`.
 
     Example:
@@ -192,11 +202,16 @@ class ReportCounts(Generic[PublishedT]):
         published: Iterable[PublishedT] = (),
         *,
         key: ReportKey | None = None,
+        robust: Robust | None = None,
     ) -> None:
         contract: object = spec
         if not isinstance(contract, Spec | GPSpec):
             raise InvalidParameter(f"spec: expected a Spec or a GPSpec, got {type(spec).__name__}")
         self._key = _checks.an(key, ReportKey, name="key", pass_="key=ReportKey(secret)", optional=True)
+        _checks.an(robust, Robust, name="robust", pass_="robust=Robust(secret)", optional=True)
+        if robust is not None and not isinstance(contract, Spec):
+            raise InvalidParameter("robust: expected None for a GPSpec, whose server sums vectors")
+        self._robust, self._groups = robust, 1 if robust is None else robust.groups
         self.spec = spec
         self.versions: dict[int, OpenVersion[PublishedT]] = {}
         self.seen = RecentNonces()
@@ -205,6 +220,11 @@ class ReportCounts(Generic[PublishedT]):
             given = list(published)
         for version in given:
             self.open(version)
+
+    @property
+    def grouping(self) -> str | None:
+        """Which secret groups the reports, see `Robust.grouping`."""
+        return None if self._robust is None else self._robust.grouping
 
     @property
     def nbytes(self) -> int:
@@ -231,9 +251,9 @@ class ReportCounts(Generic[PublishedT]):
             if known.lineage != lineage:
                 raise IncompatibleState(f"version {published.version} is another one here: another lineage")
             return
-        mechanisms = self.spec.counted_by(published)
+        mechanisms = self.spec.counted_by(published) * self._groups
         self.versions[published.version] = OpenVersion(
-            published=published, mechanisms=mechanisms, lineage=lineage
+            published=published, mechanisms=mechanisms, lineage=lineage, groups=self._groups
         )
 
     def close(self, numbers: Iterable[int]) -> None:
@@ -311,7 +331,7 @@ class ReportCounts(Generic[PublishedT]):
         return self.seen.sorted()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything counted: `nonces`, and `version/n` and `version/class/sums` of versions with reports."""
+        """Everything counted: `nonces`, and `version/n` and `version/kind/sums` of versions with reports."""
         return self.sums() | {"nonces": self.nonces()}
 
     def sums(self) -> dict[str, NDArray[Any]]:
@@ -327,15 +347,20 @@ class ReportCounts(Generic[PublishedT]):
 
     @classmethod
     def from_arrays(
-        cls, spec: Contract[PublishedT], published: Iterable[PublishedT], arrays: Mapping[str, NDArray[Any]]
+        cls,
+        spec: Contract[PublishedT],
+        published: Iterable[PublishedT],
+        arrays: Mapping[str, NDArray[Any]],
+        *,
+        robust: Robust | None = None,
     ) -> Self:
-        """Counts from `to_arrays`.
+        """Counts from `to_arrays`; `robust` as it was when they were counted.
 
         Raises:
             IncompatibleState: the arrays are not those of this spec and these versions, or no reports have
                 such sums.
         """
-        counts = cls(spec, published)
+        counts = cls(spec, published, robust=robust)
         given = dict(arrays)
         nonces = given.pop("nonces", NO_NONCES)
         ordered = np.unique(nonces)
@@ -379,6 +404,8 @@ class ReportCounts(Generic[PublishedT]):
         _checks.an(other, ReportCounts, name="counts", pass_="counts=ReportCounts(spec, published)")
         if other.spec.to_json() != self.spec.to_json() or other.spec.status != self.spec.status:
             raise IncompatibleState("the counts belong to another spec, or to reports of other noise")
+        if other.grouping != self.grouping:
+            raise IncompatibleState("the counts are of other groups: count them again with this robust=")
         other.check()
         for number, version in other.versions.items():
             mine = self.versions.get(number)
@@ -454,9 +481,21 @@ class ReportCounts(Generic[PublishedT]):
             sifted.nonces.append(ordered[~seen])
             for number, kind, among in parts:
                 mine = among[fresh[among]]
-                if len(mine):
-                    sifted.parts.append((number, kind, np.ascontiguousarray(payloads[mine])))
+                for group, one in self._grouped(records, mine):
+                    there = group * self._classes + kind
+                    sifted.parts.append((number, there, np.ascontiguousarray(payloads[one])))
         return fates
+
+    @property
+    def _classes(self) -> int:
+        return max(1, len(self.spec.epsilons))
+
+    def _grouped(self, records: Records, rows: IntArray) -> list[tuple[int, IntArray]]:
+        """Groups, and which of these rows of the records the server's secret puts there."""
+        if self._robust is None or self._groups == 1:
+            return [(0, rows)] if len(rows) else []
+        groups = self._robust.group_of(records[rows])
+        return [(group, rows[groups == group]) for group in np.unique(groups).tolist()]
 
     def _parts(
         self, known: BoolArray, versions: IntArray, kinds: NDArray[np.uint8], payloads: Records
@@ -464,7 +503,7 @@ class ReportCounts(Generic[PublishedT]):
         """Version, class and rows of the reports that a device could have sent."""
         parts = []
         for number in np.unique(versions[known]).tolist():
-            for kind, mechanism in enumerate(self.versions[number].mechanisms):
+            for kind, mechanism in enumerate(self.versions[number].mechanisms[: self._classes]):
                 rows = np.flatnonzero(known & (versions == number) & (kinds == kind))
                 if len(rows) and mechanism.report_bytes == payloads.shape[1]:
                     good = mechanism.valid(np.ascontiguousarray(payloads[rows]))

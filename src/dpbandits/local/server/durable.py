@@ -16,6 +16,8 @@ A folder of mode 0700 holds
 - `server.state`, a snapshot of the server at some place of the log: it saves time when the folder is opened.
   It is written beside and renamed. Where it is missing, torn or another release's, the log is read from its
   beginning;
+- `robust.json`, the bounds on forged reports that the folder was begun with, if any, and their secret. The
+  log is of these bounds: without the file it is refused;
 - a lock that one server holds as long as it lives.
 
 Reports and counts are written down first and taken then, so a record that an interrupted append left is
@@ -58,11 +60,12 @@ from dpbandits.local.learners.evidence import SourceEvidence, SourceSums
 from dpbandits.local.server.counting import Absorbed, ReportCounts, batch_of
 from dpbandits.local.server.gathering import Gathering
 from dpbandits.local.server.pace import Clock
+from dpbandits.local.server.robust import Robust
 from dpbandits.local.server.server import Server, bins_spec
 from dpbandits.models.trees.messages import Gaussians
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.state.container import State
-from dpbandits.state.files import locked, private_folder
+from dpbandits.state.files import locked, open_regular, private_folder, write_durably
 from dpbandits.state.format import decode, encode, read_state, write_state
 from dpbandits.state.holder import Held, Holder, in_turn
 from dpbandits.state.journal import Journal, Place
@@ -75,7 +78,9 @@ __all__ = ["DurableServer"]
 
 _BEGIN, _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _TERMS = b"B", b"A", b"P", b"M", b"S", b"T", b"N"
 
-_KIND, _LOG, _SNAPSHOT = "local server", "reports.log", "server.state"
+_KIND, _LOG, _SNAPSHOT, _ROBUST = "local server", "reports.log", "server.state", "robust.json"
+_LARGEST_BOUNDS = 1 << 12
+"""Bytes of a file of bounds."""
 _OLDER = b'{"journal": "local reports", "format": 2,'
 _BEHIND = -1
 """Changes of a server that has not taken what its log holds."""
@@ -121,7 +126,9 @@ class DurableServer(Held, Generic[PublishedT]):
         self._holder = Holder(what="server")
         self._files, self._folder = files, folder
         self._unrecorded: tuple[bytes, bytes] | None = None
-        self._subject = spec.fingerprint
+        robust: Robust | None = options.get("robust")
+        # Reports are grouped again when the log is read: a log of one secret is no other's.
+        self._subject = spec.fingerprint if robust is None else f"{spec.fingerprint}:{robust.mark}"
         known = self._snapshot(spec, options)
         self._server, place = known or (Server(spec, **options), None)
         self._changes = self._server.changes
@@ -139,6 +146,7 @@ class DurableServer(Held, Generic[PublishedT]):
         key: ReportKey | None = None,
         least_open: float = _LEAST_OPEN,
         clock: Clock | None = None,
+        robust: Robust | None = None,
     ) -> Self:
         """The server of a folder, with all that it was told before.
 
@@ -147,12 +155,15 @@ class DurableServer(Held, Generic[PublishedT]):
             folder: made where it does not exist.
             key, least_open, clock: see `Server`; people's devices need time to answer, so `least_open` is ten
                 minutes. When a folder is opened, versions that are open count as just published.
+            robust: see `Robust`; a folder that is begun with one keeps it, secret included, and is opened
+                without.
 
         Raises:
             InvalidParameter: an argument is of another kind.
             StateError: another server uses the folder, others may write to it, or it cannot be used.
             CorruptState: the log was changed or cut.
-            IncompatibleState: the log is another spec's, or an older release's.
+            IncompatibleState: the log is another spec's, or an older release's; or `robust` is not what the
+                folder was begun with.
         """
         _checks.an(spec, Contract, name="spec", pass_="spec=Spec(...) or spec=GPSpec(...)")
         if not isinstance(folder, str | os.PathLike):
@@ -160,7 +171,8 @@ class DurableServer(Held, Generic[PublishedT]):
         where = private_folder(Path(folder), what="the server's folder")
         with ExitStack() as files:
             files.enter_context(locked(where / "server.lock", wait=False))
-            server = cls(spec, where, files, key=key, least_open=least_open, clock=clock)
+            bounds = _kept_bounds(where, robust)
+            server = cls(spec, where, files, key=key, least_open=least_open, clock=clock, robust=bounds)
             server._settle()
             if not len(server._journal):
                 server._journal.append(_BEGIN, server._written())
@@ -439,7 +451,8 @@ class DurableServer(Held, Generic[PublishedT]):
         _, arrays = _unpacked(_COUNTS, content)
         named = {name.replace(".", "/"): array for name, array in arrays.items()}
         server = self._server
-        server.merge(ReportCounts.from_arrays(server.spec, server.open_versions, named))
+        counts = ReportCounts.from_arrays(server.spec, server.open_versions, named, robust=server.robust)
+        server.merge(counts)
 
     def _fed(self, content: bytes) -> None:
         """Bins and moments of a source's sums follow from its contract."""
@@ -474,6 +487,28 @@ class DurableServer(Held, Generic[PublishedT]):
         _SOURCE: _fed,
         _TARGET: _taught,
     }
+
+
+def _kept_bounds(folder: Path, given: Robust | None) -> Robust | None:
+    """The bounds on forged reports that a folder was begun with; these, where it is begun now."""
+    path = folder / _ROBUST
+    if not (folder / _LOG).exists():
+        path.unlink(missing_ok=True)
+        if given is not None:
+            _checks.an(given, Robust, name="robust", pass_="robust=Robust(secret)")
+            write_durably(path, given.to_json())
+        return given
+    try:
+        with open_regular(path) as (file, _):
+            kept = Robust.from_json(file.read(_LARGEST_BOUNDS))
+    except FileNotFoundError:
+        kept = None
+    if given is not None and (kept is None or kept.mark != given.mark):
+        raise IncompatibleState(
+            "robust: the folder was begun with other bounds on forged reports, or with none: leave it out, "
+            "or begin another folder"
+        )
+    return kept
 
 
 def _packed_records(records: list[Records]) -> bytes:

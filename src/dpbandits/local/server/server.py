@@ -15,11 +15,13 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._reading import reading
 from dpbandits._seen import no_such, said
+from dpbandits._typing import FloatArray
 from dpbandits.errors import IncompatibleState, ProtocolError
+from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.keys import ReportKey
 from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT, Records
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import Learner
+from dpbandits.local.learners.base import Counted, Learner, PosteriorLearner
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums, source_evidence
 from dpbandits.local.learners.explore import ExploreRule
 from dpbandits.local.learners.table import learner_for
@@ -27,6 +29,7 @@ from dpbandits.local.learners.transfer import TransferTree
 from dpbandits.local.server.counting import Absorbed, ReportCounts, Sifted
 from dpbandits.local.server.nonces import Nonces, RecentNonces
 from dpbandits.local.server.pace import Clock, Pace
+from dpbandits.local.server.robust import Robust
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.state.holder import Held, Holder, in_turn
 from dpbandits.state.release_log import ReleaseLog
@@ -49,6 +52,10 @@ _INSTEAD = {
 """What policies of other rooms call it."""
 
 
+_RECENT = 32
+"""Times that reports were learned from of which `recent_anomaly` is."""
+
+
 @worded
 class Server(Held, Generic[PublishedT]):
     """The server of one spec.
@@ -61,12 +68,14 @@ class Server(Held, Generic[PublishedT]):
             many reports come, and no new one is published meanwhile if that would close it. 0 is for
             simulations, and lets a flood close versions before people answer.
         clock: seconds since some moment, in place of the process's own: for tests.
+        robust: bounds on what forged reports do to what is learned, of a `Spec`; see `Robust`.
 
     Raises:
         InvalidParameter: an argument is outside what it may be.
 
     Attributes:
         totals: of everything absorbed.
+        robust: as it was given.
         current: the version published last; `publish` is what moves it.
         changes: how many calls have changed the server: a log of them can tell whether one is missing.
 
@@ -89,6 +98,7 @@ class Server(Held, Generic[PublishedT]):
         key: ReportKey | None = None,
         least_open: float = 0.0,
         clock: Clock | None = None,
+        robust: Robust | None = None,
     ) -> None:
         self.spec = _checks.an(
             spec,
@@ -101,7 +111,11 @@ class Server(Held, Generic[PublishedT]):
         self._holder = Holder(what="server")
         self._learner: Learner[PublishedT] = learner_for(spec)  # type: ignore[arg-type]
         self._coins = PublicCoins(spec.seed)
-        self._counts = ReportCounts(spec, key=key)
+        self._counts = ReportCounts(spec, key=key, robust=robust)
+        self.robust = robust
+        if robust is not None and isinstance(self._learner, PosteriorLearner):
+            self._learner.surprise = robust.surprise
+        self._excess = np.zeros((1, 2))
         self._targets: dict[str, Spec] = {}
         self.changes, self._told, self._fresh = 0, False, 0
         self._adopt(self._learner.publish(self.spec, 0, self._coins))
@@ -394,6 +408,7 @@ class Server(Held, Generic[PublishedT]):
             "fresh": self._fresh,
             "changes": self.changes,
             "since": self._counts.seen.since,
+            "grouping": self._counts.grouping,
             "totals": vars(self.totals),
             "releases": self._holder.log.to_json(),
             "targets": {name: spec.to_json() for name, spec in self._targets.items()},
@@ -401,7 +416,8 @@ class Server(Held, Generic[PublishedT]):
         texts = {f"published.{one.version}": one.to_json(self.spec) for one in self.open_versions}
         texts["numbers"] = json.dumps(numbers)
         written = {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
-        return learned | counted | written | {"nonces.young": young, "nonces.old": old}
+        own = {"nonces.young": young, "nonces.old": old, "excess": self._excess}
+        return learned | counted | written | own
 
     @classmethod
     def restore(cls, spec: Contract[PublishedT], arrays: Mapping[str, NDArray[Any]], **options: Any) -> Self:
@@ -414,6 +430,9 @@ class Server(Held, Generic[PublishedT]):
         with reading("what a server knew", IncompatibleState):
             numbers = json.loads(parts.pop("numbers").tobytes())
             young, old = parts.pop("nonces.young"), parts.pop("nonces.old")
+            if numbers.get("grouping") != server._counts.grouping:
+                raise IncompatibleState("the server grouped its reports by another secret")
+            server._excess = _excess(parts.pop("excess", np.zeros((1, 2))))  # older ones have none
             learned = {name: parts.pop(name) for name in arrays if name.startswith("learner.")}
             texts = [parts.pop(name).tobytes().decode() for name in arrays if name.startswith("published.")]
             server._learner.restore({name.removeprefix("learner."): one for name, one in learned.items()})
@@ -430,6 +449,29 @@ class Server(Held, Generic[PublishedT]):
             server._holder.log = ReleaseLog.from_json(numbers.get("releases", []))  # older ones have none
             server._targets = {name: Spec.from_json(text) for name, text in numbers["targets"].items()}
         return server
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Numbers about the reports that have come in: released like they are, and of nobody's data.
+
+        `weight` is how many honest people one forged report weighs at most (`ReportMechanism.weights`), of
+        the current version. `anomaly` is how many deviations all reports that were learned from are from
+        what any honest crowd can send (`ReportMechanism.excess`), `recent_anomaly` the same of the last
+        times that any were: whatever people's contexts and rewards are, above 5 is one chance in a million
+        where there are hundreds of reports. Forgers who send what a person could have sent, or a single bit,
+        do not show: a small number is no proof of honesty. It is 0 for a `GPSpec`, which has no such test.
+        """
+        mechanisms = self.spec.counted_by(self.current)
+        weight = (
+            self.spec.weight if isinstance(self.spec, GPSpec) else max(one.weights[1] for one in mechanisms)
+        )
+        total, recent = self._excess[0], self._excess[1:].sum(axis=0)
+        return {
+            "version": self.current.version,
+            "accepted": self.totals.accepted,
+            "weight": weight,
+            "anomaly": float(total[0] / max(np.sqrt(total[1]), 1.0)),
+            "recent_anomaly": float(recent[0] / max(np.sqrt(recent[1]), 1.0)),
+        }
 
     def __repr__(self) -> str:
         promise = {"epsilon": self.guarantee.epsilon, "delta": self.guarantee.delta}
@@ -489,11 +531,26 @@ class Server(Held, Generic[PublishedT]):
             )
         return self._learner
 
+    def _look_at(self, counted: Counted) -> None:
+        """Keep how odd these reports are: of all, and of each of the last times that any were learned."""
+        parts = [mechanism.excess(sums, n) for group in counted for mechanism, sums, n in group]
+        new = np.sum(parts, axis=0)
+        total, recent = self._excess[:1] + new, self._excess[1:][1 - _RECENT :]
+        self._excess = np.concatenate([total, recent, new[None]])
+
     def _learn_all(self) -> None:
         for version in self._counts.versions.values():
             counted = version.take()
             if counted:
+                self._look_at(counted)
                 self._learner.count(self.spec, version.published, counted)
+
+
+def _excess(rows: NDArray[Any]) -> FloatArray:
+    """What `Server._look_at` keeps, from a file."""
+    if rows.dtype != np.float64 or rows.ndim != 2 or rows.shape[1] != 2 or not 1 <= len(rows) <= 1 + _RECENT:
+        raise IncompatibleState("what a server knew of odd reports cannot be read")
+    return rows
 
 
 def bins_spec(server: Server[Any]) -> Spec:

@@ -113,6 +113,19 @@ class RandomisedResponse(_OneCode):
         p, q = map(float, self.rates)
         return 1.0 / (p - q), 1.0 / (p - q)
 
+    def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
+        """Of the categories that nobody honest seems to hold: fewer reports than lies alone would give.
+
+        Every category has at least the share q of lies in the mean. The statistic is the sum of squared
+        shortfalls, in deviations, less the largest mean it has: 1/2 for each of all categories but one, and
+        5/4 in variance (half of a chi square). One bit has two categories, so hardly anything shows.
+        """
+        q, others = float(self.rates[1]), self._n_codes - 1
+        if not n:
+            return 0.0, 0.0
+        short = np.maximum(n * q - aggregate, 0.0) ** 2 / (n * q * (1.0 - q))
+        return float(short.sum()) - others / 2.0, 1.25 * others
+
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user. Truth and lie draw the same words, and so take the same time."""
         truth = self._category(cell, positive=positive)
@@ -175,6 +188,11 @@ class HadamardResponse(_OneCode):
         """Any index off the common sign of all cells' two rows disagrees in every cell."""
         one = 2.0 / (2.0 * float(self.side) - 1.0)
         return one, self.n_cells * one
+
+    def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
+        """Of indices where a cell's two rows differ, which alone move signed sums: half in the mean."""
+        odd = np.arange(self._n_codes) & 1
+        return float((2 * odd - 1) @ aggregate), float(n)
 
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
         """The private report of one user."""

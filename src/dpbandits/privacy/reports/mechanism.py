@@ -122,10 +122,13 @@ class ReportMechanism(ABC):
     @property
     @abstractmethod
     def weights(self) -> tuple[float, float]:
-        """How far one valid report, honest or forged, can move the signed sums: in one cell, and over all.
+        """How many honest people one valid report, honest or forged, weighs at most: in one cell, over all.
 
-        Sums of absolute values. An honest person moves them by at most 1, on average over the noise, so
-        these count people.
+        What the report adds to the estimate of a linear function of the signed sums, over what an honest
+        person adds to it on average over the noise, both at their largest: functions of one cell, and
+        functions with coefficients up to 1 in size. A person adds at most 1, whichever cell and reward they
+        have, so it is the largest sum of absolute values over payloads: exact, from the rational
+        probabilities in use (and for noise that is clipped, from the clipping's bounds).
         """
 
     @property
@@ -152,6 +155,16 @@ class ReportMechanism(ABC):
     @abstractmethod
     def possible(self, aggregate: IntArray, n: int) -> bool:
         """Whether n valid payloads may have these sums: what is necessary, entry by entry."""
+
+    def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
+        """How far the sums of n reports are beyond those of any honest crowd, and the variance of that.
+
+        The mean over honest noise is at most 0, whatever the crowd's cells and signs are; where reports hold
+        something in every cell it is 0. Both numbers add over versions and shards. Forged reports that weigh
+        most are far above; forged ones that look like a person's are not: see the page on local privacy.
+        """
+        found = float(self.estimate(aggregate, n)[1].sum()) - n
+        return found, n * (self.moments.count_own + (self.n_cells - 1) * self.moments.count_other)
 
     @abstractmethod
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:

@@ -1,0 +1,82 @@
+"""Forgers in a simulated crowd: people who send the strongest report that a device could have sent.
+
+They know everything public: what is published, the mechanism, the best arms of the world. Their reports are
+legal ones, so no check of bytes drops them.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.local.contract.reports import PublishedArms
+from dpbandits.local.contract.spec import Spec
+from dpbandits.privacy.reports import RandomisedResponse, ReportMechanism, SignedTernary
+
+__all__ = ["Forgers", "strongest"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgers:
+    """Who forges, and what for.
+
+    Args:
+        share: of all who come.
+        arm: that is promoted: made to look best, and all others worst; or demoted, the other way round.
+        aim: `promote` or `demote`.
+        when: `spread` evenly over the run, or in a `burst` from the middle on, one after another.
+
+    Raises:
+        InvalidParameter: an argument is outside what it may be.
+    """
+
+    share: float
+    arm: int
+    aim: Literal["promote", "demote"] = "promote"
+    when: Literal["spread", "burst"] = "spread"
+
+    def __post_init__(self) -> None:
+        _checks.number(self.share, name="share", exclusive=False, maximum=1.0)
+        _checks.integer(self.arm, name="arm", minimum=0)
+        _checks.one_of(self.aim, ("promote", "demote"), name="aim")
+        _checks.one_of(self.when, ("spread", "burst"), name="when")
+
+    def among(self, n: int, rng: np.random.Generator) -> BoolArray:
+        """(n,) who of n people forges."""
+        forged = np.zeros(n, dtype=np.bool_)
+        if self.when == "burst":
+            forged[n // 2 : n // 2 + round(self.share * n)] = True
+        else:
+            forged[rng.permutation(n)[: round(self.share * n)]] = True
+        return forged
+
+    def wanted(self, published: PublishedArms, spec: Spec) -> FloatArray:
+        """(n_cells,) +1 where signed sums are to grow, and -1 where they are to fall."""
+        if published.arms is None:
+            arms = np.tile(np.arange(spec.n_arms), len(published.splits) + 1)
+        else:
+            arms = published.arms
+        return np.where(arms == self.arm, 1.0, -1.0) * (1.0 if self.aim == "promote" else -1.0)
+
+
+def strongest(mechanism: ReportMechanism, wanted: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    """Sums of n legal reports that move the signed sums as far as reports can, the way `wanted` (n_cells,).
+
+    Signed reports hold a sign in every cell; a report of one category names one cell, any with equal chance.
+
+    Raises:
+        InvalidParameter: another mechanism than `signed` and `krr`.
+    """
+    if isinstance(mechanism, SignedTernary):
+        planes = [np.packbits(wanted != 0), np.packbits(wanted < 0)]
+        payloads = np.repeat(np.concatenate(planes)[None], n, axis=0)
+    elif isinstance(mechanism, RandomisedResponse):
+        cells = rng.integers(mechanism.n_cells, size=n)
+        codes = (2 * cells + (wanted[cells] < 0)).astype("<u8")
+        payloads = codes[:, None].view(np.uint8)[:, : mechanism.report_bytes]
+    else:
+        raise InvalidParameter("forgers: expected reports of the mechanism 'signed' or 'krr'")
+    return mechanism.aggregate(np.ascontiguousarray(payloads))
