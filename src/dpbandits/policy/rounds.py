@@ -30,7 +30,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.state import StateKey
 from dpbandits.state.holder import in_turn
 from dpbandits.state.ledger import Ledger
-from dpbandits.state.live import LiveFolder
+from dpbandits.state.live import Life, LiveFolder
 
 __all__ = ["RoundPolicy", "round_taken"]
 
@@ -278,7 +278,7 @@ class RoundPolicy(KeptPolicy):
     @classmethod
     def open(
         cls,
-        folder: str | PathLike[str],
+        folder: str | PathLike[str] | Life,
         *,
         new: Self | None = None,
         ledger: Ledger | None = None,
@@ -294,7 +294,7 @@ class RoundPolicy(KeptPolicy):
         a folder that is put back without what the ledger has heard of is refused; see `dpbandits.state.live`.
 
         Args:
-            folder: made where it does not exist; raw data, to be kept as the data is.
+            folder: made where it does not exist; raw data, to be kept as the data is. Or another `Life`.
             new: the policy to begin with where the folder holds none; else it must have the configuration of
                 the one that does, and is left alone.
             ledger, account, adopt: as in `load`; by default the ledger of `new`.
@@ -307,7 +307,7 @@ class RoundPolicy(KeptPolicy):
             ForkedState, CorruptState, InvalidParameter, BudgetExceeded: as `load`.
         """
         ledger = new._ledger() if ledger is None and new is not None else ledger
-        live = LiveFolder(folder, key=key, ledger=ledger)
+        live = folder if isinstance(folder, Life) else LiveFolder(folder, key=key, ledger=ledger)
         try:
             try:
                 policy = cls._taken_up(
@@ -330,7 +330,7 @@ class RoundPolicy(KeptPolicy):
     def _ledger(self) -> Ledger | None:
         return self._holder.ledger
 
-    def _go_on_in(self, live: LiveFolder) -> None:
+    def _go_on_in(self, live: Life) -> None:
         """Catch up with what was noted since the state was saved, and live there from now on."""
         holder = self._holder
         for record in live.earlier(
@@ -344,8 +344,10 @@ class RoundPolicy(KeptPolicy):
         self._book.before = holder.note
 
     @in_turn
-    def _live_in(self, live: LiveFolder, key: StateKey | None) -> None:
+    def _live_in(self, live: Life, key: StateKey | None) -> None:
         """Begin to live in an empty folder."""
+        if live.lineage is not None and not self._charged and not self._holder.position:
+            self._holder.lineage = self._book.lineage = live.lineage
         self._charge()
         try:
             self._holder.bind(live, self._replay)

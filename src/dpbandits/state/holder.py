@@ -45,7 +45,7 @@ from dpbandits.errors import (
 from dpbandits.state.container import State
 from dpbandits.state.format import read_state
 from dpbandits.state.ledger import Cost, Ledger
-from dpbandits.state.live import LiveFolder, Reach
+from dpbandits.state.live import Life, Reach
 from dpbandits.state.migration import Migrations, migrated
 from dpbandits.state.release_log import ReleaseLog
 from dpbandits.state.sealing import StateKey
@@ -109,7 +109,7 @@ class Holder:
         log: what was released; see `ReleaseLog`.
         paid: whether the state that was taken up names the account that pays.
         lived: whether that state lived in a folder.
-        follows: how far the log in that folder reached then; see `LiveFolder`.
+        follows: how far the log in that folder reached then; see `Life`.
         adopted: whether it was saved without a ledger first: copies of that time are not refused.
         lineage, position: of the state; see `State`.
     """
@@ -137,7 +137,7 @@ class Holder:
         self.log = ReleaseLog()
         self.paid = self.adopted = self.lived = False
         self.follows: Reach | None = None
-        self._live: LiveFolder | None = None
+        self._live: Life | None = None
         self._replay: Callable[[bytes, bytes], None] | None = None
         self._noted: tuple[int, bytes, bytes] | None = None
         self._closed = False
@@ -229,7 +229,7 @@ class Holder:
 
     # -- living in a folder ----------------------------------------------------------------------------
 
-    def bind(self, live: LiveFolder | None, replay: Callable[[bytes, bytes], None] | None = None) -> None:
+    def bind(self, live: Life | None, replay: Callable[[bytes, bytes], None] | None = None) -> None:
         """Live in a folder from now on, whose state the next commit writes; None: in none.
 
         Args:

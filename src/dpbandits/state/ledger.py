@@ -525,6 +525,17 @@ class Ledger(Seen, ABC):
         with self._reading() as entries:
             return _found(entries.account(account), account)
 
+    def after(self, account: str, *, cost: Cost) -> Balance:
+        """What the balance would be after a new charge; nothing is written.
+
+        Raises:
+            BudgetExceeded, InvalidParameter: as `charge`.
+        """
+        balance = self.balance(account)
+        first = not any(balance.spent.amounts)
+        charge = (cost.charged_first if first else cost.charged_to)(balance.terms, account=account)
+        return balance.charged(charge, account=account)
+
     def charged(self, account: str, charge_id: str) -> Charge | None:
         """What an account paid under an id; None where it has not."""
         _check_name(charge_id, what="charge_id")

@@ -25,9 +25,12 @@ back without records that were told is `ForkedState`; the last `WITNESSED_EVERY`
 where the folder was never closed. A ledger that cannot be reached stops the next append, and no closing.
 
 One process at a time uses a folder: it holds `open.lock` until it closes or dies.
+
+`Life` is what a policy asks of wherever it lives; the service keeps such a log beside other tables.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from os import PathLike
@@ -41,7 +44,7 @@ from dpbandits.state.journal import Journal, Record
 from dpbandits.state.ledger import Ledger, Witness
 from dpbandits.state.sealing import StateKey
 
-__all__ = ["WITNESSED_EVERY", "LiveFolder", "Reach"]
+__all__ = ["WITNESSED_EVERY", "Life", "LiveFolder", "Reach"]
 
 _KIND = "rounds"
 _NAME = re.compile(r"rounds-([0-9]{1,19})\.log(\.end)?", re.ASCII)
@@ -58,7 +61,71 @@ class Reach(NamedTuple):
     digest: str
 
 
-class LiveFolder:
+class Life(ABC):
+    """Where one running object lives: its state, and a log of what happened since."""
+
+    @property
+    def lineage(self) -> str | None:
+        """Lineage of what begins here, so that an interrupted beginning pays once; None: a fresh one."""
+        return None
+
+    @property
+    @abstractmethod
+    def state(self) -> Path:
+        """Where the state is kept."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> Reach | None:
+        """How far the log reaches, all of it durable; None where there is none yet. Asked before a commit."""
+
+    @property
+    @abstractmethod
+    def records(self) -> int:
+        """How many records the log holds, as far as `append` and `settle` have seen."""
+
+    @abstractmethod
+    def earlier(self, lineage: str, position: int, *, lived: bool, follows: Reach | None) -> Iterator[Record]:
+        """What the log holds, in order, for a state that stands at `position`.
+
+        Args:
+            lineage, position: of the state.
+            lived: whether the state was written where such a log is kept, and so has one.
+            follows: how far the log reached when the state was written, as the state says.
+
+        Raises:
+            CorruptState: a log was changed, cut or removed, or state and log are not of one time.
+            ForkedState: the ledger has seen more records than there are.
+            IncompatibleState: another policy's log.
+            StateError: the ledger could not be asked.
+        """
+
+    @abstractmethod
+    def prepare(self, lineage: str, position: int) -> None:
+        """Get ready for a state that is written here for the first time."""
+
+    @abstractmethod
+    def begin(self, lineage: str, position: int) -> None:
+        """The state at `position` is durable: forget the records that it holds."""
+
+    @abstractmethod
+    def append(self, kind: bytes, content: bytes) -> None:
+        """Note a record, before what it says is done; after an error `settle` says whether it counts."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """See whether a record counts that `append` raised at: then it is among `records`."""
+
+    @abstractmethod
+    def refuse_leftovers(self) -> None:
+        """CorruptState where there are records of a state that is gone."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let another process live here."""
+
+
+class LiveFolder(Life):
     """The folder, held; see the module.
 
     Args:
@@ -99,19 +166,7 @@ class LiveFolder:
         return Reach(self._position, len(self._journal), self._journal.digest)
 
     def earlier(self, lineage: str, position: int, *, lived: bool, follows: Reach | None) -> Iterator[Record]:
-        """What the logs in the folder hold, in order, for a state that stands at `position`.
-
-        Args:
-            lineage, position: of the state.
-            lived: whether the state was written in such a folder, and so has a log.
-            follows: how far the log reached when the state was written, as the state says.
-
-        Raises:
-            CorruptState: a log was changed, cut or removed, or state and log are not of one time.
-            ForkedState: the ledger has seen more records than there are.
-            IncompatibleState: another policy's log.
-            StateError: the ledger could not be asked.
-        """
+        """What the logs in the folder hold, in order; see `Life.earlier`."""
         found = self._positions()
         if lived and not found:
             raise CorruptState("the log of rounds is gone: restore it and the state from one backup")

@@ -1,0 +1,12 @@
+"""The service on one machine: private decisions over HTTP, with nothing to set up.
+
+- `dpbandits serve` starts it; `application(Service(folder))` is its ASGI application.
+- `core`: what the folder holds, what is written first, and why nothing that was acknowledged is lost.
+- `decisions`: the states of a decision. `tokens`: the scopes. `problems`: what it says no with.
+- `client` imports none of the server.
+
+Nothing of privacy is decided here: the promises, the noise, the budgets and the rules of counting are the
+rooms'.
+"""
+
+__all__: list[str] = []

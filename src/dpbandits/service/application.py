@@ -1,0 +1,476 @@
+"""The application: routes, who may use them, and how answers are written.
+
+What a route does is done by `dpbandits.service.core.Service`; here JSON becomes arguments, and errors
+problems.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, FastAPI, Header, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
+from fastapi.openapi.models import SecurityBase as SecurityModel
+from fastapi.security.base import SecurityBase
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from dpbandits import __version__
+from dpbandits.errors import DPBanditsError
+from dpbandits.service import decisions, policies, tokens
+from dpbandits.service.budgets import balance_to_json, open_population
+from dpbandits.service.core import Service
+from dpbandits.service.gate import Application, Gate, log, written_json
+from dpbandits.service.keys import canonical
+from dpbandits.service.messages import (
+    ChangeRequest,
+    DecisionRequest,
+    DecisionsRequest,
+    PolicyRequest,
+    PopulationRequest,
+    RewardRequest,
+    RewardsRequest,
+    TokenRequest,
+)
+from dpbandits.service.problems import PROBLEM_TYPES, Problem, problem_of
+from dpbandits.service.tokens import Token
+
+__all__ = ["application"]
+
+_T = TypeVar("_T")
+
+TICK_SECONDS = 0.25
+"""How often waits that are over are looked for, and functions that were released are written down."""
+
+TOKENS_KEPT = 1000
+"""Tokens that are remembered between requests, so that not each asks the store."""
+
+_SAID = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known here",
+    "json_invalid": "is no JSON",
+}
+"""What is said of an error of a body, by its type; of all others that the value does not fit."""
+
+
+class Json(Response):
+    """JSON in ASCII; NaN is a defect."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The bytes."""
+        return written_json(content)
+
+
+class Doorkeeper:
+    """Who sends a request, and how often they may.
+
+    Args:
+        service: whose tokens they are.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._known: dict[str, Token] = {}
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def __repr__(self) -> str:
+        return "Doorkeeper()"
+
+    def token(self, request: Request) -> Token:
+        """The token of a request; Problem where it has none that counts, or comes too often."""
+        kind, _, text = request.headers.get("authorization", "").partition(" ")
+        found = self._known.get(text)
+        if found is None and kind.lower() == "bearer" and text:
+            found = self._service.read(lambda reads: tokens.token_of(reads, self._service.keys, text))
+            if found is not None:
+                if len(self._known) >= TOKENS_KEPT:
+                    self._known.clear()
+                self._known[text] = found
+        if found is None or (found.ends_at is not None and found.ends_at <= self._service.now()):
+            raise Problem(
+                "no-token", "Send Authorization: Bearer with a token.", headers={"WWW-Authenticate": "Bearer"}
+            )
+        self._slow_down(found.id)
+        return found
+
+    def _slow_down(self, token: str) -> None:
+        rate, now = self._service.settings.requests_per_second, time.monotonic()
+        left, then = self._left.get(token, (rate, now))
+        left = min(rate, left + (now - then) * rate)
+        if left < 1.0:
+            wait = math.ceil((1.0 - left) / rate)
+            raise Problem(
+                "too-many-requests", "This token comes too often.", headers={"Retry-After": str(max(wait, 1))}
+            )
+        self._left[token] = (left - 1.0, now)
+
+    def forget(self) -> None:
+        """Ask the store again who may."""
+        self._known.clear()
+
+
+class Needs(SecurityBase):
+    """Dependency of a route: a token with one of these scopes.
+
+    Args:
+        scopes: any one of them is enough.
+    """
+
+    def __init__(self, *scopes: str) -> None:
+        self.scopes = scopes
+        self.model: SecurityModel = HTTPBearerModel()
+        self.scheme_name = "token"
+
+    async def __call__(self, request: Request) -> Token:
+        """The token; Problem where it lacks the scope."""
+        token: Token = request.app.state.door.token(request)
+        if token.scopes.isdisjoint(self.scopes):
+            raise Problem("out-of-scope", f"This needs a token with the scope {' or '.join(self.scopes)}.")
+        return token
+
+
+PolicyName = Annotated[str, Path(max_length=64, examples=["offers"])]
+DecisionId = Annotated[str, Path(max_length=100)]
+
+Admin = Annotated[Token, Depends(Needs("admin"))]
+Reader = Annotated[Token, Depends(Needs("read", "admin"))]
+Decider = Annotated[Token, Depends(Needs("decide"))]
+Rewarder = Annotated[Token, Depends(Needs("reward"))]
+
+
+def application(service: Service) -> Application:
+    """The ASGI application of a service that is open; it is closed when the application ends."""
+
+    @asynccontextmanager
+    async def living(app: FastAPI) -> AsyncIterator[None]:
+        ticking = asyncio.create_task(_tick(service))
+        yield
+        ticking.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticking
+        await asyncio.to_thread(service.close)
+
+    app = FastAPI(
+        title="dpbandits",
+        version=__version__,
+        summary="Private decisions over HTTP.",
+        lifespan=living,
+        docs_url=None,
+        redoc_url=None,
+        default_response_class=Json,
+        responses={
+            "4XX": {
+                "description": "A refusal: nothing was done",
+                "content": {"application/problem+json": {}},
+            },
+            "5XX": {"description": "Nothing was recorded", "content": {"application/problem+json": {}}},
+        },
+    )
+    app.state.service, app.state.door = service, Doorkeeper(service)
+    app.add_exception_handler(Problem, _of_problem)
+    app.add_exception_handler(DPBanditsError, _of_problem)
+    app.add_exception_handler(RequestValidationError, _of_request)
+    app.add_exception_handler(HTTPException, _of_http)
+    _routes(app, service)
+    return Gate(app, service.settings, _saw)
+
+
+async def _tick(service: Service) -> None:
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        try:
+            await asyncio.wrap_future(service.tick())
+        except Exception as error:  # noqa: BLE001 - the next tick tries again
+            log.error("beside the answers: %s", type(error).__name__)
+
+
+def _saw(method: str, template: str, status: int, seconds: float) -> None:
+    log.info("%s %s %d %.1f ms", method, template, status, 1000.0 * seconds)
+
+
+async def _of_problem(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    return Response(
+        written_json(problem.to_json()),
+        status_code=problem.status,
+        headers=problem.headers,
+        media_type="application/problem+json",
+    )
+
+
+async def _of_request(request: Request, error: Exception) -> Response:
+    """A body that does not fit: which of its members, by names that this service gave them, and no value."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    places = [f"{_named(one['loc'])} {_SAID.get(one['type'], 'does not fit')}" for one in found[:10]]
+    slug = "malformed" if any(one["type"] == "json_invalid" for one in found) else "invalid"
+    return await _of_problem(request, Problem(slug, f"{'; '.join(dict.fromkeys(places))}."))
+
+
+def _named(place: tuple[Any, ...]) -> str:
+    """Where something is, by the names of messages; what a caller named is a member, and no more."""
+    return ".".join(part if isinstance(part, str) and part in _MEMBERS else "member" for part in place)
+
+
+async def _of_http(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    slug = next((name for name, (code, _) in PROBLEM_TYPES.items() if code == status), "malformed")
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    return await _of_problem(request, Problem(slug, headers=headers))
+
+
+def _members(*kinds: type[BaseModel]) -> frozenset[str]:
+    """Names of members in the messages' JSON schemas."""
+    names: set[str] = set()
+    for kind in kinds:
+        schema = kind.model_json_schema()
+        for one in (schema, *schema.get("$defs", {}).values()):
+            names |= set(one.get("properties", {}))
+    return frozenset(names)
+
+
+_MEMBERS = frozenset({"body", "path", "query", "header"}) | _members(
+    ChangeRequest,
+    DecisionRequest,
+    DecisionsRequest,
+    PolicyRequest,
+    PopulationRequest,
+    RewardRequest,
+    RewardsRequest,
+    TokenRequest,
+)
+
+
+def _given(message: BaseModel) -> dict[str, Any]:
+    """A message's members, without those that were left out."""
+    return message.model_dump(exclude_none=True)
+
+
+async def _done(future: "Future[_T]") -> _T:
+    return await asyncio.wrap_future(future)
+
+
+async def _each(futures: "list[Future[Any]]", told: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """Results of a batch, each by itself, in order."""
+    results = []
+    for one in await asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True):
+        if isinstance(one, BaseException):
+            results.append({"problem": problem_of(one).to_json()})
+        else:
+            results.append(told(one))
+    return {"results": results}
+
+
+def _routes(app: FastAPI, service: Service) -> None:
+    _routes_of_populations(app, service)
+    _routes_of_policies(app, service)
+    _routes_of_decisions(app, service)
+
+
+def _routes_of_populations(app: FastAPI, service: Service) -> None:
+    tag: list[Any] = ["populations"]
+
+    @app.post("/v1/tokens", status_code=201, tags=["tokens"], summary="Make a token")
+    async def make_token(message: TokenRequest, token: Admin) -> dict[str, Any]:
+        """Its text is in this answer, and nowhere else."""
+        identity, text = await _done(
+            service.write(
+                lambda writes: tokens.make_token(
+                    writes,
+                    service.keys,
+                    label=message.label,
+                    scopes=message.scopes,
+                    now=service.now(),
+                    seconds=message.seconds,
+                )
+            )
+        )
+        return {"id": identity, "token": text, "scopes": message.scopes}
+
+    @app.delete("/v1/tokens/{identity}", status_code=204, tags=["tokens"], summary="Withdraw a token")
+    async def withdraw_token(identity: Annotated[str, Path(max_length=40)], token: Admin) -> Response:
+        await _done(service.write(lambda writes: tokens.withdraw(writes, identity, service.now())))
+        app.state.door.forget()
+        return Response(status_code=204)
+
+    @app.post("/v1/populations", status_code=201, tags=tag, summary="Open a population")
+    async def open_one(message: PopulationRequest, token: Admin) -> dict[str, Any]:
+        """An account for people who are protected together; the same request again changes nothing."""
+        privacy = _given(message.privacy)
+
+        def opening(writes: Any) -> dict[str, Any]:
+            open_population(service.ledger, message.name, privacy=privacy, currency=message.currency)
+            writes.run(
+                "INSERT INTO populations VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                message.name,
+                canonical({"privacy": privacy, "currency": message.currency}),
+                service.now(),
+            )
+            return {"name": message.name, **balance_to_json(service.ledger.balance(message.name))}
+
+        return await _done(service.write(opening))
+
+    @app.get("/v1/populations", tags=tag, summary="All populations, with what is spent and left")
+    def populations(token: Reader) -> dict[str, Any]:
+        names = [
+            row[0]
+            for row in service.read(lambda reads: reads.rows("SELECT name FROM populations ORDER BY name"))
+        ]
+        return {
+            "populations": [{"name": name, **balance_to_json(service.ledger.balance(name))} for name in names]
+        }
+
+    @app.get("/v1/populations/{name}", tags=tag, summary="What a population has spent and has left")
+    def population(name: Annotated[str, Path(max_length=64)], token: Reader) -> dict[str, Any]:
+        if service.read(lambda reads: reads.one("SELECT name FROM populations WHERE name = ?", name)) is None:
+            raise Problem("not-found", "There is no population of this name.")
+        return {"name": name, **balance_to_json(service.ledger.balance(name))}
+
+
+def _routes_of_policies(app: FastAPI, service: Service) -> None:
+    tag: list[Any] = ["policies"]
+
+    @app.post("/v1/policies:preview", tags=tag, summary="What a policy would promise and cost")
+    def preview(message: PolicyRequest, token: Admin) -> dict[str, Any]:
+        """Nothing is kept, charged or drawn."""
+        return policies.preview(service.ledger, _asked(message))
+
+    @app.post("/v1/policies", status_code=201, tags=tag, summary="Begin a policy")
+    async def begin(message: PolicyRequest, token: Admin, response: Response) -> dict[str, Any]:
+        """Its population pays for everything that it will ever release; what does not fit is refused."""
+        kept = await _done(service.begin_policy(_asked(message)))
+        response.headers["ETag"] = kept.etag
+        return service.read(lambda reads: policies.described(reads, kept))
+
+    @app.get("/v1/policies", tags=tag, summary="All policies")
+    def every(token: Reader) -> dict[str, Any]:
+        with service.store.reading() as reads:
+            names = [
+                row[0]
+                for row in reads.rows("SELECT name FROM policies WHERE status <> 'beginning' ORDER BY name")
+            ]
+            return {
+                "policies": [policies.described(reads, policies.kept_policy(reads, name)) for name in names]
+            }
+
+    @app.get("/v1/policies/{policy}", tags=tag, summary="One policy")
+    def one(policy: PolicyName, token: Reader, response: Response) -> dict[str, Any]:
+        with service.store.reading() as reads:
+            kept = policies.kept_policy(reads, policy)
+            response.headers["ETag"] = kept.etag
+            return policies.described(reads, kept)
+
+    @app.patch("/v1/policies/{policy}", tags=tag, summary="Change how a policy is used")
+    async def change(
+        policy: PolicyName,
+        message: ChangeRequest,
+        token: Admin,
+        response: Response,
+        if_match: Annotated[str | None, Header()] = None,
+    ) -> dict[str, Any]:
+        """Its status and settings; never what it promises. `If-Match` is needed."""
+        settings = None if message.settings is None else message.settings.model_dump(exclude_unset=True)
+        kept = await _done(
+            service.write(
+                lambda writes: policies.change(
+                    writes, policy, status=message.status, settings=settings, if_match=if_match
+                )
+            )
+        )
+        response.headers["ETag"] = kept.etag
+        return service.read(lambda reads: policies.described(reads, kept))
+
+    @app.get(
+        "/v1/policies/{policy}/policy",
+        tags=tag,
+        summary="The published function: decides for anyone, anywhere",
+    )
+    def published(
+        policy: PolicyName, token: Reader, if_none_match: Annotated[str | None, Header()] = None
+    ) -> Response:
+        """What `PublishedFunction.from_json` reads; its ETag is its version."""
+        text, etag = service.published(policy)
+        if if_none_match in (etag, "*"):
+            return Response(status_code=304, headers={"ETag": etag})
+        return Response(text, media_type="application/json", headers={"ETag": etag})
+
+    @app.get("/v1/policies/{policy}/guarantee", tags=tag, summary="What is promised, to be signed")
+    def guarantee(policy: PolicyName, token: Reader) -> Response:
+        """`statement` is prose, `guarantee` the same as JSON."""
+        found = service.guarantee(policy)
+        text = f'{{"statement":{canonical(found["statement"])},"guarantee":{found["guarantee"]}}}'
+        return Response(text, media_type="application/json")
+
+    @app.get("/v1/policies/{policy}/releases", tags=tag, summary="What was released, and when")
+    def releases(policy: PolicyName, token: Reader) -> dict[str, Any]:
+        with service.store.reading() as reads:
+            kept = policies.kept_policy(reads, policy)
+            rows = reads.rows(
+                "SELECT version, rounds, made_at FROM releases WHERE policy = ? ORDER BY version", kept.id
+            )
+        return {
+            "releases": [{"version": row[0], "rounds": row[1], "made_at": row[2]} for row in rows],
+        }
+
+
+def _asked(message: PolicyRequest) -> dict[str, Any]:
+    """The request as it is kept: what was left out is left out."""
+    found = _given(message)
+    found["horizon"] = message.horizon
+    found["settings"] = message.settings.model_dump()
+    if (message.arms is None) == (message.domain is None):
+        raise Problem("invalid", "Send contexts and arms, or a domain: one of the two.")
+    return found
+
+
+def _routes_of_decisions(app: FastAPI, service: Service) -> None:
+    tag: list[Any] = ["decisions"]
+
+    @app.post("/v1/policies/{policy}/decisions", tags=tag, summary="Decide for one person")
+    async def decide(policy: PolicyName, message: DecisionRequest, token: Decider) -> Response:
+        """The same id and body give the stored answer; `id` in the answer names the decision from then on."""
+        return Json(await _done(service.decide(policy, token.id, _given(message))))
+
+    @app.post("/v1/policies/{policy}/decisions:batch", tags=tag, summary="Decide for several people")
+    async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
+        """Each is answered, or refused, by itself."""
+        futures = [service.decide(policy, token.id, _given(one)) for one in message.decisions]
+        return await _each(futures, lambda answer: {"decision": answer})
+
+    @app.get("/v1/policies/{policy}/decisions/{decision}", tags=tag, summary="What became of a decision")
+    def status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
+        with service.store.reading() as reads:
+            found = decisions.decision_status(reads, service.keys, policy=policy, decision_id=decision)
+        return {"status": found}
+
+    @app.put("/v1/policies/{policy}/decisions/{decision}/reward", tags=tag, summary="Tell a reward")
+    async def reward(
+        policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
+    ) -> Response:
+        """`counted`, `late` (it counts nothing) or `duplicate` (another was told before)."""
+        return Json({"outcome": await _done(service.reward(policy, decision, float(message.reward)))})
+
+    @app.post("/v1/policies/{policy}/rewards:batch", tags=tag, summary="Tell several rewards")
+    async def reward_batch(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
+        futures = [service.reward(policy, one.decision, float(one.reward)) for one in message.rewards]
+        return await _each(futures, lambda outcome: {"outcome": outcome})
+
+    @app.post(
+        "/v1/policies/{policy}/decisions/{decision}:activate",
+        tags=tag,
+        summary="A deferred decision was shown",
+    )
+    async def activate(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
+        return {"status": await _done(service.activate(policy, decision))}
+
+    @app.post(
+        "/v1/policies/{policy}/decisions/{decision}:abandon", tags=tag, summary="A decision was not used"
+    )
+    async def abandon(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
+        return {"status": await _done(service.abandon(policy, decision))}

@@ -1,0 +1,91 @@
+"""Populations: people who are protected together, each an account of the service's ledger.
+
+Every policy names its population, and pays there for all it will ever release before it answers anybody. What
+an account cannot pay is refused, and nothing is computed. All arithmetic is the ledger's.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from dpbandits.errors import ProtocolError
+from dpbandits.policy.accounts import open_account
+from dpbandits.privacy import definitions
+from dpbandits.state.ledger import Balance, Cost, Entries, Ledger, Terms, Witness
+
+__all__ = ["OwnLedger", "balance_to_json", "open_population", "promise_of"]
+
+
+class OwnLedger(Ledger):
+    """A ledger that this process alone writes to: how far a lineage has gone is asked once, then known.
+
+    Every turn of a policy asks. Between two releases a decision changes nothing that a second copy could
+    contradict, and a release is compare-and-set at the ledger itself.
+
+    Args:
+        ledger: it; the lock on the service's folder keeps other processes away.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: dict[str, Witness | None] = {}
+
+    def open_account(self, name: str, *, terms: Terms | None = None, **limits: Any) -> None:  # noqa: D102
+        self._ledger.open_account(name, terms=terms, **limits)
+
+    def charge(  # noqa: D102
+        self, account: str, *, charge_id: str, cost: Cost | None = None, **amounts: Any
+    ) -> Balance:
+        return self._ledger.charge(account, charge_id=charge_id, cost=cost, **amounts)
+
+    def balance(self, account: str) -> Balance:  # noqa: D102
+        return self._ledger.balance(account)
+
+    def charged(self, account: str, charge_id: str) -> Any:  # noqa: D102
+        return self._ledger.charged(account, charge_id)
+
+    def advance(self, lineage: str, *, position: int, digest: str) -> None:  # noqa: D102
+        self._known.pop(lineage, None)
+        self._ledger.advance(lineage, position=position, digest=digest)
+        self._known[lineage] = Witness(position, digest)
+
+    def last(self, lineage: str) -> Witness | None:  # noqa: D102
+        if lineage not in self._known:
+            self._known[lineage] = self._ledger.last(lineage)
+        return self._known[lineage]
+
+    def _event(self) -> AbstractContextManager[Entries]:
+        raise ProtocolError("the ledger behind this one has the rows")
+
+
+def promise_of(asked: Mapping[str, Any]) -> definitions.Definition:
+    """The promise that JSON names; `kind` is JointDP where it is left out.
+
+    Raises:
+        InvalidParameter: it is none.
+    """
+    return definitions.from_config({"kind": "JointDP", **asked})
+
+
+def open_population(ledger: Ledger, name: str, *, privacy: Mapping[str, Any], currency: Any) -> None:
+    """Open the account of a population.
+
+    Raises:
+        InvalidParameter: no such account can be, or it exists with other terms.
+    """
+    open_account(ledger, name, privacy=promise_of(privacy), currency=currency)
+
+
+def balance_to_json(balance: Balance) -> dict[str, Any]:
+    """What an account holds: public, as exact decimals in texts."""
+    terms = balance.terms
+    return {
+        "currency": terms.currency,
+        "promised": {"epsilon": str(terms.epsilon), "delta": str(terms.delta)},
+        "unit": terms.unit,
+        "simulated": balance.simulated,
+        "parts": [
+            {"name": name, "spent": str(spent), "left": str(limit - spent), "limit": str(limit)}
+            for name, spent, limit in balance.parts
+        ],
+    }

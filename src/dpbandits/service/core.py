@@ -1,0 +1,223 @@
+"""`Service`: a folder with everything the service keeps, held by one process, and what is done in it.
+
+What is in the folder, and which is written first
+-------------------------------------------------
+| file | holds | written |
+|---|---|---|
+| `service.lock` | nothing: it is held while the service runs | |
+| `service.key` | the secret of all digests and ids | once |
+| `service.db` | tokens, policies, decisions, logs of rounds: the `Store` | in every transaction |
+| `budget.ledger` | accounts of populations, and how far each policy's state has gone | before what it pays |
+| `policies/ID/policy.state` | a policy's state at its last release | before anything made of it leaves |
+
+*A decision* is one transaction of the store: the record of its round (`rounds`) and the answer under the
+caller's id (`decisions`). It is answered after the commit. Both are there after a crash or neither: if they
+are, a repetition gets the stored answer; if not, nothing was answered and no round is taken.
+
+*A reward* is one transaction, too: the record of the tell, and the decision's status.
+
+*A release* goes beyond the store, and everything that it rests on comes before it, each durable before the
+next: the rounds noted so far (the transaction is committed first), the ledger's witness of the new state, the
+state. Then the rounds that the state holds are removed from the store, in the transaction of the decision
+that needed the release. Whatever interrupts: noise that was drawn and is not in a state has left in no
+answer, and is drawn anew; a state that is there holds its noise for ever. Rounds that are still in the store,
+though the state holds them, are passed over when they are played back; see `dpbandits.service.round_log`.
+
+*A policy's beginning* is a row with the status `beginning`, committed; then the charge, under the policy's
+id; then its first state; then the row says `active`. A row that is found `beginning` at the start was
+answered to nobody: if it was charged it is finished, else it is removed.
+
+So after `kill -9` at any instruction every acknowledged decision and reward is there; the next decision is
+what it would have been, as it is computed from the state, the log and public coins; every account has paid
+once.
+
+Nothing here decides about privacy: the promises, the noise, the budgets and the rules of counting are the
+rooms'.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dpbandits.service import decisions, policies, tokens
+from dpbandits.service.budgets import OwnLedger
+from dpbandits.service.engines import Engines
+from dpbandits.service.keys import Keys
+from dpbandits.service.settings import Settings
+from dpbandits.service.store import Reads, SQLiteStore, Writes
+from dpbandits.service.writer import Writer
+from dpbandits.state.files import locked, private_folder
+from dpbandits.state.sqlite_ledger import SQLiteLedger
+from dpbandits.state.witness import FileWitness
+
+__all__ = ["Service"]
+
+_T = TypeVar("_T")
+
+
+class Service:
+    """The folder, held; see the module.
+
+    Args:
+        folder: made where it does not exist, with mode 0700.
+        settings: see `Settings`.
+
+    Attributes:
+        first_token: of a new folder, with every scope: shown here and never again. Else None.
+
+    Raises:
+        StateError: another process uses the folder, or others may write to it.
+        CorruptState, IncompatibleState, ForkedState: what is in it cannot be used.
+    """
+
+    def __init__(self, folder: Path, *, settings: Settings | None = None) -> None:
+        self.settings = Settings() if settings is None else settings
+        folder = private_folder(folder, what="the service's folder").resolve()
+        with ExitStack() as files:
+            files.enter_context(locked(folder / "service.lock", wait=False))
+            self.keys = Keys(folder / "service.key")
+            self.store = SQLiteStore(folder / "service.db")
+            files.callback(self.store.close)
+            witness = FileWitness(Path(self.settings.witness)) if self.settings.witness else None
+            self.ledger = OwnLedger(SQLiteLedger(folder / "budget.ledger", witness=witness))
+            self.engines = Engines(
+                self.store, self.ledger, private_folder(folder / "policies", what="policies")
+            )
+            self._mismatches = decisions.Mismatches(self.settings.mismatches_per_hour)
+            self._latest = 0.0
+            self.first_token: str | None = None
+            with self.store.writing() as writes:
+                self._begin(writes)
+            self._files = files.pop_all()
+        self.writer = Writer(self.store)
+
+    def __repr__(self) -> str:
+        return "Service()"
+
+    def _begin(self, writes: Writes) -> None:
+        last = writes.one("SELECT asked_at FROM decisions ORDER BY number DESC LIMIT 1")
+        self._latest = 0.0 if last is None else float(last[0])
+        policies.finish_beginnings(writes, self.engines, self.ledger)
+        if writes.one("SELECT id FROM tokens") is None:
+            _, text = tokens.make_token(
+                writes, self.keys, label="the first", scopes=tokens.SCOPES, now=self.now()
+            )
+            writes.when(kept=lambda: setattr(self, "first_token", text))
+
+    def now(self) -> float:
+        """Seconds since 1970, which never go back, whatever the machine's clock does."""
+        self._latest = max(self._latest, time.time())
+        return self._latest
+
+    def close(self) -> None:
+        """Finish what waits, and leave the folder to another process."""
+        self.writer.close()
+        self.engines.close()
+        self._files.close()
+
+    def write(self, call: Callable[[Writes], _T]) -> "Future[_T]":
+        """Do something in the writer's transaction."""
+        return self.writer.submit(call)
+
+    def read(self, call: Callable[[Reads], _T]) -> _T:
+        """Look at something."""
+        with self.store.reading() as reads:
+            return call(reads)
+
+    # -- decisions ---------------------------------------------------------------------------------
+
+    def decide(self, policy: str, token: str, body: dict[str, Any]) -> "Future[dict[str, Any]]":
+        """See `decisions.decide`."""
+        return self.write(
+            lambda writes: decisions.decide(
+                writes,
+                self.engines,
+                self.keys,
+                self._mismatches,
+                policy=policy,
+                token=token,
+                body=body,
+                now=self.now(),
+            )
+        )
+
+    def reward(self, policy: str, decision_id: str, value: float) -> "Future[decisions.Outcome]":
+        """See `decisions.reward`."""
+        return self.write(
+            lambda writes: decisions.reward(
+                writes,
+                self.engines,
+                self.keys,
+                policy=policy,
+                decision_id=decision_id,
+                value=value,
+                now=self.now(),
+            )
+        )
+
+    def activate(self, policy: str, decision_id: str) -> "Future[str]":
+        """See `decisions.activate`."""
+        return self.write(
+            lambda writes: decisions.activate(
+                writes, self.keys, policy=policy, decision_id=decision_id, now=self.now()
+            )
+        )
+
+    def abandon(self, policy: str, decision_id: str) -> "Future[str]":
+        """See `decisions.abandon`."""
+        return self.write(
+            lambda writes: decisions.abandon(
+                writes, self.engines, self.keys, policy=policy, decision_id=decision_id
+            )
+        )
+
+    # -- policies ----------------------------------------------------------------------------------
+
+    def begin_policy(self, asked: dict[str, Any]) -> "Future[policies.Kept]":
+        """See `policies.begin`."""
+        return self.write(lambda writes: policies.begin(writes, self.engines, self.ledger, asked, self.now()))
+
+    def published(self, name: str) -> tuple[str, str]:
+        """What a policy decides by now, as JSON, and its ETag; waits until it is written down."""
+        kept = self.read(lambda reads: policies.kept_policy(reads, name))
+        version, text = self.write(partial(self._published, kept.id)).result()
+        return text, f'"{kept.id[:8]}-{version}"'
+
+    def _published(self, policy: str, writes: Writes) -> tuple[int, str]:
+        engine = self.engines.use(writes, policy)
+        known = writes.one(
+            "SELECT version, published FROM releases WHERE policy = ? ORDER BY version DESC LIMIT 1", policy
+        )
+        if known is not None and known[1] is not None and int(known[0]) == engine.version:
+            return engine.version, str(known[1])
+        text = engine.policy.publish().to_json()
+        self.engines.saw(writes, policy, engine, self.now())
+        writes.run(
+            "UPDATE releases SET published = ? WHERE policy = ? AND version = ?", text, policy, engine.version
+        )
+        self.engines.unpublished.discard(policy)
+        return engine.version, text
+
+    def guarantee(self, name: str) -> dict[str, Any]:
+        """A policy's statement: in prose, and as JSON."""
+        kept = self.read(lambda reads: policies.kept_policy(reads, name))
+        return self.write(partial(self._guarantee, kept.id)).result()
+
+    def _guarantee(self, policy: str, writes: Writes) -> dict[str, Any]:
+        found = self.engines.use(writes, policy).policy.guarantee
+        return {"statement": found.explain(), "guarantee": found.to_json()}
+
+    # -- beside the answers ------------------------------------------------------------------------
+
+    def tick(self) -> "Future[None]":
+        """What is done beside the answers: waits that are over, and functions that were released."""
+        return self.write(self._tick)
+
+    def _tick(self, writes: Writes) -> None:
+        decisions.sweep(writes, self.engines, now=self.now())
+        for policy in list(self.engines.unpublished):
+            self._published(policy, writes)

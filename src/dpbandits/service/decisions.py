@@ -1,0 +1,377 @@
+"""Decisions: who asked, what was answered, and what became of it.
+
+| status | how it came there | a reward is then |
+|---|---|---|
+| `deferred` | asked with `deferred`: answered, and not yet shown to anybody | `counted`, and so shown |
+| `pending` | shown; a reward is awaited | `counted` |
+| `counted` | its reward came | `duplicate` |
+| `defaulted` | the wait was over, and the default reward was counted | `duplicate` |
+| `late` | a reward came after its block was released, and counts nothing | `duplicate` |
+| `abandoned` | somebody said that it was not used | `duplicate` |
+| `expired` | it was deferred, and nobody activated it before the wait was over | `late` |
+| `lost` | it was shown, the wait was over, and there is no default reward | `late` |
+| `refused` | what was brought could not be answered: the round is taken, and counts nothing | `late` |
+| `fallback` | no round was left for this user, or at all: answered without one | `late` |
+
+Only `counted` and `defaulted` contribute a reward. Whatever happens, the round stays taken: it is the ask
+that counts, and never what follows.
+
+All functions here run in the writer's transaction. A repeated id is judged before anything else is looked at:
+the same body gives the stored answer; another one is a conflict, and a token that tries others too often gets
+no answer to any repetition for a while, so that replaying guesses of a context confirms a few of them an hour
+at most.
+"""
+
+import json
+import math
+from collections import defaultdict, deque
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from dpbandits.domains.arms import Label
+from dpbandits.errors import (
+    AlreadyTold,
+    ContributionExceeded,
+    DPBanditsError,
+    HorizonExceeded,
+    InvalidData,
+)
+from dpbandits.policy.decision import Decision, Receipt
+from dpbandits.service.engines import Engine, Engines
+from dpbandits.service.keys import Keys, canonical
+from dpbandits.service.policies import Kept, kept_policy
+from dpbandits.service.problems import Problem, problem_of
+from dpbandits.service.store import Reads, Writes
+
+__all__ = ["Mismatches", "Outcome", "abandon", "activate", "decide", "decision_status", "reward", "sweep"]
+
+Outcome = Literal["counted", "late", "duplicate"]
+
+_HOUR = 3600.0
+
+_SETTLED = ("counted", "defaulted", "late", "abandoned")
+_GONE = ("expired", "lost", "refused", "fallback")
+
+SWEPT_TOGETHER = 200
+"""Decisions whose wait is over that are settled in one go: decisions wait no longer than for these."""
+
+
+class Mismatches:
+    """How often tokens sent an id again with another body, in the last hour; in memory.
+
+    Args:
+        most: how many of a token are answered.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._seen: dict[str, deque[float]] = defaultdict(deque)
+
+    def check(self, token: str, now: float) -> None:
+        """Refuse to compare anything for a token that had too many."""
+        seen = self._seen.get(token)
+        while seen and seen[0] < now - _HOUR:
+            seen.popleft()
+        if seen and len(seen) >= self._most:
+            wait = math.ceil(seen[0] + _HOUR - now)
+            raise Problem(
+                "too-many-requests",
+                "This token has repeated ids with other bodies too often: no used id is compared now.",
+                headers={"Retry-After": str(max(wait, 1))},
+            )
+
+    def note(self, token: str, now: float) -> None:
+        """One more."""
+        self._seen[token].append(now)
+
+
+class _Asked(NamedTuple):
+    """Who asks, and what."""
+
+    token: str
+    body: dict[str, Any]
+    now: float
+
+
+def decide(
+    writes: Writes,
+    engines: Engines,
+    keys: Keys,
+    mismatches: Mismatches,
+    *,
+    policy: str,
+    token: str,
+    body: dict[str, Any],
+    now: float,
+) -> dict[str, Any]:
+    """Answer one request for a decision, or repeat what was answered.
+
+    Args:
+        writes: the transaction; what is answered is part of it.
+        engines, keys, mismatches: the service's.
+        policy: its name.
+        token: id of the token; `body["id"]` is the caller's id among those of this token.
+        body: the request: id, user, context or candidates, available, arm, deferred.
+        now: seconds since 1970.
+
+    Returns:
+        The answer, as JSON.
+
+    Raises:
+        Problem: it was refused; what it took, if anything, is recorded.
+    """
+    kept = kept_policy(writes, policy)
+    asked_as = keys.digest("asked as", kept.id, token, body["id"])
+    digest = keys.digest("body", canonical(body))
+    earlier = writes.one(
+        "SELECT number, body, answer FROM decisions WHERE policy = ? AND token = ? AND asked_as = ?",
+        kept.id,
+        token,
+        asked_as,
+    )
+    if earlier is not None:
+        mismatches.check(token, now)
+        if bytes(earlier[1]) != digest:
+            mismatches.note(token, now)
+            writes.run(
+                "INSERT INTO events (at, what, subject, told) VALUES (?, 'other-body', ?, ?)",
+                now,
+                f"token {token}",
+                "an id was used again for another request",
+            )
+            raise Problem("other-body", "This id was used for another request: use a new one for another.")
+        return _answered(keys.decision_id(int(earlier[0])), earlier[2])
+    if kept.status != "active":
+        raise Problem("conflict", f"The policy is {kept.status}: it decides for nobody now.")
+    _check_shape(kept, body)
+    engine = engines.use(writes, kept.id)
+    answer, ask, status = _answer(engine, kept, body)
+    engines.saw(writes, kept.id, engine, now)
+    wait = kept.settings.get("wait_seconds")
+    due = now + wait if wait is not None and status in ("pending", "deferred") else None
+    if due is not None:
+        answer["expires_at"] = due
+    number = writes.one(
+        "INSERT INTO decisions (policy, token, asked_as, body, ask, status, answer, asked_at, due_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
+        kept.id,
+        token,
+        asked_as,
+        digest,
+        ask,
+        status,
+        canonical(answer),
+        now,
+        due,
+    )
+    if number is None:
+        raise Problem("not-recorded", "The decision was not recorded: repeat the request.")
+    return _answered(keys.decision_id(int(number[0])), canonical(answer))
+
+
+def _check_shape(kept: Kept, body: dict[str, Any]) -> None:
+    """What every request for this policy must have, judged without its contents: nothing is taken."""
+    people, shadow = "arms" in kept.asked, kept.settings["mode"] == "shadow"
+    if people and body.get("candidates") is not None:
+        raise Problem("invalid", "The policy has arms: send a context, and no candidates.")
+    if not people and (body.get("context") is not None or body.get("available") is not None):
+        raise Problem(
+            "invalid", "The policy chooses among candidates: send no context, and nothing available."
+        )
+    if shadow and not people:
+        raise Problem("conflict", "A policy of candidates has no shadow mode.")
+    if shadow != (body.get("arm") is not None):
+        needed = "send the arm that was chosen" if shadow else "leave arm out: the policy chooses"
+        raise Problem("invalid", f"The policy's mode is {kept.settings['mode']}: {needed}.")
+    if shadow and body.get("available") is not None:
+        raise Problem("invalid", "The policy's mode is shadow: leave available out.")
+
+
+def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str, Any], str | None, str]:
+    """What to answer, the policy's own id of the decision, and the decision's status."""
+    policy, before = engine.policy, engine.life.records
+    shadow = kept.settings["mode"] == "shadow"
+    brought: Any = body.get("context")
+    if policy.menu is None:
+        brought = None if body.get("candidates") is None else _matrix(body["candidates"])
+    elif brought is None:
+        brought = {}  # unreadable, and refused as any other: the round is taken
+    available = [body["arm"]] if shadow else body.get("available")
+    user = body.get("user")
+    try:
+        if policy.menu is None and brought is None:
+            decision = policy.ask(user=user)
+        else:
+            decision = policy.ask(brought, user, available=available)
+    except (HorizonExceeded, ContributionExceeded) as error:
+        return _without(engine, kept, problem_of(error), "fallback", taken=False)
+    except InvalidData as error:
+        taken = engine.life.records > before
+        return _without(engine, kept, problem_of(error), "refused", taken=taken)
+    answer = _decided(decision, engine, shadow=shadow)
+    if shadow:
+        answer["would_choose"] = policy.recommend(brought)
+    return answer, decision.id, "deferred" if body.get("deferred") else "pending"
+
+
+def _matrix(candidates: Any) -> Any:
+    """Candidates as an array (n, d), or as they came: then the policy says what is wrong with them."""
+    try:
+        return np.array(candidates, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return np.full((1, 1), np.nan)
+
+
+def _decided(decision: Decision, engine: Engine, *, shadow: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = {"release": engine.version, "fallback": False, "propensity": None}
+    if decision.propensity is not None and not shadow:
+        answer["propensity"] = decision.propensity
+    if engine.policy.menu is None:
+        return answer | {"index": decision.index, "action": decision.action.tolist()}
+    return answer | {"arm": decision.arm}
+
+
+def _without(
+    engine: Engine, kept: Kept, problem: Problem, status: str, *, taken: bool
+) -> tuple[dict[str, Any], str | None, str]:
+    """The fallback where there is one; else the refusal, which is recorded where a round was taken."""
+    arm: Label | None = kept.settings.get("fallback")
+    if arm is not None:
+        return {"release": engine.version, "fallback": True, "propensity": None, "arm": arm}, None, status
+    if not taken:
+        raise problem
+    return {"problem": problem.slug, "detail": problem.detail}, None, status
+
+
+def _answered(decision_id: str, stored: Any) -> dict[str, Any]:
+    if stored is None:
+        raise Problem("erased", "The decision was erased after the retention time; its id stays used.")
+    answer: dict[str, Any] = json.loads(stored)
+    if "problem" in answer:
+        raise Problem(answer["problem"], answer["detail"], more={"id": decision_id})
+    return {"id": decision_id, **answer}
+
+
+# -- what becomes of it -------------------------------------------------------------------------------
+
+
+class _Row(NamedTuple):
+    """A decision as it is kept."""
+
+    number: int
+    policy: str
+    ask: str | None
+    status: str
+
+
+def _found(reads: Reads, keys: Keys, policy: str, decision_id: str) -> _Row:
+    """The decision of an id; one of another policy is not found, as any text."""
+    number = keys.number_of(decision_id)
+    row = None
+    if number is not None:
+        row = reads.one(
+            "SELECT d.number, d.policy, d.ask, d.status FROM decisions d JOIN policies p ON p.id = d.policy "
+            "WHERE d.number = ? AND p.name = ?",
+            number,
+            policy,
+        )
+    if row is None:
+        raise Problem("not-found", "This policy has no decision with this id.")
+    return _Row(int(row[0]), str(row[1]), row[2], str(row[3]))
+
+
+def _becomes(
+    writes: Writes, row: _Row, status: str, told: float | None = None, due: float | None = None
+) -> None:
+    writes.run(
+        "UPDATE decisions SET status = ?, reward = ?, due_at = ? WHERE number = ?",
+        status,
+        told,
+        due,
+        row.number,
+    )
+
+
+def reward(
+    writes: Writes, engines: Engines, keys: Keys, *, policy: str, decision_id: str, value: float, now: float
+) -> Outcome:
+    """Tell a decision's reward; what came of it.
+
+    Raises:
+        Problem: there is no such decision; or the value is off the policy's range, and the decision waits on.
+    """
+    row = _found(writes, keys, policy, decision_id)
+    if row.status in _SETTLED:
+        return "duplicate"
+    if row.status in _GONE or row.ask is None:
+        _becomes(writes, row, row.status)
+        return "late"
+    return _tell(writes, engines, row, value, now, counted="counted")
+
+
+def _tell(writes: Writes, engines: Engines, row: _Row, value: float, now: float, *, counted: str) -> Outcome:
+    engine = engines.use(writes, row.policy)
+    try:
+        receipt = engine.policy.tell(row.ask or "", value)
+    except AlreadyTold:
+        return "duplicate"
+    except DPBanditsError as error:
+        raise problem_of(error) from None
+    became = counted if receipt is Receipt.COUNTED else "late"
+    _becomes(writes, row, became, value if receipt is Receipt.COUNTED else None)
+    return "counted" if receipt is Receipt.COUNTED else "late"
+
+
+def activate(writes: Writes, keys: Keys, *, policy: str, decision_id: str, now: float) -> str:
+    """A deferred decision was shown: from now on a reward is awaited; the status it has now."""
+    row = _found(writes, keys, policy, decision_id)
+    if row.status != "deferred":
+        return row.status
+    wait = kept_policy(writes, policy).settings.get("wait_seconds")
+    _becomes(writes, row, "pending", due=None if wait is None else now + wait)
+    return "pending"
+
+
+def abandon(writes: Writes, engines: Engines, keys: Keys, *, policy: str, decision_id: str) -> str:
+    """A decision was not used, and never has a reward; the status it has now."""
+    row = _found(writes, keys, policy, decision_id)
+    if row.status not in ("pending", "deferred") or row.ask is None:
+        return row.status
+    return _give_up(writes, engines, row, "abandoned")
+
+
+def _give_up(writes: Writes, engines: Engines, row: _Row, status: str) -> str:
+    engine = engines.use(writes, row.policy)
+    with suppress(AlreadyTold):  # its block was released meanwhile
+        engine.policy.abandon(row.ask or "")
+    _becomes(writes, row, status)
+    return status
+
+
+def decision_status(reads: Reads, keys: Keys, *, policy: str, decision_id: str) -> str:
+    """What has become of a decision."""
+    return _found(reads, keys, policy, decision_id).status
+
+
+def sweep(writes: Writes, engines: Engines, *, now: float) -> int:
+    """Settle decisions whose wait is over, the oldest first; how many there were."""
+    rows = writes.rows(
+        "SELECT d.number, d.policy, d.ask, d.status, p.settings FROM decisions d "
+        "JOIN policies p ON p.id = d.policy WHERE d.due_at <= ? ORDER BY d.due_at LIMIT ?",
+        now,
+        SWEPT_TOGETHER,
+    )
+    for number, policy, ask, status, settings in rows:
+        row, default = (
+            _Row(int(number), str(policy), ask, str(status)),
+            json.loads(settings).get("default_reward"),
+        )
+        if row.status == "deferred":
+            _give_up(writes, engines, row, "expired")
+        elif default is None:
+            _give_up(writes, engines, row, "lost")
+        else:
+            _tell(writes, engines, row, float(default), now, counted="defaulted")
+    return len(rows)

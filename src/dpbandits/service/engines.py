@@ -1,0 +1,122 @@
+"""`Engines`: the policies that are open, each a `GPBandit` that lives in the store; see `StoredLife`.
+
+A policy is opened when it is first needed, and the one not needed for longest is closed for it. Where a write
+transaction is undone, the policies that it used are forgotten and opened again: they had gone further than
+what is recorded.
+"""
+
+import warnings
+from collections import OrderedDict
+from pathlib import Path
+
+from dpbandits.central.gp_bandit import GPBandit
+from dpbandits.service.round_log import StoredLife
+from dpbandits.service.store import Store, Writes
+from dpbandits.state.ledger import Ledger
+
+__all__ = ["Engine", "Engines"]
+
+MOST_OPEN = 64
+
+
+class Engine:
+    """An open policy.
+
+    Args:
+        policy: it.
+        life: where it lives.
+
+    Attributes:
+        version: releases so far, by which it decides.
+    """
+
+    def __init__(self, policy: GPBandit, life: StoredLife) -> None:
+        self.policy, self.life = policy, life
+        self.version, self._commits = 0, -1
+
+    def __repr__(self) -> str:
+        return f"Engine({self.policy!r})"
+
+    def look(self) -> bool:
+        """See how many releases there are; whether there are more than before."""
+        if self.life.commits == self._commits:
+            return False
+        self._commits, before = self.life.commits, self.version
+        self.version = int(self.policy.diagnostics()["blocks_released"])
+        return self.version > before
+
+
+class Engines:
+    """Open policies by id; used by the writer alone.
+
+    Args:
+        store: its rounds are their logs.
+        ledger: witnesses their states, and pays.
+        folder: holds their states.
+    """
+
+    def __init__(self, store: Store, ledger: Ledger, folder: Path) -> None:
+        self._store, self._ledger, self._folder = store, ledger, folder
+        self._open: OrderedDict[str, Engine] = OrderedDict()
+        self.unpublished: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"Engines({len(self._open)} open)"
+
+    def use(self, writes: Writes, policy: str) -> Engine:
+        """The open policy; if what is done now is undone, it will be opened again.
+
+        Raises:
+            StateError: its state cannot be used.
+        """
+        engine = self._open.get(policy)
+        if engine is None:
+            life = StoredLife(self._store, policy, self._folder / policy)
+            with warnings.catch_warnings():  # what they say was said when it began
+                warnings.simplefilter("ignore")
+                engine = self._keep(writes, policy, GPBandit.open(life, ledger=self._ledger), life)
+        self._open.move_to_end(policy)
+        writes.when(lost=lambda: self.forget(policy))
+        return engine
+
+    def begin(self, writes: Writes, policy: str, new: GPBandit) -> Engine:
+        """Let `new` begin to live, or take up a beginning of it that was interrupted; its account pays.
+
+        Raises:
+            BudgetExceeded: the account cannot.
+        """
+        writes.when(lost=lambda: self.forget(policy))
+        life = StoredLife(self._store, policy, self._folder / policy)
+        return self._keep(writes, policy, GPBandit.open(life, new=new, ledger=self._ledger), life)
+
+    def _keep(self, writes: Writes, policy: str, opened: GPBandit, life: StoredLife) -> Engine:
+        self._open[policy] = engine = Engine(opened, life)
+        self.saw(writes, policy, engine, 0.0)
+        while len(self._open) > MOST_OPEN:
+            self._open.popitem(last=False)[1].policy.close()
+        return engine
+
+    def saw(self, writes: Writes, policy: str, engine: Engine, now: float) -> None:
+        """Note the releases that there are by now."""
+        if not engine.look():
+            return
+        for version in range(1, engine.version + 1):
+            writes.run(
+                "INSERT INTO releases VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING",
+                policy,
+                version,
+                engine.policy.blocks[version - 1],
+                now,
+            )
+        self.unpublished.add(policy)
+
+    def forget(self, policy: str) -> None:
+        """Leave a policy that may have gone further than what is recorded."""
+        engine = self._open.pop(policy, None)
+        if engine is not None:
+            engine.policy.close()
+
+    def close(self) -> None:
+        """Leave all of them."""
+        while self._open:
+            self._open.popitem()[1].policy.close()

@@ -1,0 +1,147 @@
+"""`Gate`: what every request passes before a route sees it, and every answer after: sizes, times, words,
+logs.
+
+It is plain ASGI around the application. A body is read here whole, within its bound and its time. An error
+that no route foresaw is answered as a problem and logged by its kind and place, without its text, which could
+hold data. The log of requests holds the route's template, never the path; no query, header or body.
+"""
+
+import asyncio
+import json
+import logging
+import time
+import traceback
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from dpbandits.service.problems import Problem, problem_of
+from dpbandits.service.settings import Settings
+
+__all__ = ["Gate", "answer_of", "written_json"]
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = logging.getLogger("dpbandits.service")
+
+_HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+        b"form-action 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
+
+
+def written_json(value: Any) -> bytes:
+    """JSON in ASCII, without NaN."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+
+
+class Gate:
+    """The application behind it; see the module.
+
+    Args:
+        application: ASGI.
+        settings: bounds of sizes and times.
+        saw: told (method, route's template, status, seconds) of every request.
+    """
+
+    def __init__(
+        self, application: Application, settings: Settings, saw: Callable[[str, str, int, float], None]
+    ) -> None:
+        self._application, self._settings, self._saw = application, settings, saw
+
+    def __repr__(self) -> str:
+        return "Gate()"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        began, status, started = time.perf_counter(), 500, False
+
+        async def sending(message: Message) -> None:
+            nonlocal status, started
+            if message["type"] == "http.response.start":
+                status, started = message["status"], True
+                named = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *(pair for pair in _HEADERS if pair[0] not in named),
+                ]
+            await send(message)
+
+        try:
+            body = await self._body(scope, receive)
+            await self._application(scope, _once(body, receive), sending)
+        except Exception as error:  # noqa: BLE001 - the last place where it can be kept from a log
+            problem = problem_of(error)
+            if problem.slug == "defect":
+                log.error("defect: %s at %s", type(error).__name__, _place(error))
+            if not started:
+                await answer_of(problem)(sending)
+        finally:
+            route = scope.get("route")
+            template = str(getattr(route, "path", "")) or "none"
+            self._saw(str(scope["method"]), template, status, time.perf_counter() - began)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body, within its bound and its time."""
+        largest = self._settings.largest_body
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and (len(value) > 18 or int(value) > largest):
+                raise Problem("too-large", f"The request has more than {largest} bytes.")
+        parts, size, more = [], 0, True
+        try:
+            async with asyncio.timeout(self._settings.longest_request):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Problem("malformed", "The request broke off.")
+                    part, more = message.get("body", b""), message.get("more_body", False)
+                    size += len(part)
+                    if size > largest:
+                        raise Problem("too-large", f"The request has more than {largest} bytes.")
+                    parts.append(part)
+        except TimeoutError:
+            raise Problem("slow", "The request did not come within its time.") from None
+        return b"".join(parts)
+
+
+def _once(body: bytes, receive: Receive) -> Receive:
+    """The body that was read, and then what follows."""
+    told = False
+
+    async def receiving() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receiving
+
+
+def answer_of(problem: Problem) -> Callable[[Send], Awaitable[None]]:
+    """The problem as an answer."""
+
+    async def answering(send: Send) -> None:
+        headers = [(b"content-type", b"application/problem+json")]
+        headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
+        await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+        await send({"type": "http.response.body", "body": written_json(problem.to_json())})
+
+    return answering
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "nowhere"

@@ -1,0 +1,69 @@
+"""`Keys`: the service's one secret, and what is made of it: digests that nobody else can compute or compare.
+
+Ids that callers choose, bodies of requests and tokens are kept as digests under this key. Without it, whoever
+reads the store could try the few contexts that there are.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+from pathlib import Path
+from typing import Any
+
+from dpbandits.errors import CorruptState
+from dpbandits.state.files import open_regular, refuse_if_others_write, write_durably
+
+__all__ = ["Keys", "canonical"]
+
+_KEY_BYTES = 32
+_DIGEST_BYTES = 16
+
+
+def canonical(value: Any) -> str:
+    """JSON in one form, whatever the order of its keys."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+class Keys:
+    """The secret in a file of mode 0600, made where it does not exist.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        CorruptState: something else is in its place.
+        StateError: others may write to it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        refuse_if_others_write(path, what="the service's key")
+        if not path.exists():
+            write_durably(path, secrets.token_bytes(_KEY_BYTES), exclusive=True)
+        with open_regular(path) as (file, size):
+            self._key = file.read(_KEY_BYTES)
+        if size != _KEY_BYTES:
+            raise CorruptState("the service's key is torn or another file: restore it from a backup")
+
+    def __repr__(self) -> str:
+        return "Keys()"
+
+    def digest(self, what: str, *parts: str) -> bytes:
+        """Of texts, for one purpose; unequal lists of texts have unequal digests."""
+        return hashlib.blake2b(
+            json.dumps([what, *parts]).encode(), key=self._key, digest_size=_DIGEST_BYTES
+        ).digest()
+
+    def decision_id(self, number: int) -> str:
+        """The id of a decision: its number, and what nobody can guess."""
+        return f"d{number:x}-{self.digest('decision', str(number)).hex()}"
+
+    def number_of(self, decision_id: str) -> int | None:
+        """The number of a decision that this service gave the id; None for any other text."""
+        digits = decision_id[1:].partition("-")[0]
+        if len(digits) > 15 or not all(digit in "0123456789abcdef" for digit in digits) or not digits:
+            return None
+        number = int(digits, 16)
+        if not hmac.compare_digest(self.decision_id(number).encode(), decision_id.encode(errors="replace")):
+            return None
+        return number

@@ -1,0 +1,188 @@
+"""What is sent: the bodies of requests, strict about names and never quoted when they are wrong."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "ChangeRequest",
+    "DecisionRequest",
+    "DecisionsRequest",
+    "PolicyRequest",
+    "PopulationRequest",
+    "PromiseRequest",
+    "RewardRequest",
+    "RewardsRequest",
+    "SettingsRequest",
+    "TokenRequest",
+]
+
+Name = Annotated[
+    str, Field(min_length=1, max_length=64, pattern="^[a-z0-9][a-z0-9._-]*$", examples=["offers"])
+]
+Label = Annotated[str, Field(max_length=500)] | bool | int | Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=1, le=1 << 48)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+class PromiseRequest(_Strict):
+    """A promise, as `JointDP(epsilon=1, delta=1e-6)`."""
+
+    kind: Literal["JointDP", "LocalDP", "RowDP"] = "JointDP"
+    epsilon: Number
+    delta: Number | None = None
+    rounds_per_user: Whole | None = None
+    distance: Number | None = None
+
+
+class PopulationRequest(_Strict):
+    """People who are protected together, and what all that is charged to them may come to."""
+
+    name: Name
+    privacy: PromiseRequest
+    currency: Literal["bare", "zcdp", "gaussian"] = "zcdp"
+
+    model_config = ConfigDict(
+        extra="forbid",
+        hide_input_in_errors=True,
+        json_schema_extra={
+            "examples": [{"name": "customers", "privacy": {"epsilon": 2, "delta": 1e-6}, "currency": "zcdp"}]
+        },
+    )
+
+
+class SettingsRequest(_Strict):
+    """How a policy is used; none of it is part of the promise."""
+
+    mode: Literal["live", "shadow"] = "live"
+    fallback: Label | None = None
+    default_reward: Number | None = None
+    wait_seconds: Annotated[float, Field(gt=0, le=10 * 366 * 86400)] | None = None
+
+
+class TuningRequest(_Strict):
+    """What of `GPTuning` can be named; most people leave it out."""
+
+    release: Literal["features", "cells", "marginals"] | None = None
+    blocks: Annotated[list[Whole], Field(max_length=10_000)] | None = None
+    reporting_delay: Annotated[int, Field(ge=0, le=1 << 48)] | None = None
+    lag: Annotated[int, Field(ge=0, le=1 << 48)] | None = None
+    n_features: Annotated[int, Field(ge=1, le=2000)] | None = None
+    thompson_scale: Number | None = None
+
+
+class PolicyRequest(_Strict):
+    """A `GPBandit`: contexts and arms, or a domain and a kernel; the promise; the population that pays."""
+
+    name: Name
+    population: Name
+    contexts: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1000)] | None = None
+    arms: Annotated[list[Label], Field(min_length=1, max_length=10_000)] | None = None
+    domain: dict[str, Any] | None = None
+    kernel: dict[str, Any] | None = None
+    reward_range: Annotated[list[Number], Field(min_length=2, max_length=2)]
+    horizon: Annotated[int, Field(ge=1, le=1 << 48)] | None
+    privacy: PromiseRequest
+    decision_sets: Literal["private", "public"] | None = None
+    tuning: TuningRequest | None = None
+    user_ids: bool | None = None
+    clip: bool | None = None
+    seed: Annotated[int, Field(ge=0, le=1 << 62)] | None = None
+    settings: SettingsRequest = SettingsRequest()
+
+    model_config = ConfigDict(
+        extra="forbid",
+        hide_input_in_errors=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "offers",
+                    "population": "customers",
+                    "contexts": [
+                        {"name": "age", "type": "Range", "low": 18, "high": 90},
+                        {"name": "region", "type": "Categories", "values": ["north", "south", "west"]},
+                    ],
+                    "arms": ["mail", "call", "nothing"],
+                    "reward_range": [0, 1],
+                    "horizon": 50000,
+                    "privacy": {"epsilon": 1, "delta": 1e-6},
+                    "settings": {"fallback": "nothing", "wait_seconds": 86400, "default_reward": 0},
+                }
+            ]
+        },
+    )
+
+
+class ChangeRequest(_Strict):
+    """What of a policy can be changed."""
+
+    status: Literal["active", "paused", "retired"] | None = None
+    settings: SettingsRequest | None = None
+
+
+class DecisionRequest(_Strict):
+    """Who is to be decided for, and under which id of the caller's own."""
+
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+    user: Annotated[str, Field(min_length=1, max_length=500)] | int | None = None
+    context: dict[str, Any] | None = None
+    candidates: list[Any] | None = None
+    available: list[Any] | None = None
+    arm: Label | None = None
+    deferred: bool = False
+
+    model_config = ConfigDict(
+        extra="forbid",
+        hide_input_in_errors=True,
+        json_schema_extra={
+            "examples": [{"id": "visit-1", "user": "u-17", "context": {"age": 44, "region": "west"}}]
+        },
+    )
+
+
+class DecisionsRequest(_Strict):
+    """Several at once: each is answered by itself."""
+
+    decisions: Annotated[list[DecisionRequest], Field(min_length=1, max_length=1000)]
+
+
+class RewardRequest(_Strict):
+    """What a decision led to, in the units of the policy's reward_range; true and false are 1 and 0."""
+
+    reward: Number | bool
+
+    model_config = ConfigDict(
+        extra="forbid", hide_input_in_errors=True, json_schema_extra={"examples": [{"reward": 1}]}
+    )
+
+
+class _Told(_Strict):
+    decision: Annotated[str, Field(max_length=100)]
+    reward: Number | bool
+
+
+class RewardsRequest(_Strict):
+    """Rewards of several decisions: each counts by itself."""
+
+    rewards: Annotated[list[_Told], Field(min_length=1, max_length=1000)]
+
+
+class TokenRequest(_Strict):
+    """A token with these scopes."""
+
+    label: Annotated[str, Field(max_length=100)]
+    scopes: Annotated[
+        list[Literal["admin", "decide", "reward", "report", "curate", "model", "read"]],
+        Field(min_length=1, max_length=7),
+    ]
+    seconds: Annotated[float, Field(gt=0, le=10 * 366 * 86400)] | None = None
+
+    model_config = ConfigDict(
+        extra="forbid",
+        hide_input_in_errors=True,
+        json_schema_extra={"examples": [{"label": "the shop", "scopes": ["decide", "reward"]}]},
+    )

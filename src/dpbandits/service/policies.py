@@ -1,0 +1,280 @@
+"""Policies: how one begins from JSON, what it would cost, and what it shows.
+
+A policy is a `GPBandit`; the JSON names its arguments as Python does. It begins in two steps: its row, with
+the status `beginning`, is committed first; then the account is charged and the first state written, under the
+row's id, so that whatever interrupts, the next start of the service either finishes it or finds that nothing
+was paid.
+"""
+
+import json
+import uuid
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dpbandits import domains
+from dpbandits.central.gp_bandit import GPBandit
+from dpbandits.central.tuning import GPTuning
+from dpbandits.domains.arms import Arms
+from dpbandits.errors import DPBanditsError, InvalidParameter
+from dpbandits.models import kernels
+from dpbandits.policy.accounts import cost_of_guarantee
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.service.budgets import balance_to_json, promise_of
+from dpbandits.service.engines import Engines
+from dpbandits.service.keys import canonical
+from dpbandits.service.problems import Problem
+from dpbandits.service.store import Reads, Writes
+from dpbandits.state.ledger import Ledger
+from dpbandits.tables import Schema
+
+__all__ = ["Kept", "begin", "change", "described", "finish_beginnings", "kept_policy", "preview"]
+
+STATUSES = ("beginning", "active", "paused", "retired")
+
+LAG_SHARE = 200
+"""A release takes effect a 200th of the horizon after its block, where nothing else is asked for: it is made
+meanwhile, and nobody waits for it."""
+
+
+class Kept(NamedTuple):
+    """A policy's row."""
+
+    id: str
+    name: str
+    population: str
+    asked: dict[str, Any]
+    settings: dict[str, Any]
+    status: str
+    revision: int
+    made_at: float
+
+    @property
+    def etag(self) -> str:
+        """Of its settings and status."""
+        return f'"{self.revision}"'
+
+
+def kept_policy(reads: Reads, name: str) -> Kept:
+    """The policy of a name; Problem where there is none."""
+    row = reads.one(
+        "SELECT id, name, population, asked, settings, status, revision, made_at FROM policies "
+        "WHERE name = ?",
+        name,
+    )
+    if row is None or row[5] == "beginning":
+        raise Problem("not-found", "There is no policy of this name.")
+    return _kept(row)
+
+
+def _kept(row: tuple[Any, ...]) -> Kept:
+    return Kept(row[0], row[1], row[2], json.loads(row[3]), json.loads(row[4]), row[5], int(row[6]), row[7])
+
+
+def _built(asked: Mapping[str, Any], ledger: Ledger | None, population: str) -> tuple[GPBandit, list[str]]:
+    """The policy that JSON asks for, and what the library warns of.
+
+    Raises:
+        InvalidParameter: there is no such policy.
+    """
+    arguments: dict[str, Any] = {
+        name: asked[name]
+        for name in ("horizon", "seed", "clip", "user_ids", "decision_sets")
+        if name in asked
+    }
+    if "arms" in asked:
+        columns = asked.get("contexts") or []
+        arguments["contexts"] = Schema.from_config({"type": "Schema", "columns": columns})
+        arguments["arms"] = asked["arms"]
+    else:
+        arguments["domain"] = domains.from_config(asked["domain"])
+    if asked.get("kernel") is not None:
+        arguments["kernel"] = kernels.from_config(asked["kernel"])
+    privacy = promise_of(asked["privacy"])
+    if not isinstance(privacy, JointDP):
+        raise InvalidParameter("privacy: a policy of a trusted server promises JointDP")
+    tuning = dict(asked.get("tuning") or {})
+    if "lag" not in tuning and "seconds" not in str(tuning.get("reporting_delay", 0)):
+        tuning["lag"] = max(1, (asked["horizon"] or 0) // LAG_SHARE) if asked["horizon"] else 0
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        policy = GPBandit(
+            **arguments,
+            reward_range=tuple(asked["reward_range"]),
+            privacy=privacy,
+            tuning=GPTuning(**tuning),
+            ledger=ledger,
+            account=None if ledger is None else population,
+        )
+    return policy, [str(one.message) for one in said]
+
+
+def _checked_settings(settings: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with their defaults; InvalidParameter where they do not fit the policy."""
+    found = {"mode": "live", "fallback": None, "default_reward": None, "wait_seconds": None, **settings}
+    if found["fallback"] is not None and (
+        "arms" not in asked or Arms(asked["arms"]).code(found["fallback"]) < 0
+    ):
+        raise InvalidParameter("fallback: expected one of the arms")
+    if found["default_reward"] is not None:
+        low, high = asked["reward_range"]
+        if not low <= found["default_reward"] <= high:
+            raise InvalidParameter("default_reward: expected a number of reward_range")
+        if found["wait_seconds"] is None:
+            raise InvalidParameter("default_reward needs wait_seconds: after that it is counted")
+    return found
+
+
+def preview(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
+    """What a policy would promise and cost, and what its population would have left; nothing is kept.
+
+    Raises:
+        InvalidParameter, Problem: it cannot be, or there is no such population.
+    """
+    population = asked["population"]
+    body = {name: value for name, value in asked.items() if name not in ("settings",)}
+    _checked_settings(asked.get("settings") or {}, body)
+    policy, said = _built(body, None, population)
+    guarantee = policy.guarantee
+    cost = cost_of_guarantee(guarantee)
+    before = _balance(ledger, population)
+    try:
+        after, fits, why = ledger.after(population, cost=cost), True, ""
+    except DPBanditsError as error:
+        after, fits, why = None, False, str(error)
+    return {
+        "fits": fits,
+        "why_not": why,
+        "cost": {
+            name: None if value is None else str(value)
+            for name, value in (
+                ("epsilon", cost.epsilon),
+                ("delta", cost.delta),
+                ("rho", cost.rho),
+                ("mu", cost.mu),
+            )
+        },
+        "population": {
+            "name": population,
+            "before": before,
+            "after": None if after is None else balance_to_json(after),
+        },
+        "releases_after_rounds": list(policy.batch_boundaries),
+        "statement": guarantee.explain(),
+        "warnings": said,
+    }
+
+
+def _balance(ledger: Ledger, population: str) -> dict[str, Any]:
+    try:
+        return balance_to_json(ledger.balance(population))
+    except InvalidParameter:
+        raise Problem("not-found", "There is no population of this name: open it first.") from None
+
+
+def begin(writes: Writes, engines: Engines, ledger: Ledger, asked: dict[str, Any], now: float) -> Kept:
+    """Begin a policy, whose population pays for all of it now; the same request again gives the same policy.
+
+    Raises:
+        BudgetExceeded: the population cannot pay; nothing was kept or computed.
+        InvalidParameter, Problem: it cannot be; nothing was kept.
+    """
+    name, population = asked["name"], asked["population"]
+    body = {key: value for key, value in asked.items() if key not in ("name", "population", "settings")}
+    settings = _checked_settings(asked.get("settings") or {}, body)
+    row = writes.one("SELECT population, asked, status FROM policies WHERE name = ?", name)
+    if row is not None and row[2] != "beginning":
+        if (row[0], row[1]) == (population, canonical(body)):
+            return kept_policy(writes, name)
+        raise Problem("conflict", "There is another policy of this name: choose another name.")
+    _balance(ledger, population)
+    policy, _ = _built(body, ledger, population)
+    ledger.after(population, cost=cost_of_guarantee(policy.guarantee))
+    identity = uuid.uuid4().hex
+    writes.run(
+        "INSERT INTO policies VALUES (?, ?, ?, ?, ?, 'beginning', 1, ?)",
+        identity,
+        name,
+        population,
+        canonical(body),
+        canonical(settings),
+        now,
+    )
+    writes.keep()
+    try:
+        _finish(writes, engines, identity, policy)
+    except DPBanditsError:
+        if ledger.charged(population, identity) is None:
+            writes.run("DELETE FROM policies WHERE id = ?", identity)
+            writes.keep()
+        raise
+    return kept_policy(writes, name)
+
+
+def _finish(writes: Writes, engines: Engines, identity: str, policy: GPBandit) -> None:
+    engines.begin(writes, identity, policy)
+    writes.run("UPDATE policies SET status = 'active' WHERE id = ?", identity)
+
+
+def finish_beginnings(writes: Writes, engines: Engines, ledger: Ledger) -> None:
+    """Finish, at the start of the service, what was paid for; of the rest nothing has happened."""
+    rows = writes.rows(
+        "SELECT id, name, population, asked, settings, status, revision, made_at FROM policies "
+        "WHERE status = 'beginning'"
+    )
+    for kept in map(_kept, rows):
+        if ledger.charged(kept.population, kept.id) is None:
+            writes.run("DELETE FROM policies WHERE id = ?", kept.id)
+        else:
+            policy, _ = _built(kept.asked, ledger, kept.population)
+            _finish(writes, engines, kept.id, policy)
+
+
+def change(
+    writes: Writes, name: str, *, status: str | None, settings: Mapping[str, Any] | None, if_match: str | None
+) -> Kept:
+    """Change how a policy is used; never what it promises.
+
+    Args:
+        writes: the transaction.
+        name: of the policy.
+        status: active, paused or retired; a retired one stays so.
+        settings: those to change.
+        if_match: the ETag that the change rests on.
+
+    Raises:
+        Problem: somebody else changed it meanwhile; or a retired policy.
+        InvalidParameter: settings that do not fit.
+    """
+    kept = kept_policy(writes, name)
+    if if_match is None:
+        raise Problem(
+            "needs-if-match", "Send If-Match with the policy's ETag, so that no change is overwritten."
+        )
+    if if_match not in (kept.etag, "*"):
+        raise Problem("changed-meanwhile", "The policy was changed meanwhile: read it again.")
+    if kept.status == "retired":
+        raise Problem("conflict", "The policy is retired, and stays so.")
+    new = _checked_settings({**kept.settings, **(settings or {})}, kept.asked)
+    writes.run(
+        "UPDATE policies SET status = ?, settings = ?, revision = revision + 1 WHERE id = ?",
+        status or kept.status,
+        canonical(new),
+        kept.id,
+    )
+    return kept_policy(writes, name)
+
+
+def described(reads: Reads, kept: Kept) -> dict[str, Any]:
+    """A policy as JSON: public."""
+    row = reads.one("SELECT MAX(version), MAX(rounds) FROM releases WHERE policy = ?", kept.id)
+    return {
+        "name": kept.name,
+        "population": kept.population,
+        "status": kept.status,
+        **kept.asked,
+        "settings": kept.settings,
+        "release": int(row[0] or 0) if row else 0,
+        "rounds_released": int(row[1] or 0) if row else 0,
+        "made_at": kept.made_at,
+    }

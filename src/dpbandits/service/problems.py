@@ -1,0 +1,87 @@
+"""What the service says no with: RFC 9457's problem+json, of fixed words and public numbers alone.
+
+A problem never repeats what was sent: no context, candidate, reward, user, arm, or any text of a request.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpbandits import errors
+from dpbandits.service.writer import Refusal
+
+__all__ = ["PROBLEM_TYPES", "Problem", "problem_of"]
+
+PROBLEM_TYPES: dict[str, tuple[int, str]] = {
+    "malformed": (400, "The request cannot be read"),
+    "no-token": (401, "A token is needed"),
+    "out-of-scope": (403, "The token has another scope"),
+    "not-found": (404, "There is nothing here"),
+    "method-not-allowed": (405, "This cannot be done here"),
+    "slow": (408, "The request came too slowly"),
+    "conflict": (409, "This is not possible as things stand"),
+    "other-body": (409, "The id was used for another request"),
+    "budget-exceeded": (409, "The population's budget does not cover it"),
+    "no-rounds-left": (409, "The policy has no rounds left"),
+    "user-has-had-all": (409, "The user has had all of their rounds"),
+    "erased": (410, "It was erased after the retention time"),
+    "changed-meanwhile": (412, "It was changed meanwhile"),
+    "too-large": (413, "The request is too large"),
+    "unsupported-media-type": (415, "The request has another media type"),
+    "invalid": (422, "The request does not fit"),
+    "needs-if-match": (428, "If-Match is needed"),
+    "too-many-requests": (429, "Too many requests"),
+    "defect": (500, "The service has a defect"),
+    "read-only": (503, "The service is read-only"),
+    "not-recorded": (503, "Nothing was recorded"),
+}
+"""Slug -> status and title. Slugs are part of the interface: they are added to, and never change."""
+
+
+@dataclass(eq=False)
+class Problem(Refusal):
+    """A refusal with a slug of `PROBLEM_TYPES`, and what to do about it.
+
+    Args:
+        slug: its type.
+        detail: what came, what was expected, what to do: fixed words, types and public numbers.
+        headers: of the answer.
+        more: further members of the JSON, public.
+    """
+
+    slug: str
+    detail: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def status(self) -> int:
+        """Of HTTP."""
+        return PROBLEM_TYPES[self.slug][0]
+
+    def to_json(self) -> dict[str, Any]:
+        """The members of problem+json."""
+        status, title = PROBLEM_TYPES[self.slug]
+        said = {"detail": self.detail} if self.detail else {}
+        return {"type": f"urn:dpbandits:{self.slug}", "title": title, "status": status, **said, **self.more}
+
+
+_OF_ERRORS: tuple[tuple[type[Exception], str], ...] = (
+    (errors.ContributionExceeded, "user-has-had-all"),
+    (errors.HorizonExceeded, "no-rounds-left"),
+    (errors.BudgetExceeded, "budget-exceeded"),
+    (errors.UnknownDecision, "not-found"),
+    (errors.ProtocolError, "conflict"),
+    (errors.StateError, "not-recorded"),
+    (errors.DPBanditsError, "invalid"),
+)
+
+
+def problem_of(error: BaseException) -> Problem:
+    """The problem that an error is: the library's own have words, of others only the kind is told."""
+    if isinstance(error, Problem):
+        return error
+    for kind, slug in _OF_ERRORS:
+        if isinstance(error, kind):
+            detail = "" if slug == "not-recorded" else str(error)
+            return Problem(slug, detail or "The service could not use its store; repeat the request.")
+    return Problem("defect", "Nothing was recorded. The service's log names the place.")

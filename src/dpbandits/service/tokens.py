@@ -1,0 +1,92 @@
+"""Tokens: who may do what. A token is shown once; the store keeps its digest under the service's key.
+
+| scope | may |
+|---|---|
+| `admin` | make and withdraw tokens, open populations, begin and change policies, see events |
+| `decide` | ask for decisions, activate and abandon them |
+| `reward` | tell rewards of decisions whose ids it was given |
+| `report` | fetch a local policy and send reports |
+| `curate` | upload a released table, and answer what is asked about its rows |
+| `model` | ask about rows of a released table |
+| `read` | read what is public or released: policies, guarantees, releases, budgets |
+
+No scope holds another: a token has those that it was made with.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dpbandits.service.keys import Keys
+from dpbandits.service.problems import Problem
+from dpbandits.service.store import Reads, Writes
+
+__all__ = ["SCOPES", "Token", "make_token", "token_of", "withdraw"]
+
+SCOPES = ("admin", "decide", "reward", "report", "curate", "model", "read")
+
+_SECRET_BYTES = 32
+_LONGEST = 200
+
+
+class Token(NamedTuple):
+    """Who sends a request, and what they may do."""
+
+    id: str
+    scopes: frozenset[str]
+    ends_at: float | None
+
+
+def make_token(
+    writes: Writes,
+    keys: Keys,
+    *,
+    label: str,
+    scopes: Sequence[str],
+    now: float,
+    seconds: float | None = None,
+) -> tuple[str, str]:
+    """Make a token: its id, and the text that its owner sends, which is kept nowhere."""
+    identity = secrets.token_hex(6)
+    text = f"dpb_{identity}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    writes.run(
+        "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, NULL)",
+        identity,
+        keys.digest("token", text),
+        label,
+        " ".join(scope for scope in SCOPES if scope in scopes),
+        now,
+        None if seconds is None else now + seconds,
+    )
+    writes.run(
+        "INSERT INTO events (at, what, subject, told) VALUES (?, 'token-made', ?, ?)",
+        now,
+        f"token {identity}",
+        " ".join(scopes),
+    )
+    return identity, text
+
+
+def token_of(reads: Reads, keys: Keys, text: str) -> Token | None:
+    """The token that a text is, if it is one that may be used still."""
+    if len(text) > _LONGEST:
+        return None
+    row = reads.one(
+        "SELECT id, scopes, ends_at FROM tokens WHERE digest = ? AND withdrawn_at IS NULL",
+        keys.digest("token", text),
+    )
+    return None if row is None else Token(row[0], frozenset(row[1].split()), row[2])
+
+
+def withdraw(writes: Writes, identity: str, now: float) -> None:
+    """Withdraw a token; it is refused from now on."""
+    changed = writes.run(
+        "UPDATE tokens SET withdrawn_at = ? WHERE id = ? AND withdrawn_at IS NULL", now, identity
+    )
+    if not changed:
+        raise Problem("not-found", "There is no such token, or it was withdrawn before.")
+    writes.run(
+        "INSERT INTO events (at, what, subject, told) VALUES (?, 'token-withdrawn', ?, '')",
+        now,
+        f"token {identity}",
+    )

@@ -1,0 +1,112 @@
+"""A service in a folder of its own, and who calls it."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbandits.service.application import application
+from dpbandits.service.core import Service
+from dpbandits.service.settings import Settings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # which client the test client is built on is its own affair
+    from starlette.testclient import TestClient
+
+PEOPLE = [
+    {"name": "age", "type": "Range", "low": 18, "high": 90},
+    {"name": "region", "type": "Categories", "values": ["north", "south", "west"]},
+]
+
+OFFERS = {
+    "name": "offers",
+    "population": "customers",
+    "contexts": PEOPLE,
+    "arms": ["mail", "call", "nothing"],
+    "reward_range": [0, 1],
+    "horizon": 400,
+    "privacy": {"epsilon": 1, "delta": 1e-6},
+}
+
+CUSTOMERS = {"name": "customers", "privacy": {"epsilon": 3, "delta": 1e-5}}
+
+AGNES = {"age": 44, "region": "west"}
+
+
+class Caller:
+    """Sends requests with one token.
+
+    Args:
+        client: of the application.
+        token: whose.
+    """
+
+    def __init__(self, client: TestClient, token: str | None) -> None:
+        self.client, self.token = client, token
+
+    def __call__(self, method: str, path: str, json: Any = None, **headers: str) -> Any:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.token is not None:
+            named.setdefault("Authorization", f"Bearer {self.token}")
+        return self.client.request(method, path, json=json, headers=named)
+
+    def get(self, path: str, **headers: str) -> Any:
+        return self("GET", path, **headers)
+
+    def post(self, path: str, json: Any = None, **headers: str) -> Any:
+        return self("POST", path, json, **headers)
+
+    def put(self, path: str, json: Any) -> Any:
+        return self("PUT", path, json)
+
+    def decide(self, number: str, user: object = None, policy: str = "offers", **more: Any) -> Any:
+        body = {"id": number, "user": number if user is None else user, "context": AGNES, **more}
+        return self.post(f"/v1/policies/{policy}/decisions", body)
+
+    def reward(self, decision: str, value: object, policy: str = "offers") -> Any:
+        return self.put(f"/v1/policies/{policy}/decisions/{decision}/reward", {"reward": value})
+
+    def with_scopes(self, *scopes: str) -> "Caller":
+        made = self.post("/v1/tokens", {"label": "a test's", "scopes": list(scopes)})
+        assert made.status_code == 201, made.text
+        return Caller(self.client, made.json()["token"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings()
+
+
+@pytest.fixture
+def service(folder: Path, settings: Settings) -> Service:
+    return Service(folder, settings=settings)
+
+
+@contextmanager
+def served(service: Service, token: str | None = None) -> Iterator[Caller]:
+    """A caller of a service, with its first token; left, the service is closed."""
+    with TestClient(application(service)) as client:
+        yield Caller(client, token or service.first_token)
+
+
+@pytest.fixture
+def admin(service: Service) -> Iterator[Caller]:
+    """Has every scope."""
+    with served(service) as caller:
+        yield caller
+
+
+@pytest.fixture
+def shop(admin: Caller) -> Caller:
+    """The same, with a population and a policy."""
+    assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
+    assert admin.post("/v1/policies", OFFERS).status_code == 201
+    return admin
