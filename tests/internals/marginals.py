@@ -3,7 +3,7 @@
 import numpy as np
 
 from dpbandits.central.kinds import BlockRows
-from dpbandits.central.marginals import release
+from dpbandits.central.marginals import noise
 from dpbandits.central.marginals.release import Planned
 from dpbandits.models.marginals import Design
 
@@ -34,7 +34,7 @@ def noiseless(monkeypatch):
         asked.append((rate, size))
         return np.zeros(size, dtype=np.int64)
 
-    monkeypatch.setattr(release, "lattice_laplace", nothing)
+    monkeypatch.setattr(noise, "lattice_laplace", nothing)
     return asked
 
 

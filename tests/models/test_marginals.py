@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import dpbandits as dpb
 from dpbandits.errors import InvalidParameter
@@ -13,7 +14,10 @@ from dpbandits.models.marginals import (
     Evidence,
     Law,
     Relevance,
+    Tables,
     best_design,
+    fitted_with_misfit,
+    left_variances,
     value_of,
 )
 from dpbandits.models.marginals.effects import category_components, range_components
@@ -259,3 +263,67 @@ def test_a_function_of_prior_variance_one_has_weights_of_variance_scale_squared(
     np.testing.assert_allclose(
         features(corners) @ (features.ratio * weights), expected, rtol=1e-9, atol=1e-12
     )
+
+
+# -- one release, with an error of its own ------------------------------------------------------------------
+
+
+def tables_of(effects, *, wrong, seed, people=20_000, cells=60, noise=3.0):
+    """Tables of two arms' weights, whose map is off by a relative error."""
+    rng = np.random.default_rng(seed)
+    phi = effects(np.column_stack([rng.integers(0, size, cells) for size in effects.sizes]))
+    each = np.full(cells, people / cells)
+    weights = rng.normal(0.0, 0.1, (2, effects.n_weights))
+    truth = weights @ (each[:, None] * phi).T
+    sums = truth + each * rng.normal(0.0, max(wrong, 1e-9), (2, cells)) + rng.normal(0.0, noise, (2, cells))
+    return Tables(each[:, None] * phi, sums, noise**2 * np.eye(cells), each), weights
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_how_far_tables_are_off_is_learned_from_them(seed):
+    effects = Effects((24, 3), (True, False))
+    right, weights = tables_of(effects, wrong=0.0, seed=seed)
+    law, misfit = fitted_with_misfit(effects, right)
+    assert misfit <= 0.01
+    assert np.abs(law.mean - weights).max() < 0.1
+    off, _ = tables_of(effects, wrong=0.1, seed=seed)
+    doubtful, larger = fitted_with_misfit(effects, off)
+    assert 0.06 <= larger <= 0.2
+    assert (doubtful.variances.sum(axis=1) > law.variances.sum(axis=1)).all()
+
+
+def test_the_likelihood_of_tables_is_that_of_their_law():
+    effects = Effects((3, 2), (False, False))
+    tables, _ = tables_of(effects, wrong=0.05, seed=4, cells=5)
+    relevance = Relevance.prior(effects)
+    prior = np.diag(relevance.variances[effects.term_of])
+    law = tables.maps @ prior @ tables.maps.T + tables.covariance
+    expected = [
+        sum(
+            stats.multivariate_normal(np.zeros(5), law + np.diag((misfit * tables.people) ** 2)).logpdf(own)
+            for own in tables.sums
+        )
+        for misfit in (0.01, 0.2)
+    ]
+    found = [tables.log_likelihood(effects, relevance, misfit) for misfit in (0.01, 0.2)]
+    assert found[1] - found[0] == pytest.approx(expected[1] - expected[0])
+
+
+def test_what_tables_leave_unknown_is_what_their_value_takes_off():
+    """lambda u^2 I/(1 + u I) summed is what the variances shrink by, times the features' mean squares."""
+    effects = Effects((24, 3, 24), (True, False, True))
+    design = Design(effects.sizes, (8, 3, 8), ((0, 1), (2,)))
+    variance = Relevance.prior(effects).variances[effects.term_of]
+    shared = {"variance": variance, "people": 5000.0, "reward_variance": 0.25}
+    left = left_variances(effects, design, noise_variance=40.0, **shared)
+    assert (left <= variance).all()
+    told = [term for term in effects.terms if term.columns in ((), (0,), (1,), (2,), (0, 1))]
+    known = np.zeros(effects.n_weights, dtype=bool)
+    for term in told:
+        known[term.start : term.stop] = True
+    assert (left[known] < variance[known]).all()
+    assert (left[~known] == variance[~known]).all()
+    grid = np.stack(np.meshgrid(*map(np.arange, effects.sizes), indexing="ij"), axis=-1).reshape(-1, 3)
+    squares = (effects(grid) ** 2).mean(axis=0)
+    value = value_of(effects, (0, 0, 1), (8, 3, 8), noise_variance=lambda _: 40.0, **shared)
+    assert value == pytest.approx(float(squares @ (variance - left)))

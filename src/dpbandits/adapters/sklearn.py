@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.adapters.foreign import ForeignOptions, ForeignPolicy
-from dpbandits.central import ExploreThenCommit, ExploreTuning, PublishedCells
+from dpbandits.central import ExploreThenCommit, ExploreTuning, PublishedFunction
 from dpbandits.domains.arms import Label
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, MissingExtra, ProtocolError
 from dpbandits.models.kernels import Kernel
@@ -90,7 +90,7 @@ class LoggedPolicy(BaseEstimator):
 
     Attributes:
         policy_: the `ExploreThenCommit` that learned: raw sums, secret.
-        published_: the release, a `PublishedCells`.
+        published_: the release, a `PublishedFunction`.
         classes_: (K,) labels.
         guarantee_: the promise.
         n_features_in_, feature_names_in_: of the schema.
@@ -232,7 +232,7 @@ class LoggedPolicy(BaseEstimator):
             raise NotReleased("publish: learn from rows first, with partial_fit; fit does both")
         if self.ledger is None:
             self._shared().take(self.policy_)
-        self.published_: PublishedCells = self.policy_.publish()
+        self.published_: PublishedFunction = self.policy_.publish()
         self.guarantee_: Guarantee = self.published_.guarantee
         return self
 
@@ -261,7 +261,7 @@ class LoggedPolicy(BaseEstimator):
         self.n_features_in_ = self.contexts.dim
         self.feature_names_in_ = np.array(self.contexts.names, dtype=object)
 
-    def _released(self) -> PublishedCells:
+    def _released(self) -> PublishedFunction:
         if not self.__sklearn_is_fitted__():
             raise NotReleased(
                 "this LoggedPolicy has no release to predict from, and predicts from nothing else: call fit, "

@@ -31,7 +31,7 @@ from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.statement import WHOLE_DOMAIN, Setting, on_a_public_clock
-from dpbandits.central.tuning import LONGEST_HORIZON, GPTuning, KindName
+from dpbandits.central.tuning import LONGEST_HORIZON, MARGINAL_COLUMNS, GPTuning, KindName
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
@@ -56,11 +56,6 @@ KINDS: dict[KindName, type[Kind[Any, Any]]] = {
     "marginals": MarginalRelease,
 }
 """Kinds of release by their names in `GPTuning.release`."""
-
-
-MARGINAL_COLUMNS = 4
-"""Columns of contexts from which on marginal tables are taken: with fewer, smooth features told as much on
-tuning tables and made-up people."""
 
 
 def kind_for(setup: Setup) -> KindName:

@@ -23,6 +23,8 @@ __all__ = [
     "OF_THE_SAME",
     "OWN_CONTEXT",
     "OWN_DECISION",
+    "PARTS_OF_LOGS",
+    "PROPENSITIES",
     "PUBLIC_COINS",
     "PURE_NOTE",
     "WHOLE_DOMAIN",
@@ -424,6 +426,10 @@ PROPENSITIES = (
     "Propensities, where rows have them, should be a public function of public strata: a wrong one makes "
     "answers worse. What a row can change is bounded whatever it says."
 )
+PARTS_OF_LOGS = (
+    "Where a log is learned in parts, all rows of one person are in one part, and all parts together have no "
+    "more rows than the horizon: a part that does not fit is refused as a whole."
+)
 ANSWER_TIMES = (
     "How long an answer takes depends on the scores that it is drawn by: nobody but the server times it."
 )
@@ -514,10 +520,6 @@ def explore_guarantee(
             rules.append(f"Answers beyond the promise are refused; each, for any context, is {counting}.")
         if release is not None:
             rules.append(DRAWN_ONCE)
-    parts_of_logs = (
-        "Where a log is learned in parts, all rows of one person are in one part, and all parts together "
-        "have no more rows than the horizon: a part that does not fit is refused as a whole."
-    )
     in_common = room_assumptions(
         privacy,
         setting,
@@ -530,7 +532,7 @@ def explore_guarantee(
             *([OWN_CONTEXT] if phased or answers is not None else []),
             *([ANSWER_TIMES] if answers is not None else []),
             *([HISTOGRAM_CHARGED] if setting.charged and "histogram" in records else []),
-            *([] if phased else [parts_of_logs]),
+            *([] if phased else [PARTS_OF_LOGS]),
         ],
         chosen="Kernel, actions, reward range, horizon",
         asks=phased,

@@ -10,11 +10,12 @@ import io
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from typer import Argument, Option
 
+from dpbandits._checks import one_of
 from dpbandits._progress import watched
 from dpbandits.cli.console import error_console
 from dpbandits.cli.options import (
@@ -115,6 +116,14 @@ def learn(
         Option(help="Largest weighted distance of a reward from the range's middle that is kept."),
     ] = None,
     lengthscale: Annotated[float, Option(help="Of the kernel, as a share of each range.")] = 0.3,
+    release: Annotated[
+        str | None,
+        Option(
+            help="What is released of people that a TOML file describes: features (smooth functions of few "
+            "columns, delta above 0) or marginals (tables of few columns at a time). By default marginals "
+            "from four columns on, or where delta is 0."
+        ),
+    ] = None,
     clip: Clip = False,
     ledger: LedgerFile = None,
     account: Account = None,
@@ -123,6 +132,7 @@ def learn(
     """Learn a policy privately from a randomised log, publish it once, and print the guarantee."""
     from dpbandits.central.explore_then_commit.logged_table import READ_ARMS, LoggedTable
     from dpbandits.central.explore_then_commit.once import folder_of_run, publish_once
+    from dpbandits.central.explore_then_commit.policy import ReleaseName
     from dpbandits.privacy.definitions import JointDP
     from dpbandits.tables.described import DescribedTable
 
@@ -153,9 +163,12 @@ def learn(
         delta=given_or(delta, public.get("delta", 1e-6), "--delta"),
         rounds_per_user=1 if rows_per_user is None else rows_per_user,
     )
-    if not promise.delta > 0.0:
+    if not promise.delta > 0.0 and (described is None or release == "features"):
         raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
+    kind: Any = None if release is None else one_of(release, get_args(ReleaseName), name="release")
     if described is None:
+        if kind == "marginals":
+            raise InvalidParameter("--release marginals needs a TOML file, with types of columns, and arms")
         if (user is None) == (not one_row_per_user):
             raise InvalidParameter("say whose the rows are: --user COLUMN, or --one-row-per-user")
         if one_row_per_user and promise.rounds_per_user != 1:
@@ -163,7 +176,7 @@ def learn(
     with watched("learning", total=3) as moved:  # steps of this command: rows are nobody's to count
         if described is not None:
             cells = described.read(None if schema is None else table, lenient=True)
-            log = LoggedTable.described(described, cells, lengthscale=lengthscale, clip=clip)
+            log = LoggedTable.described(described, cells, lengthscale=lengthscale, clip=clip, release=kind)
         else:
             log = _between_bounds(
                 table,

@@ -131,6 +131,8 @@ def _without_noise(policy: ExploreThenCommit | PhasedExploreThenCommit, changes:
     given["privacy"] = replace(policy.privacy, epsilon=LARGEST_EPSILON)
     if isinstance(policy, PhasedExploreThenCommit):
         return OpenPhasedExploreThenCommit(**(given | changes))
+    if policy.tuning.release == "marginals":
+        return OpenExploreThenCommit(**(given | changes))
     spent, budget = policy.contexts.epsilon, policy.calibration.budget
     left = LARGEST_EPSILON - spent
     given["publish_epsilon"] = kept = (

@@ -35,7 +35,8 @@ from dpbandits.central.cells import FEWEST_CELLS
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.policy import NothingToLearn
 from dpbandits.central.marginals.learning import CENTRES
-from dpbandits.central.marginals.release import CONTEXT_SHARE, UNITS
+from dpbandits.central.marginals.noise import CONTEXT_SHARE
+from dpbandits.central.marginals.release import UNITS
 from dpbandits.domains import Box
 from dpbandits.models.kernels import Indicator
 from dpbandits.models.measures import CellMeasure

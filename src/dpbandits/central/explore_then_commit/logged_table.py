@@ -15,17 +15,17 @@ import os
 import secrets
 import warnings
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbandits._calls import worded
-from dpbandits._checks import an, contents, number
+from dpbandits._checks import an, contents, number, one_of
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.calibration import Budget
@@ -37,7 +37,12 @@ from dpbandits.central.explore_then_commit.people import (
     measure_of,
     people_kernel,
 )
-from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, ExploreTuning
+from dpbandits.central.explore_then_commit.policy import (
+    ExploreThenCommit,
+    ExploreTuning,
+    ReleaseName,
+    release_for,
+)
 from dpbandits.central.published_function import PublishedCells, PublishedFunction
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
@@ -45,7 +50,7 @@ from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models.features.people import LENGTHSCALE
 from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
 from dpbandits.models.measures import CellMeasure, IntervalAxis
-from dpbandits.policy.accounts import cost_of
+from dpbandits.policy.accounts import cost_of, cost_of_guarantee
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.owners import Owners
 from dpbandits.privacy.calibration import gaussian_mu
@@ -73,6 +78,10 @@ __all__ = [
 HISTOGRAM_SHARE = 0.2
 """Share of epsilon spent on the law of contexts, unless it is declared uniform."""
 
+WEIGHTED_BOUND = 2.0
+"""Where rows have propensities, the bound of marginal tables in largest distances of a reward from the
+middle: an arm of half the uniform chance is not cut. Chosen on tuning tables."""
+
 LOGGED_CORRELATION = 0.7
 """Of two arms at one context, where a log is learned from."""
 
@@ -82,7 +91,8 @@ _DRAWN, _PAID = "arm", "reward"
 
 _COLUMNS = "columns.json"
 _MANIFEST = "manifest.json"
-_FILES = {"columns.json", "guarantee.txt", "mean.npy", "policy.json", "sd.npy"}
+_FILES = {"columns.json", "guarantee.txt", "policy.json"}
+_FILES_OF_CELLS = {*_FILES, *PublishedCells.arrays}
 
 Bounds = tuple[float, float]
 
@@ -155,22 +165,38 @@ class LoggedTable:
         columns: which column was what.
         reward_range: public (low, high).
         kernel: over (action, contexts), or (arm, contexts).
-        context_cells, action_cells: public cells.
+        action_cells: public cells.
         arms: names of arms, or None where actions are numbers with a range.
         arms_were_read: whether the names come from the table and not from a public list.
         rows: arguments of `ExploreThenCommit.learn`.
         menu: contexts and arms, where rows are of people; None where they are numbers between bounds.
+        people: of `rows`, contexts and actions as the menu reads them.
+        range_cells: cells of contexts that are numbers between bounds.
+        lengthscale: of the kernel, as a share of each range.
+        release: "features" or "marginals", see `ExploreTuning.release`; None for what `release_for` takes.
     """
 
     columns: LogColumns
     reward_range: Bounds
     kernel: Kernel
-    context_cells: CellMeasure
     action_cells: CellMeasure
     arms: list[str] | None
     arms_were_read: bool
     rows: dict[str, Any]
     menu: Menu | None = None
+    people: dict[str, Any] = field(default_factory=dict)
+    range_cells: CellMeasure | None = None
+    lengthscale: float = LENGTHSCALE
+    release: ReleaseName | None = None
+
+    @cached_property
+    def context_cells(self) -> CellMeasure:
+        """Public cells of contexts; InvalidParameter where people have too many for features."""
+        if self.range_cells is not None:
+            return self.range_cells
+        if self.menu is None:  # one of both is always there; for type checkers
+            raise InvalidParameter("the log has no contexts")
+        return law_of(self.menu).measure
 
     @classmethod
     @worded
@@ -187,6 +213,7 @@ class LoggedTable:
         user: str | None = None,
         lengthscale: float = LENGTHSCALE,
         clip: bool = False,
+        release: ReleaseName | None = None,
     ) -> "LoggedTable":
         """Code a table with a row a decision: who it was about, which arm, what it paid.
 
@@ -200,6 +227,8 @@ class LoggedTable:
             user: column of the person whose row it is; None where nobody has two, which is not checked then.
             lengthscale: of the kernel, as a share of each range.
             clip: move rewards outside to their bounds.
+            release: what will be published, "features" or "marginals"; see `ExploreTuning.release`. None
+                leaves it to `release_for`.
 
         What cannot be read (missing, off its bounds, no arm) is no error: its row counts zero.
 
@@ -235,6 +264,7 @@ class LoggedTable:
             span=RewardRange.of(reward_range),
             lengthscale=lengthscale,
             clip=clip,
+            release=release,
         )
 
     @classmethod
@@ -245,6 +275,7 @@ class LoggedTable:
         *,
         lengthscale: float = LENGTHSCALE,
         clip: bool = False,
+        release: ReleaseName | None = None,
     ) -> "LoggedTable":
         """Code a table that a TOML file describes.
 
@@ -254,7 +285,7 @@ class LoggedTable:
         Args:
             described: what the file says.
             table: what `described.read(lenient=True)` gave.
-            lengthscale, clip: as `of_people` takes them.
+            lengthscale, clip, release: as `of_people` takes them.
 
         Raises:
             InvalidParameter: the file says nothing of arms and rewards.
@@ -288,6 +319,7 @@ class LoggedTable:
             span=span,
             lengthscale=lengthscale,
             clip=clip,
+            release=release,
         )
 
     @classmethod
@@ -302,15 +334,17 @@ class LoggedTable:
         span: RewardRange,
         lengthscale: float,
         clip: bool,
+        release: ReleaseName | None,
     ) -> "LoggedTable":
         _check_lengthscale(lengthscale)
         an(clip, bool, name="clip", pass_="clip=True")
+        if release is not None:
+            one_of(release, get_args(ReleaseName), name="release")
         limits, chance, user = (span.low, span.high), columns.propensity, columns.user
         return cls(
             columns=columns,
             reward_range=limits,
             kernel=people_kernel(menu, correlation=LOGGED_CORRELATION, lengthscale=lengthscale),
-            context_cells=law_of(menu).measure,
             action_cells=measure_of(menu),
             arms=list(menu.arms.names),
             arms_were_read=False,
@@ -322,6 +356,12 @@ class LoggedTable:
                 "users": None if user is None else _ids(cells[user]),
             },
             menu=menu,
+            people={
+                "contexts": {name: cells[name] for name in columns.contexts},
+                "actions": as_objects([*menu.arms.labels, None])[actions],
+            },
+            lengthscale=lengthscale,
+            release=release,
         )
 
     @classmethod
@@ -372,7 +412,7 @@ class LoggedTable:
             columns=columns,
             reward_range=bounds[-1],
             kernel=_kernel(bounds[:-1], ranges, arms=names is not None, lengthscale=lengthscale),
-            context_cells=CellMeasure.product(
+            range_cells=CellMeasure.product(
                 *(CellMeasure.uniform(low=low, high=high, cells=side) for low, high in ranges)
             ),
             action_cells=action_cells,
@@ -389,6 +429,7 @@ class LoggedTable:
                 "propensities": None if propensity is None else contents(table[propensity], name=propensity),
                 "users": None if user is None else _ids(table[user]),
             },
+            lengthscale=lengthscale,
         )
 
     @cached_property
@@ -406,15 +447,15 @@ class LoggedTable:
         Warns:
             NothingToLearn: before any data.
         """
-        self._policy(privacy, self.context_cells, bound, horizon)
+        self._policy(privacy, None, bound, horizon)
         self._rows  # noqa: B018 - reads the ids
 
     def unsafe_left_out(
         self, privacy: JointDP, *, horizon: int, bound: float | None = None
     ) -> dict[str, int]:
         """How many rows will count nothing (see `Shard.unsafe_rehearse`): raw data, as the table is."""
-        policy = self._policy(privacy, self.context_cells, bound, horizon)
-        return policy.shard().unsafe_rehearse(**self._rows)
+        policy = self._policy(privacy, None, bound, horizon)
+        return policy.shard().unsafe_rehearse(**self._rows_for(policy))
 
     def fingerprint(self, key: bytes, privacy: JointDP, *, horizon: int, **told: object) -> str:
         """Of all rows, of what they count as and of what `publish` is told, under a secret key.
@@ -423,7 +464,7 @@ class LoggedTable:
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
-            config = self._policy(privacy, self.context_cells, None, horizon).to_config()
+            config = self._policy(privacy, None, None, horizon).to_config()
         public: dict[str, Any] = {
             "config": config,
             "columns": asdict(self.columns),
@@ -457,8 +498,9 @@ class LoggedTable:
             bound: largest weighted distance of a reward from the range's middle that is kept.
             uniform_contexts: spend nothing on the law of contexts, and call it uniform.
         """
-        law = ContextLaw(self.context_cells)
-        if not uniform_contexts:
+        marginals = self.release_under(privacy) == "marginals"
+        law = None if marginals else ContextLaw(self.context_cells)
+        if law is not None and not uniform_contexts:
             law = ContextLaw.from_private_histogram(
                 self.rows["contexts"],
                 cells=self.context_cells,
@@ -468,19 +510,64 @@ class LoggedTable:
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
-            policy = self._policy(privacy, law, bound, horizon)
-        policy.learn(**self._rows)
+            policy = self._policy(privacy, law, bound, horizon, uniform_contexts=uniform_contexts)
+        policy.learn(**self._rows_for(policy))
         function = policy.publish()
         if self.arms_were_read:
             function = function.resting_on(READ_ARMS)
-        if self.menu is not None:
+        if self.menu is not None and not marginals:
             function = function.of_people(self.menu)
         columns = self.columns
         return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, self.arms)
 
+    def release_under(self, privacy: JointDP) -> ReleaseName:
+        """What is published under a promise: by public arguments alone, see `release_for`."""
+        smooth = self.lengthscale != LENGTHSCALE
+        return self.release or release_for(
+            self.menu, privacy, ExploreTuning(), of_cells=smooth, publishes=True
+        )
+
+    def cost(self, privacy: JointDP, *, horizon: int, uniform_contexts: bool) -> Cost:
+        """What `publish` costs at most: it is paid before anything is drawn."""
+        if self.release_under(privacy) == "features":
+            return cost_of_publishing(privacy, uniform_contexts=uniform_contexts)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
+            policy = self._policy(privacy, None, None, horizon, uniform_contexts=uniform_contexts)
+        return cost_of_guarantee(policy.guarantee)
+
+    def _rows_for(self, policy: ExploreThenCommit) -> dict[str, Any]:
+        """What `learn` takes: of people where the policy knows the menu, else in cells."""
+        return self._rows if policy.menu is None else self._rows | self.people
+
     def _policy(
-        self, privacy: JointDP, contexts: ContextLaw | CellMeasure, bound: float | None, horizon: int
+        self,
+        privacy: JointDP,
+        contexts: ContextLaw | CellMeasure | None,
+        bound: float | None,
+        horizon: int,
+        *,
+        uniform_contexts: bool = False,
     ) -> ExploreThenCommit:
+        """The policy that learns; `contexts` is the law in cells, by default their uniform one."""
+        if self.menu is not None and self.release_under(privacy) == "marginals":
+            weighted = self.columns.propensity is not None
+            widest = (self.reward_range[1] - self.reward_range[0]) / 2.0
+            return ExploreThenCommit(
+                contexts=self.menu.contexts,
+                arms=self.menu.arms.labels,
+                reward_range=self.reward_range,
+                horizon=horizon,
+                privacy=privacy,
+                user_ids=self.columns.user is not None,
+                tuning=ExploreTuning(
+                    release="marginals",
+                    count_contexts=not uniform_contexts,
+                    bound=WEIGHTED_BOUND * widest if bound is None and weighted else bound,
+                ),
+            )
+        if contexts is None:
+            contexts = self.context_cells
         return ExploreThenCommit(
             kernel=self.kernel,
             contexts=contexts,
@@ -489,7 +576,7 @@ class LoggedTable:
             horizon=horizon,
             privacy=privacy,
             user_ids=self.columns.user is not None,
-            tuning=ExploreTuning(bound=bound),
+            tuning=ExploreTuning(release="features", bound=bound),
         )
 
 
@@ -504,7 +591,7 @@ class PublishedTable:
         arms: names of arms, or None where actions are numbers.
     """
 
-    function: PublishedCells
+    function: PublishedFunction
     contexts: list[str]
     action: str
     reward: str
@@ -513,7 +600,9 @@ class PublishedTable:
     @property
     def action_names(self) -> list[str]:
         """Every action as it is shown."""
-        return self.arms or [f"{point:g}" for point in self.function.actions.points[:, 0]]
+        if self.arms or not isinstance(self.function, PublishedCells):
+            return self.arms or []
+        return [f"{point:g}" for point in self.function.actions.points[:, 0]]
 
     @property
     def kinds(self) -> dict[str, type]:
@@ -544,7 +633,7 @@ class PublishedTable:
         if self.function.menu is not None:
             return {name: table[name] for name in self.contexts}
         rows = np.column_stack([np.asarray(table[name], dtype=float) for name in self.contexts])
-        if not clip:
+        if not clip or not isinstance(self.function, PublishedCells):
             return rows
         ends = [axis.edges[[0, -1]] for axis in self.function.contexts.axes if isinstance(axis, IntervalAxis)]
         low, high = np.transpose(ends)
@@ -569,6 +658,8 @@ class PublishedTable:
             if (coded < 0).any():
                 raise InvalidData(f"the action column holds something else than the {len(self.arms)} arms")
             return coded
+        if not isinstance(self.function, PublishedCells):  # of people, see above; for type checkers
+            raise InvalidData("the function has no actions but arms")
         return self.function.actions.locate(cells.spread(_numbers(cells.values)), name="actions")
 
     def to_files(self) -> dict[str, bytes]:
@@ -610,9 +701,9 @@ class PublishedTable:
             manifest = (folder / _MANIFEST).read_bytes()
             with reading(_MANIFEST, CorruptState):
                 listed = json_object(manifest.decode(), _MANIFEST, CorruptState)["files"]
-                if set(listed) != _FILES:
+                if set(listed) not in (_FILES, _FILES_OF_CELLS):
                     raise CorruptState(f"{_MANIFEST} in the policy's folder is damaged")
-            files = {name: (folder / name).read_bytes() for name in _FILES}
+            files = {name: (folder / name).read_bytes() for name in sorted(listed)}
         except FileNotFoundError as error:
             name = Path(error.filename).name
             raise CorruptState(
@@ -625,7 +716,7 @@ class PublishedTable:
                 "the policy's files are not those of one release: one was changed, or is another release's"
             )
         function = PublishedFunction.from_files(files)
-        if not isinstance(function, PublishedCells):
+        if isinstance(function, PublishedCells) != (set(files) == _FILES_OF_CELLS):
             raise CorruptState("the policy's folder holds another kind of function than learn writes")
         with reading(_COLUMNS, CorruptState):
             names = json_object(files[_COLUMNS].decode(), _COLUMNS, CorruptState)
@@ -638,21 +729,19 @@ class PublishedTable:
 
     def _names_fit(self) -> bool:
         """Whether there is a name for every context and every arm, each its own."""
-        axes, actions = self.function.contexts.axes, self.function.actions
         columns = [*self.contexts, self.action, self.reward]
-        labels = range(actions.size) if self.arms is None else self.arms
-        menu = self.function.menu
-        fit = (
-            len(self.contexts) == len(axes) and all(isinstance(axis, IntervalAxis) for axis in axes)
-            if menu is None
-            else (tuple(self.contexts), tuple(labels)) == (menu.contexts.names, menu.arms.names)
-        )
-        return (
-            fit
-            and len(set(columns)) == len(columns)
-            and len(labels) == len(set(labels)) == actions.size
-            and actions.dim == 1
-        )
+        function, menu = self.function, self.function.menu
+        if isinstance(function, PublishedCells):
+            axes, actions = function.contexts.axes, function.actions
+            labels = [str(code) for code in range(actions.size)] if self.arms is None else self.arms
+            fit = (len(labels), actions.dim) == (actions.size, 1)
+            if menu is None:
+                fit &= len(self.contexts) == len(axes) and all(isinstance(one, IntervalAxis) for one in axes)
+        else:
+            labels, fit = self.arms or [], menu is not None
+        if menu is not None:
+            fit &= (tuple(self.contexts), tuple(labels)) == (menu.contexts.names, menu.arms.names)
+        return fit and len(set(columns)) == len(columns) and len(labels) == len(set(labels))
 
 
 def is_taken(folder: Path) -> bool:

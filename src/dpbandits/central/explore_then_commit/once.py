@@ -31,7 +31,6 @@ from dpbandits._reading import json_object, reading
 from dpbandits.central.explore_then_commit.logged_table import (
     LoggedTable,
     PublishedTable,
-    cost_of_publishing,
     is_taken,
 )
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter, StateError
@@ -112,7 +111,7 @@ def publish_once(
                 )
             if ledger is not None and account is not None:
                 try:
-                    cost = cost_of_publishing(privacy, uniform_contexts=uniform_contexts)
+                    cost = log.cost(privacy, horizon=horizon, uniform_contexts=uniform_contexts)
                     ledger.charge(account, charge_id=f"learn:{run.name}", cost=cost)
                 except (BudgetExceeded, InvalidParameter):
                     shutil.rmtree(private, ignore_errors=True)  # nothing was charged: another run may begin

@@ -31,6 +31,7 @@ __all__ = [
     "measure_of",
     "people_config",
     "people_kernel",
+    "people_menu",
 ]
 
 CELLS = 24
@@ -49,6 +50,25 @@ MOST_CONTEXTS = 1 << 14
 """Cells of all context columns together, at most."""
 
 
+def people_menu(
+    contexts: Schema | ContextLaw | CellMeasure, *, arms: Sequence[Label] | None, actions: CellMeasure | None
+) -> Menu | None:
+    """The menu of people's contexts and arms, or None where there are actions.
+
+    Raises:
+        InvalidParameter: arguments that do not fit together.
+    """
+    if not isinstance(contexts, Schema) and arms is None:
+        return None
+    if actions is not None:
+        raise InvalidParameter("pass arms= beside a Schema, or actions= beside a law: not both")
+    if not isinstance(contexts, Schema):
+        raise InvalidParameter("arms= needs contexts=Schema(...) beside it, a law of contexts actions=")
+    if arms is None:
+        raise InvalidParameter("contexts= needs arms= beside it")
+    return Menu(contexts=contexts, arms=arms)
+
+
 def cells_of(
     contexts: Schema | ContextLaw | CellMeasure,
     *,
@@ -61,19 +81,15 @@ def cells_of(
     Raises:
         InvalidParameter: arguments of another kind, or that do not fit together.
     """
-    if isinstance(contexts, Schema) or arms is not None:
-        if actions is not None:
-            raise InvalidParameter("pass arms= beside a Schema, or actions= beside a law: not both")
-        if not isinstance(contexts, Schema):
-            raise InvalidParameter("arms= needs contexts=Schema(...) beside it, a law of contexts actions=")
-        if arms is None:
-            raise InvalidParameter("contexts= needs arms= beside it")
-        menu = Menu(contexts=contexts, arms=arms)
+    menu = people_menu(contexts, arms=arms, actions=actions)
+    if menu is not None:
         check_kinds(kernel=kernel, optional=("kernel",))
         return menu, law_of(menu), measure_of(menu), kernel or _kernel_of(menu)
     check_kinds(kernel=kernel, actions=actions)
     if kernel is None or actions is None:  # refused above; for type checkers
         raise InvalidParameter("kernel and actions are needed")
+    if isinstance(contexts, Schema):  # refused by people_menu; for type checkers
+        raise InvalidParameter("contexts= needs arms= beside it")
     return None, ContextLaw.of(contexts), actions, kernel
 
 

@@ -12,13 +12,14 @@ form. Departs from the paper, as printed in `dpbandits.central.published.pavlovi
 - `publish()` gives the whole function once, at (epsilon, delta), for any number of predictions.
 
 Privacy: joint DP; the unit is one user's whole contribution of at most `rounds_per_user` rows. Raw data meets
-noise in two places, `answer` and `FunctionRelease.release`.
+noise in three places: `answer`, `FunctionRelease.release`, and of marginal tables, which people with contexts
+of several columns are published by, `TableRelease.release`.
 """
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Literal, Self, Unpack, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,15 +29,33 @@ from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray
 from dpbandits.central.arguments import check_kinds, tuned
-from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn, calibrate
+from dpbandits.central.explore_then_commit.calibration import (
+    ExpectedError,
+    NothingToLearn,
+    calibrate,
+)
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
-from dpbandits.central.explore_then_commit.people import cells_of, law_or_schema, people_config
-from dpbandits.central.explore_then_commit.rows import RowRules, Shard, check_cells, one_row, reference_of
+from dpbandits.central.explore_then_commit.people import (
+    cells_of,
+    law_or_schema,
+    measure_of,
+    people_config,
+    people_menu,
+)
+from dpbandits.central.explore_then_commit.rows import (
+    CellRules,
+    Shard,
+    check_cells,
+    one_row,
+    reference_of,
+)
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS
+from dpbandits.central.explore_then_commit.tables import TableCalibration, TableRelease, TableRules
 from dpbandits.central.layouts import TunedPolicy
-from dpbandits.central.published_function import PublishedCells
+from dpbandits.central.marginals.statement import logged_tables_guarantee
+from dpbandits.central.published_function import PublishedCells, PublishedFunction
 from dpbandits.central.statement import Setting, explore_guarantee, explore_records
+from dpbandits.central.tuning import MARGINAL_COLUMNS
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidData, InvalidParameter, ProtocolError
@@ -55,8 +74,12 @@ from dpbandits.privacy.release_terms import Release
 from dpbandits.privacy.selection import permute_and_flip
 from dpbandits.state.holder import in_turn
 from dpbandits.tables import Schema
+from dpbandits.tables.menu import Menu
 
-__all__ = ["Answer", "ExploreThenCommit", "ExploreTuning", "NothingToLearn"]
+__all__ = ["Answer", "ExploreThenCommit", "ExploreTuning", "NothingToLearn", "release_for"]
+
+ReleaseName = Literal["features", "marginals"]
+"""What `publish()` releases; see `ExploreTuning.release`."""
 
 _ANSWER_STREAM = 7_000
 
@@ -84,6 +107,12 @@ class ExploreTuning(Configured):
     """What of an `ExploreThenCommit` most people leave as it is; all of it is public.
 
     Args:
+        release: what `publish()` releases: "features" (sums of rewards times smooth features, Gaussian noise)
+            or, of people with contexts and arms, "marginals" (tables of few columns at a time, pure epsilon
+            where delta is 0; see `dpbandits.central.explore_then_commit.tables`; there are no single
+            answers). None for what `release_for` takes by public numbers.
+        count_contexts: whether marginal tables spend a share of epsilon on counting contexts; else their law
+            is taken as uniform.
         reference: public guess of the mean reward, which predictions shrink to; default the middle.
         bound: rewards less the reference, times their weights, are cut at +-bound; default the largest
             distance a reward can have. With weights well above 1, a larger bound trades bias for noise.
@@ -91,6 +120,8 @@ class ExploreTuning(Configured):
         tolerance: see `EigenFeatures`.
     """
 
+    release: ReleaseName | None = None
+    count_contexts: bool = True
     reference: float | None = None
     bound: float | None = None
     ridge: float | None = None
@@ -99,6 +130,35 @@ class ExploreTuning(Configured):
 
     def __post_init__(self) -> None:
         _checks.number(self.tolerance, name="tolerance")
+        if self.release is not None:
+            _checks.one_of(self.release, get_args(ReleaseName), name="release")
+        _checks.an(self.count_contexts, bool, name="count_contexts", pass_="count_contexts=True")
+
+    @classmethod
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """A configuration that names no release is older than the choice: features."""
+        return {"release": "features"} | super().arguments(config)
+
+
+def release_for(
+    menu: Menu | None, privacy: JointDP, tuning: ExploreTuning, *, of_cells: bool, publishes: bool
+) -> ReleaseName:
+    """What is released where nothing is named: a rule of public arguments alone.
+
+    Marginal tables for people with contexts of four columns or more, or where delta is 0 and all that is
+    wanted is to publish; features wherever something was passed that only they understand.
+
+    Args:
+        menu: contexts and arms; None where there are actions.
+        of_cells: whether a kernel, or shares of epsilon for answers and publishing, were passed.
+        publishes: whether nothing but `publish()` will be asked for, also where delta is 0.
+    """
+    own = of_cells or tuning.ridge is not None or tuning.publish_ridge is not None
+    if menu is None or own or tuning.tolerance != DEFAULT_TOLERANCE:
+        return "features"
+    if privacy.delta == 0.0:
+        return "marginals" if publishes else "features"
+    return "marginals" if menu.contexts.dim >= MARGINAL_COLUMNS else "features"
 
 
 _RENAMED = {"release_epsilon": "publish_epsilon", "release_ridge": "publish_ridge", "unit_ids": "user_ids"}
@@ -153,6 +213,11 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
     """
 
     kind = "central.USCA"
+    # of cells, or of marginal tables
+    calibration: Any  # Calibration, TableCalibration
+    contexts: Any  # ContextLaw, Schema
+    features: Any  # EigenFeatures, ArmFeatures
+    unsafe_rules: Any  # CellRules, TableRules
     noise: NoiseSource
     privacy: JointDP
     config_parsers: ClassVar[Mapping[str, Any]] = {
@@ -176,55 +241,91 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         tuning: ExploreTuning | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
-        self.menu, law, cells, kernel = cells_of(contexts, arms=arms, actions=actions, kernel=kernel)
+        self.menu = people_menu(contexts, arms=arms, actions=actions)
         check_kinds(privacy=privacy, noise=options.get("noise"))
+        tuning = tuned(tuning, ExploreTuning)
+        of_cells = (kernel, publish_epsilon, answer_epsilon) != (None, None, None)
+        kind = tuning.release or release_for(self.menu, privacy, tuning, of_cells=of_cells, publishes=False)
+        tuning = replace(tuning, release=kind)
         rows = _checks.integer(horizon, name="horizon")
         if rows > MOST_ROUNDS:
             raise InvalidParameter(f"horizon: integer sums are exact up to {MOST_ROUNDS} rows, got {rows}")
-        self.contexts = law
-        check_cells(cells, law.measure)
         super().__init__(reward_range=reward_range, horizon=rows, privacy=privacy, **options)
-        self.kernel, self.actions = kernel, cells
-        tuning = tuned(tuning, ExploreTuning)
         centre, widest = reference_of(tuning.reference, self.reward_range)
         bound = widest if tuning.bound is None else _checks.scale(tuning.bound, name="bound")
         self.tuning = replace(tuning, reference=centre, bound=bound)
-        self.features = EigenFeatures(
-            kernel=kernel, measures=(cells, law.measure), tolerance=tuning.tolerance
-        )
-        self.calibration = calibrate(
-            self.features,
-            privacy,
-            rows,
-            self.noise,
-            contexts=self.contexts,
-            bound=bound,
-            publish_epsilon=publish_epsilon,
-            answer_epsilon=answer_epsilon,
-            ridge=tuning.ridge,
-            publish_ridge=tuning.publish_ridge,
-        )
+        shared: dict[str, Any] = {
+            "reward_range": self.reward_range,
+            "reference": centre,
+            "bound": bound,
+            "horizon": rows,
+        }
+        counted: dict[str, Any] = {
+            "clip": self.clip,
+            "rounds_per_user": privacy.rounds_per_user,
+            "user_ids": self.user_ids,
+            "menu": self.menu,
+        }
+        if kind == "marginals":
+            menu = self._of_tables(of_cells=of_cells)
+            self.kernel, self.actions, self.contexts = None, measure_of(menu), menu.contexts
+            tables = TableRelease.planned(
+                menu,
+                privacy,
+                self.noise,
+                counted=tuning.count_contexts,
+                seed=self.seed,
+                reward_range=self.reward_range,
+                bound=bound,
+                horizon=rows,
+            )
+            self.features, self.calibration = tables.features, TableCalibration.planned(tables)
+            self.unsafe_rules = TableRules(
+                actions=self.actions, tables=tables, caps=self.calibration.caps, **shared, **counted
+            )
+        else:
+            _, law, cells, kernel = cells_of(contexts, arms=arms, actions=actions, kernel=kernel)
+            check_cells(cells, law.measure)
+            self.kernel, self.actions, self.contexts = kernel, cells, law
+            self.features = EigenFeatures(
+                kernel=kernel, measures=(cells, law.measure), tolerance=tuning.tolerance
+            )
+            self.calibration = calibrate(
+                self.features,
+                privacy,
+                rows,
+                self.noise,
+                contexts=law,
+                bound=bound,
+                publish_epsilon=publish_epsilon,
+                answer_epsilon=answer_epsilon,
+                ridge=tuning.ridge,
+                publish_ridge=tuning.publish_ridge,
+            )
+            self.unsafe_rules = CellRules(
+                contexts=law.measure, actions=cells, caps=self.calibration.caps, **shared, **counted
+            )
         budget = self.calibration.budget
-        self.publish_epsilon = budget.publish_epsilon
+        self.publish_epsilon = budget.publish_epsilon if kind == "features" else None
         self.answer_epsilon = budget.answer_epsilon if budget.answers else None
-        self.unsafe_rules = RowRules(
-            contexts=self.contexts.measure,
-            actions=cells,
-            reward_range=self.reward_range,
-            reference=centre,
-            bound=bound,
-            clip=self.clip,
-            horizon=rows,
-            rounds_per_user=self.calibration.rounds_per_user,
-            user_ids=self.user_ids,
-            caps=self.calibration.caps,
-            menu=self.menu,
-        )
         self._shard = Shard(self.unsafe_rules, lineage=self._holder.lineage)
         self._answered = 0
-        self._released: tuple[FloatArray, FloatArray] | None = None  # mean and sd, (A, C) in reward units
-        if self.contexts.epsilon > 0.0:
+        # mean and sd, (A, C) in reward units; of marginal tables mean and factor of the weights
+        self._released: tuple[FloatArray, FloatArray] | None = None
+        if isinstance(self.contexts, ContextLaw) and self.contexts.epsilon > 0.0:
             self._enter_release(self._uses()[0], 0)
+
+    def _of_tables(self, *, of_cells: bool) -> Menu:
+        """The menu; InvalidParameter where marginal tables do not fit what was passed."""
+        if self.menu is None:
+            raise InvalidParameter("release='marginals' is for contexts and arms: pass contexts= and arms=")
+        own = self.tuning.ridge is not None or self.tuning.publish_ridge is not None
+        if of_cells or own:
+            raise InvalidParameter(
+                "release='marginals' publishes with the whole promise: leave kernel, publish_epsilon, "
+                "answer_epsilon and ridges out, or pass tuning=ExploreTuning(release='features')"
+            )
+        return self.menu
 
     def __repr__(self) -> str:
         return self._shown(answered=self._answered)
@@ -234,22 +335,27 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
     @property
     def guarantee(self) -> Guarantee:
         """The total promise; the same before, during and after."""
+        setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
+        release = self.calibration.release
+        if isinstance(release, TableRelease):
+            return logged_tables_guarantee(self.privacy, release.shares, setting=setting)
         return explore_guarantee(
             self.privacy,
-            contexts=self.contexts,
-            setting=Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids),
+            contexts=self._law,
+            setting=setting,
             records=self._records(),
             publish_epsilon=self.calibration.budget.publish_epsilon,
         )
 
     def expected_error(self) -> dict[str, ExpectedError]:
         """Expected loss against the best action, in reward units, by use; no data is used."""
-        return self.calibration.expected_errors()
+        found: dict[str, ExpectedError] = self.calibration.expected_errors()
+        return found
 
     @property
     def remaining_answers(self) -> int:
         """How many answers the promise still covers."""
-        return self.calibration.budget.answers - self._answered
+        return int(self.calibration.budget.answers) - self._answered
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers."""
@@ -257,7 +363,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             "policy": self.kind,
             "horizon": self.horizon,
             "features": self.features.n_features,
-            "missing_variance": self.features.missing_variance,
+            "missing_variance": getattr(self.features, "missing_variance", 0.0),
             "answers_given": self._answered,
             "answers_left": self.remaining_answers,
             "published": self._released is not None,
@@ -345,7 +451,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
                 f"all {budget.answers} answers that the promise covers were given: nothing was drawn; "
                 "publish() gives any number of predictions for one price"
             )
-        measure = self.contexts.measure
+        measure = self._law.measure
         row = one_row(context) if self.menu is None else self.menu.point(context)[None]
         cell = int(measure.find(measure.rows(row, name="context"))[0])
         offered = np.ones(self.actions.size, dtype=np.bool_)
@@ -378,8 +484,11 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         return Answer(index, self.actions.points[index], number, label)
 
     @in_turn
-    def publish(self) -> PublishedCells:
+    def publish(self) -> Any:
         """The whole function, once; every call gives the same one.
+
+        Returns:
+            A `PublishedCells`; of marginal tables a `PublishedPosterior`.
 
         Raises:
             BudgetExceeded: no share of the promise was kept for it.
@@ -390,20 +499,28 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         if self._released is None:
             self._spend("release", 0, "release")
             noisy = mechanism.release(self._shard.cells.sums[-1])
-            posterior = mechanism.update(CoefficientPosterior.prior(self.features.eigenvalues), noisy)
-            self._released = mechanism.tables(
-                posterior, reference=self.unsafe_rules.reference, bound=self.calibration.bound
+            self._released = mechanism.learned(
+                noisy, reference=self.unsafe_rules.reference, bound=self.calibration.bound
             )
         self._holder.commit()  # before anything computed from it leaves; a failed commit is repeated
+        if isinstance(mechanism, TableRelease):
+            return mechanism.published(self._released, self.guarantee)
         mean, sd = self._released
         return PublishedCells(
             actions=self.actions,
-            contexts=self.contexts.measure,
+            contexts=self._law.measure,
             mean=mean,
             sd=sd,
             guarantee=self.guarantee,
             menu=self.menu,
         )
+
+    @property
+    def _law(self) -> ContextLaw:
+        """Of contexts in cells; of marginal tables there is none."""
+        if not isinstance(self.contexts, ContextLaw):
+            raise ProtocolError("the law of contexts is not given: it is counted with the rewards")
+        return self.contexts
 
     def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation (n, A) of the expected reward, from what `publish` gave.
@@ -413,15 +530,18 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         """
         if self._released is None:
             raise ProtocolError("predict: nothing was published; publish() releases once, and then predicts")
-        return self.publish().predict(contexts)
+        published: PublishedFunction = self.publish()
+        return published.predict(contexts)
 
     # -- configuration and state ----------------------------------------------------------------------
 
     def _records(self) -> dict[str, MechanismRecord]:
         """Every use of noise that the promise covers, by its name in the log of releases."""
         budget, release = self.calibration.budget, self.calibration.release
+        if isinstance(release, TableRelease):
+            return {"release": release.shares.record()}
         return explore_records(
-            self.contexts,
+            self._law,
             answers=(budget.answers, budget.answer_epsilon) if budget.answers else None,
             release=None if release is None else release.record(),
         )
@@ -433,7 +553,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             Release(
                 purpose=purpose,
                 record=record,
-                noise=self.noise if purpose in charges else self.contexts.noise,
+                noise=self.noise if purpose in charges else self._law.noise,
                 drawn=drawn[purpose],
                 charge=charges.get(purpose),
             )
@@ -465,8 +585,9 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
 
     def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         answered, released = int(arrays["answered"]), (arrays["released_mean"], arrays["released_sd"])
-        sizes = ((0, 0), (self.actions.size, self.contexts.measure.size))
-        fits = released[0].shape == released[1].shape in sizes and np.isfinite(released).all()
+        shapes = tuple(array.shape for array in released)
+        fits = shapes in (((0, 0), (0, 0)), self._shapes_released())
+        fits = fits and all(np.isfinite(array).all() for array in released)
         if not 0 <= answered <= self.calibration.budget.answers or not fits:
             raise CorruptState("the saved answers and release contradict the saved configuration")
         self.calibration = self.calibration.with_caps(arrays["caps"])
@@ -475,6 +596,14 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         self._shard.restore(arrays)
         self._answered = answered
         self._released = released if released[0].size else None
+
+    def _shapes_released(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of what `_released` holds."""
+        release = self.calibration.release
+        if isinstance(release, TableRelease):
+            return release.shapes
+        shape: tuple[int, ...] = (self.actions.size, self._law.measure.size)
+        return shape, shape
 
     def to_config(self) -> dict[str, Any]:
         """Everything public that builds this anew, as JSON."""

@@ -93,6 +93,11 @@ class FunctionRelease:
         """Of the released sqrt(h) psi^T s, in units of the reward bound."""
         return self.calibration[0] * self._integers[1] * REWARD_UNIT
 
+    def learned(self, released: IntArray, *, reference: float, bound: float) -> tuple[FloatArray, FloatArray]:
+        """Post-processing: mean and standard deviation (A, C) in reward units, of one release alone."""
+        prior = CoefficientPosterior.prior(self.plan.estimator.features.eigenvalues)
+        return self.tables(self.update(prior, released), reference=reference, bound=bound)
+
     def tables(
         self, posterior: CoefficientPosterior, *, reference: float, bound: float
     ) -> tuple[FloatArray, FloatArray]:

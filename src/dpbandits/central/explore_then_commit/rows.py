@@ -6,6 +6,7 @@ integers, so that any split of the rows gives the same sums, bit for bit.
 
 import math
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -34,7 +35,7 @@ from dpbandits.policy.owners import Owners, first_rows
 from dpbandits.state import State, read_state, write_state
 from dpbandits.tables.menu import Menu
 
-__all__ = ["RowRules", "Shard", "check_cells", "one_row", "reference_of"]
+__all__ = ["CellRules", "RowRules", "Shard", "check_cells", "one_row", "reference_of"]
 
 _KIND = "central.USCA.shard"
 _USER_NAMES = {"salt": "salt", "users": "unit_digests", "taken": "unit_rows", "layout": "unit_ids"}
@@ -71,11 +72,11 @@ def one_row(context: ArrayLike) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RowRules:
-    """What every shard of one `ExploreThenCommit` knows: public cells, bounds and caps.
+class RowRules(ABC):
+    """What every shard of one `ExploreThenCommit` knows: public bounds and caps.
 
     Args:
-        contexts, actions: public cells and, for actions, the law they were drawn from.
+        actions: public cells, and the law that actions were drawn from.
         reward_range: public (low, high).
         reference: rewards are counted from here.
         bound: B, the largest weight times distance from the reference that is kept.
@@ -87,7 +88,6 @@ class RowRules:
         menu: contexts and arms, where rows are of people and not of points.
     """
 
-    contexts: CellMeasure
     actions: CellMeasure
     reward_range: RewardRange
     reference: float
@@ -99,6 +99,7 @@ class RowRules:
     caps: IntArray
     menu: Menu | None = None
 
+    @abstractmethod
     def coded(
         self,
         contexts: Any,
@@ -106,7 +107,7 @@ class RowRules:
         rewards: ArrayLike,
         propensities: ArrayLike | None,
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Cells (n,), weighted rewards (n,) from the reference in units of the bound, and which can be read.
+        """Cells (n,) or (n, r), what is added to each in units of the bound, and which rows can be read (n,).
 
         A row that cannot be read (a context or action off the public cells, a propensity outside (0, 1], a
         reward off the range, anything missing) has the value zero, whatever else stands in it.
@@ -114,25 +115,32 @@ class RowRules:
         Raises:
             InvalidData: not one context, action, reward and propensity a row, or arrays of another type.
         """
-        found = contents(contexts, name="contexts") if self.menu is None else self.menu.points(contexts)
-        context_cells = self.contexts.find(self.contexts.rows(found, name="contexts"))
+
+    def weighted(
+        self, count: int, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
+    ) -> tuple[IntArray, FloatArray, BoolArray]:
+        """Action cells (n,), weighted rewards (n,) as `coded` gives them, and which of these can be read.
+
+        Args:
+            count: of contexts.
+            actions, rewards, propensities: see `Shard.learn`.
+        """
         action_cells, told = self._action_cells(actions), contents(rewards, name="rewards")
         chances = np.ones(len(told)) if propensities is None else contents(propensities, name="propensities")
-        if not context_cells.shape == action_cells.shape == told.shape == chances.shape:
+        if not (count,) == action_cells.shape == told.shape == chances.shape:
             raise InvalidData(
-                f"{len(context_cells)} contexts, {len(action_cells)} actions, rewards of shape {told.shape}, "
+                f"{count} contexts, {len(action_cells)} actions, rewards of shape {told.shape}, "
                 f"propensities of shape {chances.shape}: expected one of each a row"
             )
         values, readable = self.reward_range.within(told, clip=self.clip)
-        readable &= (context_cells >= 0) & (action_cells >= 0) & (chances > 0.0) & (chances <= 1.0)
-        cells = np.where(readable, action_cells * self.contexts.size + context_cells, 0)
+        readable &= (action_cells >= 0) & (chances > 0.0) & (chances <= 1.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             scaled: FloatArray = (values - self.reference) / self.bound
             if propensities is not None:
                 weights = self.actions.weights[np.maximum(action_cells, 0)] / chances
                 # never NaN: a weight may be as large as float64 goes, and nothing times it is nothing
                 scaled = np.where((scaled == 0.0) | (weights == 0.0), 0.0, scaled * weights)
-        return cells, np.where(readable, scaled, 0.0), np.asarray(readable)
+        return action_cells, np.where(readable, scaled, 0.0), np.asarray(readable)
 
     def _action_cells(self, actions: Any) -> IntArray:
         """Cells (n,) of actions: integers are cell numbers, anything else points (n, d); -1 for none of them.
@@ -156,6 +164,28 @@ class RowRules:
         if not numbers.any() or self.actions.dim == 1:
             cells = np.where(numbers, cells, self.actions.find(self.actions.rows(given, name="actions")))
         return cells
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellRules(RowRules):
+    """Every row in one cell of an action and a context.
+
+    Args:
+        contexts: public cells.
+    """
+
+    contexts: CellMeasure
+
+    def coded(
+        self, contexts: Any, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
+    ) -> tuple[IntArray, FloatArray, BoolArray]:
+        """Cells (n,) and weighted rewards (n,) from the reference in units of the bound."""
+        found = contents(contexts, name="contexts") if self.menu is None else self.menu.points(contexts)
+        places = self.contexts.find(self.contexts.rows(found, name="contexts"))
+        chosen, scaled, readable = self.weighted(len(places), actions, rewards, propensities)
+        readable &= places >= 0
+        cells = np.where(readable, chosen * self.contexts.size + places, 0)
+        return cells, np.where(readable, scaled, 0.0), readable
 
 
 class Shard:

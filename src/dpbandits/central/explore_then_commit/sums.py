@@ -114,6 +114,8 @@ class RewardSums:
     def with_rows(self, cells: IntArray, rewards: FloatArray) -> "RewardSums":
         """These sums and rewards (n,) in [-1, 1] (larger ones are clipped) at cells (n,).
 
+        Or both (n, r): a row then adds to r different cells.
+
         Raises:
             InvalidData: a reward that is no number.
         """
@@ -127,7 +129,8 @@ class RewardSums:
             for caps, sums in zip(self.caps, grown, strict=True):
                 limit = caps.astype(np.float64)[where]
                 # float64 adds these integers exactly: a chunk's sums stay below 2^38
-                added = np.bincount(where, weights=np.clip(values, -limit, limit), minlength=size)
+                parts = np.clip(values, -limit, limit).ravel()
+                added = np.bincount(where.ravel(), weights=parts, minlength=size)
                 sums += added.astype(np.int64)
         return RewardSums(self.caps, grown, self.rounds + len(cells))
 

@@ -11,9 +11,20 @@ from typing import NamedTuple
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.models.marginals import ArmWeights, Design, Effects, Evidence, Law, Relevance, WeightedPeople
+from dpbandits.models.features import Features
+from dpbandits.models.marginals import (
+    ArmWeights,
+    Design,
+    EffectFeatures,
+    Effects,
+    Evidence,
+    Law,
+    Relevance,
+    WeightedPeople,
+)
+from dpbandits.models.noisy_regression import WeightPosterior
 
-__all__ = ["Belief", "BlockReader", "Heard"]
+__all__ = ["Belief", "BlockReader", "Heard", "as_posterior"]
 
 SAMPLE = 2_500
 """WeightedPeople that stand for all in a fit."""
@@ -168,3 +179,24 @@ class BlockReader:
         error = COUNT_ERROR + POOR_LAW * min(1.0, 16.0 * share_sd)
         own = told.sum_sd**2 + (error * LEFT_OVER * people) ** 2
         return maps, sums, reward_variance * overlap + own[:, :, None] * np.eye(own.shape[1])
+
+
+def as_posterior(
+    mean: FloatArray, factor: FloatArray, *, base: EffectFeatures, features: Features
+) -> WeightPosterior:
+    """A law of every arm's weights as one of the weights of `features`, arms side by side.
+
+    Args:
+        mean: (K, m).
+        factor: (K, m, m); covariance = factor factor^T.
+        base: of a context.
+        features: the same for every arm.
+    """
+    arms, m = mean.shape
+    together = np.zeros((arms, m, arms, m))
+    together[np.arange(arms), :, np.arange(arms), :] = base.ratio[:, None] * factor
+    return WeightPosterior(
+        mean=(base.ratio * mean).ravel(),
+        factor=together.reshape(arms * m, arms * m),
+        supports=features.supports,
+    )

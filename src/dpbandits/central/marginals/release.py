@@ -35,7 +35,6 @@ block of its ask.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +50,9 @@ from dpbandits.central.marginals.learning import (
     Belief,
     BlockReader,
     Heard,
+    as_posterior,
 )
+from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.central.marginals.statement import marginals_guarantee
 from dpbandits.central.schedule import check_boundaries, growing_blocks
 from dpbandits.central.statement import Setting
@@ -62,19 +63,14 @@ from dpbandits.models.features.mercer import ArmFeatures
 from dpbandits.models.marginals import Design, EffectFeatures, Evidence, Law, best_design
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
-from dpbandits.privacy.certificates import Certificate, PureBeside, PureDP
+from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
-from dpbandits.privacy.noise import words_of
-from dpbandits.privacy.samplers import check_rate, lattice_laplace
 
 __all__ = ["MarginalPast", "MarginalRelease", "Planned"]
 
 UNITS = 1024
 """Of a reward: rewards and centres are rounded to so many parts of the range."""
-
-CONTEXT_SHARE = 0.15
-"""Of epsilon, for the law of contexts; chosen on tuning tables."""
 
 FIRST_SHARES, PEOPLE_AN_ARM = (0.03, 0.15, 1.0 / 3.0), 90.0
 """Of the horizon the first block is at least the first; with 90 people an arm, more where epsilon is small,
@@ -85,9 +81,6 @@ GROWTH, LAST_SHARE = 1.4, 0.9
 
 OPEN_ENDED_FIRST = 1_000
 """Rounds of the first block where the horizon is not known."""
-
-_SUMS, _COUNTS = 0x6D617267, 0x63747874
-"""Streams of simulated words, beside the block's number."""
 
 
 class Planned(NamedTuple):
@@ -167,24 +160,19 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         if setup.features is not None and setup.features.to_config() != own.to_config():
             raise InvalidParameter("release='marginals' has features of its own: leave features= out")
         self.features, self._base, self._setup = own, EffectFeatures(domain=columns), setup
-        effects, privacy = self._base.effects, setup.privacy
+        effects = self._base.effects
         self.law = Law(effects.sizes, effects.ordered)
         self.reader = BlockReader(effects, self.law, self.arms)
         given = setup.tuning.blocks
         self.blocks = self._own_blocks() if given is None else check_boundaries(given, setup.longest)
         self.tuning = self.filled(setup.tuning, blocks=self.blocks, factor=None)
         self.noise = setup.noise
-        self.count_epsilon = CONTEXT_SHARE * privacy.epsilon
-        # just below the difference, which may have been rounded up
-        self.sum_epsilon = float(np.nextafter(privacy.epsilon - self.count_epsilon, 0.0))
+        self.shares = self._planned_noise()  # a promise that cannot be kept fails here, not at a release
         self._chain: list[tuple[Drawn, Belief]] = []
         self._public: tuple[FloatArray, FloatArray] | None = None
         self._coins = PublicCoins(setup.seed)
         self._own_draws: tuple[WeightPosterior, FloatArray] | None = None
-        _ = self._count_noise  # a promise that cannot be kept fails here, not at a release
-        check_rate(self.sum_epsilon / self._sum_sensitivity(columns.dim, first=False))
-        if self._count_noise[0]:
-            check_rate(self.count_epsilon / self.count_sensitivities[0])
+        self.shares.sum_rate(self._sum_sensitivity(columns.dim, first=False))
 
     def _own_blocks(self) -> tuple[int, ...]:
         rounds, privacy = self._setup.longest, self._setup.privacy
@@ -204,76 +192,29 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     def _sum_sensitivity(self, groups: int, *, first: bool) -> int:
         return 2 * groups * self._largest(first=first) * self._setup.privacy.rounds_per_user
 
-    @property
-    def count_sensitivities(self) -> tuple[float, float]:
-        """Of the counts, in L1 and L2."""
-        tables, rounds = len(self.law.counted), self._setup.privacy.rounds_per_user
-        return 2.0 * tables * rounds, float(np.sqrt(2.0 * tables)) * rounds * (1.0 + 2.0**-40)
-
-    @cached_property
-    def _count_noise(self) -> tuple[bool, float, float, Certificate]:
-        """Whether it is Laplace; scale, standard deviation, and what the counts' noise certifies."""
-        absolute, euclidean = self.count_sensitivities
-        scale, privacy = absolute / self.count_epsilon, self._setup.privacy
-        pure = (True, scale, float(np.sqrt(2.0)) * scale, PureDP(self.count_epsilon))
-        if privacy.delta == 0.0:
-            return pure
-        entries = sum(self.law.cells) * min(len(self.blocks), privacy.rounds_per_user)
-        sigma, certificate = self.noise.gaussian_scale(
-            euclidean, self.count_epsilon, privacy.delta, draws=entries
+    def _planned_noise(self) -> TableNoise:
+        law = self.law
+        return TableNoise.planned(
+            self._setup.privacy,
+            self.noise,
+            tables=len(law.counted),
+            cells=sum(law.cells),
+            releases=len(self.blocks),
         )
-        return (False, sigma, sigma, certificate) if sigma < pure[2] else pure
 
     @property
     def certificate(self) -> Certificate:
         """Of all releases together."""
-        laplace, _, _, counts = self._count_noise
-        return PureDP(self._setup.privacy.epsilon) if laplace else PureBeside(self.sum_epsilon, counts)
-
-    def _laplace(self, sensitivity: float, epsilon: float, size: int, *, stream: int) -> IntArray:
-        rate = float(np.nextafter(epsilon / sensitivity, 0.0))
-        return lattice_laplace(rate, size, words_of(self.noise, stream=stream))
-
-    def records(self) -> tuple[MechanismRecord, MechanismRecord]:
-        """Both uses of noise, of sums and of counts."""
-        laplace, scale, _, counts = self._count_noise
-        absolute, euclidean = self.count_sensitivities
-        sums = MechanismRecord(
-            name="sums of rewards less a public centre, per arm and cell of a few columns",
-            law="discrete Laplace",
-            scale=1.0 / self.sum_epsilon,
-            sensitivity=1.0,
-            certificate=PureDP(self.sum_epsilon),
-            releases=len(self.blocks),
-            unit="in units of what one user's rounds can change, summed over cells",
-        )
-        tables = MechanismRecord(
-            name="counts of people per cell of one or two columns",
-            law="discrete Laplace" if laplace else self.noise.gaussian_law,
-            scale=scale,
-            sensitivity=absolute if laplace else euclidean,
-            certificate=counts,
-            releases=len(self.blocks),
-            unit="in people",
-        )
-        return sums, tables
+        return self.shares.certificate
 
     def record(self) -> MechanismRecord:
         """For the log: the sums' noise and the certificate of both."""
-        sums, tables = self.records()
-        return MechanismRecord(
-            name="marginal tables",
-            law=f"{sums.law} and {tables.law}",
-            scale=tables.scale,
-            sensitivity=tables.sensitivity,
-            certificate=self.certificate,
-            releases=len(self.blocks),
-            unit=tables.unit,
-        )
+        return self.shares.record()
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
         """Joint DP; pure where the counts' noise is Laplace."""
-        return marginals_guarantee(privacy, self.records(), certificate=self.certificate, setting=setting)
+        records = self.shares.records()
+        return marginals_guarantee(privacy, records, certificate=self.certificate, setting=setting)
 
     # -- a release ------------------------------------------------------------------------------
 
@@ -290,7 +231,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         first = posterior is None
 
         def noise_variance(groups: int) -> float:
-            scale = self._sum_sensitivity(groups, first=first) / (UNITS * self.sum_epsilon)
+            scale = self._sum_sensitivity(groups, first=first) / (UNITS * self.shares.sum_epsilon)
             return 2.0 * scale**2
 
         tables = best_design(
@@ -314,13 +255,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         sums = np.zeros(self.arms * tables.n_cells, dtype=np.int64)
         np.add.at(sums, cells[rows.told], worth[rows.told, None])
         sensitivity = self._sum_sensitivity(len(tables.groups), first=plain)
-        sums += self._laplace(sensitivity, self.sum_epsilon, len(sums), stream=_SUMS + block)
-        laplace, scale, _, _ = self._count_noise
-        if laplace:
-            absolute, _ = self.count_sensitivities
-            counts += self._laplace(absolute, self.count_epsilon, len(counts), stream=_COUNTS + block)
-        else:
-            counts += self.noise.integer_gaussian(scale, len(counts))
+        sums += self.shares.on_sums(sensitivity, len(sums), self.noise, number=block)
+        counts += self.shares.on_counts(len(counts), self.noise, number=block)
         drawn = Drawn(tables.to_array(), sums.reshape(self.arms, -1), counts, plain)
         return MarginalPast(blocks=(*past.blocks, drawn))
 
@@ -377,14 +313,14 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     def _after(self, number: int, one: Drawn, beliefs: list[Belief]) -> Belief:
         start, end = (0, *self.blocks)[number : number + 2]
         tables = Design.of_array(self._base.effects.sizes, one.design)
-        scale = self._sum_sensitivity(len(tables.groups), first=one.plain) / (UNITS * self.sum_epsilon)
+        scale = self._sum_sensitivity(len(tables.groups), first=one.plain) / (UNITS * self.shares.sum_epsilon)
         told = Heard(
             people=end - start,
             design=tables,
             sums=one.sums / UNITS,
             sum_sd=float(np.sqrt(2.0)) * scale,
             counts=one.counts.astype(np.float64),
-            count_sd=self._count_noise[2],
+            count_sd=self.shares.sd,
         )
         # Which share of the block was answered by which belief; a delay in time is no number of rounds, and
         # the few who came while it lasted are taken to have been answered by what followed.
@@ -399,15 +335,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self.reader.after(beliefs[-1], told, answered=answered, uniforms=uniforms)
 
     def _as_posterior(self, belief: Belief) -> WeightPosterior:
-        ratio, law, m = self._base.ratio, belief.weights, self._base.n_features
-        factor = np.zeros((self.arms, m, self.arms, m))
-        factor[np.arange(self.arms), :, np.arange(self.arms), :] = ratio[:, None] * law.factor
-        size = self.arms * m
-        return WeightPosterior(
-            mean=(ratio * law.mean).ravel(),
-            factor=factor.reshape(size, size),
-            supports=self.features.supports,
-        )
+        law = belief.weights
+        return as_posterior(law.mean, law.factor, base=self._base, features=self.features)
 
     @property
     def prior(self) -> WeightPosterior:
@@ -445,7 +374,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers of its noise."""
-        return {"count_noise_sd": self._count_noise[2], "tables_of_counts": len(self.law.counted)}
+        return {"count_noise_sd": self.shares.sd, "tables_of_counts": len(self.law.counted)}
 
     # -- state ----------------------------------------------------------------------------------
 

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.central.statement import (
     DRAWN_ONCE,
     EVERY_ASK,
+    EVERY_ROW,
     OWN_DECISION,
+    PARTS_OF_LOGS,
+    PROPENSITIES,
     PUBLIC_COINS,
     PURE_NOTE,
     WHEN_ASKED,
@@ -19,7 +23,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.sentences import protected_from, shown_to
 
-__all__ = ["marginals_guarantee"]
+__all__ = ["logged_tables_guarantee", "marginals_guarantee"]
 
 THEOREM = (
     "A round enters one block. Given earlier releases, replacing one user's rounds changes that block's sums "
@@ -74,4 +78,54 @@ def marginals_guarantee(
         status=setting.status,
         certificate=certificate,
         notes=notes,
+    )
+
+
+LOG_THEOREM = (
+    "Every row adds a bounded integer to sums and to counts, so that replacing one user's rows changes them "
+    "by bounded amounts; discrete Laplace noise calibrated to the bounds loses at most the stated epsilon "
+    "(the derivation is in dpbandits.central.explore_then_commit.tables){counts}. Which tables there are is "
+    "fixed before any data, and predictions are computed from what was released. A user with more or fewer "
+    "rows may move as many of others over the end of the horizon: of all rows together no more enter and "
+    "leave than when the user's are replaced, and each is bounded alike."
+)
+NOT_COUNTED = (
+    "Contexts are not counted: their law is taken as uniform. Where it is not, what is learned is worse; the "
+    "promise holds all the same."
+)
+
+
+def logged_tables_guarantee(privacy: JointDP, shares: TableNoise, *, setting: Setting) -> Guarantee:
+    """The guarantee of a log whose only contact with others is one release of tables."""
+    sentences.check_noise_status(setting.status)
+    records, certificate = shares.records(), shares.certificate
+    pure = isinstance(certificate, PureDP)
+    why = LOG_THEOREM.format(counts="" if pure else GAUSSIAN_COUNTS)
+    why = sentences.reason(why, records[-1].certificate, which=" on the counts")
+    assumptions = room_assumptions(
+        privacy,
+        setting,
+        keeps=[
+            "Every reward is weighted, cut at a public bound and turned into an integer before it is added "
+            "up; what one row becomes does not depend on any other.",
+            EVERY_ROW,
+            DRAWN_ONCE,
+        ],
+        trusts=[PARTS_OF_LOGS],
+        chosen="Columns, arms, reward range, reference, bound, horizon",
+        asks=False,
+    )
+    notes = (PURE_NOTE.format(delta=privacy.delta),) if pure and privacy.delta else ()
+    return Guarantee(
+        definition=replace(privacy, delta=0.0) if pure else privacy,
+        observers=(
+            shown_to("the server", "every context, arm and reward"),
+            protected_from("everyone else, users and outsiders", "the released function"),
+        ),
+        mechanisms=records,
+        assumptions=assumptions,
+        theorem=why if setting.status == "enforced" else SIMULATED_THEOREM.format(theorem=why),
+        status=setting.status,
+        certificate=certificate,
+        notes=(*notes, PROPENSITIES, *(() if shares.tables else (NOT_COUNTED,))),
     )

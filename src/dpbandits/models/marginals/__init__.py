@@ -5,12 +5,14 @@
 - `Design`, `best_design`: which tables to sum, and the choice of the most telling ones.
 - `Law`: people as noisy tables of counts describe them.
 - `Evidence`, `Relevance`, `ArmWeights`: from noisy tables to a law of every arm's weights.
+- `Tables`, `fitted_with_misfit`: the same from one release, and how far its tables are off.
 """
 
-from dpbandits.models.marginals.designing import best_design, value_of
+from dpbandits.models.marginals.designing import best_design, left_variances, value_of
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.features import EffectFeatures
 from dpbandits.models.marginals.law import Law, WeightedPeople
+from dpbandits.models.marginals.misfit import Tables, fitted_with_misfit
 from dpbandits.models.marginals.posterior import ArmWeights, Evidence, Relevance
 from dpbandits.models.marginals.tables import Design
 
@@ -22,7 +24,10 @@ __all__ = [
     "Evidence",
     "Law",
     "Relevance",
+    "Tables",
     "WeightedPeople",
     "best_design",
+    "fitted_with_misfit",
+    "left_variances",
     "value_of",
 ]

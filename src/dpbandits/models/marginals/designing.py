@@ -20,7 +20,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.tables import Design, coarse
 
-__all__ = ["best_design", "value_of"]
+__all__ = ["best_design", "left_variances", "value_of"]
 
 BIN_CHOICES = (2, 3, 4, 6, 8, 12)
 """Bins of a range."""
@@ -99,6 +99,44 @@ def value_of(
     Returns:
         -inf where the tables are too large.
     """
+    shares = _shares(effects.sizes, effects.ordered)
+    information = _information(effects, owner, bins, people, noise_variance, reward_variance)
+    if information is None:
+        return -np.inf
+    return float((shares.mean_square * variance**2 * information / (1.0 + variance * information)).sum())
+
+
+def left_variances(
+    effects: Effects,
+    design: Design,
+    *,
+    variance: FloatArray,
+    people: float,
+    noise_variance: float,
+    reward_variance: float,
+) -> FloatArray:
+    """(m,) variance of every weight that is expected to be left when these tables are known.
+
+    Args:
+        noise_variance: of an entry.
+        effects, variance, people, reward_variance: as `value_of` takes them.
+    """
+    owner, bins = design.to_array().tolist()
+    known = _information(
+        effects, tuple(owner), tuple(bins), people, lambda _: noise_variance, reward_variance
+    )
+    return variance if known is None else np.asarray(variance / (1.0 + variance * known))
+
+
+def _information(
+    effects: Effects,
+    owner: tuple[int, ...],
+    bins: tuple[int, ...],
+    people: float,
+    noise_variance: Callable[[int], float],
+    reward_variance: float,
+) -> FloatArray | None:
+    """(m,) I of every weight, 0 where no table tells it; None where the tables are too large."""
     shares, owned = _shares(effects.sizes, effects.ordered), np.array(owner)
     q = max(1, owned.max() + 1)
     cells = np.ones(q + 1)
@@ -106,7 +144,7 @@ def value_of(
         if group >= 0:
             cells[group] *= bins[column]
     if cells.max() > LARGEST_TABLE or cells[:q].sum() > MOST_CELLS:
-        return -np.inf
+        return None
     first = np.where(shares.first >= 0, owned[shares.first], -2)
     second = np.where(shares.second >= 0, owned[shares.second], first)
     told = shares.constant | ((first >= 0) & (first == second))
@@ -117,9 +155,8 @@ def value_of(
             if ordered and owner[column] >= 0:
                 kept = np.where(columns == column, kept * shares.kept[bins[column]][place], kept)
     signal = people * shares.mean_square * kept
-    information = signal / (noise_variance(int(q)) * cells[table] / people + reward_variance)
-    explained = shares.mean_square * variance**2 * information / (1.0 + variance * information)
-    return float(explained[told].sum())
+    found = signal / (noise_variance(int(q)) * cells[table] / people + reward_variance)
+    return np.asarray(np.where(told, found, 0.0))
 
 
 def best_design(

@@ -1,0 +1,447 @@
+"""Marginal tables of a randomised log: sensitivity, noise, statement, choice, learning, states, parts."""
+
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.central import ExploreThenCommit, ExploreTuning, NothingToLearn
+from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable
+from dpbandits.central.explore_then_commit.once import publish_once
+from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
+from dpbandits.policy.accounts import open_account
+from dpbandits.privacy.certificates import PureBeside, PureDP
+from dpbandits.state import read_state, write_state
+from internals import logged_tables as inside
+
+PEOPLE = dpb.Schema(
+    age=dpb.Range(18, 90),
+    region=dpb.Categories(["north", "south", "west"]),
+    income=dpb.Range(0, 1e5, clip=True),
+    member=dpb.Categories(["yes", "no"]),
+)
+NARROW = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south"]))
+ARMS = ["mail", "call", "nothing"]
+ONE = 1 << 20
+
+
+def policy(*, contexts=PEOPLE, epsilon=1.0, delta=1e-6, rounds=1, rows=4000, **changes):
+    arguments = {
+        "contexts": contexts,
+        "arms": ARMS,
+        "reward_range": (0, 1),
+        "horizon": rows,
+        "privacy": dpb.JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds),
+        "noise": dpb.SimulatedNoise(1),
+        "user_ids": False,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingToLearn)
+        return ExploreThenCommit(**(arguments | changes))
+
+
+def marginals(**tuning):
+    return ExploreTuning(release="marginals", **tuning)
+
+
+def crowd(count, seed=0):
+    """Contexts, and rewards of every arm: mail for the old, call for members, nothing for nobody."""
+    rng = np.random.default_rng(seed)
+    contexts = {
+        "age": rng.uniform(18, 90, count),
+        "region": rng.choice(["north", "south", "west"], count).tolist(),
+        "income": rng.uniform(0, 1e5, count),
+        "member": rng.choice(["yes", "no"], count).tolist(),
+    }
+    means = np.full((count, 3), 0.3)
+    means[:, 0] += np.where(contexts["age"] > 54, 0.4, 0.0)
+    means[:, 1] += np.where(np.array(contexts["member"]) == "yes", 0.2, 0.0)
+    return contexts, (rng.random((count, 3)) < means).astype(float), means
+
+
+def told(chooser, rows, seed=0, chances=None, **options):
+    """A policy that learned a log, by its own coins or by these chances (n, 3)."""
+    contexts, rewards, _ = crowd(rows, seed)
+    if chances is None:
+        arms, weights = chooser.explore(0, rows), None
+        codes = np.array([ARMS.index(arm) for arm in arms])
+    else:
+        draws = np.random.default_rng(seed + 1).random(rows)
+        codes = (draws[:, None] > chances.cumsum(axis=1)).sum(axis=1)
+        arms, weights = [ARMS[code] for code in codes], chances[np.arange(rows), codes]
+    chooser.learn(contexts, arms, rewards[np.arange(rows), codes], propensities=weights, **options)
+    return chooser
+
+
+# -- what one row adds ------------------------------------------------------------------------------------
+
+
+def test_a_row_adds_its_weighted_reward_to_one_cell_a_group_and_itself_to_every_count():
+    chooser = policy()
+    tables = inside.mechanism(chooser)
+    person = {"age": 54.0, "region": "west", "income": 2e5, "member": "no"}
+    chooser.learn([person], ["call"], [0.75], propensities=[0.5])
+    sums = inside.raw(chooser)
+    cells = tables.design.n_cells
+    q, t = len(tables.design.groups), 4 + 6
+    rewards, counts = sums[: 3 * cells].reshape(3, cells), sums[3 * cells :]
+    assert rewards[1].sum() == q * round(ONE * (0.25 / 0.5) * (1 / 3) / 0.5)
+    assert (rewards[1] != 0).sum() == q
+    assert not rewards[[0, 2]].any()
+    assert sorted(counts[counts != 0].tolist()) == [ONE] * t
+    assert np.split(counts, np.cumsum(tables.law.cells)[:-1])[1].tolist() == [0, 0, ONE]
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [{"arm": "other"}, {"arm": None}, {"reward": 7.0}, {"reward": np.nan}, {"chance": 0.0}, {"region": "x"}],
+)
+def test_what_cannot_be_read_adds_nothing(spoilt):
+    row = {"age": 30.0, "region": "west", "income": 1.0, "member": "no"} | {
+        name: value for name, value in spoilt.items() if name == "region"
+    }
+    chooser = policy(contexts=PEOPLE)
+    chooser.learn(
+        [row],
+        [spoilt.get("arm", "call")],
+        [spoilt.get("reward", 1.0)],
+        propensities=[spoilt.get("chance", 0.5)],
+    )
+    assert not inside.raw(chooser).any()
+    assert chooser.unsafe_left_out == {"unreadable": 1, "surplus": 0}
+
+
+def rows_of(rng, count):
+    """Rows of anybody, whatever stands in them: mostly ends of ranges, and now and then garbage."""
+    people = [
+        {
+            "age": rng.choice([18.0, 90.0, 54.0, np.nan], p=[0.4, 0.4, 0.15, 0.05]),
+            "region": rng.choice(["north", "west", "nowhere"], p=[0.5, 0.45, 0.05]),
+            "income": rng.choice([0.0, 1e5, 2e5]),
+            "member": rng.choice(["yes", "no"]),
+        }
+        for _ in range(count)
+    ]
+    arms = rng.choice([*ARMS, "other"], count, p=[0.45, 0.3, 0.2, 0.05]).tolist()
+    rewards = rng.choice([0.0, 1.0, 0.3, -5.0, np.nan], count, p=[0.4, 0.4, 0.1, 0.05, 0.05])
+    chances = rng.choice([1e-300, 1e-3, 0.2, 1.0, 0.0, np.inf], count, p=[0.3, 0.3, 0.2, 0.1, 0.05, 0.05])
+    return people, arms, rewards, chances
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_one_user_moves_sums_and_counts_by_no_more_than_the_noise_covers(rounds, delta):
+    """Any rows of one user, which may push others over the end of the horizon, against any others."""
+    rng, worst = np.random.default_rng(7), 0.0
+    chooser = policy(rounds=rounds, delta=delta, rows=6, user_ids=True, tuning=marginals())
+    tables = inside.mechanism(chooser)
+    ends = 3 * tables.design.n_cells
+    absolute, euclidean = tables.shares.count_sensitivities
+    for _ in range(60):
+        others = rows_of(rng, 5)
+        found = []
+        for _ in range(2):
+            count = int(rng.integers(1, rounds + 2))
+            own = rows_of(rng, count)
+            place = int(rng.integers(0, 6))
+            parts = [[*base[:place], *mine, *base[place:]] for base, mine in zip(others, own, strict=True)]
+            users = [*map(str, range(place)), *["me"] * count, *map(str, range(place, 5))]
+            part = chooser.shard()
+            part.learn(*parts[:3], propensities=parts[3], users=users)
+            found.append(part.cells.sums[0])
+        moved = found[1] - found[0]
+        people = moved[ends:] / ONE
+        assert np.abs(moved[:ends]).sum() <= tables.sensitivity
+        assert np.abs(people).sum() <= absolute
+        assert np.sqrt((people**2).sum()) <= euclidean
+        worst = max(worst, np.abs(moved[:ends]).sum() / tables.sensitivity)
+    assert worst > 0.8  # the bound is close to what is possible
+
+
+def test_a_user_in_another_place_of_the_log_moves_nobody_elses_part():
+    """Rows are added up: which come first decides only what is surplus."""
+    rng = np.random.default_rng(1)
+    rows = rows_of(rng, 20)
+    order = rng.permutation(20)
+    found = []
+    for chosen in (np.arange(20), order):
+        chooser = policy(rows=20, tuning=marginals())
+        people, arms, rewards, chances = ([part[place] for place in chosen] for part in rows)
+        chooser.learn(people, arms, rewards, propensities=chances)
+        found.append(inside.raw(chooser))
+    np.testing.assert_array_equal(*found)
+
+
+# -- noise and promise ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("count_contexts", [True, False])
+def test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise(
+    monkeypatch, rounds, epsilon, count_contexts
+):
+    asked = inside.noiseless(monkeypatch)
+    chooser = policy(
+        epsilon=epsilon, delta=0.0, rounds=rounds, tuning=marginals(count_contexts=count_contexts)
+    )
+    chooser.publish()
+    tables = inside.mechanism(chooser)
+    absolute, _ = tables.shares.count_sensitivities
+    parts = [Fraction(asked[0][0]) * tables.sensitivity]
+    if count_contexts:
+        parts.append(Fraction(asked[1][0]) * Fraction(absolute))
+    assert len(asked) == len(parts)
+    assert sum(parts) <= Fraction(epsilon)
+    assert float(sum(parts)) > 0.999999 * epsilon
+    assert tables.sensitivity == 2 * len(tables.design.groups) * ONE * rounds
+
+
+def test_the_promise_is_pure_without_delta_and_says_what_counts_rest_on_with_one():
+    pure = policy(delta=0.0, tuning=marginals()).guarantee
+    assert (pure.certificate, pure.delta) == (PureDP(1.0), 0.0)
+    beside = policy().guarantee
+    assert isinstance(beside.certificate, PureBeside)
+    assert beside.certificate.delta_at(1.0) <= beside.delta == 1e-6
+    assert "counts of people" in beside.explain()
+    assert "Contexts are not counted" in policy(tuning=marginals(count_contexts=False)).guarantee.explain()
+
+
+def test_statement_and_plan_are_the_same_whatever_was_learned():
+    before = policy()
+    said, design = before.guarantee, before.diagnostics()["groups_of_columns"]
+    after = told(policy(), 100)
+    assert (after.guarantee, after.diagnostics()["groups_of_columns"]) == (said, design)
+
+
+# -- which release ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({}, "marginals"),
+        ({"contexts": NARROW}, "features"),
+        ({"contexts": NARROW, "tuning": marginals()}, "marginals"),
+        ({"delta": 0.0}, "features"),  # one answer has the whole promise, as ever
+        ({"delta": 0.0, "tuning": marginals()}, "marginals"),
+        ({"publish_epsilon": 0.5, "answer_epsilon": 0.25}, "features"),
+        ({"tuning": ExploreTuning(publish_ridge=10.0)}, "features"),
+        ({"tuning": ExploreTuning(release="features")}, "features"),
+    ],
+)
+def test_the_kind_of_release_follows_from_public_arguments(changes, kind):
+    chooser = policy(**({"rows": 2000} | changes))
+    assert chooser.tuning.release == kind
+    assert ("groups_of_columns" in chooser.diagnostics()) == (kind == "marginals")
+
+
+def test_marginal_tables_refuse_what_only_features_understand():
+    kernel = dpb.kernels.SquaredExponential(lengthscale=0.3)
+    for changes in ({"publish_epsilon": 0.5}, {"answer_epsilon": 0.1}, {"kernel": kernel}):
+        with pytest.raises(InvalidParameter, match="marginals"):
+            policy(tuning=marginals(), **changes)
+    with pytest.raises(InvalidParameter, match="ridge"):
+        policy(tuning=marginals(ridge=3.0))
+    with pytest.raises(InvalidParameter, match="release"):
+        ExploreTuning(release="cells")
+    with pytest.raises(BudgetExceeded, match="no single answers"):
+        policy().answer({"age": 30, "region": "west", "income": 1, "member": "no"})
+
+
+def test_as_many_columns_as_there_are():
+    """Cells of all columns together would be 24^6 x 4^4."""
+    wide = dpb.Schema(
+        **{f"n{j}": dpb.Range(0, 1) for j in range(6)},
+        **{f"c{j}": dpb.Categories(list("abcd")) for j in range(4)},
+    )
+    chooser = policy(contexts=wide, rows=20_000)
+    assert chooser.tuning.release == "marginals"
+    assert {column for group in chooser.diagnostics()["groups_of_columns"] for column in group} == set(
+        range(10)
+    )
+
+
+# -- what is learned --------------------------------------------------------------------------------------
+
+
+def loss_of(published, count=4000):
+    contexts, _, means = crowd(count, seed=99)
+    chosen = published.choose(contexts)
+    return float((means.max(axis=1) - means[np.arange(count), chosen]).mean())
+
+
+def test_a_log_teaches_who_should_get_what_and_how_sure_that_is():
+    chooser = told(policy(rows=8000), 8000)
+    published = chooser.publish()
+    assert loss_of(published) < 0.03  # the best arm for all loses .1
+    contexts, _, means = crowd(2000, seed=5)
+    mean, sd = published.predict(contexts)
+    assert (np.abs(mean - means) < 2 * sd).mean() > 0.9
+    assert sd.mean() < 0.25
+    np.testing.assert_array_equal(chooser.predict(contexts)[0], mean)
+
+
+def test_fewer_rows_than_the_horizon_teach_what_they_are():
+    """Counts say how many there were: predictions are not drawn to the middle as if all others paid that."""
+    published = told(policy(rows=40_000), 8000).publish()
+    assert loss_of(published) < 0.05
+    contexts, _, means = crowd(2000, seed=5)
+    mean, _ = published.predict(contexts)
+    assert abs(mean.mean() - means.mean()) < 0.05
+
+
+def test_unequal_propensities_are_weighed():
+    """Members are called nine times of ten: whoever forgets that takes what they are for what a call does."""
+    contexts, _, _ = crowd(12_000)
+    member = np.array(contexts["member"]) == "yes"
+    chances = np.where(member[:, None], [0.2, 0.6, 0.2], [0.45, 0.1, 0.45])
+    weighed = told(policy(rows=12_000, tuning=marginals(bound=1.7)), 12_000, chances=chances).publish()
+    assert loss_of(weighed) < 0.03
+    people, _, means = crowd(2000, seed=5)
+    mean, _ = weighed.predict(people)
+    assert np.abs((mean - means).mean(axis=0)).max() < 0.08
+
+
+def test_rewards_of_any_range_and_reference_are_learned_alike():
+    contexts, rewards, means = crowd(8000)
+    chooser = policy(rows=8000, reward_range=(-10, 30), tuning=marginals(reference=0.0))
+    arms = chooser.explore(0, 8000)
+    codes = np.array([ARMS.index(arm) for arm in arms])
+    chooser.learn(contexts, arms, 40 * rewards[np.arange(8000), codes] - 10)
+    mean, sd = chooser.publish().predict(contexts)
+    assert np.abs(mean - (40 * means - 10)).mean() < 4
+    assert 0.5 < sd.mean() < 10
+
+
+def test_what_is_expected_before_any_data():
+    """More rows lose less; a random action loses the same whatever there are."""
+    few, many = (policy(rows=rows).expected_error()["publish"] for rows in (2000, 50_000))
+    assert 0.0 < many.error < few.error < few.random
+    assert few.random == pytest.approx(many.random, rel=0.05)
+    with pytest.warns(NothingToLearn):
+        ExploreThenCommit(
+            contexts=PEOPLE,
+            arms=ARMS,
+            reward_range=(0, 1),
+            horizon=30,
+            privacy=dpb.JointDP(epsilon=0.05, delta=1e-6),
+            user_ids=False,
+        )
+
+
+# -- parts and states -------------------------------------------------------------------------------------
+
+
+def test_parts_of_a_log_add_up_to_the_whole():
+    whole, parted = told(policy(), 1000), policy()
+    contexts, rewards, _ = crowd(1000)
+    arms = parted.explore(0, 1000)
+    codes = np.array([ARMS.index(arm) for arm in arms])
+    own = rewards[np.arange(1000), codes]
+    for part in (slice(0, 300), slice(300, 1000)):
+        shard = parted.shard()
+        shard.learn({name: column[part] for name, column in contexts.items()}, arms[part], own[part])
+        parted.merge(shard)
+    np.testing.assert_array_equal(inside.raw(whole), inside.raw(parted))
+
+
+def test_a_state_goes_on_where_it_was_and_gives_the_same_function(tmp_path):
+    chooser = told(policy(), 1000)
+    chooser.save(tmp_path / "before")
+    again = ExploreThenCommit.load(tmp_path / "before")
+    assert again.to_config() == chooser.to_config()
+    np.testing.assert_array_equal(inside.raw(again), inside.raw(chooser))
+    published = chooser.publish()
+    assert published is not chooser.publish()
+    chooser.save(tmp_path / "after")
+    later = ExploreThenCommit.load(tmp_path / "after")
+    contexts, _, _ = crowd(50, seed=3)
+    np.testing.assert_array_equal(later.publish().predict(contexts), published.predict(contexts))
+    assert later.guarantee.mechanisms == chooser.guarantee.mechanisms
+    published.save(tmp_path / "published")
+    loaded = dpb.central.PublishedFunction.load(tmp_path / "published")
+    np.testing.assert_allclose(loaded.predict(contexts), published.predict(contexts), rtol=1e-12)
+
+
+def test_a_release_of_other_tables_is_refused(tmp_path):
+    chooser = told(policy(), 100)
+    chooser.publish()
+    chooser.save(tmp_path / "state")
+    state = read_state(tmp_path / "state")
+    for name, array in (
+        ("released_mean", np.zeros((2, 5))),
+        ("released_sd", np.full_like(state.arrays["released_sd"], np.nan)),
+        ("caps", state.arrays["caps"] // 2),
+    ):
+        write_state(tmp_path / "spoilt", replace(state, arrays=state.arrays | {name: array}))
+        with pytest.raises(CorruptState):
+            ExploreThenCommit.load(tmp_path / "spoilt")
+
+
+def test_a_configuration_that_names_no_release_is_of_features():
+    config = policy(contexts=NARROW).to_config()
+    del config["tuning"]["release"]
+    assert ExploreThenCommit.from_config(config).tuning.release == "features"
+
+
+# -- a table, once ----------------------------------------------------------------------------------------
+
+
+def logged(rows=1500, **options):
+    contexts, rewards, _ = crowd(rows)
+    codes = np.random.default_rng(2).integers(0, 3, rows)
+    table = {
+        **contexts,
+        "arm": [ARMS[code] for code in codes],
+        "paid": rewards[np.arange(rows), codes],
+        "person": [f"p{row}" for row in range(rows)],
+    }
+    return LoggedTable.of_people(
+        table,
+        contexts=PEOPLE,
+        arms=ARMS,
+        action="arm",
+        reward="paid",
+        reward_range=(0, 1),
+        user="person",
+        **options,
+    )
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("uniform", [True, False])
+def test_learning_once_charges_what_is_proven_and_publishes_a_function_of_people(tmp_path, delta, uniform):
+    promise, ledger = dpb.JointDP(epsilon=1.0, delta=delta), dpb.MemoryLedger()
+    open_account(ledger, "study", privacy=promise, currency="bare")
+    log = logged()
+    assert log.release_under(promise) == "marginals"
+    assert logged(release="features").release_under(promise) == "features"
+    found = publish_once(
+        log, tmp_path / "out", promise, horizon=1500, uniform_contexts=uniform, ledger=ledger, account="study"
+    )
+    assert found.function.guarantee.epsilon == 1.0
+    again = publish_once(
+        log, tmp_path / "out", promise, horizon=1500, uniform_contexts=uniform, ledger=ledger, account="study"
+    )
+    assert again.release_id == found.release_id
+    with pytest.raises(BudgetExceeded):
+        publish_once(log, tmp_path / "other", promise, horizon=1500, ledger=ledger, account="study")
+    loaded = PublishedTable.load(tmp_path / "out")
+    contexts, _, _ = crowd(20, seed=3)
+    np.testing.assert_allclose(
+        loaded.function.predict(contexts), found.function.predict(contexts), rtol=1e-12
+    )
+    assert loaded.action_names == ARMS
+    assert not (tmp_path / "out" / "mean.npy").exists()
+
+
+def test_files_of_two_kinds_of_function_are_no_release(tmp_path):
+    promise = dpb.JointDP(epsilon=1.0, delta=1e-6)
+    logged(200).publish(promise, horizon=200).save(tmp_path / "out")
+    (tmp_path / "out" / "policy.json").write_bytes(b"{}")
+    with pytest.raises(CorruptState):
+        PublishedTable.load(tmp_path / "out")
