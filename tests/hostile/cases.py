@@ -382,7 +382,7 @@ CASES: dict[str, Case] = {
             "posterior": "auto",
             "exploration": 1.0,
             "maximise": True,
-            "per_column": False,
+            "per_column": None,
             "seed": 0,
         },
     ),

@@ -1,5 +1,6 @@
 """The benchmark of outsourced optimisation: what it reports was not tuned on."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,13 +10,22 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
-@pytest.fixture
-def worlds(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import outsourced_worlds
+RESULTS = BENCHMARKS.parent / "docs" / "_results" / "outsourced-tables.json"
 
-    yield outsourced_worlds
-    sys.modules.pop("outsourced_worlds")
+
+@pytest.fixture
+def tables(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import outsourced_tables
+
+    yield outsourced_tables
+    for name in ("outsourced_tables", "outsourced_worlds"):
+        sys.modules.pop(name)
+
+
+@pytest.fixture
+def worlds(tables):
+    return sys.modules["outsourced_worlds"]
 
 
 def test_what_is_reported_was_not_tuned_on(worlds):
@@ -45,3 +55,52 @@ def test_made_up_worlds_are_drawn_by_their_seed_alone(worlds, family):
     most = float((first.values == first.values.max()).mean())
     assert (most > 0.1) == (family == "capped")
     assert (len(np.unique(first.values)) < 20) == (family == "tied")
+
+
+def test_the_tables_that_are_run_are_apart_too(tables):
+    assert not set(tables.tables_of("tuning")) & set(tables.tables_of("report"))
+    assert max(int(name.partition(":")[2] or 0) for name in tables.tables_of("tuning")) < 1_000_000
+
+
+def test_random_rows_are_computed_exactly(tables):
+    """Against 4,000 draws: within six standard errors, 2e-9 each."""
+    values = np.random.default_rng(1).standard_normal(300) ** 3
+    exact = tables.at_random(values)
+    rng = np.random.default_rng(2)
+    draws = [tables.scores(rng.choice(values, 50, replace=False), values) for _ in range(4000)]
+    for name, expected in exact.items():
+        drawn = np.array([draw[name] for draw in draws])
+        assert abs(drawn.mean() - expected) < 6 * drawn.std() / 4000**0.5, name
+    assert tables.at_random(np.arange(50.0))["regret"] == pytest.approx(0.0)
+
+
+def test_the_crude_rule_stays_near_the_best_answers(tables):
+    rows = tables.PublishedRows.public(np.linspace(-9.0, 9.0, 200)[:, None], half_width=9.0)
+    crude = tables.NearestToTheBest(rows, seed=3)
+    asked = []
+    for _ in range(50):
+        asked.append(crude.ask())
+        crude.tell(asked[-1], -abs(float(rows.inputs[asked[-1], 0]) - 4.0))
+    assert len(set(asked)) == 50
+    first, last = (np.abs(rows.inputs[part, 0] - 4.0) for part in (asked[:5], asked[-10:]))
+    assert last.max() < 3.0 < first.max()
+
+
+def test_a_search_counts_what_it_asked(tables, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tables, "HORIZON", 8)
+    arguments = ["--which", "tuning", "--only", "tied", "--seeds", "2", "--epsilons", "3"]
+    arguments += ["--records", str(tmp_path), "--out", str(tmp_path / "out.json")]
+    tables.main(arguments)
+    found = json.loads((tmp_path / "out.json").read_text())
+    lines = len((tmp_path / "outsourced-tables.jsonl").read_text().splitlines())
+    assert (
+        lines == 3 * 6 * 2
+    )  # the modeler, open and private, and the crude rule; six worlds, two seeds
+    assert {row["method"] for row in found["rows"]} == {"modeler", "open modeler", "nearest", "random"}
+    for line in found["summary"]:
+        own = [r for r in found["rows"] if (r["method"], r["epsilon"]) == (line["method"], line["epsilon"])]
+        chance = {row["table"]: row["mean"] for row in found["rows"] if row["method"] == "random"}
+        assert line["above"] == sum(row["mean"] > chance[row["table"]] for row in own)
+    assert '"modeler"' in capsys.readouterr().out
+    tables.main(arguments)
+    assert len((tmp_path / "outsourced-tables.jsonl").read_text().splitlines()) == lines

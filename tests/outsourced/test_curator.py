@@ -21,6 +21,7 @@ import pytest
 
 from dpbandits import (
     Categories,
+    DateRange,
     MemoryLedger,
     Range,
     RowDP,
@@ -1083,6 +1084,30 @@ def test_explain_for_other_mechanisms():
     assert both.guarantee.certificate.delta_at(both.guarantee.epsilon) <= 1e-6
     assert both.guarantee.epsilon == 1.5  # what an account pays
     assert "its position and its answer add up by basic composition" in both.guarantee.theorem
+
+
+def test_explain_says_errors_in_the_columns_own_units():
+    """50 years and 10 units of dose, each along a side of 50/sqrt(2); L2-Laplace errs by sqrt(3)/epsilon."""
+    schema = Schema(age=Range(20, 70), dose=Range(0, 10))
+    table = {"age": [30.0, 40.0, 61.0], "dose": [1.0, 2.0, 9.0], "effect": [0.0, 1.0, 2.0]}
+
+    def said(**options):
+        return words(make(table, schema=schema, **{"privacy": RowDP(epsilon=2.0, distance=1.0), **options}))
+
+    assert "a distance of 1 is 1.41 of 'age' or 0.283 of 'dose', where one column changes alone" in said()
+    assert "a released position errs by about 1.22 of 'age' and 0.245 of 'dose'." in said()
+    far = said(privacy=RowDP(epsilon=8.0, distance=50.0))
+    assert "In the columns' own units: a cell is 8.33 of 'age' by 1.67 of 'dose'." in far
+    projected = said(
+        privacy=RowDP(epsilon=1.0, delta=1e-6, distance=1.0),
+        mechanism=MechanismChoice(name="gaussian", projection=np.array([[1.0, 0.0]])),
+    )
+    assert "released are projections, whose errors are of no one column" in projected
+    dated = make(
+        {"since": ["2024-01-02", "2024-03-01"], "effect": [0.0, 1.0]},
+        schema=Schema(since=DateRange("2024-01-01", "2024-02-19", clip=True)),
+    )
+    assert "a distance of 1 is 1 days of 'since', where" in words(dated)
 
 
 @pytest.mark.parametrize("mechanism", ["l2_laplace", "gaussian", "randomised_response"])

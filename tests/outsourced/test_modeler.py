@@ -17,6 +17,7 @@ from dpbandits.errors import (
     InvalidParameter,
     UnknownDecision,
 )
+from dpbandits.models import kernels
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.outsourced import AnswerLaplace, Curator, MechanismChoice, Modeler, PipeAnswers, PublishedRows
 from dpbandits.outsourced.modeler.fitting import fit
@@ -106,6 +107,106 @@ def test_release_and_log_rebuild_every_choice(kernel, epsilon, tmp_path):
     forged = [*curator.answered[:10], (asked[20], 0.0)]
     with pytest.raises(InvalidData, match="answer 10"):
         Modeler.replay(modeler.to_config(), released, forged)
+
+
+def test_with_a_known_kernel_rows_are_asked_as_ever():
+    """The rows that the version before fitted exploration asked for, on the same releases."""
+    before = {
+        0.5: [209, 4, 230, 93, 35, 106, 121, 135, 14, 120, 226, 5, 37, 58, 291],
+        3.0: [209, 115, 291, 59, 126, 109, 193, 35, 230, 250, 222, 251, 218, 279, 96],
+    }
+    for epsilon, rows in before.items():
+        curator, released, _ = release(epsilon=epsilon)
+        modeler = Modeler(released, kernel=SquaredExponential(lengthscale=7.0), horizon=15)
+        assert drive(modeler, curator, 15) == rows
+
+
+def scattered(seed, n=400, epsilon=3.0):
+    """A table whose positions explain a fifth of the answers' variance."""
+    rng = np.random.default_rng(seed)
+    table = {"x": rng.uniform(-1, 1, n), "y": rng.uniform(-1, 1, n)}
+    table["value"] = 0.5 * math.sqrt(3) * table["x"] + rng.standard_normal(n)
+    curator = Curator(
+        table,
+        schema=SCHEMA,
+        privacy=RowDP(epsilon=epsilon, distance=1.0),
+        objective="value",
+        noise=SimulatedNoise(seed),
+    )
+    return curator, curator.publish(), table
+
+
+def test_a_fitted_weight_is_that_of_the_share_other_rows_would_learn():
+    """The next row maximises mean + sqrt(12 share^2 signal variance), and not with 12 alone."""
+    differ = 0
+    for seed in range(4):
+        curator, released, _ = scattered(seed)
+        modeler = Modeler(released, horizon=30, seed=seed)
+        drive(modeler, curator, 15)
+        modeler.predict()  # fits, where it is time to
+        found = modeler.diagnostics()
+        posterior = RowPosterior(
+            released,
+            kernel=kernels.from_config(found["kernel"]),
+            noise_sd=found["noise_sd"],
+            mean=found["mean"],
+            kind=found["posterior"],
+            capacity=30,
+        )
+        for row, answer in modeler.answered:
+            posterior.add(row, answer)
+        signal = posterior.signal_variance
+        share = signal / (signal + posterior.nugget + found["noise_sd"] ** 2)
+        answered = [row for row, _ in modeler.answered]
+        best = []
+        for weight in (12.0 * share**2, 12.0):
+            score = posterior.mean + np.sqrt(weight * signal)
+            score[answered] = -np.inf
+            best.append(int(score.argmax()))
+        assert modeler.ask() == best[0]
+        differ += best[0] != best[1]
+    assert differ >= 2
+
+
+def test_where_positions_explain_little_the_rows_asked_are_above_random():
+    """A mean of 40 rows has a deviation below 1/6 around what it is expected to be: of 8, six are .35."""
+    means = []
+    for seed in range(8):
+        curator, released, table = scattered(seed)
+        asked = drive(Modeler(released, horizon=40, seed=seed), curator, 40)
+        assert len(set(asked)) == 40
+        values = np.array([answer for _, answer in curator.answered])
+        means.append((values.mean() - table["value"].mean()) / table["value"].std())
+    assert np.mean(means) > 0.35
+
+
+def test_a_log_goes_on_with_a_longer_horizon():
+    curator, released, _ = release(cap=30)
+    modeler = Modeler(released, horizon=12)
+    drive(modeler, curator, 12)
+    longer = {**modeler.to_config(), "horizon": 20}
+    again = Modeler.replay(longer, released, modeler.answered)
+    assert len(set(drive(again, curator, 8))) == 8
+
+
+def test_unknown_kernels_have_a_lengthscale_a_column_by_default():
+    asked = {}
+    for own in (None, True, False):
+        curator, released, _ = release()
+        modeler = Modeler(released, horizon=20, per_column=own)
+        asked[own] = drive(modeler, curator, 20)
+    assert asked[None] == asked[True] != asked[False]
+
+
+def test_a_configuration_of_the_earlier_rule_is_refused_where_it_fitted():
+    _, released, _ = release()
+    known = Modeler(released, kernel=SquaredExponential(lengthscale=7.0), horizon=5).to_config()
+    unknown = Modeler(released, horizon=5).to_config()
+    assert Modeler.from_config({**known, "version": 1, "per_column": False}, released).horizon == 5
+    with pytest.raises(InvalidParameter, match="version 1, which fitted kernels by another rule"):
+        Modeler.from_config({**unknown, "version": 1}, released)
+    with pytest.raises(InvalidParameter, match="version 1 or 2"):
+        Modeler.from_config({**known, "version": 3}, released)
 
 
 def test_another_release_is_refused():
@@ -361,6 +462,20 @@ def test_one_lengthscale_a_column_sees_which_column_matters():
     fitted = fit(points, values, law=law, half_width=HALF, per_column=True)
     first, second = fitted.kernel.kernel.lengthscale
     assert second > 3 * first
+
+
+def test_most_of_the_variance_may_be_unexplained():
+    """A slope under noise of ten times its variance: mostly, more is left than what the kernel explains."""
+    rng = np.random.default_rng(5)
+    law = GaussianLaw(dim=2, deviation=0.1)
+    shares = []
+    for _ in range(12):
+        points = rng.uniform(-HALF, HALF, (50, 2))
+        values = points[:, 0] / HALF * math.sqrt(0.3) + rng.standard_normal(50)
+        fitted = fit(points, values, law=law, half_width=HALF)
+        shares.append(fitted.noise_sd**2 / (fitted.noise_sd**2 + fitted.kernel.max_variance))
+    assert np.median(shares) > 0.6
+    assert max(shares) > 0.76  # three times what the kernel explains, and more
 
 
 def test_a_known_noise_is_a_floor():

@@ -223,7 +223,10 @@ def optimise(
     ] = None,
     variance: Annotated[float, Option(help="Known variance, with --lengthscale.")] = 1.0,
     mean: Annotated[float, Option(help="Known mean, with --lengthscale.")] = 0.0,
-    per_column: Annotated[bool, Option("--per-column", help="Fit one lengthscale a column.")] = False,
+    per_column: Annotated[
+        bool | None,
+        Option("--per-column/--one-lengthscale", help="Fit one lengthscale a column (default) or for all."),
+    ] = None,
     seed: Annotated[int, Option(help="Public seed of first rows and ties.")] = 0,
     plot: Annotated[Path | None, Option(help="PNG: best so far, and where it looked (d <= 2).")] = None,
 ) -> None:

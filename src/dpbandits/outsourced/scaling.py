@@ -70,6 +70,20 @@ class PublicScaling:
         """Half the side of the public cube."""
         return RADIUS / math.sqrt(self.dim)
 
+    def in_columns(self, distance: float) -> dict[str, float]:
+        """How far a distance of the public coordinates is along each column alone, in its unit (dates: days).
+
+        >>> scaling = PublicScaling(Schema(age=Range(20, 70), income=Range(0, 100_000)))
+        >>> {name: round(value, 1) for name, value in scaling.in_columns(1.0).items()}
+        {'age': 1.4, 'income': 2828.4}
+        """
+        share = distance / (2.0 * self.half_width)
+        return {
+            name: share * column.span
+            for name, column in self.schema.columns.items()
+            if isinstance(column, Range | DateRange)
+        }
+
     def to_public(self, table: object) -> FloatArray:
         """(n, d) public coordinates of a table's rows.
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from dpbandits.outsourced.scaling import RADIUS
+from dpbandits.outsourced.scaling import RADIUS, PublicScaling
 from dpbandits.privacy.certificates import (
     Certificate,
     GaussianDP,
@@ -33,6 +33,7 @@ from dpbandits.privacy.sentences import (
     shown_to,
     trusted,
 )
+from dpbandits.tables import DateRange
 
 __all__ = ["RELEASES", "rows_guarantee"]
 
@@ -80,6 +81,7 @@ def rows_guarantee(
     mechanism: RowMechanism,
     *,
     privacy: RowDP,
+    scaling: PublicScaling,
     counted: bool,
     rows: int,
     status: Status,
@@ -96,6 +98,7 @@ def rows_guarantee(
     Args:
         mechanism: what keeps `privacy.each_row` for each released input.
         privacy: the promise.
+        scaling: of the columns.
         counted: whether the rows of each person were counted, and surplus ones left out.
         rows, cap: of the table; evaluations at most.
         status: of the noise source.
@@ -186,6 +189,7 @@ def rows_guarantee(
             *_rows_note(most),
             _answers_note(answers, mechanism, evaluated=evaluated),
             _attacker_note(mechanism),
+            _units_note(mechanism, scaling, definition.distance),
             *_delta_note(definition, rows),
         ),
     )
@@ -399,3 +403,22 @@ def _attacker_note(mechanism: RowMechanism) -> str:
         f"{mechanism.law.sd:.3g} a coordinate (public coordinates); and with an answer, or with knowledge "
         "about the person, which released row is likely that person's."
     )
+
+
+def _units_note(mechanism: RowMechanism, scaling: PublicScaling, distance: float) -> str:
+    if isinstance(mechanism, CellResponse):
+        return f"In the columns' own units: a cell is {_along(scaling, mechanism.scale, joined='by')}."
+    promised = f"a distance of {distance:g} is {_along(scaling, distance)}, where one column changes alone"
+    error = f"a released position errs by about {_along(scaling, mechanism.law.sd, joined='and')}"
+    if isinstance(mechanism, GaussianRows) and mechanism.projection is not None:
+        error = "released are projections, whose errors are of no one column"
+    return f"In the columns' own units: {promised}; {error}."
+
+
+def _along(scaling: PublicScaling, distance: float, *, joined: str = "or") -> str:
+    columns = scaling.schema.columns
+    parts = [
+        f"{value:.3g} {'days ' if isinstance(columns[name], DateRange) else ''}of {name!r}"
+        for name, value in scaling.in_columns(distance).items()
+    ]
+    return f" {joined} ".join(parts)

@@ -128,6 +128,11 @@ class Range(Column):
         """What its cells are in a file."""
         return float
 
+    @property
+    def span(self) -> float:
+        """high - low, in the column's unit."""
+        return self.high - self.low
+
     def clipping(self) -> Self:
         """The same range, moving values outside to the nearer bound."""
         return replace(self, clip=True)

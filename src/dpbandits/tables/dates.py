@@ -114,6 +114,12 @@ class DateRange(_OfTimes):
         """Whether values outside are moved to the nearer bound."""
         return self.clip
 
+    @property
+    def span(self) -> float:
+        """Days from the first moment to the last."""
+        low, high = self._ends()
+        return float((high - low) / _DAY)
+
     def clipping(self) -> Self:
         """The same range, moving values outside to the nearer bound."""
         return replace(self, clip=True)

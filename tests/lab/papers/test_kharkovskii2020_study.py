@@ -51,6 +51,14 @@ def test_private_search_beats_chance_on_branin():
     assert np.mean(private) > np.mean(chance)
 
 
+def test_what_counts_of_the_rows_asked():
+    values = np.arange(200.0)
+    found = study.scores(np.array([0.0, 198.0, 100.0]), values)
+    assert found == {"mean": pytest.approx(298 / 3), "regret": 1.0, "top": 1.0}
+    tied = np.minimum(values, 150.0)  # the top 1% begins at 150, which a quarter of the rows have
+    assert study.scores(np.array([150.0, 149.0, 150.0]), tied)["top"] == 2.0
+
+
 def test_results_repeat():
     world = worlds.synthetic_world(5, per_side=20)
     method = study.METHODS["L2-Laplace, marginal likelihood"]
@@ -67,7 +75,9 @@ def test_items_share_cells_and_go_on_where_they_stopped(tmp_path, monkeypatch):
     assert len(lines) == 4
     asked = []
     monkeypatch.setattr(
-        cells.SearchCell, "simulate", lambda cell, seed: asked.append((cell, seed)) or {"regret": [1.0] * 50}
+        cells.SearchCell,
+        "simulate",
+        lambda cell, seed: asked.append((cell, seed)) or {"regret": [1.0] * 50, "mean": 0.5, "top": 3.0},
     )
     again = run_cells(of, seeds=seeds, path=path)
     assert len(asked) == 2 * (len(of) - 2)  # the two cells that were there are not run again

@@ -302,6 +302,7 @@ class Curator(Held):
         return rows_guarantee(
             self._mechanism,
             privacy=self._privacy,
+            scaling=PublicScaling.from_config(self._public["public_transform"]),
             counted=self._public.get("users", False),
             rows=self._public["rows"],
             status="simulated" if any(one["status"] == "simulated" for one in past) else self._noise.status,

@@ -134,7 +134,7 @@ class RowPosterior:
             row_kernel, pool = kernel, inputs
         self.kind: PosteriorKind = kind
         self.weights = weights
-        self.prior_mean = mean
+        self.prior_mean, self.noise_sd = mean, noise_sd
         self._process = PoolGP(kernel=row_kernel, pool=pool, noise_sd=noise_sd, capacity=capacity)
 
     def add(self, row: int, answer: float) -> None:

@@ -48,7 +48,11 @@ class SearchCell(Cell):
     dimension: int | None = None
 
     fields: ClassVar = {"column": "method"}
-    measures: ClassVar = {"regret": ("regret", "standard_error")}
+    measures: ClassVar = {
+        "regret": ("regret", "standard_error"),
+        "mean": ("mean", "mean_se"),
+        "top": ("top", "top_se"),
+    }
 
     @property
     def name(self) -> str:
@@ -60,7 +64,7 @@ class SearchCell(Cell):
     @property
     def settings(self) -> dict[str, Any]:
         """What a result depends on beside the seed."""
-        return {"horizon": methods.HORIZON, "exploration": DEFAULT_EXPLORATION, "version": 2}
+        return {"horizon": methods.HORIZON, "exploration": DEFAULT_EXPLORATION, "version": 3}
 
     @property
     def run(self) -> Method:
@@ -72,12 +76,13 @@ class SearchCell(Cell):
         return {**methods.TABLE_METHODS, **methods.METHODS, **methods.HIDING_METHODS}[self.method]
 
     def simulate(self, seed: Seed) -> Record:
-        """Simple regret after every query of one run."""
+        """Simple regret after every query of one run, the mean of the rows asked, and those in the top 1%."""
         # only the synthetic world is another one for every seed
         world = WORLDS["synthetic"](seed) if self.world == "synthetic" else fixed_world(self.world)
         epsilon = math.nan if self.epsilon is None else self.epsilon
         values = self.run(world, epsilon, methods.HORIZON, seed)
-        return {"regret": methods.simple_regret(values, float(world.values.max())).tolist()}
+        curve = methods.simple_regret(values, float(world.values.max()))
+        return methods.scores(values, world.values) | {"regret": curve.tolist()}
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
         """Regret after the last query and the whole curve, in standard deviations of the objective."""

@@ -22,12 +22,23 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import SimulatedNoise
 
-__all__ = ["HIDDEN", "HIDING_METHODS", "METHODS", "PUBLISHED", "TABLE_METHODS", "published", "simple_regret"]
+__all__ = [
+    "HIDDEN",
+    "HIDING_METHODS",
+    "METHODS",
+    "PUBLISHED",
+    "TABLE_METHODS",
+    "least_of_top",
+    "published",
+    "scores",
+    "simple_regret",
+]
 
 EPSILONS = (0.5, 1.0, 3.0, 8.0)
 HORIZON = 50
 DELTA = 1e-5
 PUBLISHED_DIMENSION = 10
+TOP_SHARE = 0.01
 
 Method = Callable[[SearchWorld, float, int, Seed], FloatArray]
 """(world, epsilon, horizon, seed) -> (horizon,) values of the rows asked for, in order."""
@@ -69,11 +80,11 @@ def _private(
     return method
 
 
-def _open(*, known: bool, per_column: bool = False) -> Method:
+def _open(*, known: bool) -> Method:
     def method(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> FloatArray:
         release = PublishedRows.public(world.points, half_width=PublicScaling(world.schema).half_width)
         rest = _told(world, known=known)
-        modeler = Modeler(release, horizon=horizon, seed=seed, per_column=per_column, **rest)
+        modeler = Modeler(release, horizon=horizon, seed=seed, **rest)
         return _loop(modeler, lambda row: float(world.values[row]), horizon)
 
     return method
@@ -126,10 +137,10 @@ HIDING_METHODS: dict[str, Method] = {HIDDEN: _private(mechanism="auto", distance
 WITHOUT_EPSILON = ("non-private, kernel known", "non-private, marginal likelihood", "random rows")
 
 TABLE_METHODS: dict[str, Method] = {
-    "L2-Laplace, marginal likelihood": _private(known=False, per_column=True),
-    "Gaussian rows, marginal likelihood": _private(known=False, per_column=True, mechanism="gaussian"),
-    "L2-Laplace, plug-in kernel": _private(known=False, per_column=True, posterior="plugin"),
-    "non-private, marginal likelihood": _open(known=False, per_column=True),
+    "L2-Laplace, marginal likelihood": _private(known=False),
+    "Gaussian rows, marginal likelihood": _private(known=False, mechanism="gaussian"),
+    "L2-Laplace, plug-in kernel": _private(known=False, posterior="plugin"),
+    "non-private, marginal likelihood": _open(known=False),
     "random rows": _random,
 }
 """Methods where the kernel is unknown: Branin and real tables."""
@@ -138,6 +149,25 @@ TABLE_METHODS: dict[str, Method] = {
 def simple_regret(values: FloatArray, best: float) -> FloatArray:
     """(T,) regret of the best row found so far."""
     return best - np.maximum.accumulate(values)
+
+
+def least_of_top(values: FloatArray) -> float:
+    """The least of the n values that is in the top 1%."""
+    return float(np.sort(values)[-math.ceil(TOP_SHARE * len(values))])
+
+
+def scores(asked: FloatArray, values: FloatArray) -> dict[str, float]:
+    """What counts beside the curve, of the values (T,) of the rows asked, out of a table's (n,).
+
+    Returns:
+        mean: of the rows asked; regret: the table's best value minus the best of them; top: how many of them
+        are in the table's top 1%, ties with its least value included.
+    """
+    return {
+        "mean": float(asked.mean()),
+        "regret": float(values.max() - asked.max()),
+        "top": float((asked >= least_of_top(values)).sum()),
+    }
 
 
 def attack(epsilon: float, seed: Seed) -> tuple[float, bool]:

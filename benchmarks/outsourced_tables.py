@@ -1,0 +1,216 @@
+"""Outsourced search with an unknown kernel on tables: the rows that are asked, beside what is crude and open.
+
+    python benchmarks/outsourced_tables.py --records records --out docs/_results/outsourced-tables.json
+
+Fifty rows are asked for, none twice; the privacy distance is 1 in a cube whose corners are 50 apart.
+
+- `modeler`: `Curator` (L2-Laplace rows, simulated noise) and `Modeler(horizon=50)`, the kernel unknown;
+- `nearest`: on the same noisy rows, five rows at random, then always the row that was not asked and lies
+  nearest to one of the three best answers so far;
+- `open modeler`: the same modeler on the exact positions;
+- `random`: any rows, computed exactly.
+
+What counts: the mean of the rows asked (standard deviations above the table's mean), simple regret (the
+table's best value minus the best that was found) and how many of the 50 rows are in the table's top 1%.
+`--which tuning` runs what constants were chosen on, `--which report` (the default) the eight tables that they
+were not. Seeds of reports begin at 1,000,000; the table is the same for every seed. A run that was stopped
+goes on.
+"""
+
+import argparse
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+from outsourced_worlds import FAMILIES, REPORT, TUNING, world_of
+from scipy.spatial.distance import cdist
+from scipy.special import gammaln
+
+from dpbandits import RowDP, SimulatedNoise
+from dpbandits.lab.evaluation import BANNER, report_seeds
+from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
+from dpbandits.lab.papers.kharkovskii2020.methods import least_of_top, scores
+from dpbandits.lab.papers.kharkovskii2020.worlds import SearchWorld
+from dpbandits.lab.study import Cell, Record, Row, run_cells
+from dpbandits.outsourced import Curator, Modeler, PublishedRows
+from dpbandits.outsourced.scaling import PublicScaling
+from dpbandits.policy.coins import PublicCoins
+
+HORIZON = 50
+EPSILONS = (3.0, 8.0)
+MODELER, NEAREST, OPEN, RANDOM = "modeler", "nearest", "open modeler", "random"
+FIRST, BEST = 5, 3
+"""Of the crude rule: rows at random, and best answers that it stays near."""
+
+
+class NearestToTheBest:
+    """The crude rule, over published rows: ask and tell as a modeler."""
+
+    def __init__(self, published: PublishedRows, *, seed: int) -> None:
+        self.inputs, self.free = published.inputs, np.ones(published.n, dtype=bool)
+        self.answers: dict[int, float] = {}
+        coins = PublicCoins(seed).uniform("outsourced-nearest", 0, 1, published.n)[0]
+        self.first = np.argsort(coins)[:FIRST].tolist()
+
+    def ask(self) -> int:
+        if len(self.answers) < FIRST:
+            row = self.first[len(self.answers)]
+        else:
+            best = sorted(self.answers, key=self.answers.__getitem__)[-BEST:]
+            gaps = cdist(self.inputs[best], self.inputs).min(axis=0)
+            row = int(np.where(self.free, gaps, np.inf).argmin())
+        self.free[row] = False
+        return row
+
+    def tell(self, row: int, answer: float) -> None:
+        self.answers[row] = answer
+
+
+def at_random(values: np.ndarray) -> Record:
+    """What counts, on average over all choices of rows, exactly."""
+    sorted_values, n = np.sort(values), len(values)
+    places = np.arange(HORIZON, n + 1)  # P(all rows are among the i smallest) = C(i, 50)/C(n, 50)
+    logs = gammaln(places + 1) - gammaln(places - HORIZON + 1)
+    chances = np.diff(np.exp(logs - logs[-1]), prepend=0.0)
+    return {
+        "mean": float(values.mean()),
+        "regret": float(values.max() - chances @ sorted_values[HORIZON - 1 :]),
+        "top": HORIZON * float((values >= least_of_top(values)).mean()),
+    }
+
+
+def release(world: SearchWorld, epsilon: float | None, seed: int) -> tuple[PublishedRows, object]:
+    """The rows as a modeler sees them, and what answers a row."""
+    if epsilon is None:
+        rows = PublishedRows.public(world.points, half_width=PublicScaling(world.schema).half_width)
+        return rows, lambda row: float(world.values[row])
+    curator = Curator(
+        {**world.columns, "objective": world.values},
+        contexts=world.schema,
+        privacy=RowDP(epsilon=epsilon, distance=1.0),
+        objective="objective",
+        cap=HORIZON,
+        mechanism="l2_laplace",
+        noise=SimulatedNoise(seed),
+    )
+    return curator.publish(), curator.answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableCell(Cell):
+    """One method on one table at one epsilon (None: exact positions)."""
+
+    table: str
+    method: str
+    epsilon: float | None
+
+    measures: ClassVar = {name: (name, f"{name}_se") for name in ("mean", "regret", "top")}
+
+    @property
+    def settings(self) -> Record:
+        """What a result depends on beside the seed."""
+        return {"horizon": HORIZON, "rule": "modeler version 2"}
+
+    def simulate(self, seed: int) -> Record:
+        """One search."""
+        world = world_of(self.table)
+        rows, answer = release(world, self.epsilon, seed)
+        crude = self.method == NEAREST
+        searcher = NearestToTheBest(rows, seed=seed) if crude else Modeler(rows, horizon=HORIZON, seed=seed)
+        asked = np.empty(HORIZON)
+        for step in range(HORIZON):
+            row = searcher.ask()
+            asked[step] = answer(row)
+            searcher.tell(row, float(asked[step]))
+        return scores(asked, world.values)
+
+
+def cells_of(tables: tuple[str, ...], epsilons: tuple[float, ...]) -> list[TableCell]:
+    """All of them, the open one once a table."""
+    ways = [(MODELER, epsilon) for epsilon in epsilons]
+    ways += [(OPEN, None), *((NEAREST, epsilon) for epsilon in epsilons)]
+    return [
+        TableCell(table=table, method=method, epsilon=epsilon) for method, epsilon in ways for table in tables
+    ]
+
+
+def tables_of(which: str) -> tuple[str, ...]:
+    """Names of tables, those that are made up as family:seed."""
+    if which == "report":
+        return REPORT
+    return (*TUNING, *(f"{family}:{seed}" for family in FAMILIES for seed in range(6)))
+
+
+def random_row(table: str) -> Row:
+    """The line of random rows."""
+    world = world_of(table)
+    exact = at_random(world.values)
+    return {"table": table, "method": RANDOM, "epsilon": None, **exact, "rows": len(world.values)}
+
+
+def above_random(rows: list[Row]) -> list[Row]:
+    """On how many tables the mean of the rows asked lies above random's, and on which it does not."""
+    chance = {row["table"]: row["mean"] for row in rows if row["method"] == RANDOM}
+    found = []
+    for method, epsilon in dict.fromkeys((r["method"], r["epsilon"]) for r in rows if r["method"] != RANDOM):
+        own = [row for row in rows if (row["method"], row["epsilon"]) == (method, epsilon)]
+        below = [row["table"] for row in own if row["mean"] <= chance[row["table"]]]
+        line = {name: float(np.mean([row[name] for row in own])) for name in ("mean", "regret", "top")}
+        kind = {"method": method, "epsilon": epsilon, "tables": len(own), "above": len(own) - len(below)}
+        found.append(kind | {"not_above": below} | line)
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--which", choices=("tuning", "report"), default="report")
+    parser.add_argument("--only", nargs="+", help="tables and families by name")
+    parser.add_argument("--epsilons", nargs="+", type=float, default=list(EPSILONS))
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--records", type=Path, help="folder of what was run already")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args(arguments)
+    if options.seeds < 2:
+        parser.error("--seeds: expected 2 or more, a standard error needs them")
+    tables = tuple(
+        name
+        for name in tables_of(options.which)
+        if options.only is None or name.partition(":")[0] in options.only
+    )
+    tuning = options.which == "tuning"
+    seeds = report_seeds(0 if tuning else FIRST_REPORT_SEED, options.seeds, tuning=tuning)
+    if options.records is not None:
+        options.records.mkdir(parents=True, exist_ok=True)
+    runs = run_cells(
+        cells_of(tables, tuple(options.epsilons)),
+        seeds=seeds,
+        path=None if options.records is None else options.records / "outsourced-tables.jsonl",
+        jobs=options.jobs,
+    )
+    rows = [row for run in runs for row in run.rows] + [random_row(table) for table in tables]
+    results = {
+        "command": "python benchmarks/outsourced_tables.py --records records --out docs/_results/"
+        "outsourced-tables.json",
+        "banner": BANNER,
+        "which": options.which,
+        "horizon": HORIZON,
+        "summary": above_random(rows),
+        "rows": rows,
+    }
+    for line in results["summary"]:
+        print(json.dumps(line))
+    if options.out is not None:
+        options.out.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
