@@ -1,0 +1,35 @@
+"""Killed under load, a service has everything that it acknowledged; see `kills.py`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KILLS = Path(__file__).with_name("kills.py")
+
+
+def found_after(kills: int, seed: int, folder: Path) -> dict[str, int]:
+    done = subprocess.run(
+        [sys.executable, str(KILLS), str(kills), str(seed), str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_a_few_kills(tmp_path: Path) -> None:
+    found = found_after(7, 1, tmp_path)
+    assert found["answers"] > 50
+    assert found["policies"] == 3
+
+
+@pytest.mark.slow
+def test_two_hundred_kills(tmp_path: Path) -> None:
+    found = found_after(200, 2, tmp_path)
+    assert found["answers"] > 2000
+    assert found["releases"] > 20
