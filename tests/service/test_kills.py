@@ -24,8 +24,8 @@ def found_after(kills: int, seed: int, folder: Path) -> dict[str, int]:
 
 def test_a_few_kills(tmp_path: Path) -> None:
     found = found_after(7, 1, tmp_path)
-    assert found["answers"] > 50
-    assert found["policies"] == 3
+    assert found["answers"] > 20
+    assert found["policies"] >= 2
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ problems.
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, TypeVar
@@ -16,6 +16,7 @@ from fastapi import Depends, FastAPI, Header, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
 from fastapi.openapi.models import SecurityBase as SecurityModel
+from fastapi.responses import StreamingResponse
 from fastapi.security.base import SecurityBase
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -37,7 +38,9 @@ from dpbandits.service.messages import (
     RewardsRequest,
     TokenRequest,
 )
+from dpbandits.service.metrics import Metrics
 from dpbandits.service.problems import PROBLEM_TYPES, Problem, problem_of
+from dpbandits.service.retention import WARNING, exported
 from dpbandits.service.tokens import Token
 
 __all__ = ["application"]
@@ -49,6 +52,9 @@ TICK_SECONDS = 0.25
 
 TOKENS_KEPT = 1000
 """Tokens that are remembered between requests, so that not each asks the store."""
+
+_JUDGED_UNREAD = frozenset({401, 403, 405, 408, 413, 429})
+"""Statuses that say nothing of what was sent: of what concerns a person the log has no other."""
 
 _SAID = {
     "missing": "is missing",
@@ -178,8 +184,19 @@ def application(service: Service) -> Application:
     app.add_exception_handler(DPBanditsError, _of_problem)
     app.add_exception_handler(RequestValidationError, _of_request)
     app.add_exception_handler(HTTPException, _of_http)
-    _routes(app, service)
-    return Gate(app, service.settings, _saw)
+    app.add_exception_handler(Exception, _of_problem)  # the gate logs it
+    metrics = Metrics(service)
+    _routes_of_populations(app, service)
+    _routes_of_policies(app, service)
+    _routes_of_decisions(app, service)
+    _routes_of_operators(app, service, metrics)
+
+    def saw(method: str, route: str, status: int, seconds: float) -> None:
+        metrics.saw(method, route, status, seconds)
+        told = status if status in _JUDGED_UNREAD or status >= 500 or "{policy}/" not in route else "answered"
+        log.info("%s %s %s %.1f ms", method, route, told, 1000.0 * seconds)
+
+    return Gate(app, service.settings, saw)
 
 
 async def _tick(service: Service) -> None:
@@ -189,10 +206,6 @@ async def _tick(service: Service) -> None:
             await asyncio.wrap_future(service.tick())
         except Exception as error:  # noqa: BLE001 - the next tick tries again
             log.error("beside the answers: %s", type(error).__name__)
-
-
-def _saw(method: str, template: str, status: int, seconds: float) -> None:
-    log.info("%s %s %d %.1f ms", method, template, status, 1000.0 * seconds)
 
 
 async def _of_problem(request: Request, error: Exception) -> Response:
@@ -265,12 +278,6 @@ async def _each(futures: "list[Future[Any]]", told: Callable[[Any], dict[str, An
         else:
             results.append(told(one))
     return {"results": results}
-
-
-def _routes(app: FastAPI, service: Service) -> None:
-    _routes_of_populations(app, service)
-    _routes_of_policies(app, service)
-    _routes_of_decisions(app, service)
 
 
 def _routes_of_populations(app: FastAPI, service: Service) -> None:
@@ -474,3 +481,42 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
     )
     async def abandon(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         return {"status": await _done(service.abandon(policy, decision))}
+
+
+def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> None:
+    tag: list[Any] = ["operators"]
+
+    @app.get("/metrics", tags=tag, summary="Traffic, releases and budgets, for Prometheus")
+    def measured(token: Reader) -> Response:
+        """From an allow-list: nothing by arm, by reward or by status."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/v1/events", tags=tag, summary="What an operator should know, the latest first")
+    def events(token: Admin) -> dict[str, Any]:
+        rows = service.read(
+            lambda reads: reads.rows(
+                "SELECT number, at, what, subject, told FROM events ORDER BY number DESC LIMIT 200"
+            )
+        )
+        names = ("number", "at", "what", "subject", "told")
+        return {"events": [dict(zip(names, row, strict=True)) for row in rows]}
+
+    @app.get(
+        "/v1/policies/{policy}/raw", tags=tag, summary="Raw decisions and rewards: not a private release"
+    )
+    def raw(policy: PolicyName, token: Admin) -> Response:
+        """Lines of JSON, the first of which says what they are."""
+        kept = service.read(lambda reads: policies.kept_policy(reads, policy))
+
+        def lines() -> Iterator[str]:
+            with service.store.reading() as reads:
+                yield from exported(reads, service.keys, kept.id)
+
+        return StreamingResponse(
+            lines(), media_type="application/x-ndjson", headers={"X-Not-A-Private-Release": WARNING}
+        )
+
+    @app.get("/v1/health", tags=tag, summary="Whether it answers")
+    def health() -> dict[str, Any]:
+        """Needs no token, and says nothing else."""
+        return {"status": "up"}

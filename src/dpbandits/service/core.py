@@ -47,6 +47,7 @@ from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.budgets import OwnLedger
 from dpbandits.service.engines import Engines
 from dpbandits.service.keys import Keys
+from dpbandits.service.retention import erase
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import Reads, SQLiteStore, Writes
 from dpbandits.service.writer import Writer
@@ -57,6 +58,8 @@ from dpbandits.state.witness import FileWitness
 __all__ = ["Service"]
 
 _T = TypeVar("_T")
+
+DAY = 86400.0
 
 
 class Service:
@@ -87,7 +90,7 @@ class Service:
             self.engines = Engines(
                 self.store, self.ledger, private_folder(folder / "policies", what="policies")
             )
-            self._mismatches = decisions.Mismatches(self.settings.mismatches_per_hour)
+            self.mismatches = decisions.Mismatches(self.settings.mismatches_per_hour)
             self._latest = 0.0
             self.first_token: str | None = None
             with self.store.writing() as writes:
@@ -137,7 +140,7 @@ class Service:
                 writes,
                 self.engines,
                 self.keys,
-                self._mismatches,
+                self.mismatches,
                 policy=policy,
                 token=token,
                 body=body,
@@ -219,5 +222,6 @@ class Service:
 
     def _tick(self, writes: Writes) -> None:
         decisions.sweep(writes, self.engines, now=self.now())
+        erase(writes, before=self.now() - self.settings.retention_days * DAY)
         for policy in list(self.engines.unpublished):
             self._published(policy, writes)

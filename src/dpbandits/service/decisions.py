@@ -66,7 +66,7 @@ class Mismatches:
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self._most, self.total = most, 0
         self._seen: dict[str, deque[float]] = defaultdict(deque)
 
     def check(self, token: str, now: float) -> None:
@@ -85,6 +85,7 @@ class Mismatches:
     def note(self, token: str, now: float) -> None:
         """One more."""
         self._seen[token].append(now)
+        self.total += 1
 
 
 class _Asked(NamedTuple):
@@ -133,6 +134,8 @@ def decide(
     )
     if earlier is not None:
         mismatches.check(token, now)
+        if earlier[2] is None:
+            raise Problem("erased", "The decision was erased after the retention time; its id stays used.")
         if bytes(earlier[1]) != digest:
             mismatches.note(token, now)
             writes.run(
@@ -245,9 +248,7 @@ def _without(
     return {"problem": problem.slug, "detail": problem.detail}, None, status
 
 
-def _answered(decision_id: str, stored: Any) -> dict[str, Any]:
-    if stored is None:
-        raise Problem("erased", "The decision was erased after the retention time; its id stays used.")
+def _answered(decision_id: str, stored: str) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(stored)
     if "problem" in answer:
         raise Problem(answer["problem"], answer["detail"], more={"id": decision_id})

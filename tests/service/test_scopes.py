@@ -1,0 +1,136 @@
+"""Who may do what: every route with every scope's token, and without one."""
+
+from typing import Any
+
+import pytest
+
+from dpbandits.service.settings import Settings
+from dpbandits.service.tokens import SCOPES
+from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller
+
+DECISION = {"id": "x", "user": "x", "context": AGNES}
+ONE = "/v1/policies/offers/decisions/d1-0"
+
+ROUTES: dict[tuple[str, str], tuple[set[str], str, Any]] = {
+    ("get", "/metrics"): ({"admin", "read"}, "/metrics", None),
+    ("get", "/v1/health"): (set(SCOPES), "/v1/health", None),
+    ("get", "/v1/events"): ({"admin"}, "/v1/events", None),
+    ("post", "/v1/tokens"): ({"admin"}, "/v1/tokens", {"label": "mine", "scopes": ["admin"]}),
+    ("delete", "/v1/tokens/{identity}"): ({"admin"}, "/v1/tokens/none", None),
+    ("post", "/v1/populations"): ({"admin"}, "/v1/populations", CUSTOMERS),
+    ("get", "/v1/populations"): ({"admin", "read"}, "/v1/populations", None),
+    ("get", "/v1/populations/{name}"): ({"admin", "read"}, "/v1/populations/customers", None),
+    ("post", "/v1/policies:preview"): ({"admin"}, "/v1/policies:preview", OFFERS),
+    ("post", "/v1/policies"): ({"admin"}, "/v1/policies", OFFERS),
+    ("get", "/v1/policies"): ({"admin", "read"}, "/v1/policies", None),
+    ("get", "/v1/policies/{policy}"): ({"admin", "read"}, "/v1/policies/offers", None),
+    ("patch", "/v1/policies/{policy}"): ({"admin"}, "/v1/policies/offers", {}),
+    ("get", "/v1/policies/{policy}/policy"): ({"admin", "read"}, "/v1/policies/offers/policy", None),
+    ("get", "/v1/policies/{policy}/guarantee"): ({"admin", "read"}, "/v1/policies/offers/guarantee", None),
+    ("get", "/v1/policies/{policy}/releases"): ({"admin", "read"}, "/v1/policies/offers/releases", None),
+    ("get", "/v1/policies/{policy}/raw"): ({"admin"}, "/v1/policies/offers/raw", None),
+    ("post", "/v1/policies/{policy}/decisions"): ({"decide"}, "/v1/policies/offers/decisions", DECISION),
+    ("post", "/v1/policies/{policy}/decisions:batch"): (
+        {"decide"},
+        "/v1/policies/offers/decisions:batch",
+        {"decisions": [DECISION]},
+    ),
+    ("get", "/v1/policies/{policy}/decisions/{decision}"): ({"decide"}, ONE, None),
+    ("post", "/v1/policies/{policy}/decisions/{decision}:activate"): ({"decide"}, f"{ONE}:activate", None),
+    ("post", "/v1/policies/{policy}/decisions/{decision}:abandon"): ({"decide"}, f"{ONE}:abandon", None),
+    ("put", "/v1/policies/{policy}/decisions/{decision}/reward"): (
+        {"reward"},
+        f"{ONE}/reward",
+        {"reward": 1},
+    ),
+    ("post", "/v1/policies/{policy}/rewards:batch"): (
+        {"reward"},
+        "/v1/policies/offers/rewards:batch",
+        {"rewards": [{"decision": "d1-0", "reward": 1}]},
+    ),
+}
+"""Route -> the scopes that may use it, a path of it, and a body."""
+
+
+def test_the_table_has_every_route(admin: Caller) -> None:
+    paths = admin.client.get("/openapi.json").json()["paths"]
+    assert {(method, path) for path, methods in paths.items() for method in methods} == set(ROUTES)
+
+
+def test_each_scope_opens_its_own_routes_and_no_other(shop: Caller) -> None:
+    callers = {scope: shop.with_scopes(scope) for scope in SCOPES}
+    nobody = Caller(shop.client, None)
+    for (method, route), (scopes, path, body) in ROUTES.items():
+        for scope, caller in callers.items():
+            reply = caller(method.upper(), path, body)
+            allowed = scope in scopes
+            assert (reply.status_code != 403) == allowed, (scope, method, route, reply.text)
+            assert reply.status_code < 500
+        if scopes != set(SCOPES):
+            assert nobody(method.upper(), path, body).status_code == 401, route
+
+
+def test_a_refused_token_changes_nothing(shop: Caller) -> None:
+    reader = shop.with_scopes("read", "report", "curate", "model")
+    before = shop.get("/v1/policies/offers").json()
+    for method, path, body in (
+        ("POST", "/v1/policies/offers/decisions", DECISION),
+        ("PATCH", "/v1/policies/offers", {"status": "retired"}),
+        ("POST", "/v1/policies", {**OFFERS, "name": "mine"}),
+    ):
+        assert reader(method, path, body).status_code == 403
+    assert shop.get("/v1/policies/offers").json() == before
+    assert [one["name"] for one in shop.get("/v1/policies").json()["policies"]] == ["offers"]
+    answer = shop.post("/v1/policies/offers/decisions", DECISION)
+    assert answer.json()["id"].startswith("d1-")
+
+
+def test_a_token_that_was_withdrawn_or_has_ended_is_refused(
+    shop: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = shop.post("/v1/tokens", {"label": "x", "scopes": ["read"]}).json()
+    reader = Caller(shop.client, made["token"])
+    assert reader.get("/v1/policies").status_code == 200
+    assert shop("DELETE", f"/v1/tokens/{made['id']}").status_code == 204
+    assert reader.get("/v1/policies").status_code == 401
+    made = shop.post("/v1/tokens", {"label": "x", "scopes": ["read"], "seconds": 10}).json()
+    brief = Caller(shop.client, made["token"])
+    assert brief.get("/v1/policies").status_code == 200
+    import time
+
+    later = time.time() + 11.0
+    monkeypatch.setattr("time.time", lambda: later)
+    assert brief.get("/v1/policies").status_code == 401
+
+
+def test_tokens_are_not_kept(shop: Caller, folder: Any) -> None:
+    secret = (shop.token or "").rpartition("_")[2].encode()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert secret not in path.read_bytes(), path.name
+
+
+@pytest.mark.parametrize("settings", [Settings(requests_per_second=5.0, largest_body=2048)])
+def test_a_token_comes_so_often_and_brings_so_much(admin: Caller) -> None:
+    reply = admin.post("/v1/tokens", {"label": "x" * 3000, "scopes": ["read"]})
+    assert (reply.status_code, reply.json()["type"]) == (413, "urn:dpbandits:too-large")
+    replies = [admin.get("/v1/policies") for _ in range(50)]
+    slow = [one for one in replies if one.status_code == 429]
+    assert slow
+    assert int(slow[0].headers["retry-after"]) >= 1
+    assert replies[0].status_code == 200
+
+
+@pytest.mark.parametrize("settings", [Settings(mismatches_per_hour=3)])
+def test_guesses_of_a_body_are_soon_answered_no_more(shop: Caller) -> None:
+    shop.decide("v1")
+    guess = {"region": "west"}
+    replies = [shop.decide("v1", context={"age": age, **guess}) for age in (18, 19, 20)]
+    assert [one.status_code for one in replies] == [409] * 3
+    later = [shop.decide("v1", context={"age": age, **guess}) for age in (21, 44)]
+    assert [one.status_code for one in later] == [429, 429]  # the right one, too: nothing is compared
+    assert later[0].json() == later[1].json()
+    assert shop.decide("v2").status_code == 200  # new ids go on
+    alarms = [one["what"] for one in shop.get("/v1/events").json()["events"]]
+    assert alarms.count("other-body") == 3
+    assert "dpbandits_other_bodies_total 3.0" in shop.get("/metrics").text
