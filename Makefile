@@ -26,7 +26,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test test-slow test-optimised fuzz lint format docs bench clean
+.PHONY: help run serve test test-slow test-optimised fuzz lint format docs bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,9 @@ help: ## Show this list
 
 run: $(VENV)/.run ## Run the studies and write the report (ARGS go to `dpbandits run`)
 	$(VENV)/bin/dpbandits run --force $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
+
+serve: $(VENV)/.serve ## Serve private decisions over HTTP from ./dpbandits-data (ARGS go to `dpbandits serve`)
+	$(VENV)/bin/dpbandits serve $(ARGS)
 
 test: $(VENV)/.dev ## Run the tests and doctests, with coverage
 	$(PY) -m pytest $(PARALLEL) --cov --cov-report=term $(ARGS)
@@ -94,7 +97,11 @@ $(VENV)/.run: pyproject.toml | $(VENV)/.python
 	$(INSTALL) '.[$(RUN_EXTRAS)]'
 	@touch $@
 
+$(VENV)/.serve: pyproject.toml | $(VENV)/.python
+	$(INSTALL) '.[service]'
+	@touch $@
+
 # The developer's environment holds the user's.
 $(VENV)/.dev: pyproject.toml | $(VENV)/.python
 	$(INSTALL) '.[dev]'
-	@touch $(VENV)/.run $@
+	@touch $(VENV)/.run $(VENV)/.serve $@

@@ -1,0 +1,68 @@
+"""The lines that the README and the guide of the service show run as pasted, against a service that was
+started."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINES = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ADDRESS = "127.0.0.1:8080"
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Address and first token of `dpbandits serve` on an empty folder."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dpbandits", "serve", "--data", str(tmp_path / "data"), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    address = process.stdout.readline().strip().removeprefix("http://")
+    token = process.stdout.readline().strip().removeprefix("first token, shown once: ")
+    yield address, token
+    process.terminate()
+    process.communicate(timeout=30)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is what is pasted")
+@pytest.mark.parametrize("page", ["README.md", "docs/service.md"])
+def test_lines_as_pasted(started: tuple[str, str], page: str) -> None:
+    address, token = started
+    blocks = [one for one in LINES.findall((ROOT / page).read_text(encoding="utf-8")) if "curl" in one]
+    assert blocks
+    script = "\n".join(blocks).replace(ADDRESS, address).replace("curl ", "curl --fail-with-body ")
+    done = subprocess.run(
+        ["/bin/bash", "-e", "-o", "pipefail", "-c", script],
+        env={**os.environ, "TOKEN": token},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"name":"customers"' in done.stdout
+    assert '"status":"active"' in done.stdout
+    assert '{"outcome":"counted"}' in done.stdout
+    assert '"fallback":false' in done.stderr
+
+
+def test_a_second_service_on_the_folder_says_so_in_one_line(started: tuple[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dpbandits", "serve", "--data", str(tmp_path / "data"), "--port", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "uses this folder" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
