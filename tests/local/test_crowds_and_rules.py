@@ -11,7 +11,7 @@ from dpbandits.lab.worlds.contextual import world
 from dpbandits.local import Client, Server, Spec
 from dpbandits.local.learners import EliminationConstants, EliminationRule, SmoothTreeRule, TreeRule
 from dpbandits.local.learners.base import VersionSums
-from dpbandits.local.published import Ma2025Constants, Ma2025Rule
+from dpbandits.local.published import Ma2025VariantConstants, Ma2025VariantRule
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import Moments
@@ -56,8 +56,8 @@ def rules(n_arms):
         "smooth": lambda p: SmoothTreeRule(partition=p, n_arms=n_arms),
         "tree": lambda p: TreeRule(partition=p, n_arms=n_arms),
         "eliminate": lambda p: EliminationRule(partition=p, n_arms=n_arms),
-        "ma2025": lambda p: Ma2025Rule(
-            partition=p, n_arms=n_arms, constants=Ma2025Constants(n_users=10**6, epsilon=8.0, bias=0.1)
+        "ma2025": lambda p: Ma2025VariantRule(
+            partition=p, n_arms=n_arms, constants=Ma2025VariantConstants(n_users=10**6, epsilon=8.0, bias=0.1)
         ),
     }
     return {name: build(DyadicPartition(dim=2)) for name, build in make.items()}

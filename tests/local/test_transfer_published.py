@@ -16,10 +16,10 @@ from dpbandits.lab.worlds.transfer import SourceWorld
 from dpbandits.local import Spec
 from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.published import (
-    Ma2025Constants,
-    Ma2025Rule,
     Ma2025TransferConstants,
     Ma2025TransferRule,
+    Ma2025VariantConstants,
+    Ma2025VariantRule,
 )
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy import LocalDP
@@ -91,10 +91,10 @@ def test_the_weights_give_the_least_radius():
 
 
 def test_without_sources_it_is_algorithm_two():
-    plain = Ma2025Rule(
+    plain = Ma2025VariantRule(
         partition=DyadicPartition(dim=2),
         n_arms=2,
-        constants=Ma2025Constants(n_users=2000, epsilon=1.0, bias=0.3),
+        constants=Ma2025VariantConstants(n_users=2000, epsilon=1.0, bias=0.3),
     )
     none = rule_of(sources=(), bias=0.3)
     rng = np.random.default_rng(0)
@@ -172,7 +172,7 @@ def test_a_huge_source_helps_at_the_widths_of_the_public_code():
     assert len(helped.rule.partition.leaves) > 1
 
 
-@pytest.mark.parametrize("learner", ["tree", "ma2025"])
+@pytest.mark.parametrize("learner", ["tree", "ma2025", "ma2025-printed"])
 def test_sources_on_the_command_line(learner):
     arguments = ["local", "simulate", "--users", "1500", "--epsilon", "1", "--world", "tune-waves", "--json"]
     arguments += ["--learner", learner, "--source", "1000,8,0,1", "--source", "500,1,2,0.5,avoid-best"]
@@ -184,7 +184,7 @@ def test_sources_on_the_command_line(learner):
 
 @pytest.mark.parametrize(
     "source",
-    ["", "1000", "1000,8,0", "x,8,0,1", "0,8,0,1", "10,8,0,1,odd", "10,8,-1,1", "10,8,0,0", "10,99,0,1"],
+    ["", "1000", "1000,8,0", "x,8,0,1", "0,8,0,1", "10,8,0,1,odd", "10,8,-1,1", "10,8,0,-1", "10,99,0,1"],
 )
 def test_bad_sources_are_refused_in_words(source):
     arguments = [

@@ -26,7 +26,7 @@ __all__ = ["app"]
 app = typer.Typer(help="Local privacy: people decide on their own device.", no_args_is_help=True)
 
 
-Learner = Literal["smooth", "tree", "eliminate", "ma2025"]
+Learner = Literal["smooth", "tree", "eliminate", "ma2025", "ma2025-printed"]
 """Learners of the server."""
 
 Mechanism = Literal["auto", "signed", "laplace", "oue", "hadamard", "krr"]
@@ -69,7 +69,7 @@ def simulate_command(
     ] = None,
     learner: Annotated[
         Learner | None,
-        Option(help="Smooth, or tree where there are sources, by default; ma2025 is published."),
+        Option(help="Smooth, or tree where there are sources, by default; both of ma2025 are published."),
     ] = None,
     mechanism: Annotated[
         Mechanism, Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
@@ -94,7 +94,7 @@ def simulate_command(
 
     from dpbandits.lab.evaluation.summary import Estimate
     from dpbandits.lab.evaluation.transfer_crowds import simulate_transfer
-    from dpbandits.local.contract.spec import Spec
+    from dpbandits.local.contract.spec import PUBLISHED, Spec
     from dpbandits.privacy.definitions import LocalDP
 
     if out is not None:
@@ -112,9 +112,9 @@ def simulate_command(
         raise InvalidParameter(f"pass {lacks}, or --data with a .toml file that says it")
     sources = [_source(text, one) for text in source or ()]
     learner = learner or ("tree" if sources else "smooth")
-    if sources and learner not in ("tree", "ma2025"):
-        raise InvalidParameter("source: only the learners tree and ma2025 learn from sources")
-    published = learner == "ma2025"
+    if sources and learner not in ("tree", *PUBLISHED):
+        raise InvalidParameter("source: only the learners tree, ma2025 and ma2025-printed learn from sources")
+    published = learner in PUBLISHED
     slow = learner not in ("smooth", "tree")
     spec = Spec(
         **crowd.people,

@@ -11,9 +11,17 @@ from typer.testing import CliRunner
 from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.papers.ma2025 import methods as ma2025_methods
-from dpbandits.lab.papers.ma2025.cells import AUTHORS_LOG, FIRST_SEED, CrowdCell
+from dpbandits.lab.papers.ma2025.cells import AUTHORS_LOG, FIRST_SEED, PRINTED_METHODS, CrowdCell
 from dpbandits.lab.papers.ma2025.items import STUDY
-from dpbandits.lab.papers.ma2025.methods import CHOSEN, MARKS, METHODS, Source, curve
+from dpbandits.lab.papers.ma2025.methods import (
+    CHOSEN,
+    MARKS,
+    METHODS,
+    PRINTED_CONSTANTS,
+    Source,
+    curve,
+    local_curves,
+)
 from dpbandits.lab.papers.ma2025.table_2 import PAIRS, table2
 from dpbandits.lab.study import Choice, Runs
 from dpbandits.lab.worlds.classification import ClassificationTable
@@ -168,6 +176,57 @@ def test_figures_have_pictures_and_verdicts(monkeypatch, tmp_path):
     (near,), (far,) = (runs_of(cell, mean + shift + scatter).rows for shift in (0.0, 0.1))
     assert near["verdict"].startswith("agrees")
     assert "not reproduced" in far["verdict"]
+
+
+def test_figures_as_printed_have_the_papers_world_and_grid():
+    def of(item, what):
+        return {what(cell) for cell in STUDY.cells(item)}
+
+    items = [name for name in STUDY.items if name.endswith("-printed")]
+    assert items == [f"figure{n}-printed" for n in ("6", "7a", "7b", "8", "9a", "9b", "9c")]
+    for item in items:
+        assert of(item, lambda cell: cell.world) == {"ma-edge"}
+        assert of(item, lambda cell: cell.method) == set(PRINTED_METHODS)
+    assert of("figure6-printed", lambda cell: (cell.n_users, cell.epsilon)) == {(1000, 1.0)}
+    weak = {"n_users": 500, "epsilon": 0.5, "gamma": 5.0}
+    assert of("figure6-printed", lambda cell: cell.sources) == {
+        (),
+        (Source(n_users=500, epsilon=8.0),),
+        (Source(**weak),),
+    }
+    for item, sources in (("figure7a", ()), ("figure7b", (Source(n_users=5000, epsilon=8.0),))):
+        assert of(f"{item}-printed", lambda cell: cell.epsilon) == {1.0, 2.0, 4.0, 8.0, 1024.0}
+        sizes = of(f"{item}-printed", lambda cell: cell.n_users)
+        assert sizes == {10_000 * n for n in (1, 2, 4, 6, 8, 12, 16)}
+        assert of(f"{item}-printed", lambda cell: cell.sources) == {sources}
+    assert of("figure8-printed", lambda cell: cell.n_users) == {80_000}
+    assert of("figure9a-printed", lambda cell: cell.sources[0].kappa) == {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}
+    assert of("figure9a-printed", lambda cell: cell.sources[0].epsilon) == {1.0, 8.0}
+    assert max(of("figure9b-printed", lambda cell: cell.sources[0].gamma)) == 2.0
+    assert len(of("figure9b-printed", lambda cell: cell.sources[0].gamma)) == 11
+    assert of("figure9c-printed", lambda cell: (cell.epsilon, cell.n_users)) == {
+        (e, n) for e in (1.0, 2.0) for n in (10_000, 80_000)
+    }
+
+
+@pytest.mark.parametrize("method", ["tree", "ma2025-2log2"])
+def test_local_curves_are_what_the_shares_lose(made_up, method):
+    source = (Source(n_users=500, epsilon=8.0, kappa=0.0),)
+    common = {"seed": 4, "epsilon": 8.0, "n_users": 1000, "sources": source}
+    everyone, local, shares = local_curves(method, "ma-edge", **common, point=(1 / 3, 1 / 3), step=50)
+    assert everyone.shape == local.shape == (MARKS,)
+    assert np.allclose(shares.sum(axis=1), 1.0)
+    # at (1/3, 1/3) the arms pay 1, 2 e^-2/(1 + e^-2) and 2 e^-8/(1 + e^-8)
+    means = np.array([1.0, *(2 * np.exp(-x) / (1 + np.exp(-x)) for x in (2.0, 8.0))])
+    assert np.allclose(local, shares @ (1.0 - means))
+    with pytest.raises(InvalidParameter, match="synthetic"):
+        local_curves(method, "taxi", **common | {"sources": ()}, point=(0.3, 0.3), step=50)
+
+
+def test_the_printed_constants_are_arguments():
+    for method, constant in PRINTED_CONSTANTS.items():
+        assert ma2025_methods.constants_of(method, "ma-edge", ()) == {"constant": constant}
+    assert sorted(PRINTED_CONSTANTS.values()) == pytest.approx([1.0, 2.0 / np.log(2.0), 64.0])
 
 
 def test_tuning_and_reports_share_no_seed_and_no_people():

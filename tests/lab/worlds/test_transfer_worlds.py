@@ -60,7 +60,7 @@ def test_people_are_drawn_once_each():
         source.draw(31, rng)
 
 
-@pytest.mark.parametrize("change", [{"kappa": 0.0}, {"kappa": 1.5}, {"gamma": -1.0}, {"behaviour": "odd"}])
+@pytest.mark.parametrize("change", [{"kappa": -0.1}, {"kappa": 1.5}, {"gamma": -1.0}, {"behaviour": "odd"}])
 def test_impossible_sources_are_refused(change):
     with pytest.raises(InvalidParameter):
         SourceWorld(world=world("ma"), **change)

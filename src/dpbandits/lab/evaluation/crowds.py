@@ -112,6 +112,7 @@ class SimulationResult:
         anomaly: of all reports, see `Server.diagnostics`.
         rule: the rule after the last version.
         snapshots: (users seen, splits, arm with the largest weight in every leaf) at chosen times.
+        shares: (V, P, K) law of the arms at the points that were watched, in every version.
     """
 
     regret: FloatArray
@@ -119,6 +120,7 @@ class SimulationResult:
     users: IntArray
     rule: BinLearner
     snapshots: tuple[tuple[int, tuple[int, ...], IntArray], ...] = ()
+    shares: FloatArray | None = None
     anomaly: float = 0.0
 
     @property
@@ -140,6 +142,7 @@ class CrowdOptions(TypedDict, total=False):
         seed: people, rewards, report noise and public coins.
         floating: use the paper's floating-point Laplace noise instead of the spec's mechanism.
         snapshots: record the partition at the first version after these numbers of users.
+        watched: (P, dim) points at which the law of arms is recorded.
         classes: where the spec has `epsilons`, which one every user chooses; None: any, with equal chances.
         forgers: who among them forges the report; without floating noise and classes of epsilon.
         robust: what the server does about it; its secret is not used.
@@ -149,6 +152,7 @@ class CrowdOptions(TypedDict, total=False):
     seed: Required[int]
     floating: bool
     snapshots: tuple[int, ...]
+    watched: FloatArray | None
     classes: ClassLaw | None
     forgers: Forgers | None
     robust: Robust | None
@@ -187,6 +191,7 @@ class Crowd:
         seed: int,
         floating: bool = False,
         snapshots: tuple[int, ...] = (),
+        watched: FloatArray | None = None,
         classes: ClassLaw | None = None,
         rule: BinLearner | None = None,
         forgers: Forgers | None = None,
@@ -217,6 +222,7 @@ class Crowd:
         self._sums: list[tuple[float, float, int]] = []  # regret, reward and users of every version
         self._taken: list[tuple[int, tuple[int, ...], IntArray]] = []
         self._pending = sorted(snapshots)
+        self._watched, self._shares = watched, list[FloatArray]()
         self._version = 0
         if spec.asks:
             self._nodes, self._located = spec.grid.locate(self._contexts), 0
@@ -254,6 +260,7 @@ class Crowd:
             rule=self.rule,
             snapshots=tuple(self._taken),
             anomaly=float(self._excess[0] / max(math.sqrt(self._excess[1]), 1.0)),
+            shares=None if self._watched is None else np.array(self._shares),
         )
 
     def step(self) -> None:
@@ -277,6 +284,10 @@ class Crowd:
         honest = ~self._forged[start:stop]
         lost = self._best[start:stop] - mean
         self._sums.append((lost[honest].sum(), mean[honest].sum(), int(honest.sum())))
+        if self._watched is not None:
+            places = partition.rank[partition.locate(self._watched)]
+            law = np.eye(spec.n_arms)[published.arms] if published.weights is None else published.weights
+            self._shares.append(law[places])
         while self._pending and start >= self._pending[0]:
             self._pending.pop(0)
             leading = rule.weights().argmax(axis=1)

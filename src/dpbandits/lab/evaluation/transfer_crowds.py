@@ -5,7 +5,7 @@ Status `simulated`; regret is the target's users' alone, and looks at mean rewar
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,13 +16,14 @@ from dpbandits.lab.evaluation.crowds import Crowd, CrowdWorld, SimulationResult,
 from dpbandits.lab.worlds.tables import TableBandit
 from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.sources import SourceArms, SourceSpec
-from dpbandits.local.contract.spec import Spec
+from dpbandits.local.contract.spec import PUBLISHED, Spec
 from dpbandits.local.learners.base import BinLearner, VersionSums
 from dpbandits.local.learners.evidence import source_evidence
 from dpbandits.local.learners.explore import ExploreRule
 from dpbandits.local.learners.table import learner_for
 from dpbandits.local.learners.transfer import TransferTree
-from dpbandits.local.published.ma2025_transfer import Ma2025TransferConstants, Ma2025TransferRule
+from dpbandits.local.published.ma2025 import Ma2025Rule
+from dpbandits.local.published.ma2025_transfer import Ma2025TransferRule
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports import FloatingLaplace
@@ -87,18 +88,19 @@ def simulate_transfer(
     floating: bool = False,
     skip: bool = True,
     snapshots: tuple[int, ...] = (),
+    watched: FloatArray | None = None,
 ) -> SimulationResult:
     """Run a target that has sources.
 
     Args:
-        spec: of the target; learner `tree`, or `ma2025` for Algorithm 3.
+        spec: of the target; learner `tree`, or one of Ma2025 for its Algorithm 3.
         world: the target's people.
         sources: in the order in which they come; without any this is `simulate`.
         n_users: target users.
         seed: everything random.
-        floating: with `ma2025`: the paper's floating-point noise, for the sources too.
+        floating: with Ma2025: the paper's floating-point noise, for the sources too.
         skip: with `tree`: discount sources that the target's reports contradict.
-        snapshots: as for `simulate`.
+        snapshots, watched: as for `simulate`.
 
     Raises:
         InvalidParameter: a source does not fit the spec, or the learner does not learn from sources.
@@ -106,8 +108,10 @@ def simulate_transfer(
     if any((one.people.dim, one.people.n_arms) != (spec.dim, spec.n_arms) for one in sources):
         raise InvalidParameter("sources: expected the target's dim and n_arms")
     if not sources:
-        return simulate(spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots)
-    published, feeds = spec.learner == "ma2025", []
+        return simulate(
+            spec, world, n_users=n_users, seed=seed, floating=floating, snapshots=snapshots, watched=watched
+        )
+    published, feeds = spec.learner in PUBLISHED, []
     if published:
         rule: BinLearner = _published(spec, sources, n_users=n_users, seed=seed, floating=floating)
     else:
@@ -117,7 +121,16 @@ def simulate_transfer(
         for feed in feeds:
             feed.give(tree, seen=0)
     noise = floating and published
-    crowd = Crowd(spec, world, n_users=n_users, seed=seed, floating=noise, snapshots=snapshots, rule=rule)
+    crowd = Crowd(
+        spec,
+        world,
+        n_users=n_users,
+        seed=seed,
+        floating=noise,
+        snapshots=snapshots,
+        watched=watched,
+        rule=rule,
+    )
 
     def hear(crowd: Crowd) -> None:
         for feed in feeds:
@@ -129,7 +142,7 @@ def simulate_transfer(
 def _tree(spec: Spec) -> TransferTree:
     tree = learner_for(spec)
     if not isinstance(tree, TransferTree):
-        raise InvalidParameter("learner: only 'tree' and 'ma2025' learn from sources")
+        raise InvalidParameter("learner: only 'tree' and Ma2025's learn from sources")
     return tree
 
 
@@ -240,13 +253,14 @@ class SourceFeed:
 
 def _published(
     spec: Spec, sources: Sequence[SimulatedSource], *, n_users: int, seed: int, floating: bool
-) -> Ma2025TransferRule:
+) -> Ma2025TransferRule | Ma2025Rule:
     """Algorithm 3's tree after its sources."""
-    rule = Ma2025TransferRule(
+    kind: Any = Ma2025Rule if spec.learner == "ma2025-printed" else Ma2025TransferRule
+    rule: Ma2025TransferRule | Ma2025Rule = kind(
         partition=spec.partition(),
         n_arms=spec.n_arms,
         max_leaves=spec.max_leaves,
-        constants=Ma2025TransferConstants(
+        constants=kind.Constants(
             n_users=spec.n_users or n_users,
             epsilon=spec.epsilon,
             source_users=tuple(one.n_users for one in sources),

@@ -115,8 +115,8 @@ def ma2025(*, n_arms: int = 3, dim: int = 2, centres: str = "inner") -> World:
     Args:
         n_arms: K.
         dim: number of columns; only the first matters.
-        centres: `inner` for c_k = k/(K + 1), k = 1..K (the authors' public code), or `edge` for
-            c_k = k/K, whose last arm is best at the border.
+        centres: `edge` for c_k = k/K, k = 1..K, as the paper prints it (world `ma-edge`), or `inner` for
+            c_k = k/(K + 1), the authors' public code (world `ma`).
     """
     if centres not in ("inner", "edge"):
         raise InvalidParameter("centres: expected 'inner' or 'edge'")

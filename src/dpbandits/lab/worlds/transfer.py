@@ -6,7 +6,8 @@ that Ma2025's synthetic study states. The authors' public sampler scales a point
 U^(1/(dim (gamma + 1))) where that density needs U^(1/(dim + gamma)): it draws the exponent dim gamma, so
 their gamma is our gamma dim.
 
-**Arms.** Exploration kappa in (0, 1]: every arm has at least the probability kappa/K.
+**Arms.** Exploration kappa in [0, 1]: every arm has at least the probability kappa/K; at 0 some arm may never
+be chosen.
 """
 
 from dataclasses import dataclass
@@ -64,8 +65,8 @@ class SourceWorld:
 
     def __post_init__(self) -> None:
         _checks.one_of(self.behaviour, BEHAVIOURS, name="behaviour")
-        if _checks.number(self.kappa, name="kappa") > 1.0:
-            raise InvalidParameter("kappa: expected a number in (0, 1]")
+        if _checks.number(self.kappa, name="kappa", exclusive=False) > 1.0:
+            raise InvalidParameter("kappa: expected a number in [0, 1]")
         if self.gamma is not None:
             if isinstance(self.world, PeopleWorld):
                 raise InvalidParameter("gamma: a table's people are where they are, pass None")

@@ -43,7 +43,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ArmChoice", "LearnerName", "Spec"]
 
-LearnerName = Literal["questions", "smooth", "tree", "eliminate", "ma2025", "explore"]
+LearnerName = Literal["questions", "smooth", "tree", "eliminate", "ma2025", "ma2025-printed", "explore"]
+
+PUBLISHED = ("ma2025", "ma2025-printed")
+"""Learners that must know the number of users, and have one epsilon."""
+
 ArmChoice = Literal["server", "user"]
 
 # Published versions whose bins are kept at hand: more than the usual window of a server.
@@ -66,6 +70,7 @@ CONSTANTS: Mapping[str, frozenset[str]] = {
     "tree": frozenset(_TREE),
     "eliminate": frozenset({"z", "scale"}),
     "ma2025": frozenset({"radius", "bias"}),
+    "ma2025-printed": frozenset({"constant"}),
     "explore": frozenset({"depth"}),
 }
 
@@ -96,8 +101,9 @@ class Spec(Contract[PublishedArms]):
         mechanism: name of the report, see `dpbandits.privacy.reports`; or `auto`: the signed report or
             k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
         learner: `questions` (arms on a fine grid, and one-bit questions), or one of bins:
-            `smooth`, `tree` (the one that sources can start), `eliminate`, `ma2025` (as published), or
-            `explore` (bins fixed, arms random: what sources of other targets do). None: `smooth`.
+            `smooth`, `tree` (the one that sources can start), `eliminate`, `ma2025-printed`
+            (as published), `ma2025` (with what its authors' code adds), or `explore` (bins fixed, arms
+            random: what sources of other targets do). None: `smooth`.
         arms: labels of the arms, which people with contexts are given; or who chooses among them. `server`,
             also where labels are given: what is published names one arm a bin, which is public, so a report
             hides the bin and the reward. `user`: it gives probabilities, the device draws, and a report hides
@@ -107,7 +113,7 @@ class Spec(Contract[PublishedArms]):
         window: how many versions before the current one are still accepted.
         tie: which longest edge of a bin is halved, see `DyadicPartition`; `questions` has no bins.
         max_leaves: bound on the number of bins, hence on a report's size and the server's memory.
-        n_users: expected number of users; `ma2025` needs it, the others do not.
+        n_users: expected number of users; `ma2025` and `ma2025-printed` need it.
         seed: public randomness of the server.
         constants: constants of the learner that differ from the defaults (`dpbandits.local.learners`).
         deadline: seconds after a choice by which a device reports it, with a reward or without.
@@ -180,8 +186,10 @@ class Spec(Contract[PublishedArms]):
         check_constants(self.constants, CONSTANTS[self.learner])
         _checks.one_of(self.mechanism, ("auto", *sorted(MECHANISMS)), name="mechanism")
         _checks.one_of(self.tie, ("first", "keyed"), name="tie")
-        if self.learner == "ma2025" and self.n_users is None:
-            raise InvalidParameter("n_users: learner 'ma2025' must know the number of users beforehand")
+        if self.learner in PUBLISHED and self.n_users is None:
+            raise InvalidParameter(
+                f"n_users: learner {self.learner!r} must know the number of users beforehand"
+            )
         if self.epsilons:
             self._check_epsilons()
         if self.asks:
@@ -480,8 +488,8 @@ class Spec(Contract[PublishedArms]):
         object.__setattr__(self, "epsilons", tuple(map(float, self.epsilons)))
         if list(self.epsilons) != sorted(set(self.epsilons)) or self.epsilons[-1] != self.epsilon:
             raise InvalidParameter("epsilons: expected ascending numbers, the last equal to privacy's")
-        if self.learner == "ma2025":
-            raise InvalidParameter("epsilons: learner 'ma2025' has one epsilon")
+        if self.learner in PUBLISHED:
+            raise InvalidParameter(f"epsilons: learner {self.learner!r} has one epsilon")
 
 
 def _drawn(chances: Any) -> int:

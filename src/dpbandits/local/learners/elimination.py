@@ -52,6 +52,10 @@ class EliminatingLearner(BinLearner):
     def may_split(self, leaves: IntArray) -> BoolArray:
         """(n,) which of these leaves may be split, wherever all their arms are narrow."""
 
+    def ready(self, active: BoolArray, narrow: BoolArray) -> BoolArray:
+        """(L,) which leaves are known well enough to be split, of arms left and narrow arms (L, K): all."""
+        return np.asarray((~active | narrow).all(axis=1))
+
     def grow(self, n_nodes: int) -> None:
         """Make room for new nodes, which start with no data, in all arrays that are kept."""
         for name in self.kept:
@@ -76,7 +80,7 @@ class EliminatingLearner(BinLearner):
         self._active[leaves] = active
         chosen = splits
         if chosen is None:
-            chosen = leaves[(~active | narrow).all(axis=1)]
+            chosen = leaves[self.ready(active, narrow)]
             chosen = chosen[self.may_split(chosen)][: self.max_leaves - len(leaves)]
         if len(chosen):
             children = self.partition.split(chosen)

@@ -17,6 +17,7 @@ from dpbandits.local.learners.transfer import TransferTree
 from dpbandits.local.learners.weights import WeightLearner
 from dpbandits.local.published.dubey2021_local import Dubey2021Weights
 from dpbandits.local.published.ma2025 import Ma2025Rule
+from dpbandits.local.published.ma2025_variant import Ma2025VariantRule
 
 __all__ = ["LEARNERS", "CoarseBins", "learner_for"]
 
@@ -30,7 +31,8 @@ LEARNERS: Mapping[str, Any] = {
     "smooth": SmoothTreeRule,
     "tree": TransferTree,
     "eliminate": EliminationRule,
-    "ma2025": Ma2025Rule,
+    "ma2025": Ma2025VariantRule,
+    "ma2025-printed": Ma2025Rule,
     "explore": ExploreRule,
     "weights": WeightLearner,
     "dubey2021": Dubey2021Weights,

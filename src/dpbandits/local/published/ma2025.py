@@ -1,31 +1,39 @@
-"""Ma2025, Algorithm 2 (LDPMAB without auxiliary data), with honest noise.
+"""Ma2025, Algorithms 2 and 3, as printed: nothing added, its one constant an argument.
 
 Users choose uniformly among the arms left in their bin and send, for every active bin and arm,
-U = 1[bin, arm] and V = reward 1[bin, arm], each with Laplace(4/epsilon) noise. In a bin of depth s
-that has been active for t users,
+U = 1[bin, arm] and V = reward 1[bin, arm], each with Laplace(4/epsilon) noise. Sources m = 1..M come one
+after another before the target, m = 0, with arms of their own. In a bin of depth s, t_m being the users of
+crowd m since the bin was made, n the largest crowd, and 0/0 = 0:
 
-    f_k = sum V_k / sum U_k,    r_k = sqrt(2 log2(n_e)) sqrt(max(sum U_k, t/epsilon^2)) / |sum U_k|,
+    weight (27)    lambda_m = min(|epsilon_m^2 sum U_m/t_m|, 1[t_m >= ln(n)^2])
+    estimate (26)  f = sum_m lambda_m sum V_m / sum_m lambda_m sum U_m
+    radius (28)    r = sqrt(C_n sum_m lambda_m^2 max(t_m/epsilon_m^2, sum U_m)) / |sum_m lambda_m sum U_m|
+    bias (17)      tau_s = 2 sqrt(dim) 2^(-s/dim)
 
-with n_e = n min(1, epsilon)^2. Arm l is dropped when f_l + 2 max(r_l, tau) < max_k f_k - 2 max(r_k, tau)
-... that is, when the intervals of half-width 2 r and of the bin's bias tau_s = 2 sqrt(dim) 2^(-s/dim)
-are apart; a bin becomes inactive, its children active, when every arm left has r_k < tau_s. Depth is
-bounded by log2(2 n epsilon^2) dim/(2 + 2 dim) and by log2(2 n) dim/(2 + dim).
+An arm is dropped when f + 2 r < f' - 2 r' for some other arm whose radius is known, as its own is; a bin is
+halved along one of its longest edges when r < tau_s for some arm left, and its halves begin anew with its
+arms. C_n = constant * ln(n); the paper says that the constant is absolute and known, and has it in a
+supplement that was not at hand.
 
-Radius constant, warm start and depth bound are those of the authors' public code, which states what
-the paper leaves as a constant; its noise is not (see the page on the public code). Departs from
-the printed algorithm in nothing else: no pooling across levels, no estimate carried to children.
+Without sources (26) and (28) are Algorithm 2's (13) and (14), and the weights cancel. One thing is read into
+the text: where no crowd has begun, r would be 0/0 = 0 and every bin would be halved at once, again and again;
+a bin is halved here only when some r is above 0. And one thing is ours: the server looks when a version is
+full, where the paper looks after every user.
 
-Privacy: epsilon-LDP for one report a user (sensitivity 4 in L1 over U and V together): with
+Which of the longest edges is halved is a public coin with `tie="keyed"` of the spec, which is Algorithm 1.
+
+Privacy: epsilon_m-LDP for one report a user of crowd m (sensitivity 4 in L1 over U and V together): with
 `paper-laplace` enforced, with floating-point noise `simulated`.
 """
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.errors import InvalidParameter
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.learners.elimination import EliminatingLearner
@@ -35,23 +43,29 @@ __all__ = ["Ma2025Constants", "Ma2025Rule"]
 
 @dataclass(frozen=True, kw_only=True)
 class Ma2025Constants:
-    """What the algorithm must know beforehand.
+    """What the algorithms must know beforehand.
 
     Attributes:
-        n_users: n, the horizon.
-        epsilon: privacy parameter of every report.
-        radius: intervals have half-width radius * r; 2 in the paper, 1 in the public code.
-        bias: tau_s = bias * 2^(-s/dim); None for the paper's 2 sqrt(dim), 1 in the public code.
+        n_users: n_P, the target's horizon.
+        epsilon: of every report of the target.
+        constant: c of C_n = c ln(n).
+        source_users: n_m of every source.
+        source_epsilons: epsilon_m of every source.
     """
 
     n_users: int
     epsilon: float
-    radius: float = 2.0
-    bias: float | None = None
+    constant: float = 1.0
+    source_users: tuple[int, ...] = ()
+    source_epsilons: tuple[float, ...] = ()
 
 
 class Ma2025Rule(EliminatingLearner):
-    """Algorithm 2, with `Ma2025Constants`; arguments as for `BinLearner`."""
+    """Algorithms 2 and 3, with `Ma2025Constants`; arguments as for `BinLearner`.
+
+    Raises:
+        InvalidParameter: the two lists of sources differ in length, or the constant is not above 0.
+    """
 
     Constants = Ma2025Constants
     kept: ClassVar[tuple[str, ...]] = (*EliminatingLearner.kept, "_count", "_reward", "_users")
@@ -59,53 +73,73 @@ class Ma2025Rule(EliminatingLearner):
 
     def _begin(self) -> None:
         super()._begin()
-        n, epsilon, dim = self.constants.n_users, self.constants.epsilon, self.partition.dim
-        effective = max(2.0, n * min(1.0, epsilon) ** 2)
-        self._log_term = math.sqrt(2.0 * math.log2(effective))
-        self._warm_start = int(math.log2(effective)) ** 2
-        plain = math.log2(2.0 * n) * dim / (2.0 + dim)
-        private = math.log2(max(1.0, 2.0 * n * epsilon**2)) * dim / (2.0 + 2.0 * dim)
-        self.max_depth = int(max(0.0, min(plain, private)))
-        shape = self._active.shape
+        constants = self.constants
+        if len(constants.source_users) != len(constants.source_epsilons):
+            raise InvalidParameter("expected as many source_epsilons as source_users")
+        if not constants.constant > 0.0:
+            raise InvalidParameter("constant: expected a number above 0")
+        self._epsilons = np.array([constants.epsilon, *constants.source_epsilons])
+        log = math.log(max(2, constants.n_users, *constants.source_users))
+        self._spread, self._warm_start = constants.constant * log, log**2
+        shape = (self.partition.n_nodes, self.n_arms, len(self._epsilons))
         self._count, self._reward = np.zeros(shape), np.zeros(shape)
-        self._users = np.zeros((shape[0], 1))
+        self._users = np.zeros((shape[0], 1, shape[2]))
 
     @classmethod
     def _constants_of(cls, spec: Spec) -> Ma2025Constants:
-        return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.epsilon, **spec.constants)
+        own: dict[str, Any] = dict(spec.constants)
+        return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.epsilon, **own)
 
     def assign(self, normals: FloatArray) -> IntArray:
         """An arm left, by the public coin: not in the paper, whose users choose."""
         return np.asarray(np.where(self.active(), normals, -np.inf).argmax(axis=1))
 
-    def learn(self, sums: VersionSums) -> None:
-        """Add a version's U and V = (signed + U)/2."""
-        self._count[sums.at] += sums.count
-        self._reward[sums.at] += (sums.signed + sums.count) / 2.0
-        self._users[sums.leaves] += sums.n
+    def learn(self, sums: VersionSums, *, crowd: int = 0) -> None:
+        """Add a version's U and V = (signed + U)/2.
+
+        Args:
+            sums: of a version.
+            crowd: 0 for the target, m for the m-th source.
+
+        Raises:
+            InvalidParameter: there is no such crowd.
+        """
+        if not 0 <= crowd < len(self._epsilons):
+            raise InvalidParameter("crowd: expected 0 for the target, or the number of a source")
+        at = (sums.leaves, slice(None)) if sums.arms is None else (sums.leaves, sums.arms)
+        self._count[(*at, crowd)] += sums.count
+        self._reward[(*at, crowd)] += (sums.signed + sums.count) / 2.0
+        self._users[sums.leaves, :, crowd] += sums.n
 
     def intervals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Estimates f and radii r of the leaves' arms, (L, K) each, and the leaves' tau (L, 1)."""
+        """Estimates f and radii r of the leaves' arms, (L, K) each, and the leaves' tau (L, 1).
+
+        A radius that is not known is infinite; its estimate is 0.
+        """
         leaves = self.partition.leaves
         count, users = self._count[leaves], self._users[leaves]
-        known = (np.abs(count) > 0.0) & (users >= self._warm_start)
-        size = np.where(known, np.abs(count), 1.0)
-        spread = np.sqrt(np.maximum(np.maximum(count, users / self.constants.epsilon**2), 0.0))
-        radius = np.where(known, self._log_term * spread / size, np.inf)
-        mean = np.where(known, np.clip(self._reward[leaves] / np.where(known, count, 1.0), 0.0, 1.0), 0.5)
-        return mean, radius, self._tau(leaves)
-
-    def _tau(self, leaves: IntArray) -> FloatArray:
-        """(L, 1) how far a bin's mean reward may be from the rewards inside it."""
+        begun = (users >= self._warm_start) & (users > 0.0)
+        safe = np.where(begun, users, 1.0)
+        weight = np.where(begun, np.minimum(1.0, np.abs(self._epsilons**2 * count / safe)), 0.0)
+        total = (weight * count).sum(axis=2)
+        known = total != 0.0
+        divisor = np.where(known, total, 1.0)
+        variance = (weight**2 * np.maximum(users / self._epsilons**2, count)).sum(axis=2)
+        radius = np.where(known, np.sqrt(self._spread * variance) / np.abs(divisor), np.inf)
+        mean = np.where(known, (weight * self._reward[leaves]).sum(axis=2) / divisor, 0.0)
         dim = self.partition.dim
-        bias = 2.0 * math.sqrt(dim) if self.constants.bias is None else self.constants.bias
-        return np.asarray(bias * 2.0 ** (-self.partition.depth[leaves] / dim))[:, None]
+        tau = 2.0 * math.sqrt(dim) * 2.0 ** (-self.partition.depth[leaves] / dim)
+        return mean, radius, np.asarray(tau)[:, None]
 
     def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Estimates, max(radius r, tau), and where r < tau."""
+        """Estimates, 2 r, and where r < tau."""
         mean, radius, tau = self.intervals()
-        return mean, np.maximum(self.constants.radius * radius, tau), radius < tau
+        return mean, 2.0 * radius, radius < tau
+
+    def ready(self, active: BoolArray, narrow: BoolArray) -> BoolArray:
+        """Where some arm left is narrow."""
+        return np.asarray((active & narrow).any(axis=1))
 
     def may_split(self, leaves: IntArray) -> BoolArray:
-        """Down to the largest depth."""
-        return np.asarray(self.partition.depth[leaves] < self.max_depth)
+        """As far as halving is exact; the paper has no bound."""
+        return self.partition.splittable(leaves)

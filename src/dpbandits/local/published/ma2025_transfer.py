@@ -1,4 +1,7 @@
-"""Ma2025, Algorithm 3 (LDPMAB with auxiliary data): sources jump-start the tree of Algorithm 2.
+"""Ma2025, Algorithm 3 (LDPMAB with auxiliary data), with what the authors' public code adds.
+
+Sources jump-start the tree of `dpbandits.local.published.ma2025_variant`; the algorithm as printed is
+`dpbandits.local.published.ma2025`.
 
 Sources m = 1..M are processed one after another, in any order, then the target, m = 0. Users of every one of
 them send U and V of the bins and arms that are active at that moment, with Laplace(4/epsilon_m) noise.
@@ -10,14 +13,15 @@ In a bin, n_m being the users of crowd m since it became active,
 
 with n_e = max_m n_m min(1, epsilon_m)^2. These are the weights of least radius: max(U_m, n_m/epsilon_m^2) is
 V_m's variance up to a constant, and the best weight U_m/max(U_m, n_m/epsilon_m^2) is lambda_m.
-Elimination, splitting and the bias tau_s are those of Algorithm 2 (`dpbandits.local.published.ma2025`);
-depth is bounded by the largest, over all crowds, of the two bounds there with n_m (M + 1) for n.
+Elimination, splitting and the bias tau_s are those of Algorithm 2
+(`dpbandits.local.published.ma2025_variant`); depth is bounded by the largest, over all crowds, of the two
+bounds there with n_m (M + 1) for n.
 
 Where the paper leaves a constant open, in (28), in the start and in the depth, the form is that of the
 authors' public code; its noise, and its sums that are added again at every batch, are not taken over. A
 weight is at least 0 here: a noisy count below zero would otherwise give a negative one.
 
-Privacy: epsilon_m-LDP for one report a user of crowd m; see `dpbandits.local.published.ma2025`.
+Privacy: epsilon_m-LDP for one report a user of crowd m; see `dpbandits.local.published.ma2025_variant`.
 """
 
 import math
@@ -29,13 +33,13 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.learners.base import VersionSums
-from dpbandits.local.published.ma2025 import Ma2025Constants, Ma2025Rule
+from dpbandits.local.published.ma2025_variant import Ma2025VariantConstants, Ma2025VariantRule
 
 __all__ = ["Ma2025TransferConstants", "Ma2025TransferRule"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ma2025TransferConstants(Ma2025Constants):
+class Ma2025TransferConstants(Ma2025VariantConstants):
     """What the algorithm must know beforehand.
 
     Attributes:
@@ -47,7 +51,7 @@ class Ma2025TransferConstants(Ma2025Constants):
     source_epsilons: tuple[float, ...] = ()
 
 
-class Ma2025TransferRule(Ma2025Rule):
+class Ma2025TransferRule(Ma2025VariantRule):
     """Algorithm 3, with `Ma2025TransferConstants`; arguments as for `BinLearner`.
 
     Without sources it is Algorithm 2 but for cells whose noisy count is below zero, which say nothing here.
@@ -57,7 +61,12 @@ class Ma2025TransferRule(Ma2025Rule):
     """
 
     Constants = Ma2025TransferConstants
-    kept: ClassVar[tuple[str, ...]] = (*Ma2025Rule.kept, "_crowd_count", "_crowd_reward", "_crowd_users")
+    kept: ClassVar[tuple[str, ...]] = (
+        *Ma2025VariantRule.kept,
+        "_crowd_count",
+        "_crowd_reward",
+        "_crowd_users",
+    )
     constants: Ma2025TransferConstants
 
     def _begin(self) -> None:

@@ -1,11 +1,20 @@
 """Figure 7 of Ma2025: regret against n for several epsilon, on both synthetic worlds.
 
-(a) without sources; (b) with two sources of 5,000 users at epsilon 8.
+As printed: epsilon 1, 2, 4, 8, 1024 and n from 10,000 to 160,000, (a) without a source, (b) with one of 5,000
+users at epsilon 8. `figure7a` and `figure7b` are how we read it before its text was at hand: (b) with two
+sources.
 """
 
 from functools import partial
 
-from dpbandits.lab.papers.ma2025.cells import EPSILONS, SYNTHETIC, crowd_item, crowds
+from dpbandits.lab.papers.ma2025.cells import (
+    EPSILONS,
+    PRINTED_METHODS,
+    PRINTED_WORLD,
+    SYNTHETIC,
+    crowd_item,
+    crowds,
+)
 from dpbandits.lab.papers.ma2025.methods import Source
 from dpbandits.lab.papers.ma2025.pictures import picture
 from dpbandits.lab.study import Row
@@ -21,7 +30,19 @@ def _place(row: Row) -> tuple[float, str]:
 
 _item = partial(crowd_item, picture=partial(picture, along="n", line_of=_place))
 
+_printed = partial(
+    crowds,
+    worlds=(PRINTED_WORLD,),
+    methods=PRINTED_METHODS,
+    epsilons=(*EPSILONS, 1024.0),
+    sizes=tuple(10_000 * n for n in (1, 2, 4, 6, 8, 12, 16)),
+)
+
 ITEMS = {
+    "figure7a-printed": _item("regret against n, without a source, as printed", _printed(sources=[()])),
+    "figure7b-printed": _item(
+        "the same with one source", _printed(sources=[(Source(n_users=5000, epsilon=8.0),)])
+    ),
     "figure7a": _item("regret against n, without sources", _crowds(sources=[()])),
     "figure7b": _item(
         "the same with two sources", _crowds(sources=[2 * (Source(n_users=5000, epsilon=8.0),)])

@@ -1,11 +1,13 @@
 """Figure 8 of Ma2025: regret against the size of two sources, for their epsilon and gamma.
 
-The target has n = 40,000 users at epsilon 1.
+As printed: n = 80,000, two sources of 0 to 100,000 users, kappa 1. The caption does not state the target's
+epsilon, nor which gamma and epsilon of the sources: 1, and those of `figure8`, are taken here. `figure8` is
+how we read it before the text was at hand: n = 40,000, centres k/(K + 1).
 """
 
 from functools import partial
 
-from dpbandits.lab.papers.ma2025.cells import crowd_item, crowds
+from dpbandits.lab.papers.ma2025.cells import PRINTED_METHODS, PRINTED_WORLD, crowd_item, crowds
 from dpbandits.lab.papers.ma2025.methods import Source
 from dpbandits.lab.papers.ma2025.pictures import SIZE_OF_SOURCES, picture
 from dpbandits.lab.study import Row
@@ -27,10 +29,14 @@ def _place(row: Row) -> tuple[float, str]:
     return first["n_users"], f"source epsilon {first['epsilon']:g}, gamma {first['gamma']:g}"
 
 
+_item = partial(crowd_item, picture=partial(picture, along=SIZE_OF_SOURCES, line_of=_place))
+
 ITEMS = {
-    "figure8": crowd_item(
-        "regret against the size of two sources",
-        crowds(sizes=(40_000,), sources=[(), *_GROWING]),
-        picture=partial(picture, along=SIZE_OF_SOURCES, line_of=_place),
-    )
+    "figure8-printed": _item(
+        "regret against the size of two sources, as printed",
+        crowds(worlds=(PRINTED_WORLD,), methods=PRINTED_METHODS, sizes=(80_000,), sources=[(), *_GROWING]),
+    ),
+    "figure8": _item(
+        "regret against the size of two sources", crowds(sizes=(40_000,), sources=[(), *_GROWING])
+    ),
 }

@@ -1,14 +1,28 @@
 """Figure 9 of Ma2025: regret against what two sources are like.
 
-(a) against gamma (n = 40,000, epsilon 2, two sources of 20,000), that of the density as the paper states it;
-the authors' sampler draws dim gamma where it says gamma (`worlds.transfer`); (b) against kappa, at gamma 0.2;
-(c) against the order of two sources, epsilon 2 then 8 or 8 then 2 (n = 10,000).
+As printed: n = 40,000 at epsilon 2, two sources; (a) against kappa = 0, .2, ..., 1, their epsilon 1 or 8,
+gamma .2; (b) against gamma = 0, .2, ..., 2, their epsilon 2 or 8, kappa 1; (c) against the order of two
+sources, epsilon 2 then 8 or 8 then 2, target at epsilon 1 and 2, n = 10,000 and 80,000. The caption does not
+state the sources' size: 20,000 here in (a) and (b), and in (c) kappa 1, gamma 0 and the sizes of `figure9c`.
+
+The items without -printed are how we read it before the text was at hand: (a) against gamma (n = 40,000,
+epsilon 2, two sources of 20,000), that of the density as the paper states it; the authors' sampler draws dim
+gamma where it says gamma (`worlds.transfer`); (b) against kappa, at gamma 0.2; (c) against the order of two
+sources, epsilon 2 then 8 or 8 then 2 (n = 10,000).
 """
 
 from collections.abc import Sequence
 from functools import partial
 
-from dpbandits.lab.papers.ma2025.cells import EPSILONS, SYNTHETIC, CrowdCell, crowd_item, crowds
+from dpbandits.lab.papers.ma2025.cells import (
+    EPSILONS,
+    PRINTED_METHODS,
+    PRINTED_WORLD,
+    SYNTHETIC,
+    CrowdCell,
+    crowd_item,
+    crowds,
+)
 from dpbandits.lab.papers.ma2025.methods import Source
 from dpbandits.lab.papers.ma2025.pictures import SIZE_OF_SOURCES, picture
 from dpbandits.lab.study import Item, Row
@@ -29,13 +43,24 @@ def _shifted(shifts: Sequence[tuple[float, float]]) -> list[CrowdCell]:
     return crowds(worlds=SYNTHETIC, epsilons=(2.0,), sizes=(40_000,), sources=sources)
 
 
-def _against(along: str, shifts: Sequence[tuple[float, float]]) -> Item:
+def _as_printed(epsilons: Sequence[float], shifts: Sequence[tuple[float, float]]) -> list[CrowdCell]:
+    sources = [
+        2 * (Source(n_users=20_000, epsilon=epsilon, gamma=gamma, kappa=kappa),)
+        for epsilon in epsilons
+        for gamma, kappa in shifts
+    ]
+    return crowds(
+        worlds=(PRINTED_WORLD,), methods=PRINTED_METHODS, epsilons=(2.0,), sizes=(40_000,), sources=sources
+    )
+
+
+def _against(along: str, cells: Sequence[CrowdCell]) -> Item:
     def place(row: Row) -> tuple[float, str]:
         first = row["sources"][0]
         return first[along], f"source epsilon {first['epsilon']:g}"
 
     drawn = partial(picture, along=along, line_of=place)
-    return crowd_item(f"regret against {along}", _shifted(shifts), picture=drawn)
+    return crowd_item(f"regret against {along}", cells, picture=drawn)
 
 
 _ORDERED = [
@@ -51,8 +76,25 @@ def _by_order(row: Row) -> tuple[float, str]:
 
 
 ITEMS = {
-    "figure9a": _against("gamma", [(gamma, 1.0) for gamma in GAMMAS]),
-    "figure9b": _against("kappa", [(0.2, kappa) for kappa in KAPPAS]),
+    "figure9a-printed": _against(
+        "kappa", _as_printed((1.0, 8.0), [(0.2, round(0.2 * step, 1)) for step in range(6)])
+    ),
+    "figure9b-printed": _against(
+        "gamma", _as_printed((2.0, 8.0), [(round(0.2 * step, 1), 1.0) for step in range(11)])
+    ),
+    "figure9c-printed": crowd_item(
+        "regret against the order of two sources, as printed",
+        crowds(
+            worlds=(PRINTED_WORLD,),
+            methods=PRINTED_METHODS,
+            epsilons=(1.0, 2.0),
+            sizes=(10_000, 80_000),
+            sources=_ORDERED,
+        ),
+        picture=partial(picture, along=SIZE_OF_SOURCES, line_of=_by_order),
+    ),
+    "figure9a": _against("gamma", _shifted([(gamma, 1.0) for gamma in GAMMAS])),
+    "figure9b": _against("kappa", _shifted([(0.2, kappa) for kappa in KAPPAS])),
     "figure9c": crowd_item(
         "regret against the order of two sources",
         crowds(epsilons=EPSILONS, sizes=(10_000,), sources=_ORDERED),

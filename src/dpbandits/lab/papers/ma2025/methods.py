@@ -4,13 +4,15 @@
 |---|---|
 | `tree` | this library's: posterior tree, signed or k-ary report, arms assigned by the server |
 | `smooth` | this library's without sources: the same with a smooth prior, at its frozen defaults |
-| `ma2025` | Algorithms 2 and 3 as printed, arms chosen by users, the paper's Laplace noise, honest |
-| `ma2025-tuned` | the same with radius and bias chosen like everybody's constants, without a proof |
+| `ma2025-c1`, `-2log2`, `-c64` | Algorithms 2 and 3 as printed at C_n = ln n, 2 log2 n, 64 ln n, honest |
+| `ma2025` | the same with what the authors' public code adds (`local.published.ma2025_variant`) |
+| `ma2025-tuned` | that with radius and bias chosen like everybody's constants, without a proof |
 | `linear`, `neural` | private gradients (`baselines.ldp_gradient`), logistic or with one hidden layer |
 | `abse` | adaptively binned successive elimination, without privacy and without sources |
 
-All but `abse` and `smooth` take sources. Everyone publishes after 100 users, but for `ma2025`, whose rule
-acts rarely: a hundredth of its users. Constants in `CHOSEN` come from `benchmarks/tune_ma2025_methods.py`.
+All but `abse` and `smooth` take sources. Everyone publishes after 100 users, but for those of Ma2025,
+whose rules act rarely: a hundredth of its users. Constants in `CHOSEN` come from
+`benchmarks/tune_ma2025_methods.py`.
 """
 
 import math
@@ -30,7 +32,7 @@ from dpbandits.lab.baselines.ldp_gradient import (
     LogisticModel,
     NeuralModel,
 )
-from dpbandits.lab.evaluation.crowds import simulate
+from dpbandits.lab.evaluation.crowds import SimulationResult
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
 from dpbandits.lab.papers.ma2025.local import unit_spec
 from dpbandits.lab.worlds.classification import (
@@ -41,10 +43,24 @@ from dpbandits.lab.worlds.classification import (
 )
 from dpbandits.lab.worlds.contextual import PeopleWorld, World, world
 from dpbandits.lab.worlds.transfer import Behaviour, PeopleSource, SourceWorld
+from dpbandits.local.contract.spec import PUBLISHED, Spec
 
-__all__ = ["CHOSEN", "MARKS", "METHODS", "Source", "curve", "table_references", "world_and_sources"]
+__all__ = [
+    "CHOSEN",
+    "MARKS",
+    "METHODS",
+    "PRINTED_CONSTANTS",
+    "Source",
+    "curve",
+    "local_curves",
+    "table_references",
+    "world_and_sources",
+]
 
-METHODS = ("tree", "smooth", "ma2025", "ma2025-tuned", "linear", "neural", "abse")
+PRINTED_CONSTANTS = {"ma2025-c1": 1.0, "ma2025-2log2": 2.0 / math.log(2.0), "ma2025-c64": 64.0}
+"""c of C_n = c ln(n) in the algorithms as printed: the paper says that there is one, and not which."""
+
+METHODS = ("tree", "smooth", *PRINTED_CONSTANTS, "ma2025", "ma2025-tuned", "linear", "neural", "abse")
 """Names of the methods."""
 
 MARKS = 20
@@ -168,23 +184,84 @@ def curve(
             _report_sources(learner, auxiliary, seed)
         totals = play(one, lambda: learner, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
         return at_marks(totals, _BATCH, n_users)
+    spec = _spec_of(method, one, epsilon=epsilon, n_users=n_users, given=given)
+    result = _simulated(spec, one, auxiliary, n_users=n_users, seed=seed)
+    return at_marks(result.regret, spec.reports_per_version, n_users)
+
+
+def local_curves(
+    method: str,
+    name: str,
+    *,
+    seed: int,
+    epsilon: float,
+    n_users: int,
+    sources: Sequence[Source],
+    point: Sequence[float],
+    step: int,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What happens at one context beside what happens to all: Section 4.1's three metrics.
+
+    Args:
+        method: one that reports bins: `tree`, `smooth` or one of Ma2025's.
+        name: of a synthetic world.
+        seed, epsilon, n_users, sources: as for `curve`.
+        point: (dim,) the context.
+        step: users between two versions; the paper has 1.
+
+    Returns:
+        (MARKS,) average regret of the users so far; (MARKS,) what the arms chosen at `point` would have lost
+        there on average so far; (MARKS, K) how often each arm was chosen there so far.
+    """
+    one, auxiliary = world_and_sources(name, sources)
+    if not isinstance(one, World):
+        raise InvalidParameter("local curves need a synthetic world")
+    spec = _spec_of(
+        method, one, epsilon=epsilon, n_users=n_users, given=constants_of(method, name, sources), step=step
+    )
+    watched = np.array([point], dtype=np.float64)
+    result = _simulated(spec, one, auxiliary, n_users=n_users, seed=seed, watched=watched)
+    if result.shares is None:
+        raise InvalidParameter("nothing was watched")
+    chosen = result.shares[:, 0] * result.users[:, None]
+    shares = np.stack([at_marks(arm, step, n_users) for arm in chosen.T], axis=1)
+    (means,) = one.mean_rewards(watched)
+    return at_marks(result.regret, step, n_users), shares @ (means.max() - means), shares
+
+
+def _spec_of(
+    method: str,
+    one: World | PeopleWorld,
+    *,
+    epsilon: float,
+    n_users: int,
+    given: Mapping[str, Any],
+    step: int | None = None,
+) -> Spec:
+    """The contract of a method that reports bins."""
     ours = method in ("tree", "smooth")
-    spec = unit_spec(
+    learner = method if ours else "ma2025-printed" if method in PRINTED_CONSTANTS else "ma2025"
+    slow = max(_BATCH, n_users // _VERSIONS_OF_SLOW_RULES)
+    return unit_spec(
         one,
         epsilon=epsilon,
-        learner=method if ours else "ma2025",
+        learner=learner,
         mechanism="auto" if ours else "paper-laplace",
         arms="server" if ours else "user",
+        tie="keyed" if learner == "ma2025-printed" else "first",
         n_users=n_users,
-        reports_per_version=_BATCH if ours else max(_BATCH, n_users // _VERSIONS_OF_SLOW_RULES),
+        reports_per_version=step or (_BATCH if ours else slow),
         constants=given,
     )
-    rest: dict[str, Any] = {"n_users": n_users, "seed": seed, "floating": not ours}
-    simulated = [SimulatedSource(people=p, n_users=n, epsilon=e) for p, n, e in auxiliary]
-    result = (
-        simulate_transfer(spec, one, sources=simulated, **rest) if simulated else simulate(spec, one, **rest)
-    )
-    return at_marks(result.regret, spec.reports_per_version, n_users)
+
+
+def _simulated(
+    spec: Spec, one: World | PeopleWorld, auxiliary: Sequence[_SourceOfPeople], **rest: Any
+) -> SimulationResult:
+    """One crowd after its sources; those of Ma2025 with the paper's floating-point noise."""
+    sources = [SimulatedSource(people=p, n_users=n, epsilon=e) for p, n, e in auxiliary]
+    floating = spec.learner in PUBLISHED
+    return simulate_transfer(spec, one, sources=sources, floating=floating, **rest)
 
 
 def table_references(name: str, *, data: str | None = None) -> dict[str, float]:
@@ -198,6 +275,8 @@ def table_references(name: str, *, data: str | None = None) -> dict[str, float]:
 
 def constants_of(method: str, name: str, sources: Sequence[Source]) -> dict[str, float]:
     """The constants that the reports use: those chosen for tables, the defaults elsewhere."""
+    if method in PRINTED_CONSTANTS:
+        return {"constant": PRINTED_CONSTANTS[method]}
     if name not in CLASSIFICATION_TABLES:
         return {}
     return CHOSEN.get(method + "+" if sources else method, {})

@@ -1,0 +1,115 @@
+"""Ma2025, Algorithm 2 (LDPMAB without auxiliary data), with what the authors' public code adds, and honest
+noise.
+
+Users choose uniformly among the arms left in their bin and send, for every active bin and arm,
+U = 1[bin, arm] and V = reward 1[bin, arm], each with Laplace(4/epsilon) noise. In a bin of depth s
+that has been active for t users,
+
+    f_k = sum V_k / sum U_k,    r_k = sqrt(2 log2(n_e)) sqrt(max(sum U_k, t/epsilon^2)) / |sum U_k|,
+
+with n_e = n min(1, epsilon)^2. Arm l is dropped when f_l + 2 max(r_l, tau) < max_k f_k - 2 max(r_k, tau)
+... that is, when the intervals of half-width 2 r and of the bin's bias tau_s = 2 sqrt(dim) 2^(-s/dim)
+are apart; a bin becomes inactive, its children active, when every arm left has r_k < tau_s. Depth is
+bounded by log2(2 n epsilon^2) dim/(2 + 2 dim) and by log2(2 n) dim/(2 + dim).
+
+Radius constant, warm start and depth bound are those of the authors' public code; its noise is not (see the
+page on the public code). It was built while the paper's text was not at hand, and departs from the printed
+algorithm, which is `dpbandits.local.published.ma2025`: half-widths are at least tau, estimates are clipped to
+[0, 1], depth is bounded, a bin is halved when every arm left is narrow (the paper: some arm), and the warm
+start is floor(log2 n_e)^2 users (the paper: ln(n)^2). The learner is called `ma2025` in specs, where stored
+contracts and results name it.
+
+Privacy: epsilon-LDP for one report a user (sensitivity 4 in L1 over U and V together): with
+`paper-laplace` enforced, with floating-point noise `simulated`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.local.contract.spec import Spec
+from dpbandits.local.learners.base import VersionSums
+from dpbandits.local.learners.elimination import EliminatingLearner
+
+__all__ = ["Ma2025VariantConstants", "Ma2025VariantRule"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ma2025VariantConstants:
+    """What the algorithm must know beforehand.
+
+    Attributes:
+        n_users: n, the horizon.
+        epsilon: privacy parameter of every report.
+        radius: intervals have half-width radius * r; 2 as in the paper, 1 in the public code.
+        bias: tau_s = bias * 2^(-s/dim); None for the paper's 2 sqrt(dim), 1 in the public code.
+    """
+
+    n_users: int
+    epsilon: float
+    radius: float = 2.0
+    bias: float | None = None
+
+
+class Ma2025VariantRule(EliminatingLearner):
+    """Algorithm 2, with `Ma2025VariantConstants`; arguments as for `BinLearner`."""
+
+    Constants = Ma2025VariantConstants
+    kept: ClassVar[tuple[str, ...]] = (*EliminatingLearner.kept, "_count", "_reward", "_users")
+    constants: Ma2025VariantConstants
+
+    def _begin(self) -> None:
+        super()._begin()
+        n, epsilon, dim = self.constants.n_users, self.constants.epsilon, self.partition.dim
+        effective = max(2.0, n * min(1.0, epsilon) ** 2)
+        self._log_term = math.sqrt(2.0 * math.log2(effective))
+        self._warm_start = int(math.log2(effective)) ** 2
+        plain = math.log2(2.0 * n) * dim / (2.0 + dim)
+        private = math.log2(max(1.0, 2.0 * n * epsilon**2)) * dim / (2.0 + 2.0 * dim)
+        self.max_depth = int(max(0.0, min(plain, private)))
+        shape = self._active.shape
+        self._count, self._reward = np.zeros(shape), np.zeros(shape)
+        self._users = np.zeros((shape[0], 1))
+
+    @classmethod
+    def _constants_of(cls, spec: Spec) -> Ma2025VariantConstants:
+        return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.epsilon, **spec.constants)
+
+    def assign(self, normals: FloatArray) -> IntArray:
+        """An arm left, by the public coin: not in the paper, whose users choose."""
+        return np.asarray(np.where(self.active(), normals, -np.inf).argmax(axis=1))
+
+    def learn(self, sums: VersionSums) -> None:
+        """Add a version's U and V = (signed + U)/2."""
+        self._count[sums.at] += sums.count
+        self._reward[sums.at] += (sums.signed + sums.count) / 2.0
+        self._users[sums.leaves] += sums.n
+
+    def intervals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Estimates f and radii r of the leaves' arms, (L, K) each, and the leaves' tau (L, 1)."""
+        leaves = self.partition.leaves
+        count, users = self._count[leaves], self._users[leaves]
+        known = (np.abs(count) > 0.0) & (users >= self._warm_start)
+        size = np.where(known, np.abs(count), 1.0)
+        spread = np.sqrt(np.maximum(np.maximum(count, users / self.constants.epsilon**2), 0.0))
+        radius = np.where(known, self._log_term * spread / size, np.inf)
+        mean = np.where(known, np.clip(self._reward[leaves] / np.where(known, count, 1.0), 0.0, 1.0), 0.5)
+        return mean, radius, self._tau(leaves)
+
+    def _tau(self, leaves: IntArray) -> FloatArray:
+        """(L, 1) how far a bin's mean reward may be from the rewards inside it."""
+        dim = self.partition.dim
+        bias = 2.0 * math.sqrt(dim) if self.constants.bias is None else self.constants.bias
+        return np.asarray(bias * 2.0 ** (-self.partition.depth[leaves] / dim))[:, None]
+
+    def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Estimates, max(radius r, tau), and where r < tau."""
+        mean, radius, tau = self.intervals()
+        return mean, np.maximum(self.constants.radius * radius, tau), radius < tau
+
+    def may_split(self, leaves: IntArray) -> BoolArray:
+        """Down to the largest depth."""
+        return np.asarray(self.partition.depth[leaves] < self.max_depth)
