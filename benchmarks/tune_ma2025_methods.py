@@ -27,7 +27,7 @@ from dpbandits._typing import Seed
 from dpbandits.lab.papers.ma2025.local import TUNING_GRID
 from dpbandits.lab.papers.ma2025.methods import Source, curve, world_and_sources
 from dpbandits.lab.study import Cell, Choice, Item, Record, Row, Study, values_of
-from dpbandits.lab.worlds.classification import CLASSIFICATION_TABLES
+from dpbandits.lab.worlds.classification import REPORT_TABLES
 
 __all__ = ["FINE", "GRIDS", "STUDY", "TuningCell", "main", "score"]
 
@@ -144,8 +144,8 @@ MECHANISMS = dict.fromkeys(("linear", "neural"), _every(mechanism=("cap", "lapla
 
 def _item(about: str, grids: Mapping[str, Any], stage: str, *, file: str | None, reps: int) -> Item:
     def cells(choice: Choice) -> list[TuningCell]:
-        chosen = choice.worlds or CLASSIFICATION_TABLES
-        tables = tuple(table for table in CLASSIFICATION_TABLES if table in chosen)
+        chosen = choice.worlds or REPORT_TABLES
+        tables = tuple(table for table in REPORT_TABLES if table in chosen)
         return [
             TuningCell(entry=entry, constants=constants, tables=tables, stage=stage)
             for entry, candidates in grids.items()

@@ -22,7 +22,7 @@ from dpbandits.lab.papers.ma2025.methods import (
     curve,
     local_curves,
 )
-from dpbandits.lab.papers.ma2025.table_2 import PAIRS, table2
+from dpbandits.lab.papers.ma2025.table_2 import PAIRS, PRINTED, PRINTED_PAIRS, printed_table2, table2
 from dpbandits.lab.study import Choice, Runs
 from dpbandits.lab.worlds.classification import ClassificationTable
 from dpbandits.lab.worlds.contextual import TUNING_WORLDS
@@ -129,6 +129,47 @@ def test_table2_ratios_tests_and_ranks():
         table2(runs[1:])
 
 
+def test_printed_table2_is_reward_over_abse_beside_the_papers_number():
+    source = {own: (Source(n_users=None, epsilon=own),) for own in (1.0, 4.0)}
+    common = {"table": "adult-birth"}
+    runs = [runs_of(CrowdCell(method="abse", world="adult-birth"), np.full((30, MARKS), 0.5))]
+    for epsilon in (1.0, 2.0):
+        runs += [results(method, 0.4, epsilon=epsilon, **common) for method in ("ma2025-c1", "linear")]
+        for one in source.values():
+            runs.append(results("tree", 0.2, epsilon=epsilon, sources=one, **common))
+    rows = printed_table2(runs)
+    assert len(rows) == len(PRINTED_PAIRS) * 2 * 3
+    place = {(row["epsilon"], row["source_epsilon"], row["moment"], row["row"]): row for row in rows}
+    ours = place[1.0, 4.0, "n/4", "tree with sources"]
+    assert ours["ratio"] == pytest.approx(0.8 / 0.5, rel=0.01)
+    assert 0 < ours["standard_error"] < 0.02
+    assert (ours["best"], ours["significant"], ours["paper"]) == (True, True, None)
+    theirs = place[1.0, 4.0, "n/4", "ma2025-c1"]
+    assert (theirs["best"], theirs["significant"], theirs["paper"]) == (False, None, 0.987)
+    assert place[2.0, 4.0, "n", "linear"]["paper"] == 0.762
+    with pytest.raises(InvalidParameter, match="abse"):
+        printed_table2(runs[1:])
+
+
+def test_the_papers_table_2_is_complete():
+    assert len(PRINTED) == 4 * 3 * 12
+    assert PRINTED["adult", 1.0, 1.0, "n/4", "ldpmab with sources"] == 1.459
+    assert PRINTED["jobs", 2.0, 1.0, "n", "ldpmab"] == 0.720
+    assert PRINTED["taxi", 2.0, 4.0, "n", "neural"] == 1.000
+    assert PRINTED["jobs", 1.0, 4.0, "n", "neural with sources"] == 0.698
+    # rank sums as printed, 1 the best of six, over three tables and four pairs at n/4
+    from scipy.stats import rankdata
+
+    rows = [method + kind for method in ("ldpmab", "linear", "neural") for kind in (" with sources", "")]
+    sums = dict.fromkeys(rows, 0.0)
+    for table in ("adult", "jobs", "taxi"):
+        for pair in PRINTED_PAIRS:
+            ranks = rankdata([-PRINTED[(table, *pair, "n/4", row)] for row in rows], method="min")
+            for row, rank in zip(rows, ranks, strict=True):
+                sums[row] += rank
+    assert sums["ldpmab with sources"] == 15.0
+
+
 def test_command_resumes_and_prints(made_up, tmp_path):
     arguments = [
         "study",
@@ -182,7 +223,7 @@ def test_figures_as_printed_have_the_papers_world_and_grid():
     def of(item, what):
         return {what(cell) for cell in STUDY.cells(item)}
 
-    items = [name for name in STUDY.items if name.endswith("-printed")]
+    items = [name for name in STUDY.items if name.startswith("figure") and name.endswith("-printed")]
     assert items == [f"figure{n}-printed" for n in ("6", "7a", "7b", "8", "9a", "9b", "9c")]
     for item in items:
         assert of(item, lambda cell: cell.world) == {"ma-edge"}

@@ -110,6 +110,32 @@ def test_adult_from_files(monkeypatch):
     assert classification_table("adult").dim == 4
 
 
+@pytest.mark.skipif(not (DATA / "adult.data.gz").is_file(), reason="UCI Adult is not here")
+def test_adult_by_birth_has_the_papers_number_of_target_users():
+    table = classification_table("adult-birth", path=DATA)
+    assert len(table.labels) == 45_222
+    assert len(table.target().columns) == 41_292
+    assert len(table.source().columns) == 3_930
+
+
+def test_adult_by_birth_in_miniature_leaves_out_whoever_has_a_missing_entry(tmp_path):
+    people = [
+        ("41, Private, 9, Married-civ-spouse, 40, >50K", "United-States", "Sales"),
+        ("30, Private, 16, Never-married, 99, <=50K", "Mexico", "Sales"),
+        ("31, ?, 16, Never-married, 99, <=50K", "Mexico", "Sales"),
+        ("32, Private, 16, Never-married, 99, <=50K", "?", "Sales"),
+        ("33, Private, 16, Never-married, 99, <=50K", "Mexico", "?"),
+    ]
+    for file in ("adult.data.gz", "adult.test.gz"):
+        with gzip.open(tmp_path / file, "wt") as out:
+            out.write(f"{HEADER}, native-country, occupation\n")
+            out.writelines(f"{one}, {country}, {work}\n" for one, country, work in people)
+    table = classification_table("adult-birth", path=tmp_path)
+    assert (table.name, table.split) == ("adult-birth", "born elsewhere than in the United States")
+    assert table.labels.tolist() == [1, 0, 1, 0]
+    assert table.auxiliary.tolist() == [False, True, False, True]
+
+
 def test_adult_without_files_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.delenv("DPBANDITS_DATA", raising=False)
     with pytest.raises(DataUnavailable, match="fetch=True"):
@@ -170,4 +196,4 @@ def test_a_package_with_another_table_is_refused(monkeypatch):
 
 
 def test_all_names_are_known():
-    assert CLASSIFICATION_TABLES == ("adult", "cps-income", "credit-cards", "taxi")
+    assert CLASSIFICATION_TABLES == ("adult", "cps-income", "credit-cards", "taxi", "adult-birth")

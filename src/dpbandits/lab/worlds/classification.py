@@ -11,11 +11,15 @@ Real tables (`classification_table`), and what is arm, context and public column
 | name | arms | context | auxiliary people, by a column that counts as public |
 |---|---|---|---|
 | `adult` | income up to or above 50,000 US dollars | age, education, hours, married | no private employer |
+| `adult-birth` | the same | the same | born elsewhere than in the United States |
 | `cps-income` | four brackets of hourly earnings | age, education, gender | Northeast or West |
 | `credit-cards` | late in September or not | late in April, bill of April | 40 years and older |
 | `taxi` | tip or no tip | distance, hour, local trip | January and February |
 
-Where `adult` names no employer, the person counts as auxiliary.
+Where `adult` names no employer, the person counts as auxiliary. `adult-birth` is the split of Ma2025's Table
+1, as far as it can be inferred: of the people without a missing entry 41,292 were born in the United States,
+which is its number of target users, and 3,930 elsewhere, its largest source. Which seven sources the paper
+makes of them, and which three columns of 46, it does not print.
 
 Ma2025 reports on Adult, Jobs and Taxi, and its public code names Jester too. Its Jobs table could not be had;
 `cps-income`, also people and their pay, stands in for it. `credit-cards` is added. Bounds below are public
@@ -49,7 +53,13 @@ from dpbandits.tables import Categories, Range, Schema
 from dpbandits.tables.columns import Column
 from dpbandits.tables.described import codes_from_cuts
 
-__all__ = ["CLASSIFICATION_TABLES", "ClassificationTable", "Half", "classification_table"]
+__all__ = [
+    "CLASSIFICATION_TABLES",
+    "REPORT_TABLES",
+    "ClassificationTable",
+    "Half",
+    "classification_table",
+]
 
 Half = Literal["tuning", "report"]
 
@@ -180,6 +190,8 @@ class ClassificationTable:
 
 _ADULT_FILES = ("adult.data.gz", "adult.test.gz")
 _ADULT_COLUMNS = ("age", "education-num", "marital-status", "hours-per-week", "workclass", "classification")
+_BIRTH_COLUMNS = ("native-country", "occupation")
+_UNKNOWN = ("?", "nan", "None", "")
 _ADULT_CONTEXT: dict[str, Column] = {
     "age": Range(17, 90),
     "education-num": Range(1, 16),
@@ -196,8 +208,9 @@ def classification_table(
 
     Args:
         name: one of `CLASSIFICATION_TABLES`.
-        path: folder of `adult`'s files; by default the environment variable DPBANDITS_DATA.
-        fetch: ask OpenML for `adult` over the network instead (scikit-learn's `fetch_openml`).
+        path: folder of the files of `adult` and `adult-birth`; by default the environment variable
+        DPBANDITS_DATA. fetch: ask OpenML for `adult` over the network instead (scikit-learn's
+        `fetch_openml`).
 
     Raises:
         InvalidParameter: an unknown name.
@@ -208,39 +221,45 @@ def classification_table(
         raise InvalidParameter(f"no table is called {name!r}: expected one of {CLASSIFICATION_TABLES}")
     folder = path if path is not None else os.environ.get("DPBANDITS_DATA")
     try:
-        if name != "adult":
+        if name in _PACKAGED:
             return packaged_table(name)
+        by_birth = name == "adult-birth"
         if fetch:
-            return _adult(_fetched())
+            return _adult(_fetched(by_birth=by_birth), by_birth=by_birth)
         if folder is None:
             raise DataUnavailable(
-                f"adult: pass the folder of {' and '.join(_ADULT_FILES)}, set DPBANDITS_DATA, "
+                f"{name}: pass the folder of {' and '.join(_ADULT_FILES)}, set DPBANDITS_DATA, "
                 "or pass fetch=True to ask OpenML"
             )
-        return _adult_from(str(folder))
+        return _adult_from(str(folder), by_birth=by_birth)
     except (InvalidData, KeyError) as error:
         raise DataUnavailable(f"the table {name!r} does not have the form that is written here") from error
 
 
-@lru_cache(maxsize=1)
-def _adult_from(folder: str) -> ClassificationTable:
+@lru_cache(maxsize=2)
+def _adult_from(folder: str, *, by_birth: bool) -> ClassificationTable:
     rows: list[list[str]] = []
+    columns = _adult_columns(by_birth=by_birth)
     for file in _ADULT_FILES:
         try:
             with gzip.open(Path(folder) / file, "rt", encoding="utf-8", newline="") as lines:
                 reader = csv.reader(lines, skipinitialspace=True)
                 header = [cell.strip() for cell in next(reader, [])]
-                places = [header.index(column) for column in _ADULT_COLUMNS]
+                places = [header.index(column) for column in columns]
                 rows += [[row[place].strip() for place in places] for row in reader if row]
         except OSError as error:
             raise DataUnavailable(f"adult: {file} cannot be read in the folder given") from error
         except (ValueError, IndexError) as error:
             raise InvalidData(f"{file} lacks a column") from error
     cells = np.array(rows, dtype=np.str_)
-    return _adult(dict(zip(_ADULT_COLUMNS, cells.T, strict=True)))
+    return _adult(dict(zip(columns, cells.T, strict=True)), by_birth=by_birth)
 
 
-def _fetched() -> dict[str, NDArray[Any]]:
+def _adult_columns(*, by_birth: bool) -> tuple[str, ...]:
+    return _ADULT_COLUMNS + _BIRTH_COLUMNS * by_birth
+
+
+def _fetched(*, by_birth: bool) -> dict[str, NDArray[Any]]:
     try:
         from sklearn.datasets import fetch_openml
     except ImportError as error:
@@ -248,11 +267,15 @@ def _fetched() -> dict[str, NDArray[Any]]:
     frame = fetch_openml("adult", version=2, as_frame=True, parser="auto").frame
     return {
         column: frame["class" if column == "classification" else column].to_numpy(dtype=object)
-        for column in _ADULT_COLUMNS
+        for column in _adult_columns(by_birth=by_birth)
     }
 
 
-def _adult(table: dict[str, NDArray[Any]]) -> ClassificationTable:
+def _adult(table: dict[str, NDArray[Any]], *, by_birth: bool = False) -> ClassificationTable:
+    if by_birth:
+        named = [[str(cell) not in _UNKNOWN for cell in column] for column in table.values()]
+        whole = np.all(named, axis=0)
+        table = {name: column[whole] for name, column in table.items()}
     status = [str(cell) for cell in table["marital-status"]]
     married = [cell.startswith("Married") and "absent" not in cell for cell in status]
     try:
@@ -265,9 +288,11 @@ def _adult(table: dict[str, NDArray[Any]]) -> ClassificationTable:
         # the test file writes a full stop behind the class
         labels=_codes([str(cell).rstrip(".") for cell in table["classification"]], ("<=50K", ">50K")),
         arms=("up to 50,000", "above 50,000"),
-        auxiliary=[str(cell) != "Private" for cell in table["workclass"]],
-        name="adult",
-        split="no private employer",
+        auxiliary=[str(cell) != "United-States" for cell in table["native-country"]]
+        if by_birth
+        else [str(cell) != "Private" for cell in table["workclass"]],
+        name="adult-birth" if by_birth else "adult",
+        split="born elsewhere than in the United States" if by_birth else "no private employer",
     )
 
 
@@ -318,7 +343,10 @@ _PACKAGED = {
         split="January and February",
     ),
 }
-CLASSIFICATION_TABLES = ("adult", *_PACKAGED)
+REPORT_TABLES = ("adult", *_PACKAGED)
+"""Those that methods were chosen and reported on before Ma2025's own split was known."""
+
+CLASSIFICATION_TABLES = (*REPORT_TABLES, "adult-birth")
 """Names that `classification_table` knows."""
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "SYNTHETIC",
     "CrowdCell",
     "WatchedCell",
+    "WholeCell",
     "crowd_item",
     "crowds",
     "verdict",
@@ -108,6 +109,21 @@ class CrowdCell(Cell):
         row |= {"regret_at_quarter": curve[quarter], "standard_error_at_quarter": errors[quarter]}
         row["verdict"] = verdict(self, curve[-1], errors[-1])
         return [row | {"curve": rounded(curve, 5), "curve_errors": rounded(errors, 5)}]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeCell(CrowdCell):
+    """One method on everybody of a table, not on the half that constants were not chosen on."""
+
+    def simulate(self, seed: Seed) -> Record:
+        """Average regret of the users so far, at `MARKS` points."""
+        own: dict[str, Any] = {"epsilon": self.epsilon, "n_users": self.n_users, "sources": self.sources}
+        return {"curve": rounded(curve(self.method, self.world, seed=seed, half=None, **own), 7)}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """And whose."""
+        return super().settings | {"half": None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,12 +208,13 @@ def crowds(
     worlds: Sequence[str] = ("ma",),
     methods: Sequence[str] = ("tree", "ma2025"),
     epsilons: Sequence[float | None] = (1.0,),
-    sizes: Sequence[int],
+    sizes: Sequence[int | None],
     sources: Sequence[tuple[Source, ...]] = ((),),
+    kind: type[CrowdCell] = CrowdCell,
 ) -> list[CrowdCell]:
     """Every method in every world at every epsilon, with so many users and such sources."""
     return [
-        CrowdCell(method=method, world=world, epsilon=epsilon, n_users=n, sources=those)
+        kind(method=method, world=world, epsilon=epsilon, n_users=n, sources=those)
         for world, method, epsilon, n, those in product(worlds, methods, epsilons, sizes, sources)
     ]
 
@@ -216,6 +233,7 @@ def crowd_item(
     *,
     picture: Callable[[Sequence[Row]], bytes],
     compare: Callable[[Sequence[Runs]], dict[str, Any]] | None = None,
+    reps: int = 20,
 ) -> Item:
     """A figure or table made of crowds."""
     return Item(
@@ -229,4 +247,5 @@ def crowd_item(
         texts={"sources": _sources_text},
         picture=picture,
         compare=compare,
+        reps=reps,
     )

@@ -105,19 +105,21 @@ class Source:
 
 
 @lru_cache(maxsize=8)
-def table_half(name: str, half: Half, data: str | None) -> ClassificationTable:
-    return classification_table(name, path=data).half(half)
+def table_half(name: str, half: Half | None, data: str | None) -> ClassificationTable:
+    """A half of a table, or with None everybody."""
+    table = classification_table(name, path=data)
+    return table if half is None else table.half(half)
 
 
 def world_and_sources(
-    name: str, sources: Sequence[Source], *, half: Half = "report", data: str | None = None
+    name: str, sources: Sequence[Source], *, half: Half | None = "report", data: str | None = None
 ) -> tuple[World | PeopleWorld, list[_SourceOfPeople]]:
     """A world or table by name, and its sources with their sizes and epsilons.
 
     Args:
         name: of a world (`worlds.contextual.WORLDS`) or of a table (`CLASSIFICATION_TABLES`).
         sources: all auxiliary people of a table can be one source only.
-        half: of a table's people.
+        half: of a table's people; None: everybody.
         data: folder of `adult`.
     """
     if name not in CLASSIFICATION_TABLES:
@@ -145,7 +147,7 @@ def curve(
     epsilon: float | None = None,
     n_users: int | None = None,
     sources: Sequence[Source] = (),
-    half: Half = "report",
+    half: Half | None = "report",
     data: str | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> FloatArray:
