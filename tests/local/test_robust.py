@@ -27,6 +27,7 @@ from dpbandits.local import (
     Spec,
     aggregate,
 )
+from dpbandits.local.contract.questions import PublishedQuestions
 from dpbandits.local.learners.base import combined_estimate, grouped_estimate, raised_variance
 from dpbandits.local.server.aggregation import read_counts, sums_digest, write_counts, write_reports
 from dpbandits.privacy import LocalDP
@@ -208,6 +209,22 @@ def test_a_flood_moves_what_is_believed_no_farther_than_its_surprise(name):
         moved[robust is None] = abs(after[:, arm] - mean[0, arm]).max() / np.sqrt(variance[0, arm])
     assert moved[False] <= 2.0
     assert moved[True] > 2.0
+
+
+def test_a_flood_of_answers_moves_a_question_no_farther_either():
+    """What is believed in every cell of the grid: before lengths are learned, a Gaussian update."""
+    spec = replace(SPEC, mechanism="auto", learner="questions", constants={"parts": 1.0})
+    moved = {}
+    for robust in (None, Robust(bytes(32), surprise=0.5)):
+        server = Server(spec, robust=robust)
+        published, before = server.publish(), server.estimate()
+        report = reports_to(published, 1, spec)[0]
+        flood = [report[:9] + k.to_bytes(8, "little") + report[17:] for k in range(400)]
+        assert server.absorb(flood).accepted == 400
+        server.publish()
+        moved[robust is None] = (np.abs(server.estimate().mean - before.mean) / before.sd).max()
+    assert moved[False] <= 0.5 + 1e-9
+    assert moved[True] > 0.5
 
 
 # -- the weight of a report ---------------------------------------------------------------------------
@@ -454,6 +471,29 @@ def test_forgers_promote_their_arm():
     weights = found.rule.weights()
     assert weights[:, arm].mean() > 0.8
     assert found.anomaly > 8
+
+
+def test_forgers_answer_questions_the_way_that_moves_their_arm():
+    spec = replace(SPEC, mechanism="auto", learner="questions", constants={"parts": 2.0})
+    size = spec.grid.size
+    halves, arms = np.arange(size) % 2, (np.arange(size) // 2) % 2
+    published = PublishedQuestions(version=0, arms=arms, parts=halves, turned=(halves == 1) ^ (arms == 0))
+    # in part 0 arm 1 is asked about as it is, and arm 0 turned; in part 1 the other way round
+    assert Forgers(share=0.1, arm=1).wanted(published, spec).tolist() == [1.0, -1.0]
+    assert Forgers(share=0.1, arm=1, aim="demote").wanted(published, spec).tolist() == [-1.0, 1.0]
+    assert Forgers(share=0.1, arm=0).wanted(published, spec).tolist() == [-1.0, 1.0]
+
+
+def test_one_bit_of_a_forger_costs_less_than_signs_in_every_bin():
+    """At epsilon 1, 5% of 8,000, two crowds: the arm that is promoted ends in fewer people's hands."""
+    one, lost = world("tune-waves"), {}
+    _, means = one.draw(2000, np.random.default_rng(0))
+    forgers = Forgers(share=0.05, arm=int(means.mean(axis=0).argmin()))
+    for name in ("questions", "smooth"):
+        spec = unit_spec(one, epsilon=1.0, learner=name)
+        runs = [simulate(spec, one, n_users=8000, seed=seed, forgers=forgers) for seed in (3, 4)]
+        lost[name] = np.mean([run.regret[-20:].sum() / run.users[-20:].sum() for run in runs])
+    assert lost["questions"] < 0.75 * lost["smooth"]
 
 
 def test_what_forgers_want_follows_what_is_published():

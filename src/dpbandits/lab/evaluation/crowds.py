@@ -25,9 +25,9 @@ from dpbandits.local.learners.base import (
     Estimates,
     PosteriorLearner,
     VersionSums,
-    combined_estimate,
     grouped_estimate,
 )
+from dpbandits.local.learners.questions import QuestionLearner
 from dpbandits.local.learners.table import learner_for
 from dpbandits.local.server.robust import Robust
 from dpbandits.policy.coins import PublicCoins
@@ -209,9 +209,9 @@ class Crowd:
         self._luck = people.random((n_users, 2))
         self._classes = self._chosen_classes(classes, people)
         self._coins, self.rule = PublicCoins(seed), learner_for(spec) if rule is None else rule
-        if (forgers or robust) and (floating or spec.epsilons):
-            raise InvalidParameter("forgers, robust: of one class of epsilon, without floating noise")
-        if robust is not None and isinstance(self.rule, PosteriorLearner):
+        if (forgers or robust) and floating:
+            raise InvalidParameter("forgers, robust: not with floating noise")
+        if robust is not None and isinstance(self.rule, PosteriorLearner | QuestionLearner):
             self.rule.surprise = robust.surprise
         self._groups = 1 if robust is None else robust.groups
         self._forgers, self._forged = forgers, np.zeros(n_users, dtype=np.bool_)
@@ -280,10 +280,8 @@ class Crowd:
             passed = published.weights.cumsum(axis=1)[at] < luck[start:stop, 1:]
             chosen = passed.sum(axis=1).clip(max=spec.n_arms - 1)
             cells = at * spec.n_arms + chosen
-        mean = self._means[np.arange(start, stop), chosen]
-        honest = ~self._forged[start:stop]
-        lost = self._best[start:stop] - mean
-        self._sums.append((lost[honest].sum(), mean[honest].sum(), int(honest.sum())))
+        people = slice(start, stop)
+        mean = self._lose(chosen, people)
         if self._watched is not None:
             places = partition.rank[partition.locate(self._watched)]
             law = np.eye(spec.n_arms)[published.arms] if published.weights is None else published.weights
@@ -293,11 +291,12 @@ class Crowd:
             leading = rule.weights().argmax(axis=1)
             self._taken.append((start, tuple(partition.splits), leading))
 
-        positive = luck[start:stop, 0] < mean
-        if self._forgers is None and self._groups == 1:
-            estimate = self._estimate(cells, positive, slice(start, stop), len(leaves))
+        positive = luck[people, 0] < mean
+        if self._floating:
+            noise = FloatingLaplace(n_cells=spec.n_cells(len(leaves)), epsilon=spec.epsilon)
+            estimate = reported(noise, cells, positive, self._noise)
         else:
-            estimate = self._attacked(published, cells, positive, honest)
+            estimate = grouped_estimate(self._counted(published, cells, positive, people))
         rule.learn(VersionSums.of(published, leaves, estimate))
         rule.refine()
         self._version += 1
@@ -305,22 +304,47 @@ class Crowd:
 
     def _ask(self, published: PublishedQuestions, people: slice) -> None:
         """`step` of a version of questions."""
-        spec, at = self.spec, self._nodes[people]
-        chosen = np.asarray(published.arms)[at]
-        mean = np.take_along_axis(self._means[people], chosen[:, None], axis=1)[:, 0]
-        self._sums.append(((self._best[people] - mean).sum(), mean.sum(), len(at)))
+        at = self._nodes[people]
+        mean = self._lose(np.asarray(published.arms)[at], people)
         positive = (self._luck[people, 0] < mean) | (published.about == "place")
-        counted, cells = [], published.parts[at]
-        classes = np.zeros(len(at), dtype=np.int64) if self._classes is None else self._classes[people]
-        for kind, one in enumerate(spec.mechanisms_for(spec.n_parts)):
-            here = classes == kind
-            if here.any():
-                signs = positive[here] != published.turned[at[here]]
-                crowd = signs_by_cell(cells[here], signs, spec.n_parts)
-                counted.append((one, one.simulate(*crowd, self._noise), int(here.sum())))
-        self.rule.count(spec, published, [counted])
+        signs = positive != published.turned[at]
+        self.rule.count(self.spec, published, self._counted(published, published.parts[at], signs, people))
         self.rule.refine()
         self._version += 1
+
+    def _lose(self, chosen: IntArray, people: slice) -> FloatArray:
+        """(n,) mean rewards of the arms that these people were given; forgers are left out of the sums."""
+        mean = np.take_along_axis(self._means[people], chosen[:, None], axis=1)[:, 0]
+        honest = ~self._forged[people]
+        lost = self._best[people] - mean
+        self._sums.append((lost[honest].sum(), mean[honest].sum(), int(honest.sum())))
+        return mean
+
+    def _counted(
+        self, published: PublishedArms, cells: IntArray, positive: BoolArray, people: slice
+    ) -> list[list[tuple[ReportMechanism, IntArray, int]]]:
+        """What these people's reports come to, by the server's groups and classes of epsilon."""
+        forged, groups = self._forged[people], np.zeros(len(cells), dtype=np.int64)
+        classes = groups if self._classes is None else self._classes[people]
+        if self._groups > 1:
+            groups = self._noise.integers(self._groups, size=len(cells))
+        wanted = None if self._forgers is None else self._forgers.wanted(published, self.spec)
+        counted = []
+        for group in range(self._groups):
+            parts = []
+            for kind, one in enumerate(self.spec.counted_by(published)):
+                here = (groups == group) & (classes == kind)
+                told, n = here & ~forged, int(here.sum())
+                if not n:
+                    continue
+                sums = one.simulate(*signs_by_cell(cells[told], positive[told], one.n_cells), self._noise)
+                if wanted is not None:
+                    sums = sums + strongest(one, wanted, n - int(told.sum()), self._noise)
+                self._excess += one.excess(sums, n)
+                parts.append((one, sums, n))
+            if parts:
+                counted.append(parts)
+        return counted
 
     def relocate(self) -> None:
         """Find the leaves of those still to come, where a leaf was split since."""
@@ -333,41 +357,6 @@ class Crowd:
         if len(later):
             self._nodes[later] = partition.locate(self._contexts[later], self._nodes[later])
         self._located = partition.n_nodes
-
-    def _estimate(self, cells: IntArray, positive: BoolArray, people: slice, n_leaves: int) -> Estimates:
-        """What a version's reports say."""
-        if self._floating:
-            noise = FloatingLaplace(n_cells=self.spec.n_cells(n_leaves), epsilon=self.spec.epsilon)
-            return reported(noise, cells, positive, self._noise)
-        mechanisms = self.spec.mechanisms_for(n_leaves)
-        if self._classes is None:
-            return reported(mechanisms[0], cells, positive, self._noise)
-        chosen, parts = self._classes[people], []
-        for kind, one in enumerate(mechanisms):
-            here = chosen == kind
-            if here.any():
-                crowd = signs_by_cell(cells[here], positive[here], one.n_cells)
-                parts.append((one, one.simulate(*crowd, self._noise), int(here.sum())))
-        return combined_estimate(parts)
-
-    def _attacked(
-        self, published: PublishedArms, cells: IntArray, positive: BoolArray, honest: BoolArray
-    ) -> Estimates:
-        """The same with forged reports, in the server's groups."""
-        mechanism = self.spec.mechanism_for(len(published.splits) + 1)
-        wanted = None if self._forgers is None else self._forgers.wanted(published, self.spec)
-        groups, counted = self._noise.integers(self._groups, size=len(cells)), []
-        for group in range(self._groups):
-            here = groups == group
-            told, n = here & honest, int(here.sum())
-            crowd = signs_by_cell(cells[told], positive[told], mechanism.n_cells)
-            sums = mechanism.simulate(*crowd, self._noise)
-            if wanted is not None:
-                sums = sums + strongest(mechanism, wanted, int((here & ~honest).sum()), self._noise)
-            if n:
-                counted.append([(mechanism, sums, n)])
-                self._excess += mechanism.excess(sums, n)
-        return grouped_estimate(counted)
 
     def _chosen_classes(self, classes: ClassLaw | None, rng: np.random.Generator) -> IntArray | None:
         """(n,) everyone's class of epsilon, or None where there is one."""

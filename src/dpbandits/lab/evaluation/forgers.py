@@ -12,6 +12,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
+from dpbandits.local.contract.questions import PublishedQuestions
 from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.spec import Spec
 from dpbandits.privacy.reports import RandomisedResponse, ReportMechanism, SignedTernary
@@ -55,6 +56,12 @@ class Forgers:
 
     def wanted(self, published: PublishedArms, spec: Spec) -> FloatArray:
         """(n_cells,) +1 where signed sums are to grow, and -1 where they are to fall."""
+        if isinstance(published, PublishedQuestions):
+            towards = np.where(np.asarray(published.arms) == self.arm, 1.0, -1.0)
+            sums = np.bincount(
+                published.parts, np.where(published.turned, -towards, towards), minlength=spec.n_parts
+            )
+            return np.where(sums < 0.0, -1.0, 1.0) * (1.0 if self.aim == "promote" else -1.0)
         if published.arms is None:
             arms = np.tile(np.arange(spec.n_arms), len(published.splits) + 1)
         else:

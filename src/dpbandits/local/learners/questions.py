@@ -37,7 +37,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.local.contract.questions import PublishedQuestions
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import Counted, grouped_estimate
+from dpbandits.local.learners.base import Counted, grouped_estimate, raised_variance
 from dpbandits.models.averaged_regression import AveragedRegression
 from dpbandits.models.features.products import ProductFeatures
 from dpbandits.models.grid_density import GridDensity
@@ -164,6 +164,9 @@ class QuestionLearner:
         constants: see `QuestionConstants`.
     """
 
+    surprise: float | None = None
+    """Deviations that a version's sums may lie from what is believed, see `raised_variance`; None: any."""
+
     def __init__(self, spec: Spec, constants: QuestionConstants) -> None:
         self.constants, self.n_arms, self.n_parts, grid = constants, spec.n_arms, spec.n_parts, spec.grid
         self._centres, codes = grid.centres, spec.codes
@@ -217,11 +220,24 @@ class QuestionLearner:
         if self.n_parts > 1:
             self._counts.add(replace(published, version=self._looked), count, n, count_law)
         told = self._places if published.about == "place" else self._rewards
+        if told is self._rewards and self.surprise is not None:
+            signed_law *= self._raised(published, signed, n, signed_law)
         told.add(published, signed, n, signed_law)
         if told is self._rewards:
             one = _Told(len(self._centres), self.n_parts)
             one.add(published, signed, n, signed_law)
             self._model.tell(*self._functionals(one.settle()))
+
+    def _raised(self, published: PublishedQuestions, signed: FloatArray, n: int, law: FloatArray) -> float:
+        """Factor on a version's variance, where a part surprises more than `surprise` allows."""
+        one = _Told(len(self._centres), self.n_parts)
+        one.add(published, signed, n, law)
+        functionals, means, variances = self._functionals(one.settle())
+        error = means - functionals @ self._model.mean.ravel()
+        belief = np.array([row @ self._model.solve(row) for row in functionals])
+        most = math.inf if self.surprise is None else self.surprise
+        raised = raised_variance(variances, belief=belief, error=error, surprise=most)
+        return float((raised / variances).max())
 
     def refine(self) -> None:
         """Look at everything again, or take what is new into the posterior, where enough has come."""

@@ -24,6 +24,7 @@ from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Counted, Learner, PosteriorLearner
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums, source_evidence
 from dpbandits.local.learners.explore import ExploreRule
+from dpbandits.local.learners.questions import QuestionLearner
 from dpbandits.local.learners.table import learner_for
 from dpbandits.local.learners.transfer import TransferTree
 from dpbandits.local.server.counting import Absorbed, ReportCounts, Sifted
@@ -113,7 +114,7 @@ class Server(Held, Generic[PublishedT]):
         self._coins = PublicCoins(spec.seed)
         self._counts = ReportCounts(spec, key=key, robust=robust)
         self.robust = robust
-        if robust is not None and isinstance(self._learner, PosteriorLearner):
+        if robust is not None and isinstance(self._learner, PosteriorLearner | QuestionLearner):
             self._learner.surprise = robust.surprise
         self._excess = np.zeros((1, 2))
         self._targets: dict[str, Spec] = {}
