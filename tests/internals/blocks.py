@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpbandits.central.marginals import release
+from dpbandits.central.marginals import noise
 from dpbandits.privacy import SimulatedNoise
 
 __all__ = ["Moved", "loss_between", "recorded"]
@@ -41,7 +41,7 @@ def recorded(monkeypatch, policy):
     def fixed(block, rows, design, past):
         asked.clear()
         with monkeypatch.context() as patched:
-            patched.setattr(release, "lattice_laplace", words)
+            patched.setattr(noise, "lattice_laplace", words)
             patched.setattr(SimulatedNoise, "integer_laplace", no_noise("laplace"))
             patched.setattr(SimulatedNoise, "integer_gaussian", no_noise("gaussian"))
             after = draw(block, rows, design, past)
