@@ -1820,8 +1820,8 @@ MUTATIONS = (
         "a device that chose a smaller epsilon reports at the largest",
         (
             "local/contract/spec.py",
-            "about=(leaf, self.mechanism_for(len(partition.leaves), privacy.epsilon)),",
-            "about=(leaf, self.mechanism_for(len(partition.leaves))),",
+            "about=(cell, self.mechanism_for(n_cells, privacy.epsilon), turned, silent),",
+            "about=(cell, self.mechanism_for(n_cells), turned, silent),",
         ),
         tests="tests/local/test_own_epsilon.py::test_devices_pay_their_own_epsilon_an"
         "d_servers_learn_from_all",
