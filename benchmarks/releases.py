@@ -10,9 +10,10 @@ law; Gaussian noise is simulated at the scale of Gaussian DP.
 | `stuck` | how many of 500 runs of 10,000 rounds end below a random policy | from 1,000,000 |
 | `rule` | epsilon, delta, dimension and rounds, from which the kind is chosen | tuning, from 3,000 |
 
-`--group` and `--world` choose. Every run is written to `--runs` (JSON lines) when it is over, and not made
-again while the code that it could depend on is the same; `--minutes` stops in time. `--out` gets one row a
-line of the table; rows that a run does not touch stay. One core a job: `OMP_NUM_THREADS` is set to 1.
+`--group`, `--world`, `--kind` and `--horizon` choose. Every run is written to `--runs` (JSON lines) when it
+is over, and not made again while the code that it could depend on is the same; `--minutes` stops in time.
+`--out` gets one row a line of the table; rows that a run does not touch stay. One core a job:
+`OMP_NUM_THREADS` is set to 1.
 """
 
 import argparse
@@ -110,6 +111,10 @@ def _rule() -> Iterable[Line]:
                 yield Line("rule", f"box-{dim}", "cells", epsilon, 0.0, horizon, 24)
                 for delta in (1e-6, 1e-3, 1e-1):
                     yield Line("rule", f"box-{dim}", "features", epsilon, delta, horizon, 24)
+    for dim in (2, 4):
+        for epsilon in (1.0, 3.0):
+            yield Line("rule", f"box-{dim}", "cells", epsilon, 0.0, 10_000, 8)
+            yield Line("rule", f"box-{dim}", "features", epsilon, 1e-6, 10_000, 8)
 
 
 LINES = (*_figures(), *_stuck(), *_rule())
@@ -219,6 +224,7 @@ def main() -> None:
     parser.add_argument("--group", nargs="*", choices=("figures", "stuck", "rule"), default=["figures"])
     parser.add_argument("--world", nargs="*", choices=sorted({line.world for line in LINES}), default=None)
     parser.add_argument("--kind", nargs="*", choices=("cells", "features"), default=["cells", "features"])
+    parser.add_argument("--horizon", nargs="*", type=int, default=None)
     parser.add_argument("--seeds", type=int, default=None, help="at most so many of every line")
     parser.add_argument("--minutes", type=float, default=9.0, help="begin no run after that")
     parser.add_argument("--runs", type=Path, default=RUNS)
@@ -231,6 +237,7 @@ def main() -> None:
         if line.group in options.group
         and line.kind in options.kind
         and (options.world is None or line.world in options.world)
+        and (options.horizon is None or line.horizon in options.horizon)
     ]
     options.runs.parent.mkdir(parents=True, exist_ok=True)
     known: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}

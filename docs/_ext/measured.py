@@ -286,15 +286,19 @@ def releases_figures() -> Markdown:
 
 def releases_rule() -> Markdown:
     ways = [("cells", 0.0), ("features", 1e-6), ("features", 1e-3), ("features", 0.1)]
-    rows = [row for row in _kinds("rule") if row["horizon"] == 3_000]
-    found = {(row["world"], row["epsilon"], row["kind"], row["delta"]): row for row in rows}
+    rows = [row for row in _kinds("rule") if row["horizon"] >= 3_000]
+    found = {_line(row): row for row in rows}
     lines = []
-    for world, epsilon in dict.fromkeys((row["world"], row["epsilon"]) for row in rows):
-        own = [found[world, epsilon, *way] for way in ways]
-        regrets = [pm(row["regret"], row["standard_error"], digits=0) for row in own]
-        lines.append([f"{world.removeprefix('box-')} dimensions", f"{epsilon:g}", *regrets])
+    for horizon, world, epsilon in dict.fromkeys(_line(row)[:3] for row in rows):
+        own = [found.get((horizon, world, epsilon, *way)) for way in ways]
+        regrets = ["" if row is None else pm(row["regret"], row["standard_error"], digits=0) for row in own]
+        lines.append([f"{world.removeprefix('box-')} dimensions", f"{horizon:,}", f"{epsilon:g}", *regrets])
     features = (f"features, delta {delta}" for delta in ("1e-6", "1e-3", ".1"))
-    return table(["box", "epsilon", "cells, pure", *features], lines)
+    return table(["box", "rounds", "epsilon", "cells, pure", *features], lines)
+
+
+def _line(row: Row) -> tuple[int, str, float, str, float]:
+    return row["horizon"], row["world"], row["epsilon"], row["kind"], row["delta"]
 
 
 def releases_stuck() -> Markdown:

@@ -167,8 +167,8 @@ def test_a_configuration_keeps_its_kind_and_an_older_one_is_of_features():
     config = policy().to_config()
     assert config["tuning"]["release"] == "cells"
     assert GPBandit.from_config(config).to_config() == config
-    older = policy(release=None, privacy=JointDP(epsilon=2.0, delta=1e-6)).to_config()
-    del older["tuning"]["release"]
+    older = policy(release=None, n_features=None, privacy=JointDP(epsilon=2.0, delta=1e-6)).to_config()
+    assert older["tuning"].pop("release") == "cells"  # what the rule takes for those arguments now
     assert GPBandit.from_config(older).tuning.release == "features"
 
 
@@ -208,35 +208,114 @@ def test_what_cells_cannot_do_is_refused_at_once(wrong):
         policy(**wrong)
 
 
-DELTAS = (0.0, 1e-9, 1e-6)
-DOMAINS = (
-    dpb.Box(low=[0.0], high=[1.0]),
-    dpb.Box(low=[0.0] * 3, high=[1.0] * 3),
-    dpb.domains.Ball(centre=[0, 0], radius=1),
+def box(columns):
+    return dpb.Box(low=[0.0] * columns, high=[1.0] * columns)
+
+
+def chosen(*, epsilon, delta, rounds=1, **changes):
+    """A policy whose kind was left to the rule."""
+    arguments = {
+        "kernel": dpb.kernels.SquaredExponential(lengthscale=2.0),
+        "privacy": JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds),
+        "release": None,
+        "n_features": None,
+    }
+    return policy(**arguments | changes)
+
+
+OWN = dpb.features.MercerFeatures(
+    kernel=dpb.kernels.SquaredExponential(lengthscale=2.0), domain=box(2), n_features=4
 )
+KINDS = [
+    (box(1), 1.0, 0.0, "cells"),
+    (dpb.domains.Ball(centre=[0, 0], radius=1), 1.0, 0.0, "cells"),
+    (dpb.domains.Ball(centre=[0, 0], radius=1), 1.0, 1e-6, "features"),
+    (box(1), 3.0, 1e-6, "cells"),
+    (box(4), 3.0, 1e-6, "cells"),
+    (box(4), 3.0, 1e-5, "features"),
+    (box(4), 3.1, 1e-6, "features"),
+    (box(4), 1.0, 1e-3, "cells"),
+    (box(4), 1.1, 1e-3, "features"),
+    (box(6), 1.0, 1e-6, "cells"),
+    (box(6), 1.0, 1e-5, "features"),
+    (box(7), 1.0, 1e-6, "features"),
+]
 
 
-@pytest.mark.parametrize("domain", DOMAINS, ids=repr)
-@pytest.mark.parametrize("delta", DELTAS)
-def test_the_kind_follows_from_public_numbers_alone(domain, delta):
+@pytest.mark.parametrize(("domain", "epsilon", "delta", "kind"), KINDS)
+def test_the_kind_follows_from_public_numbers_alone(domain, epsilon, delta, kind):
     """Whatever the noise, the seed and the people are: it is known before anybody asks, and stays."""
-    chosen = set()
+    found = set()
     for seed, noise, reward in ((0, SimulatedNoise(1), 0.0), (9, SecureNoise(), 1.0)):
-        one = policy(
-            domain=domain,
-            kernel=dpb.kernels.SquaredExponential(lengthscale=2.0),
-            privacy=JointDP(epsilon=1.0, delta=delta),
-            release=None,
-            seed=seed,
-            noise=noise,
-        )
+        one = chosen(domain=domain, epsilon=epsilon, delta=delta, seed=seed, noise=noise)
         before = one.tuning.release
         rng = np.random.default_rng(seed)
         for t in range(9):
             decision = one.ask(domain.sample(3, rng), user=t)
             one.tell(decision.id, reward)
-        chosen |= {before, one.tuning.release, GPBandit.from_config(one.to_config()).tuning.release}
-    assert chosen == {"cells" if delta == 0.0 else "features"}
+        found |= {before, one.tuning.release, GPBandit.from_config(one.to_config()).tuning.release}
+    assert found == {kind}
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({}, "cells"),
+        ({"horizon": None, "blocks": None}, "features"),
+        ({"horizon": None, "blocks": None, "delta": 1e-6}, "cells"),
+        ({"horizon": None, "blocks": None, "delta": 1e-6, "epsilon": 1.1}, "features"),
+        ({"horizon": 3_000}, "cells"),
+        ({"horizon": 3_001}, "features"),
+        ({"horizon": 10_000, "delta": 1e-6}, "cells"),
+        ({"horizon": 10_001, "delta": 1e-6}, "features"),
+        ({"epsilon": 3.0, "delta": 1e-6, "rounds": 3}, "cells"),
+        ({"epsilon": 3.0, "rounds": 2}, "features"),
+        ({"epsilon": 3.0, "delta": 1e-6, "horizon": 3_001}, "features"),
+        ({"n_features": 6}, "features"),
+        ({"prior_variance": 0.3}, "features"),
+        ({"regression": "sums"}, "features"),
+        ({"decision_sets": "public"}, "features"),
+        ({"public_decision_sets": np.full((3, 2, 2), 0.5)}, "features"),
+        ({"kernel": None, "features": OWN}, "features"),
+        ({"release": "features"}, "features"),
+    ],
+)
+def test_with_a_delta_cells_are_taken_where_they_lose_less_and_nothing_else_was_asked_for(changes, kind):
+    assert chosen(**{"epsilon": 1.0, "delta": 1e-4} | changes).tuning.release == kind
+
+
+def test_the_first_block_is_longer_for_more_rounds_and_more_noise_up_to_a_bound():
+    promises = [(1.0, 1), (10.0, 1), (0.8, 1), (1.6, 2), (0.5, 1), (0.1, 1)]
+    found = [
+        chosen(epsilon=epsilon, delta=0.0, rounds=rounds, horizon=1024, blocks=None).blocks[0]
+        for epsilon, rounds in promises
+    ]
+    assert found == [20, 20, 23, 23, 30, 30]
+    short = [
+        chosen(epsilon=1.0, delta=0.0, horizon=t, blocks=None).blocks[0] for t in (1, 100, 3_000, 10_000)
+    ]
+    assert short == [1, 10, 28, 30]
+    assert chosen(epsilon=1.0, delta=0.0, horizon=None, blocks=None).blocks[0] == 30
+
+
+def test_what_an_account_pays_for_keeps_features_unless_the_promise_is_pure():
+    ledger = MemoryLedger()
+    open_account(ledger, "people", privacy=JointDP(epsilon=3.0, delta=1e-5))
+    paid = {"ledger": ledger, "account": "people"}
+    assert chosen(epsilon=1.0, delta=1e-6, **paid).tuning.release == "features"
+    assert chosen(epsilon=1.0, delta=0.0, **paid).tuning.release == "cells"
+    assert chosen(epsilon=1.0, delta=1e-6, release="cells", **paid).tuning.release == "cells"
+
+
+def test_cells_that_the_rule_took_promise_pure_epsilon_and_say_that_delta_is_not_used(tmp_path):
+    one = chosen(epsilon=1.0, delta=1e-6)
+    promised = one.guarantee
+    assert (promised.epsilon, promised.delta, promised.certificate) == (1.0, 0.0, PureDP(1.0))
+    assert "1e-06" in promised.explain()
+    driven(one, 9).save(tmp_path / "state")
+    state = read_state(tmp_path / "state")
+    assert state.public["config"]["tuning"]["release"] == "cells"
+    assert GPBandit.load(tmp_path / "state").tuning.release == "cells"
 
 
 def test_a_pure_promise_without_arms_is_kept_by_cells():

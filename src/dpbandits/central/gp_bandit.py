@@ -58,22 +58,42 @@ KINDS: dict[KindName, type[Kind[Any, Any]]] = {
 """Kinds of release by their names in `GPTuning.release`."""
 
 
+CELL_BOXES = ((4, 1e-6, 3.0, 3_000), (4, 1e-3, 1.0, 3_000), (4, 1e-6, 1.0, 10_000), (6, 1e-6, 1.0, 3_000))
+"""Boxes that cells are taken for: at most so many columns, so large a delta, an epsilon and so many rounds;
+epsilon is divided by the rounds of a user. Cells lost less than features there, on tuning seeds of made-up
+functions: `benchmarks/releases.py --group rule`."""
+
+UNKNOWN_HORIZON = 10_000
+"""What the rule takes an unknown horizon for; features pay for one with noise, and cells do not."""
+
+
 def kind_for(setup: Setup) -> KindName:
     """The kind of release where none is named: a rule of public arguments alone.
 
-    Contexts and arms: marginal tables for several columns, or where delta is 0; features wherever a kernel,
-    features or anything that only they understand was passed. Candidates of a domain: cells where delta is 0,
-    which nothing else keeps there; else features.
+    Features, wherever features or anything that only they understand was passed. Else, of contexts and arms,
+    marginal tables for several columns or where delta is 0, and features where a kernel was passed; of
+    candidates, cells in the boxes of `CELL_BOXES`, and wherever delta is 0, which nothing else keeps there.
+    Where an account pays it is features again: most add up zCDP, in which pure epsilon costs many times more.
     """
-    tuning, people = setup.tuning, setup.menu is not None
-    of_features = (setup.kernel, setup.features, tuning.n_features, tuning.factor, tuning.prior_variance)
-    asked = any(given is not None for given in (*of_features, tuning.public_decision_sets))
-    if not people and setup.privacy.delta == 0.0:
+    tuning, privacy, people = setup.tuning, setup.privacy, setup.menu is not None
+    pure, columns = privacy.delta == 0.0, setup.domain.dim
+    if not people and pure:
         return "cells"
-    if not people or asked or tuning.regression != "blocks" or setup.decision_sets == "public":
+    of_features = (setup.features, tuning.n_features, tuning.factor, tuning.prior_variance)
+    asked = any(given is not None for given in (*of_features, tuning.public_decision_sets))
+    if asked or tuning.regression != "blocks" or setup.decision_sets == "public":
         return "features"
-    wide = setup.domain.dim - 1 >= MARGINAL_COLUMNS
-    return "marginals" if wide or setup.privacy.delta == 0.0 else "features"
+    if people:
+        wide = columns - 1 >= MARGINAL_COLUMNS
+        return "marginals" if setup.kernel is None and (wide or pure) else "features"
+    numbers = (
+        columns,
+        privacy.delta,
+        privacy.epsilon / privacy.rounds_per_user,
+        setup.horizon or UNKNOWN_HORIZON,
+    )
+    cells = any(all(own <= most for own, most in zip(numbers, box, strict=True)) for box in CELL_BOXES)
+    return "cells" if cells and isinstance(setup.domain, domains.Box) and not setup.charged else "features"
 
 
 _Made = tuple[Past, WeightPosterior | None]
@@ -223,6 +243,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             tuning=replace(tuning, public_decision_sets=sets),
             noise=self.noise,
             seed=self.seed,
+            charged=self._holder.charged,
         )
         self._kind = KINDS[tuning.release or kind_for(setup)](setup)
         self.features, self.blocks, self.tuning = self._kind.features, self._kind.blocks, self._kind.tuning

@@ -91,6 +91,7 @@ class Setup:
     Args:
         horizon: None where it is not known.
         longest: rounds at most.
+        charged: whether a ledger's account pays.
     """
 
     domain: Domain
@@ -105,6 +106,7 @@ class Setup:
     tuning: GPTuning
     noise: NoiseSource
     seed: Seed
+    charged: bool
 
     def learned_in(self, *, of_rows: int) -> Features:
         """The features that were given, or those of the kernel; InvalidParameter as `features_for`.

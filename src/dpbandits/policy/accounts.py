@@ -236,7 +236,8 @@ def cost_of_guarantee(guarantee: Guarantee) -> Cost:
         >>> import dpbandits as dpb
         >>> policy = dpb.central.GPBandit(
         ...     kernel=dpb.kernels.Matern(nu=2.5, lengthscale=0.4), domain=dpb.Box(low=[0], high=[1]),
-        ...     reward_range=(0, 1), horizon=1000, privacy=JointDP(epsilon=1, delta=1e-6))
+        ...     reward_range=(0, 1), horizon=1000, privacy=JointDP(epsilon=1, delta=1e-6),
+        ...     tuning=dpb.central.GPTuning(release="features"))
         >>> costs = [cost_of_guarantee(policy.guarantee)] * 20  # twenty such policies for the same people
         >>> for currency in ("bare", "zcdp", "gaussian"):
         ...     print(currency, round(epsilon_for(costs, delta=2e-5, currency=currency), 2))
