@@ -13,7 +13,7 @@ from pages import RESULTS, bars, draw, grid, load, load_all, pm, shown, table
 from dpbandits.lab import plot
 from dpbandits.lab.papers.kharkovskii2020.cells import picture
 from dpbandits.lab.papers.kharkovskii2020.items import STUDY
-from dpbandits.lab.papers.ma2025.local import TARGETS
+from dpbandits.lab.papers.ma2025.local import QUESTION_TARGETS, TARGETS
 from dpbandits.lab.papers.ma2025.transfer import CASES
 from dpbandits.lab.papers.pavlovic2025.errors import METHODS, features_of, slopes
 from dpbandits.lab.papers.pavlovic2025.trials import ITEM
@@ -463,6 +463,26 @@ def local_worlds() -> Markdown:
                 line += [cell(row), judged(row, most)]
             lines.append(line)
     return table(["world", "epsilon", "at most", "smooth, auto", "", "tree, auto", ""], lines)
+
+
+def local_questions() -> Markdown:
+    """The learner of questions beside the others, worlds and people; misses first."""
+    found, lines = reports("worlds", "first", "earlier", "people"), []
+    for world, bounds in QUESTION_TARGETS.items():
+        people = world == "cps-income"
+        n_users, sign = (60_000, -1) if people else (40_000, 1)
+        names = ("average_reward", "reward_stderr") if people else ("average_regret", "stderr")
+        for epsilon, bound in zip(EPSILONS, bounds, strict=True):
+            ours = find(found, "questions-auto", world, epsilon, n_users)
+            others = [
+                cell(find(found, case, world, epsilon, n_users), *names)
+                for case in ("smooth-auto", "tree-auto", "smooth-laplace")
+            ]
+            said = "" if bound is None else judged(ours, bound, *names, sign=sign)
+            lines.append([world, f"{epsilon:g}", bound or "", cell(ours, *names), said, *others])
+    lines.sort(key=lambda line: not str(line[4]).startswith("missed"))
+    heads = ["world", "epsilon", "set", "questions", "", "smooth", "tree", "smooth, Laplace"]
+    return table(heads, lines)
 
 
 def local_laplace() -> Markdown:

@@ -29,6 +29,7 @@ FAST = {
     "rows-gaussian": 2000,
     "explore-then-commit-answers": 3000,
     "local-bins-report": 2000,
+    "local-questions": 2000,
     "local-bins-policy": 2000,
     "local-gp-report": 1000,
     "local-gp-policy": 2000,

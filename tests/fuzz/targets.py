@@ -303,6 +303,20 @@ def _published_policy() -> Target:
     )
 
 
+def _published_questions() -> Target:
+    spec = _spec(learner="questions", arms="server", mechanism="auto", n_arms=5)
+    server = Server(spec)
+
+    def parse(data: bytes) -> object:
+        read = PublishedArms.from_json(as_text(data), spec)
+        if PublishedArms.from_json(read.to_json(spec), spec).lineage(spec) != read.lineage(spec):
+            raise AssertionError("a version that comes back otherwise")
+        return Client(spec).decide(read, [0.3, 0.6])
+
+    seeds = tuple(one.to_json(spec).encode() for one in (server.publish(), server.estimate()))
+    return Target(parse=parse, seeds=seeds, form="json")
+
+
 def _reports(mechanism: str) -> Target:
     """One report, twice, cut and lengthened; the server's nonces grow with what it accepts."""
     spec = _spec(mechanism=mechanism)
@@ -544,6 +558,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "published-posterior": _published_posterior,
     "partition-spec": _partition_spec,
     "published-policy": _published_policy,
+    "published-questions": _published_questions,
     "reports-signed": partial(_reports, "signed"),
     "reports-krr": partial(_reports, "krr"),
     "reports-oue": partial(_reports, "oue"),

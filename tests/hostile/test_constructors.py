@@ -112,6 +112,7 @@ ELSEWHERE = {
         "FileOutbox",
         "MemoryOutbox",
         "PublishedArms",  # tests/fuzz
+        "PublishedQuestions",  # tests/fuzz, tests/local/test_questions.py
         "ReportKey",  # tests/local/test_forgers.py
         "Server",  # tests/local/test_server_absorbs.py, tests/fuzz
     },

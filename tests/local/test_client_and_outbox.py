@@ -24,7 +24,9 @@ BOX = Box(low=[0.0, -5.0], high=[1.0, 5.0])
 
 
 def spec_of(*, epsilon=1.0, **changes):
-    return Spec(**({"domain": BOX, "n_arms": 3, "privacy": LocalDP(epsilon=epsilon)} | changes))
+    return Spec(
+        **({"domain": BOX, "n_arms": 3, "privacy": LocalDP(epsilon=epsilon), "learner": "smooth"} | changes)
+    )
 
 
 @pytest.fixture
@@ -392,7 +394,7 @@ def test_nothing_published_can_be_changed(spec):
 
 
 def test_a_version_that_was_read_from_json_is_the_one_that_was_written():
-    spec = Spec(domain=Box(low=[0], high=[1]), n_arms=2, privacy=LocalDP(epsilon=1))
+    spec = Spec(domain=Box(low=[0], high=[1]), n_arms=2, privacy=LocalDP(epsilon=1), learner="smooth")
     written = PublishedArms(version=np.int64(1), splits=np.array([0]), arms=np.array([0, 1]))
     read = PublishedArms.from_json(written.to_json(spec), spec)
     assert read.lineage(spec) == written.lineage(spec)

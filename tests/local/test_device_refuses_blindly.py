@@ -24,6 +24,7 @@ from dpbandits.local import (
     GPSpec,
     MemoryOutbox,
     PublishedArms,
+    PublishedQuestions,
     Server,
     SourceSpec,
     Spec,
@@ -109,12 +110,18 @@ REWARDS = [
 
 
 def spec_of(**changes):
-    return Spec(**({"domain": BOX, "n_arms": 3, "privacy": LocalDP(epsilon=1.0)} | changes))
+    return Spec(
+        **({"domain": BOX, "n_arms": 3, "privacy": LocalDP(epsilon=1.0), "learner": "smooth"} | changes)
+    )
 
 
 def arms_of(spec, version=4):
     if spec.arms == "user":
         return PublishedArms(version=version, splits=(0, 2), weights=np.full((3, 3), 1 / 3))
+    if spec.asks:
+        cells = np.arange(spec.grid.size)
+        parts, turned = cells % spec.n_parts, cells % 2 == 1
+        return PublishedQuestions(version=version, arms=cells % spec.n_arms, parts=parts, turned=turned)
     return PublishedArms(version=version, splits=(0, 2), arms=np.array([2, 0, 1]))
 
 
@@ -142,7 +149,17 @@ def transcript(spec, context, reward):
     return seen, heads, [len(report) for report in reports], ledger.balance(ACCOUNT)
 
 
-@pytest.mark.parametrize("changes", [{}, {"arms": "user"}, {"mechanism": "krr"}, {"mechanism": "laplace"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"arms": "user"},
+        {"mechanism": "krr"},
+        {"mechanism": "laplace"},
+        {"learner": "questions"},
+        {"learner": "questions", "constants": {"parts": 4}},
+    ],
+)
 def test_no_context_and_no_reward_changes_what_is_seen_of_a_device(changes):
     spec = spec_of(**changes)
     plain = transcript(spec, [0.5, 0.0], 1.0)
@@ -302,9 +319,11 @@ def test_a_report_of_what_is_missing_keeps_the_claim_exactly(name):
         assert all(missing <= most * one and one <= most * missing for one in law)
 
 
+@pytest.mark.parametrize("learner", ["smooth", "questions"])
 @pytest.mark.parametrize("mechanism", ["signed", "krr", "hadamard", "oue"])
-def test_the_same_random_bytes_are_drawn_whatever_the_input(mechanism, monkeypatch):
-    spec, rng, drawn = spec_of(mechanism=mechanism), np.random.default_rng(5), []
+def test_the_same_random_bytes_are_drawn_whatever_the_input(mechanism, learner, monkeypatch):
+    spec = spec_of(mechanism=mechanism, learner=learner)
+    rng, drawn = np.random.default_rng(5), []
     monkeypatch.setattr("os.urandom", lambda n: drawn.append(n) or rng.bytes(n))
     seen = set()
     for context in CONTEXTS:
@@ -466,6 +485,8 @@ def test_a_device_of_wrong_parts_is_refused_before_anything_is_opened(arguments)
         {"constants": {"known": math.nan}},
         {"constants": {1: 1.0}},
         {"learner": "explore", "constants": {"known": 1.0}},
+        {"learner": "questions", "constants": {"known": 1.0}},
+        {"learner": "questions", "arms": "user"},
         {"mechanism": "laplace", "privacy": LocalDP(epsilon=1.5e-3)},  # too little for the most bins
         {"arms": "user", "n_arms": 256, "max_leaves": 1 << 16},  # more cells than a report may have
     ],

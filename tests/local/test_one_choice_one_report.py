@@ -18,7 +18,13 @@ from dpbandits.privacy import LocalDP
 from dpbandits.state import MemoryLedger, SQLiteLedger
 
 ACCOUNT = "local-reports"
-SPEC = Spec(domain=Box(low=[0.0], high=[1.0]), n_arms=2, privacy=LocalDP(epsilon=1.0), mechanism="oue")
+SPEC = Spec(
+    domain=Box(low=[0.0], high=[1.0]),
+    n_arms=2,
+    privacy=LocalDP(epsilon=1.0),
+    mechanism="oue",
+    learner="smooth",
+)
 PUBLISHED = PublishedArms(version=0, splits=(0, 1, 2), arms=np.array([0, 1, 0, 1]))
 
 

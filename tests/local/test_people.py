@@ -23,7 +23,9 @@ ARMS = ["mail", 2, "nothing"]
 
 
 def spec_of(**changes):
-    return Spec(**({"contexts": PEOPLE, "arms": ARMS, "privacy": LocalDP(epsilon=4.0)} | changes))
+    return Spec(
+        **({"contexts": PEOPLE, "arms": ARMS, "privacy": LocalDP(epsilon=4.0), "learner": "smooth"} | changes)
+    )
 
 
 def person(t):
@@ -154,7 +156,9 @@ def test_a_spec_of_people_is_written_whole_and_one_of_points_as_before():
     assert (again.contexts, again.labels, again.n_arms, again.arms) == (PEOPLE, tuple(ARMS), 3, "server")
     assert replace(spec, seed=4).labels == tuple(ARMS)
     assert spec_of(arms=ARMS[::-1]).digest != spec.digest
-    of_points = Spec(domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=LocalDP(epsilon=1))
+    of_points = Spec(
+        domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=LocalDP(epsilon=1), learner="smooth"
+    )
     assert not {"contexts", "labels"} & set(json.loads(of_points.to_json()))
     assert of_points.label(1) == 1
 

@@ -1832,10 +1832,85 @@ MUTATIONS = (
         (
             "local/contract/spec.py",
             "            return anywhere, coin < LATTICE // 2",
-            "            return anywhere if choice.missing else leaf, coin < LATTICE // 2",
+            "            return anywhere if choice.missing else cell, coin < LATTICE // 2",
         ),
         tests="tests/local/test_device_refuses_blindly.py::test_what_is_missing_is_an"
         "y_cell_and_either_sign_equally_likely",
+    ),
+    _bug(
+        "a sign that is not turned",
+        "devices answer another question than the one that was asked",
+        (
+            "local/contract/spec.py",
+            "        positive = (silent or coin < share * LATTICE) != turned\n",
+            "        positive = silent or coin < share * LATTICE\n",
+        ),
+        tests="tests/local/test_questions.py::test_a_device_answers_for_its_own_cell",
+    ),
+    _bug(
+        "a question about the place that tells the reward",
+        "what was asked about the place alone depends on the reward",
+        (
+            "local/contract/spec.py",
+            "(silent or coin < share * LATTICE)",
+            "(coin < share * LATTICE)",
+        ),
+        tests="tests/local/test_questions.py::test_a_version_about_the_place_does_not_ask_for_the_reward",
+    ),
+    _bug(
+        "an arm that the spec does not have",
+        "a hostile version makes a device fail where the person is, and not before",
+        (
+            "local/contract/questions.py",
+            "(np.asarray(arms) >= 0) & (np.asarray(arms) < spec.n_arms)",
+            "np.asarray(arms) >= 0",
+        ),
+        tests="tests/local/test_questions.py::test_a_hostile_version_is_refused_before_a_context_is_read",
+    ),
+    _bug(
+        "a part that the spec does not have",
+        "a hostile version makes a device fail where the person is, and not before",
+        (
+            "local/contract/questions.py",
+            "(parts >= 0) & (parts < spec.n_parts)",
+            "parts >= 0",
+        ),
+        tests="tests/local/test_questions.py::test_a_table_of_other_parts_is_refused",
+    ),
+    _bug(
+        "a version with two texts",
+        "bits after the last cell are ignored: a server marks versions for one device and nobody sees it",
+        (
+            "local/contract/questions.py",
+            " or bits[size * width :].any()",
+            "",
+        ),
+        tests="tests/local/test_questions.py::test_a_hostile_version_is_refused_before_a_context_is_read",
+    ),
+    _bug(
+        "a learner that forgets its law of contexts",
+        "a server that opens its folder again publishes other versions than the one that was closed",
+        (
+            "local/learners/questions.py",
+            '_LAW = ("weights", "factor", "variance")',
+            '_LAW = ("weights", "factor")',
+        ),
+        (
+            "local/learners/questions.py",
+            '        self._density.variance = float(arrays["law.variance"])\n',
+            "",
+        ),
+        tests="tests/local/test_questions.py::test_a_restored_server_goes_on_as_the_one_that_was_saved",
+    ),
+    _bug(
+        "reports of one version as two",
+        "late reports of a version count as another version's, with the noise of one each",
+        (
+            "local/learners/questions.py",
+            "            if len(number) < len(self.number):",
+            "            if len(number) > len(self.number):",
+        ),
+        tests="tests/local/test_questions.py::test_late_reports_are_learned_as_if_they_had_come_in_time",
     ),
     _bug(
         "a source under its target's epsilon",

@@ -26,7 +26,7 @@ __all__ = ["app"]
 app = typer.Typer(help="Local privacy: people decide on their own device.", no_args_is_help=True)
 
 
-Learner = Literal["smooth", "tree", "eliminate", "ma2025", "ma2025-printed"]
+Learner = Literal["questions", "smooth", "tree", "eliminate", "ma2025", "ma2025-printed"]
 """Learners of the server."""
 
 Mechanism = Literal["auto", "signed", "laplace", "oue", "hadamard", "krr"]
@@ -69,7 +69,7 @@ def simulate_command(
     ] = None,
     learner: Annotated[
         Learner | None,
-        Option(help="Smooth, or tree where there are sources, by default; both of ma2025 are published."),
+        Option(help="By default questions, tree where there are sources; both of ma2025 are published."),
     ] = None,
     mechanism: Annotated[
         Mechanism, Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
@@ -111,15 +111,15 @@ def simulate_command(
         lacks = "--users" if users is None else "--epsilon"
         raise InvalidParameter(f"pass {lacks}, or --data with a .toml file that says it")
     sources = [_source(text, one) for text in source or ()]
-    learner = learner or ("tree" if sources else "smooth")
+    learner = learner or ("tree" if sources else None)
     if sources and learner not in ("tree", *PUBLISHED):
         raise InvalidParameter("source: only the learners tree, ma2025 and ma2025-printed learn from sources")
     published = learner in PUBLISHED
-    slow = learner not in ("smooth", "tree")
+    slow = learner not in (None, "questions", "smooth", "tree")
     spec = Spec(
         **crowd.people,
         privacy=LocalDP(epsilon=epsilon),
-        learner=learner,
+        learner=learner,  # type: ignore[arg-type]  # None: the spec decides
         mechanism="paper-laplace" if published else mechanism,
         arms="user" if published else "server",
         n_users=users,
@@ -136,8 +136,8 @@ def simulate_command(
             moved()
     regret = Estimate.of([result.average_regret for result in results])
     reward = Estimate.of([result.average_reward for result in results])
-    bins = float(np.mean([len(result.rule.partition.leaves) for result in results]))
-    title = f"{crowd.name}, epsilon = {epsilon:g}, {learner}"
+    bins = float(np.mean([result.bins for result in results]))
+    title = f"{crowd.name}, epsilon = {epsilon:g}, {spec.learner}"
     files = [] if out is None else _write(out, spec, results, title=title)
     if as_json:
         values = {
@@ -153,7 +153,7 @@ def simulate_command(
             "epsilon": epsilon,
             "world": crowd.name,
             "references": crowd.references,
-            "learner": learner,
+            "learner": spec.learner,
             "mechanism": "floating-laplace" if published else mechanism,
             "sources": list(source or ()),
             "seed": seed,
@@ -167,7 +167,7 @@ def simulate_command(
     for label, value in (("average regret", regret), ("average reward", reward)):
         error = f"{value.standard_error:.4f}" if reps > 1 else "one run"
         table.add_row(label, f"{value.mean:.4f}", error)
-    table.add_row("bins at the end", f"{bins:g}", "")
+    table.add_row("cells of the grid" if spec.asks else "bins at the end", f"{bins:g}", "")
     for label, mean in crowd.references.items():
         table.add_row(f"reward of {label}", f"{mean:.4f}", "all rows")
     console().print(table)

@@ -1,13 +1,14 @@
 """Local privacy: people decide on their own device, and the server learns from private reports alone.
 
-The public contract, as JSON: `Spec` (arms in adaptive bins of the context, epsilon-local DP) or `GPSpec`
-(Gaussian-process bandits, (epsilon, delta)). One client and one server work for both.
+The public contract, as JSON: `Spec` (a few arms, epsilon-local DP) or `GPSpec` (Gaussian-process bandits,
+(epsilon, delta)). One client and one server work for both.
 
 - On the device: `Client` chooses with what was published and makes a private `report`; it has its own ledger,
   and an outbox (`FileOutbox`, `MemoryOutbox`) where reports wait. For a `Spec`, NumPy and the standard
   library are enough.
-- On the server: `Server` absorbs bytes and publishes `PublishedArms` or `PublishedWeights`; it has no way in
-  for raw data. `DurableServer` has every report on disk before it is confirmed.
+- On the server: `Server` absorbs bytes and publishes `PublishedQuestions`, or `PublishedArms` (learners of
+  bins), or `PublishedWeights` (`GPSpec`); it has no way in for raw data. `DurableServer` has every
+  report on disk before it is confirmed.
 - `ReportKey`: tags on reports, where nobody else may send any. `Robust`: bounds on what forged ones do.
 - Counting anywhere: `ReportCounts`, and `aggregate` for files of reports.
 - Learning from others: `SourceSpec` and `SourceClient` for a source's own server and devices, `Server.attach`
@@ -25,6 +26,7 @@ from dpbandits._lazy import lazy
 if TYPE_CHECKING:
     from dpbandits.local.contract.gp_spec import GPSpec, PublishedWeights
     from dpbandits.local.contract.keys import ReportKey
+    from dpbandits.local.contract.questions import PublishedQuestions
     from dpbandits.local.contract.reports import PublishedArms
     from dpbandits.local.contract.sources import SourceSpec
     from dpbandits.local.contract.spec import Spec
@@ -43,6 +45,7 @@ __all__ = [
     "GPSpec",
     "MemoryOutbox",
     "PublishedArms",
+    "PublishedQuestions",
     "PublishedWeights",
     "ReportCounts",
     "ReportKey",

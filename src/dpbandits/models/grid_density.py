@@ -7,6 +7,8 @@ Newton steps on the linearised means, whose derivatives are sum_g p u (psi - mea
 Source: Lenk, *The logistic normal distribution for Bayesian, nonparametric, predictive densities*, 1988.
 """
 
+import math
+
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
@@ -15,11 +17,13 @@ from dpbandits.models.features.products import LENGTHS, ProductFeatures
 
 __all__ = ["GridDensity"]
 
-# Length of the log density, as its place among LENGTHS, and its standard deviation.
+# Length of the log density, as its place among LENGTHS.
 _LENGTH_LAW = (LENGTHS == 0.22).astype(np.float64)
-_SD = 2.0
 
-_STEPS = 4
+_SDS = np.array([0.125, 0.25, 0.5, 1.0, 2.0])
+"""Standard deviations of the log density that are averaged over: small ones are of people spread evenly."""
+
+_STEPS = 3
 
 # No Newton step moves a log density by more.
 _LONGEST_STEP = 2.0
@@ -33,15 +37,17 @@ class GridDensity:
 
     Attributes:
         weights: (F - 1,) of the features, at the mode.
+        variance: of every weight before anything is known, on average over what was observed.
         factor: (F - 1, F - 1) Cholesky factor of their precision.
         p: (G,) probabilities.
     """
 
     def __init__(self, features: ProductFeatures) -> None:
         variances = features.variances([_LENGTH_LAW] * len(features.profiles))[1:]
-        self._values = features.values[:, 1:] * (_SD * np.sqrt(variances))
+        self._values = features.values[:, 1:] * np.sqrt(variances)
         self.weights = np.zeros(self._values.shape[1])
-        self.factor = np.eye(len(self.weights))
+        self.variance = float((_SDS**2).mean())
+        self.factor = np.eye(len(self.weights)) / math.sqrt(self.variance)
         self.look()
 
     def look(self) -> None:
@@ -60,21 +66,39 @@ class GridDensity:
             precisions: (m,) 1/variance of each.
         """
         for _ in range(_STEPS):
-            slopes = (functions * self.p) @ self._centred
-            rest = means - functions @ self.p + slopes @ self.weights
-            curvature = (slopes * precisions[:, None]).T @ slopes
-            curvature[np.diag_indices_from(curvature)] += 1.0
-            self.factor = cholesky(curvature, lower=True, check_finite=False)
-            step = self._solve(slopes.T @ (precisions * rest)) - self.weights
-            longest = float(np.abs(self._centred @ step).max(initial=0.0))
-            self.weights = self.weights + step * min(1.0, _LONGEST_STEP / max(longest, _LONGEST_STEP))
-            self.look()
+            self._step(*self._linearised(functions, means, precisions))
+        precision, moment = self._linearised(functions, means, precisions)
+        scores = np.array([_log_evidence(precision, moment, sd) for sd in _SDS])
+        law = np.exp(scores - scores.max())
+        self.variance = float(law @ _SDS**2 / law.sum())
+        for _ in range(_STEPS):
+            self._step(*self._linearised(functions, means, precisions))
+
+    def _linearised(
+        self, functions: FloatArray, means: FloatArray, precisions: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Precision and moment of the weights by what was observed, about what is believed of them."""
+        slopes = (functions * self.p) @ self._centred
+        rest = means - functions @ self.p + slopes @ self.weights
+        return (slopes * precisions[:, None]).T @ slopes, slopes.T @ (precisions * rest)
+
+    def _step(self, precision: FloatArray, moment: FloatArray) -> None:
+        self.factor = _factor(precision, self.variance)
+        step = self._solve(moment) - self.weights
+        longest = float(np.abs(self._centred @ step).max(initial=0.0))
+        self.weights = self.weights + step * min(1.0, _LONGEST_STEP / max(longest, _LONGEST_STEP))
+        self.look()
 
     def least_known(self, normals: FloatArray) -> FloatArray:
         """(G,) signs of a function whose mean is hardly known, of standard normals (F - 1,)."""
         drawn = solve_triangular(self.factor, normals, lower=True, trans=1, check_finite=False)
         signs = _signs(self._centred @ drawn)
         return _signs(self._centred @ self._solve((self.p * signs) @ self._centred))
+
+    def doubt(self, function: FloatArray) -> float:
+        """Standard deviation of the mean of a function (G,) under p."""
+        slope = (self.p * function) @ self._centred
+        return math.sqrt(max(0.0, float(slope @ self._solve(slope))))
 
     def boxes(self, centres: FloatArray, n: int) -> IntArray:
         """(G,) which of n boxes of about equal mass a cell is in, n a power of two.
@@ -93,6 +117,19 @@ class GridDensity:
     def _solve(self, moment: FloatArray) -> FloatArray:
         half = solve_triangular(self.factor, moment, lower=True, check_finite=False)
         return np.asarray(solve_triangular(self.factor, half, lower=True, trans=1, check_finite=False))
+
+
+def _factor(precision: FloatArray, variance: float) -> FloatArray:
+    """Cholesky factor of a precision beside that of the prior."""
+    total = precision.copy()
+    total[np.diag_indices_from(total)] += 1.0 / variance
+    return np.asarray(cholesky(total, lower=True, check_finite=False))
+
+
+def _log_evidence(precision: FloatArray, moment: FloatArray, sd: float) -> float:
+    factor = _factor(precision, sd**2)
+    half = solve_triangular(factor, moment, lower=True, check_finite=False)
+    return float(0.5 * half @ half - np.log(np.diag(factor)).sum() - len(moment) * math.log(sd))
 
 
 def _signs(values: FloatArray) -> FloatArray:

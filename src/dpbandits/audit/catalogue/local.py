@@ -1,6 +1,6 @@
 """Local policies end to end: the bytes that leave a device, and what a server publishes after one report."""
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,16 @@ from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, Prepar
 from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import fit_categories
 from dpbandits.domains import Box, RewardRange
-from dpbandits.local import Client, GPSpec, PublishedArms, Server, SourceClient, SourceSpec, Spec
+from dpbandits.local import (
+    Client,
+    GPSpec,
+    PublishedArms,
+    PublishedQuestions,
+    Server,
+    SourceClient,
+    SourceSpec,
+    Spec,
+)
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy.definitions import JointDP, LocalDP
 from dpbandits.privacy.reports import PaperLaplace
@@ -76,6 +85,55 @@ def _published_policy(epsilon: float, seed: int) -> Draw:
         server.absorb([_reported(spec, server.publish(), 0, float(world))])
         weights = server.publish().weights
         return np.zeros(1) if weights is None else np.round(weights, 9)
+
+    return lives(run)
+
+
+_ASKED = 3
+"""Reports of one device, each to a question that was written after the ones before."""
+
+
+@_policy(
+    "local-questions",
+    kind=SampledAudit,
+    neighbours="any other context and reward",
+    sees="the reports of one device to three questions, each written after the reports before",
+    fit=fit_categories,
+    share=0.15,
+)
+def _questioned(epsilon: float, seed: int) -> Draw:
+    """A server that writes its versions to tell one of two people from the other, after every report anew."""
+    spec = Spec(
+        domain=Box(low=[0.0], high=[1.0]),
+        n_arms=2,
+        privacy=LocalDP(epsilon=epsilon / _ASKED),
+        learner="questions",
+        seed=seed,
+    )
+    left = spec.grid.centres[:, 0] < 0.5
+
+    @cache
+    def written(number: int, odd: int) -> PublishedQuestions:
+        """The person on the left, whose reward is 0, answers one code, the other person the other.
+
+        Versions about the reward and about the place take turns. Which person has which code, and the arms,
+        depend on what was heard.
+        """
+        place = bool((number + odd) % 2)
+        return PublishedQuestions(
+            version=2 * number + odd,
+            arms=left.astype(np.int64) ^ odd,
+            parts=np.zeros(len(left), dtype=np.int64),
+            turned=(left & place) ^ bool(odd),
+            about="place" if place else "reward",
+        )
+
+    def run(world: int) -> FloatArray:
+        client, heard = Client(spec, budget=epsilon), [0]
+        for number in range(_ASKED):
+            client.choose(written(number, sum(heard) % 2), [0.75 if world else 0.25])
+            heard.append(client.report(float(world))[HEADER_BYTES])
+        return np.array(heard[1:], dtype=np.float64)
 
     return lives(run)
 

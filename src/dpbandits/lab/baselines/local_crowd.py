@@ -15,9 +15,9 @@ from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.lab.baselines.base import Yardstick
-from dpbandits.lab.evaluation.crowds import reported
+from dpbandits.lab.evaluation.crowds import answers, signs_by_cell
 from dpbandits.local import PublishedArms, Spec
-from dpbandits.local.learners.base import BinLearner, VersionSums
+from dpbandits.local.learners.base import Learner
 from dpbandits.local.learners.table import learner_for
 from dpbandits.policy import best_choice
 from dpbandits.privacy.guarantee import Guarantee
@@ -85,7 +85,7 @@ class LocalCrowd(Yardstick):
         )
         self._begin(learner_for(spec), 0, 0)
 
-    def _begin(self, rule: BinLearner, version: int, start: int) -> None:
+    def _begin(self, rule: "Learner[PublishedArms]", version: int, start: int) -> None:
         """Go on with this rule: version `version` begins with round `start`."""
         self._rule, self._version, self._start = rule, version, start
         self._published: PublishedArms = rule.publish(self.spec, version, self._coins)
@@ -106,11 +106,11 @@ class LocalCrowd(Yardstick):
         return self.spec.reports_per_version
 
     def _leaves(self, points: FloatArray) -> IntArray:
-        """(n,) bins of encoded contexts (n, d)."""
-        menu, partition = self.spec.menu, self._rule.partition
+        """(n,) bins, or cells of the grid, of encoded contexts (n, d)."""
+        menu = self.spec.menu
         if menu is None:  # refused above; for type checkers
             return np.zeros(len(points), dtype=np.int64)
-        return np.asarray(partition.rank[partition.locate(menu.in_cube(points))])
+        return self.spec.located(self._published, menu.in_cube(points))
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
@@ -131,15 +131,17 @@ class LocalCrowd(Yardstick):
         """A version's people report, and the rule learns from the sum."""
         spec, rule, stop = self.spec, self._rule, self._book.asked
         points, rewards, told, refused = self._book.block(self._start, stop)
-        leaves, n_leaves = rule.partition.leaves, len(rule.partition.leaves)
-        cells = self._leaves(points[:, :-1])
-        nobody = ~told | refused | (points[:, -1] != np.asarray(self._published.arms)[cells])
+        (mechanism,) = spec.counted_by(self._published)
+        places = self._leaves(points[:, :-1])
+        nobody = ~told | refused | (points[:, -1] != np.asarray(self._published.arms)[places])
         devices = np.random.default_rng([self.seed, 3, self._version])
         share = np.where(nobody, 0.5, (rewards - self.reward_range.low) / self.reward_range.width)
-        positive = devices.random(len(cells)) < share
-        cells = np.where(nobody, devices.integers(n_leaves, size=len(cells)), cells)
-        sums = reported(spec.mechanism_for(n_leaves), cells, positive, devices)
-        rule.learn(VersionSums.of(self._published, leaves, sums))
+        positive = devices.random(len(places)) < share
+        cells, asked = answers(self._published, places, positive)
+        positive = np.where(nobody, positive, asked)
+        cells = np.where(nobody, devices.integers(mechanism.n_cells, size=len(places)), cells)
+        sums = mechanism.simulate(*signs_by_cell(cells, positive, mechanism.n_cells), devices)
+        rule.count(spec, self._published, [[(mechanism, sums, len(places))]])
         rule.refine()
         self._begin(rule, self._version + 1, stop)
 
@@ -161,7 +163,7 @@ class LocalCrowd(Yardstick):
         version, start = (int(number) for number in arrays["version"])
         if version < 0 or start < 0:
             raise CorruptState("the saved version contradicts the saved configuration")
-        rule: BinLearner = learner_for(self.spec)
+        rule: Learner[PublishedArms] = learner_for(self.spec)
         own = (name for name in arrays if name.startswith("rule_"))
         rule.restore({name.removeprefix("rule_"): arrays[name] for name in own})
         self._begin(rule, version, start)

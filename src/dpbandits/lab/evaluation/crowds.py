@@ -7,7 +7,7 @@ at mean rewards that no server sees: an evaluation, not a release.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, Required, TypedDict, Unpack
+from typing import Protocol, Required, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -33,7 +33,16 @@ from dpbandits.local.server.robust import Robust
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.reports import FloatingLaplace, ReportMechanism
 
-__all__ = ["Crowd", "CrowdWorld", "SimulationResult", "people_of", "reported", "simulate"]
+__all__ = [
+    "Crowd",
+    "CrowdWorld",
+    "SimulationResult",
+    "answers",
+    "people_of",
+    "reported",
+    "signs_by_cell",
+    "simulate",
+]
 
 ClassLaw = Callable[[FloatArray, np.random.Generator], IntArray]
 """Contexts (n, dim) and a generator -> (n,) classes of epsilon. An honest law does not use the contexts."""
@@ -89,6 +98,20 @@ def signs_by_cell(cells: IntArray, positive: BoolArray, n_cells: int) -> tuple[I
     return yes, no
 
 
+def answers(published: PublishedArms, places: IntArray, positive: BoolArray) -> tuple[IntArray, BoolArray]:
+    """(n,) cells and signs of the reports of people in these bins or cells of a grid, of arms by the server.
+
+    Args:
+        published: that they answer.
+        places: as `Spec.leaves` gives them.
+        positive: what their rewards say.
+    """
+    if not isinstance(published, PublishedQuestions):
+        return places, positive
+    signs = (positive | (published.about == "place")) != published.turned[places]
+    return published.parts[places], signs
+
+
 def reported(
     mechanism: ReportMechanism | FloatingLaplace,
     cells: IntArray,
@@ -110,8 +133,10 @@ class SimulationResult:
         reward: (V,) sum of the chosen arms' mean rewards.
         users: (V,) number of users.
         anomaly: of all reports, see `Server.diagnostics`.
-        rule: the rule after the last version.
-        snapshots: (users seen, splits, arm with the largest weight in every leaf) at chosen times.
+        rule: the rule after the last version; for the learner `questions` no `BinLearner`.
+        bins: at the end; of the learner `questions` the cells of its grid.
+        snapshots: (users seen, splits, arm with the largest weight in every leaf, or the best by mean in
+            every cell of the grid) at chosen times.
         shares: (V, P, K) law of the arms at the points that were watched, in every version.
     """
 
@@ -119,6 +144,7 @@ class SimulationResult:
     reward: FloatArray
     users: IntArray
     rule: BinLearner
+    bins: int
     snapshots: tuple[tuple[int, tuple[int, ...], IntArray], ...] = ()
     shares: FloatArray | None = None
     anomaly: float = 0.0
@@ -258,6 +284,7 @@ class Crowd:
             reward=bounds.low * users + bounds.width * reward,
             users=users.astype(int),
             rule=self.rule,
+            bins=self.spec.grid.size if self.spec.asks else len(self.rule.partition.leaves),
             snapshots=tuple(self._taken),
             anomaly=float(self._excess[0] / max(math.sqrt(self._excess[1]), 1.0)),
             shares=None if self._watched is None else np.array(self._shares),
@@ -286,11 +313,7 @@ class Crowd:
             places = partition.rank[partition.locate(self._watched)]
             law = np.eye(spec.n_arms)[published.arms] if published.weights is None else published.weights
             self._shares.append(law[places])
-        while self._pending and start >= self._pending[0]:
-            self._pending.pop(0)
-            leading = rule.weights().argmax(axis=1)
-            self._taken.append((start, tuple(partition.splits), leading))
-
+        self._look(start, published.splits, lambda: rule.weights().argmax(axis=1))
         positive = luck[people, 0] < mean
         if self._floating:
             noise = FloatingLaplace(n_cells=spec.n_cells(len(leaves)), epsilon=spec.epsilon)
@@ -306,9 +329,9 @@ class Crowd:
         """`step` of a version of questions."""
         at = self._nodes[people]
         mean = self._lose(np.asarray(published.arms)[at], people)
-        positive = (self._luck[people, 0] < mean) | (published.about == "place")
-        signs = positive != published.turned[at]
-        self.rule.count(self.spec, published, self._counted(published, published.parts[at], signs, people))
+        self._look(people.start, (), cast("QuestionLearner", self.rule).leading)
+        cells, signs = answers(published, at, self._luck[people, 0] < mean)
+        self.rule.count(self.spec, published, self._counted(published, cells, signs, people))
         self.rule.refine()
         self._version += 1
 
@@ -345,6 +368,12 @@ class Crowd:
             if parts:
                 counted.append(parts)
         return counted
+
+    def _look(self, start: int, splits: tuple[int, ...], leading: Callable[[], IntArray]) -> None:
+        """Take the snapshots that are due."""
+        while self._pending and start >= self._pending[0]:
+            self._pending.pop(0)
+            self._taken.append((start, splits, leading()))
 
     def relocate(self) -> None:
         """Find the leaves of those still to come, where a leaf was split since."""

@@ -51,12 +51,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._calls import worded
 from dpbandits._checks import assign
 from dpbandits._reading import reading
 from dpbandits._seen import said
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
+from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.local.contract.reports import PublishedArms, read_only
 
 if TYPE_CHECKING:
@@ -230,22 +229,6 @@ class PublishedQuestions(PublishedArms):
             "parts": codes >> (arm_bits + 1),
             "turned": (codes & 1).astype(np.bool_),
         }
-
-    @worded
-    def predict(self, spec: "Spec", contexts: Any) -> tuple[FloatArray, FloatArray]:
-        """See `PublishedArms.predict`: the same in all of a cell."""
-        self.lineage(spec)
-        if self.mean is None or self.sd is None:
-            raise ProtocolError("devices are told arms alone: ask the server for estimate(), which predicts")
-        cells = spec.grid.locate(spec.points(contexts))
-        return self.mean[cells], self.sd[cells]
-
-    @worded
-    def recommend_batch(self, spec: "Spec", contexts: Any) -> tuple[Any, ...]:
-        """See `Published.recommend_batch`: the arm of everybody's cell."""
-        self.lineage(spec)
-        arms = np.asarray(self.arms)[spec.grid.locate(spec.points(contexts))]
-        return tuple(spec.label(arm) for arm in arms.tolist())
 
 
 _MOST_BITS = 8 + 4 + 1

@@ -20,7 +20,7 @@ from dpbandits.domains.arms import Label
 from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.local.contract.people import DeviceMenu, offered
-from dpbandits.local.contract.questions import MOST_PARTS, Grid, PublishedQuestions
+from dpbandits.local.contract.questions import MOST_PARTS, Grid, PublishedQuestions, fits_a_grid
 from dpbandits.local.contract.reports import (
     DEADLINE,
     Chosen,
@@ -74,7 +74,7 @@ CONSTANTS: Mapping[str, frozenset[str]] = {
     "explore": frozenset({"depth"}),
 }
 
-_PARTS = tuple(2**k for k in range(MOST_PARTS.bit_length()))
+_PARTS: tuple[int, ...] = tuple(2**k for k in range(MOST_PARTS.bit_length()))
 
 _COUNTS = {
     "n_arms": (1, MOST_ARMS),
@@ -100,10 +100,11 @@ class Spec(Contract[PublishedArms]):
         reward_range: public bounds of rewards; devices clip to them.
         mechanism: name of the report, see `dpbandits.privacy.reports`; or `auto`: the signed report or
             k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
-        learner: `questions` (arms on a fine grid, and one-bit questions), or one of bins:
-            `smooth`, `tree` (the one that sources can start), `eliminate`, `ma2025-printed`
-            (as published), `ma2025` (with what its authors' code adds), or `explore` (bins fixed, arms
-            random: what sources of other targets do). None: `smooth`.
+        learner: `questions` (recommended: arms on a fine grid, and one-bit questions), or one of bins:
+            `smooth`, `tree` (the one that sources can start), `eliminate`, `ma2025-printed` (as published),
+            `ma2025` (with what its authors' code adds), or `explore` (bins fixed, arms random: what sources
+            of other targets do). None: `questions` where the server assigns arms and a grid has room for
+            the columns (`local.contract.questions.Grid`), else `smooth`.
         arms: labels of the arms, which people with contexts are given; or who chooses among them. `server`,
             also where labels are given: what is published names one arm a bin, which is public, so a report
             hides the bin and the reward. `user`: it gives probabilities, the device draws, and a report hides
@@ -181,7 +182,8 @@ class Spec(Contract[PublishedArms]):
         integer(self.seed, name="seed", minimum=0)
         _checks.one_of(self.arms, get_args(ArmChoice), name="arms")
         if self.learner is None:
-            assign(self, learner="smooth")
+            asks = self.arms == "server" and fits_a_grid(self.dim, self.codes)
+            assign(self, learner="questions" if asks else "smooth")
         _checks.one_of(self.learner, get_args(LearnerName), name="learner")
         check_constants(self.constants, CONSTANTS[self.learner])
         _checks.one_of(self.mechanism, ("auto", *sorted(MECHANISMS)), name="mechanism")
@@ -324,9 +326,15 @@ class Spec(Contract[PublishedArms]):
         return np.atleast_2d(self.domain.to_unit(contexts))
 
     def leaves(self, published: PublishedArms, contexts: Any) -> IntArray:
-        """(n,) bins of a published version that people lie in, in the order of its arms."""
+        """(n,) bins, or cells of the grid, of a published version that people lie in, as its arms go."""
+        return self.located(published, self.points(contexts))
+
+    def located(self, published: PublishedArms, points: FloatArray) -> IntArray:
+        """`leaves` of points (n, dim) of the unit cube."""
+        if self.asks:
+            return self.grid.locate(points)
         partition = self.bins(published)
-        return np.asarray(partition.rank[partition.locate(self.points(contexts))])
+        return np.asarray(partition.rank[partition.locate(points)])
 
     def n_cells(self, n_leaves: int) -> int:
         """Cells of a report: bins, or bins times arms where users choose."""
@@ -378,14 +386,12 @@ class Spec(Contract[PublishedArms]):
             low, high = self.domain.low, self.domain.high
             unit = np.clip((point - low) / (high - low), 0.0, 1.0)
         turned = silent = False
+        leaf = cell = int(self.located(published, unit[None])[0])
         if isinstance(published, PublishedQuestions):
-            leaf = cell = int(self.grid.locate(unit[None])[0])
             cell, n_cells = int(published.parts[leaf]), self.n_parts
             turned, silent = bool(published.turned[leaf]), published.about == "place"
         else:
-            partition = self.bins(published)
-            leaf = cell = int(partition.rank[partition.locate(unit[None])[0]])
-            n_cells = len(partition.leaves)
+            n_cells = len(published.splits) + 1
         if published.arms is not None:
             arm, chances = int(published.arms[leaf]), np.ones(self.n_arms)
         elif published.weights is not None:

@@ -91,13 +91,27 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
     """The guarantee of one report under the spec; `epsilon` is a user's own, None the spec's.
 
     The certificate is the largest that any number of bins up to `max_leaves` gives: of two bins, of all,
-    and of powers of two between. Every one of them is exact, rounded up, and at most the spec's epsilon.
+    and of powers of two between; of questions, that of their parts. Every one of them is exact, rounded up,
+    and at most the spec's epsilon.
     """
-    sizes = {1, spec.max_leaves} | {2**k for k in range(1, spec.max_leaves.bit_length())}
+    most = spec.n_parts if spec.asks else spec.max_leaves
+    sizes = {most} if spec.asks else {1, most} | {2**k for k in range(1, most.bit_length())}
     epsilon = spec.epsilon if epsilon is None else epsilon
-    exact = max(spec.mechanism_for(size, epsilon).exact_epsilon for size in sizes if size <= spec.max_leaves)
+    exact = max(spec.mechanism_for(size, epsilon).exact_epsilon for size in sizes if size <= most)
     hidden, notes = "the bin of the context, the arm and the reward", []
-    if spec.arms == "server":
+    if spec.asks:
+        hidden = "whatever a version asks of the context and the reward"
+        notes.append(
+            "The server assigns arms, and which arm a cell of the grid gives is public: whoever sees the "
+            "action that is taken learns that the context lies in one of the cells that give it, or that the "
+            "cell's own arm was not available, whatever the report hides."
+        )
+        notes.append(
+            "A server may write what a version asks after seeing every earlier report, this user's included: "
+            "to whoever does not see the action, k reports tell at most k epsilon about their user, whatever "
+            "was asked."
+        )
+    elif spec.arms == "server":
         hidden = "the bin of the context and the reward"
         notes.append(
             "The server assigns arms, and which arm a bin pulls is public: whoever sees the action that is "
@@ -111,14 +125,12 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
             "that is taken learns of the context what these choices tell, whatever the report hides."
         )
     # a forger takes the class that weighs most
-    weights = [one.weights for one in spec.mechanisms_for(spec.max_leaves)]
+    weights = [one.weights for one in spec.mechanisms_for(most)]
     in_one, over_all = (max(kind) for kind in zip(*weights, strict=True))
-    notes.append(
-        _weight(
-            f"{_people(over_all)} honest people do on average, {_people(in_one)} in any one bin and arm, "
-            f"where there are {spec.max_leaves} bins, the most"
-        )
-    )
+    where = f"{_people(in_one)} in any one bin and arm, where there are {most} bins, the most"
+    if spec.asks:
+        where = f"{_people(in_one)} in any one part of a question, of {most}"
+    notes.append(_weight(f"{_people(over_all)} honest people do on average, {where}"))
     if spec.epsilons:
         notes.append(
             "A report names its class of epsilon in the open: one of the spec's, each kept as it says."

@@ -7,6 +7,7 @@ from dpbandits._lazy import lazy
 if TYPE_CHECKING:
     from dpbandits.local.learners.elimination import EliminationConstants, EliminationRule
     from dpbandits.local.learners.explore import ExploreConstants, ExploreRule
+    from dpbandits.local.learners.questions import QuestionConstants, QuestionLearner
     from dpbandits.local.learners.smooth import SmoothTreeConstants, SmoothTreeRule
     from dpbandits.local.learners.table import LEARNERS, learner_for
     from dpbandits.local.learners.transfer import TransferTree
@@ -19,6 +20,8 @@ __all__ = [
     "EliminationRule",
     "ExploreConstants",
     "ExploreRule",
+    "QuestionConstants",
+    "QuestionLearner",
     "SmoothTreeConstants",
     "SmoothTreeRule",
     "TransferTree",

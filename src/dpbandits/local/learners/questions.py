@@ -27,14 +27,14 @@ Privacy: post-processing of reports; what devices are asked does not touch their
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import IncompatibleState, InvalidParameter
+from dpbandits.errors import IncompatibleState
 from dpbandits.local.contract.questions import PublishedQuestions
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Counted, grouped_estimate, raised_variance
@@ -56,11 +56,11 @@ _GROWTH, _FIRST_LOOK, _RENEWAL = 1.3, 500, 1.03
 # explore a product once reports can tell of it.
 _HEAD_START, _TOLD = 200, 16.0
 
+_LAW = ("weights", "factor", "variance")
+"""What is kept of the law of contexts."""
+
 _MOST_KEPT = 2048
 """Versions whose questions are kept."""
-
-_MOST_PLACES = 256
-"""Versions that ask for the place, at most: the law is then known to a percent of a cell's mass or so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,22 +69,16 @@ class QuestionConstants:
 
     Attributes:
         temperature: factor on the posterior variance when arms are drawn, divided by their number.
-        places: share of the versions that ask for the place alone.
+        places: a version asks for the place where so many times the deviation of what it would ask is more
+            than that of a question about rewards: both are of means from -1 to 1.
         constant_sd: prior standard deviation of an arm's level.
         parts: of a question; None: `Spec.n_parts`.
-
-    Raises:
-        InvalidParameter: more than every other version asks for the place.
     """
 
-    temperature: float = 0.6
-    places: float = 0.12
+    temperature: float = 0.4
+    places: float = 0.25
     constant_sd: float = 0.24
     parts: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.places > 0.5:
-            raise InvalidParameter("constants: at most half of the versions ask for the place, places=0.5")
 
 
 class _Told:
@@ -164,6 +158,7 @@ class QuestionLearner:
         constants: see `QuestionConstants`.
     """
 
+    Constants: ClassVar = QuestionConstants
     surprise: float | None = None
     """Deviations that a version's sums may lie from what is believed, see `raised_variance`; None: any."""
 
@@ -192,18 +187,22 @@ class QuestionLearner:
         """(G,) what is believed of the law of contexts."""
         return np.asarray(self._density.p)
 
+    def leading(self) -> IntArray:
+        """(G,) the arm of the largest expected reward in every cell."""
+        return np.asarray((self._model.features.values @ self._model.mean.T).argmax(axis=1))
+
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedQuestions:
         """Arms by a posterior draw, and a question: functions of what came in and the version's coins."""
         model, size = self._model, self._model.moment.size
         normals = coins.normal(f"questions/{version}", 0, 2, size)
         weights = model.mean + self._shrunk() * model.deviation(normals[0])
         arms = (model.features.values @ weights.T).argmax(axis=1)
-        about_place = self._asks_for_the_place(version)
+        signs, doubt = self._least_known(arms, normals[1])
+        n_features = self._density.weights.size
+        place = self._density.least_known(coins.normal(f"places/{version}", 0, 1, n_features)[0])
+        about_place = self.constants.places * self._density.doubt(place) > doubt
         if about_place:
-            n_features = self._density.weights.size
-            signs = self._density.least_known(coins.normal(f"places/{version}", 0, 1, n_features)[0])
-        else:
-            signs = self._least_known(arms, normals[1])
+            signs = place
         return PublishedQuestions(
             version=version,
             arms=arms,
@@ -269,7 +268,7 @@ class QuestionLearner:
             for name in told.names
         }
         model = {f"model.{name}": getattr(self._model, name) for name in self._model.kept}
-        law = {"law.weights": self._density.weights, "law.factor": self._density.factor}
+        law = {f"law.{name}": np.asarray(getattr(self._density, name)) for name in _LAW}
         old = {"old.precision": self._old[0], "old.moment": self._old[1], "parts": self._parts}
         return arrays | model | law | old | {"reports": np.array([self.reports, self._renewed, self._looked])}
 
@@ -289,6 +288,7 @@ class QuestionLearner:
             setattr(self._model, name, arrays[f"model.{name}"].copy())
         self._density.weights = arrays["law.weights"].copy()
         self._density.factor = arrays["law.factor"].copy()
+        self._density.variance = float(arrays["law.variance"])
         self._old = arrays["old.precision"].copy(), arrays["old.moment"].copy()
         self._parts = arrays["parts"].copy()
         self.reports, self._renewed, self._looked = arrays["reports"].tolist()
@@ -300,12 +300,6 @@ class QuestionLearner:
 
     # -- what is asked ----------------------------------------------------------------------------------
 
-    def _asks_for_the_place(self, version: int) -> bool:
-        """Every so many versions, the same on every machine."""
-        share = self.constants.places
-        before, now = math.floor(version * share), math.floor((version + 1) * share)
-        return before < now <= _MOST_PLACES
-
     def _shrunk(self) -> FloatArray:
         """(F,) factors on a draw's deviation."""
         variances = self._model.variances
@@ -314,13 +308,19 @@ class QuestionLearner:
         share = variances * told / (1.0 + variances * told)
         return np.asarray(np.sqrt(self.constants.temperature / self.n_arms * share))
 
-    def _least_known(self, arms: IntArray, normals: FloatArray) -> FloatArray:
-        """(G,) signs of a question to the people of these arms."""
+    def _least_known(self, arms: IntArray, normals: FloatArray) -> tuple[FloatArray, float]:
+        """(G,) signs of a question to the people of these arms, and how little its answer is known."""
         signs = self._signs(self._model.deviation(normals), arms)
+        covariance = self._model.solve(self._asked(signs, arms))
+        signs = self._signs(covariance.reshape(self.n_arms, -1), arms)
+        functional = self._asked(signs, arms)
+        return signs, math.sqrt(max(0.0, float(functional @ self._model.solve(functional))))
+
+    def _asked(self, signs: FloatArray, arms: IntArray) -> FloatArray:
+        """(K F,) the functional of these signs, as if there was one part."""
         everyone = np.zeros((self.n_arms, len(arms)))
-        everyone[arms, np.arange(len(arms))] = self._density.p * signs
-        functional = (everyone @ self._model.features.values).ravel()
-        return self._signs(self._model.solve(functional).reshape(self.n_arms, -1), arms)
+        everyone[arms, np.arange(len(arms))] = 2.0 * self._density.p * signs
+        return np.asarray((everyone @ self._model.features.values).ravel())
 
     def _signs(self, weights: FloatArray, arms: IntArray) -> FloatArray:
         levels = self._model.features.values @ weights.T

@@ -28,6 +28,7 @@ from dpbandits.privacy.definitions import LocalDP
 __all__ = [
     "CASES",
     "ITEMS",
+    "QUESTION_TARGETS",
     "TARGETS",
     "TUNED_CASES",
     "TUNING_GRID",
@@ -69,6 +70,8 @@ _PAPER_LAPLACE = {"temperature": 0.317, "rival": 0.414, "known": 2.11, "child_sd
 _PAPER_LAPLACE |= {"settled": 0.951, "smooth_sd": 0.315, "length": 0.496, "rough": 0.178}
 
 CASES: dict[str, Case] = {
+    "questions-auto": Case(policy="questions"),
+    "questions-laplace": Case(policy="questions", mechanism="laplace"),
     "smooth-auto": Case(),
     "smooth-laplace": Case(mechanism="laplace", constants=_LAPLACE),
     "smooth-paper-laplace": Case(mechanism="paper-laplace", arms="user", constants=_PAPER_LAPLACE),
@@ -96,6 +99,16 @@ TARGETS: dict[str, tuple[float, float, float]] = {
     "cps-income": (0.33, 0.345, 0.365),
 }
 """Set beforehand, at epsilon = 1, 2, 4: regret at most, of 40,000 users; for `cps-income` reward at least."""
+
+QUESTION_TARGETS: dict[str, tuple[float | None, float | None, float | None]] = {
+    "ma": (0.058, 0.042, 0.010),
+    "diagonal": (0.088, 0.060, 0.016),
+    "radial-3d": (0.110, 0.082, 0.040),
+    "clustered": (0.0253, 0.0185, 0.0092),
+    "small-gaps": (0.032, None, None),
+    "cps-income": (0.348, 0.365, 0.382),
+}
+"""The same for the learner `questions`; None: nothing was set."""
 
 TUNED_CASES = ("smooth-auto", "smooth-laplace", "smooth-paper-laplace", "eliminate-auto")
 """Cases whose constants were chosen by `benchmarks/tune_local_learners.py`, all alike."""

@@ -154,7 +154,7 @@ def regret_picture(results: Sequence[SimulationResult], *, title: str) -> "Figur
 
 
 def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
-    """The bins at every snapshot, coloured by the arm with the largest weight, for one or two columns.
+    """The bins, or cells, at every snapshot, coloured by the arm with the largest weight: one or two columns.
 
     Raises:
         InvalidParameter: more than two columns, or a run without snapshots.
@@ -165,19 +165,29 @@ def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
     figure, axes_of = new_figure(width=3.2 * len(result.snapshots), height=3.4, columns=len(result.snapshots))
     from matplotlib.patches import Rectangle
 
-    edge: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.6}
+    boxes = "cells" if spec.asks else "bins"
+    edge: dict[str, Any] = {"linewidth": 0.0} if spec.asks else {"edgecolor": "white", "linewidth": 0.6}
     for axes, (seen, splits, arms) in zip(axes_of, result.snapshots, strict=True):
-        partition = spec.partition(splits)
-        for leaf, arm in zip(partition.leaves, arms, strict=True):
-            low, high = partition.low[leaf], partition.high[leaf]
+        for low, high, arm in zip(*_boxes(spec, splits), arms, strict=True):
             bottom, top = (low[1], high[1]) if spec.dim == 2 else (0.0, 1.0)
             colour = _ARMS[arm % len(_ARMS)]
             size = (high[0] - low[0], top - bottom)
             axes.add_patch(Rectangle((low[0], bottom), *size, facecolor=colour, **edge))
-        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="first column", title=f"{seen:,} users, {len(arms)} bins")
+        axes.set(
+            xlim=(0, 1), ylim=(0, 1), xlabel="first column", title=f"{seen:,} users, {len(arms)} {boxes}"
+        )
         axes.grid(visible=False)
         if spec.dim == 2:
             axes.set(ylabel="second column")
         else:
             axes.set_yticks([])
     return figure
+
+
+def _boxes(spec: Spec, splits: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+    """Corners (L, dim) of the bins after these splits, or of the grid's cells."""
+    if spec.asks:
+        half = 0.5 / np.array(spec.grid.sizes)
+        return spec.grid.centres - half, spec.grid.centres + half
+    partition = spec.partition(splits)
+    return partition.low[partition.leaves], partition.high[partition.leaves]
