@@ -9,8 +9,8 @@ alone: log-normal around a third of the cube's side for lengthscales, and for th
 variance that no position explains a density proportional to w^a (1 - w)^b in its log-odds: on real tables
 most of it, on a smooth function none.
 
-The priors were chosen on the tuning tables and worlds of `benchmarks/outsourced_worlds.py`, and on tuning
-seeds of the paper's synthetic study, with `exploration` of the modeler.
+The priors were chosen by `benchmarks/tune_outsourced.py` on tables and made-up worlds that no results page
+shows, and on tuning seeds of the paper's synthetic study.
 """
 
 import math
@@ -32,8 +32,9 @@ LENGTHSCALES = 2.0 ** np.arange(-4.0, 1.01, 0.5)
 UNEXPLAINED = np.array([1e-6, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
 """Candidates for the variance that no position explains, as multiples of the kernel's."""
 
-_PRIOR_LENGTHSCALE, _PRIOR_SPREAD = 2.0**-0.5, 1.0
-_UNEXPLAINED_SHAPE = 0.3, 1.0
+PRIOR_LENGTHSCALE, PRIOR_SPREAD = 2.0**-0.5, 1.0
+"""Median, as a multiple of half the side, and deviation of the logarithm."""
+UNEXPLAINED_SHAPE = 0.3, 1.0
 """a and b of the module's docstring."""
 _SWEEPS = 2
 
@@ -66,7 +67,7 @@ def fit(
     """
     dim = inputs.shape[1]
     mixture = law.difference_mixture()
-    lengths = np.full(dim, _PRIOR_LENGTHSCALE)
+    lengths = np.full(dim, PRIOR_LENGTHSCALE)
     columns = [np.array([j]) for j in range(dim)] if per_column and dim > 1 else [np.arange(dim)]
     spread = max(float(answers.std()), 1e-12 * max(1.0, float(np.abs(answers).max())))
     floor = (known_noise_sd / spread) ** 2
@@ -81,7 +82,7 @@ def fit(
                 if key not in tried:
                     tried[key] = _score(inputs, answers, mixture, trial * half_width, floor)
                 scored = tried[key]
-                distances = (np.log(trial / _PRIOR_LENGTHSCALE) / _PRIOR_SPREAD) ** 2
+                distances = (np.log(trial / PRIOR_LENGTHSCALE) / PRIOR_SPREAD) ** 2
                 total = scored[0] - 0.5 * float(distances.sum() if per_column else distances[0])
                 if total > best[0] + 1e-9:
                     best = (total, trial, *scored[1:])
@@ -117,7 +118,7 @@ def _score(
     variances = np.maximum(squares / t, 1e-300)
     likelihoods = -0.5 * (t * np.log(variances) - np.log(weights).sum(axis=1))
     share = UNEXPLAINED / (1.0 + UNEXPLAINED)
-    a, b = _UNEXPLAINED_SHAPE
+    a, b = UNEXPLAINED_SHAPE
     likelihoods += a * np.log(share) + b * np.log1p(-share)
     at = int(likelihoods.argmax())
     return float(likelihoods[at]), float(unexplained[at]), float(variances[at]), float(means[at])
