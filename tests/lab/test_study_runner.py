@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
+from typer.testing import CliRunner
 
+from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab import papers
+from dpbandits.lab.evaluation.runner import on_cluster
 from dpbandits.lab.papers.dubey2021.cells import RANDOM, PolicyCell
 from dpbandits.lab.study import Cell, Choice, Item, Study, run_cells
 
@@ -128,3 +131,53 @@ def test_a_part_replaces_its_own_rows_and_leaves_the_others(tmp_path):
         ("b", "x", 3),
         ("b", "y", 2),
     ]
+
+
+def test_fresh_runs_everything_again_and_the_last_record_counts(tmp_path):
+    path = tmp_path / "study.jsonl"
+    run([1, 2], path=path)
+    RAN.clear()
+    run_cells([Square()], seeds=[1, 2], path=path, resume=False)
+    assert RAN == [1, 2]
+    RAN.clear()
+    run([1, 2], path=path)
+    assert RAN == []
+
+
+def test_a_cluster_of_two_workers_gives_identical_rows(tmp_path):
+    pytest.importorskip("distributed")
+    pytest.importorskip("joblib")
+    chosen = Choice(columns=[RANDOM], worlds=["figure1"])
+    study = papers.study("dubey2021")
+    here, _ = study.run("figure1", choice=chosen, reps=3)
+    there, _ = study.run("figure1", choice=chosen, reps=3, cluster="local:2", out=tmp_path)
+    for rows in (here, there):
+        for row in rows:
+            row.pop("seconds")
+    assert here == there
+    assert len((tmp_path / "dubey2021.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("address", ["local:0", "tcp://"])
+def test_an_address_without_a_scheduler_is_refused(address):
+    pytest.importorskip("distributed")
+    with pytest.raises(InvalidParameter, match="cluster"), on_cluster(address):
+        pass
+
+
+class TestCommand:
+    def test_list_names_every_item(self):
+        ran = CliRunner().invoke(app, ["study", "--list", "--json"])
+        assert ran.exit_code == 0, ran.output
+        found = {(line["paper"], line["item"]) for line in json.loads(ran.output)}
+        assert found == {(name, item) for name in papers.PAPERS for item in papers.study(name).items}
+        some = CliRunner().invoke(app, ["study", "ma2025", "table2", "--list"])
+        assert some.exit_code == 0, some.output
+        assert "table2-printed" in some.output
+        assert "dubey2021" not in some.output
+
+    @pytest.mark.parametrize("flag", ["--resume", "--fresh"])
+    def test_resuming_needs_a_folder(self, flag):
+        ran = CliRunner().invoke(app, ["study", "dubey2021", "figure1", flag])
+        assert isinstance(ran.exception, InvalidParameter)
+        assert "--out" in str(ran.exception)

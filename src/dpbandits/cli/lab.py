@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from dpbandits.cli.console import console
 from dpbandits.cli.options import AsJson, Jobs
+from dpbandits.errors import InvalidParameter
 from dpbandits.lab import papers
 
 if TYPE_CHECKING:
@@ -35,6 +36,14 @@ def study(
     reps: Annotated[int | None, Option(min=2, help="Of every cell; by default the item's own.")] = None,
     seed: Annotated[int | None, Option(help="First seed; report seeds start at 1,000,000.")] = None,
     jobs: Jobs = 1,
+    cluster: Annotated[
+        str | None, Option(help="Dask scheduler that runs it: tcp://HOST:PORT, or local:WORKERS.")
+    ] = None,
+    resume: Annotated[
+        bool | None,
+        Option("--resume/--fresh", help="Go on from the records in --out, as by default, or run all again."),
+    ] = None,
+    everything: Annotated[bool, Option("--list", help="Name every item, and run nothing.")] = False,
     out: Annotated[Path | None, Option(help="Folder for results (resumed from there) and pictures.")] = None,
     as_json: AsJson = False,
     columns: Annotated[_Several, Option("--column", help="Only this policy, method or case; repeat.")] = None,
@@ -49,9 +58,11 @@ def study(
     """
     from dpbandits.lab.study import Choice
 
-    if paper is None or item is None:
-        _print_items(paper)
+    if everything or paper is None or item is None:
+        _print_items(paper, as_json=as_json)
         return
+    if resume is not None and out is None:
+        raise InvalidParameter("--resume and --fresh are of the records in a folder: name it with --out")
     experiments = papers.study(paper)
     what = experiments.item(item)
     rows, whole = experiments.run(
@@ -60,6 +71,8 @@ def study(
         reps=reps,
         seed=seed,
         jobs=jobs,
+        cluster=cluster,
+        resume=resume is not False,
         out=out,
         progress=True,
     )
@@ -82,9 +95,16 @@ def _table(title: str, item: "Item", rows: "list[Row]") -> Table:
     return table
 
 
-def _print_items(paper: str | None) -> None:
+def _print_items(paper: str | None, *, as_json: bool) -> None:
+    lines = [
+        (name, item, what.about)
+        for name in (papers.PAPERS if paper is None else (paper,))
+        for item, what in papers.study(name).items.items()
+    ]
+    if as_json:
+        typer.echo(json.dumps([dict(zip(("paper", "item", "what"), line, strict=True)) for line in lines]))
+        return
     table = Table("paper", "item", "what", title="dpbandits lab study PAPER ITEM")
-    for name in papers.PAPERS if paper is None else (paper,):
-        for item, what in papers.study(name).items.items():
-            table.add_row(name, item, what.about)
+    for line in lines:
+        table.add_row(*line)
     console().print(table)

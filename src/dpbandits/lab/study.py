@@ -30,7 +30,7 @@ from dpbandits._lines import append_line, read_lines
 from dpbandits._progress import watched
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation.runner import in_processes
+from dpbandits.lab.evaluation.runner import in_processes, on_cluster
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 from dpbandits.lab.evaluation.summary import mean_and_error
 
@@ -313,6 +313,8 @@ class Study:
         reps: int | None = None,
         seed: Seed | None = None,
         jobs: int = 1,
+        cluster: str | None = None,
+        resume: bool = True,
         out: Path | None = None,
         progress: bool = False,
     ) -> tuple[list[Row], Any]:
@@ -324,6 +326,8 @@ class Study:
             reps: seeds of every cell, by default the item's.
             seed: the first of them, by default the study's.
             jobs: processes; -1 for all cores.
+            cluster: address of a Dask scheduler that runs them instead, see `on_cluster`.
+            resume: take records that `out` holds for what they are; False: run everything again.
             out: folder of records (resumed from NAME.jsonl, which items share), results and pictures.
             progress: show how far it is, on standard error.
 
@@ -334,18 +338,20 @@ class Study:
         Raises:
             InvalidParameter: an unknown item, nothing to run, or tuning seeds where reports are made.
             DataUnavailable: a real table is not there; a choice of worlds can leave it out.
+            MissingExtra: joblib, or for a cluster dask, is not installed.
         """
         what, choice = self.item(item), choice or Choice()
         first = (0 if what.tuning else self.first_seed) if seed is None else seed
         seeds = report_seeds(first, reps or what.reps, tuning=what.tuning) if what.seeded else (0,)
         path = None if out is None else out / f"{self.name}.jsonl"
         cells = what.chosen(choice)
-        with watched(f"{self.name} {item}", shown=progress) as moved:
+        with watched(f"{self.name} {item}", shown=progress) as moved, on_cluster(cluster):
             runs = run_cells(
                 cells,
                 seeds=seeds,
                 path=path,
-                jobs=jobs,
+                jobs=jobs if cluster is None else -1,
+                resume=resume,
                 progress=lambda done, total: moved(completed=done, total=total),
             )
         rows = [row for run in runs for row in run.rows]
@@ -395,6 +401,7 @@ def run_cells(
     seeds: Sequence[Seed],
     path: Path | None = None,
     jobs: int = 1,
+    resume: bool = True,
     progress: Progress | None = None,
 ) -> list[Runs]:
     """Records of all cells at all seeds, in their order; those that `path` already holds are not run again.
@@ -404,6 +411,7 @@ def run_cells(
         seeds: different.
         path: JSON lines, appended to; None keeps nothing.
         jobs: see `in_processes`.
+        resume: see `Study.run`.
         progress: see `Progress`.
 
     Raises:
@@ -414,7 +422,7 @@ def run_cells(
     if len(tasks) != len(cells) * len(seeds):
         raise InvalidParameter("a repetition stands twice: its result would be counted as independent")
     known = {}
-    for kept in read_lines(path):
+    for kept in read_lines(path) if resume else ():
         with suppress(KeyError, TypeError):
             known[kept["key"]] = kept
     found = {key: known[key] for key in tasks if key in known}

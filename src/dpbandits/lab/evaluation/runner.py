@@ -1,7 +1,9 @@
 """Drive a policy through an environment, once or over many seeds."""
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -19,7 +21,7 @@ from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.policy import Policy
 
-__all__ = ["BANNER", "Repetitions", "RunResult", "in_processes", "repeat", "run"]
+__all__ = ["BANNER", "Repetitions", "RunResult", "in_processes", "on_cluster", "repeat", "run"]
 
 BANNER = "Evaluation on data that one may look at: these numbers are not a private release."
 """Printed above every table of results."""
@@ -278,6 +280,42 @@ def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool
     order = "generator" if ordered else "generator_unordered"
     found: Iterator[Any] = Parallel(jobs, return_as=order, batch_size=1)(delayed(call)() for call in calls)
     return found
+
+
+@contextmanager
+def on_cluster(address: str | None) -> Iterator[None]:
+    """Send what `in_processes` runs here to a Dask cluster; None: to this machine's processes.
+
+    Args:
+        address: of its scheduler, such as "tcp://10.0.0.1:8786"; or "local:2", two workers on this machine.
+            Whoever reaches a scheduler can run code on its workers, which need this package.
+
+    Raises:
+        InvalidParameter: no scheduler answers there.
+        MissingExtra: dask or joblib is not installed.
+    """
+    if address is None:
+        yield
+        return
+    try:
+        from distributed import Client, LocalCluster
+        from joblib import parallel_config
+    except ImportError as error:
+        raise MissingExtra("a cluster needs dask: pip install 'dpbandits[cluster,report]'") from error
+    here = re.fullmatch(r"local:([1-9]\d{0,2})", address)
+    if here is None and "://" not in address:
+        raise InvalidParameter(f"cluster is {address!r}: expected tcp://HOST:PORT, or local:WORKERS")
+    with ExitStack() as stack:
+        try:
+            where = address
+            if here is not None:
+                own = LocalCluster(n_workers=int(here[1]), threads_per_worker=1, dashboard_address=None)
+                where = stack.enter_context(own).scheduler_address
+            stack.enter_context(Client(where, timeout=10))
+        except (OSError, ValueError) as error:
+            raise InvalidParameter(f"cluster: no Dask scheduler answers at {address!r}") from error
+        stack.enter_context(parallel_config("dask"))
+        yield
 
 
 def _one(
