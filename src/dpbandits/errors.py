@@ -23,6 +23,7 @@ __all__ = [
     "MissingExtra",
     "MissingState",
     "ProtocolError",
+    "ServiceUnavailable",
     "StateError",
     "UnknownDecision",
 ]
@@ -102,3 +103,7 @@ class DataUnavailable(DPBanditsError):
 
 class MissingExtra(DPBanditsError, ImportError):
     """An optional dependency is not installed; the message names the extra."""
+
+
+class ServiceUnavailable(DPBanditsError, ConnectionError):
+    """The service was not reached, or did not answer: repeating the request with its id is safe."""

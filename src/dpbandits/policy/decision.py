@@ -28,6 +28,8 @@ class Receipt(Enum):
     REFUSED = "refused"
     """It contributes nothing as it stands: the reward is off the range or no number, and may be told again;
     or the decision itself was refused, and has no reward; or it was told before."""
+    QUEUED = "queued"
+    """A service was not reached: the reward waits on this machine's disk (`dpbandits.service.client`)."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,0 +1,582 @@
+"""`RemotePolicy`: a policy of a service, asked and told as one of this process; `AsyncRemotePolicy` awaits.
+
+It needs nothing but what `pip install dpbandits` brings, and imports no server. HTTP is the standard
+library's: a decision is one short request, so the calls of `AsyncRemotePolicy` run in threads, and no second
+client is written.
+
+*Retries.* Every ask has an id, the caller's or a random one, and is repeated with it: whichever attempt
+arrived first took the one round, and all get its answer. An attempt is repeated where no answer came, where
+the answer is none of the service's, or where the service asks for patience (408, 429, 502, 503, 504).
+
+*Rewards while the service is away.* With `queue`, a reward that cannot be sent is written to this folder
+(mode 0700), durably, and `tell` gives `Receipt.QUEUED`; it is sent behind the next one that gets through, or
+by `flush`, and then deleted. Until then the folder holds rewards of people: keep it as you keep those.
+
+*What travels.* The context, the user and the reward, to the service alone; so a URL of another machine needs
+https, or `plain_http=True` where the network is private. No redirect is followed, the token is in a header
+only, and no error repeats what was sent.
+"""
+
+import asyncio
+import hashlib
+import http.client
+import json
+import math
+import os
+import re
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._calls import worded
+from dpbandits._seen import Seen
+from dpbandits.domains.arms import Label
+from dpbandits.errors import (
+    BudgetExceeded,
+    ContributionExceeded,
+    CorruptState,
+    DPBanditsError,
+    HorizonExceeded,
+    InvalidData,
+    InvalidParameter,
+    ProtocolError,
+    ServiceUnavailable,
+    UnknownDecision,
+)
+from dpbandits.local.device.outbox import FileOutbox
+from dpbandits.policy.decision import Decision, Receipt
+
+if TYPE_CHECKING:
+    from dpbandits.central.published_function import PublishedFunction
+
+__all__ = ["AsyncRemotePolicy", "RemoteDecision", "RemotePolicy"]
+
+REPEATED = (408, 429, 502, 503, 504)
+"""Statuses that ask for patience; of all others the answer is an answer."""
+
+FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
+"""Seconds before the first repetition, doubled each time up to the second number; half of it is drawn."""
+
+SENT_TOGETHER = 500
+"""Rewards of the queue in one request; the service takes up to 1,000."""
+
+LARGEST_ANSWER = 256 << 20
+"""Bytes: far more than a published function of 2,000 features has."""
+
+_HERE = ("127.0.0.1", "localhost", "::1")
+_NAME, _TOKEN, _URL = (re.compile(one) for one in (r"[a-z0-9][a-z0-9._-]{0,63}", r"[!-~]{1,200}", "[!-~]*"))
+_JSON, _PROBLEM = "application/json", "application/problem+json"
+
+_ERRORS: dict[str, type[DPBanditsError]] = {
+    "budget-exceeded": BudgetExceeded,
+    "defect": ServiceUnavailable,
+    "invalid": InvalidData,
+    "malformed": InvalidData,
+    "no-rounds-left": HorizonExceeded,
+    "no-token": InvalidParameter,
+    "out-of-scope": InvalidParameter,
+    "too-large": InvalidData,
+    "user-has-had-all": ContributionExceeded,
+}
+"""Slug of a problem -> what is raised; ProtocolError for all others, ServiceUnavailable for `REPEATED`."""
+
+_OUTCOMES = {"counted": Receipt.COUNTED, "late": Receipt.LATE, "duplicate": Receipt.REFUSED}
+
+
+@dataclass(frozen=True, repr=False)
+class RemoteDecision(Decision):
+    """A decision of a service. Where the policy has arms, `index` is -1 and `action` is empty: `arm` says it.
+
+    Attributes:
+        release: how many releases it rests on.
+        fallback: whether no round was left for it, or it was refused: the arm is the policy's fallback.
+        expires_at: seconds since 1970 when its wait for a reward is over, or None.
+        would_choose: of a policy that only watches, the arm that it would have chosen.
+    """
+
+    release: int = 0
+    fallback: bool = False
+    expires_at: float | None = None
+    would_choose: Label | None = None
+
+
+class _Answer(NamedTuple):
+    """Of the service itself: what is between it and here has no say."""
+
+    status: int
+    media: str
+    body: bytes
+    retry_after: float
+
+    def json(self) -> Any:
+        """The body; ServiceUnavailable where it is none."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            raise _strange() from None
+
+
+def _strange() -> ServiceUnavailable:
+    return ServiceUnavailable("what answered is not the service: check its address and what is before it")
+
+
+@worded
+class RemotePolicy(Seen):
+    """A policy of a service.
+
+    Safe to share between threads and after a fork: each has its own connection.
+
+    Args:
+        url: of the service, as https://decisions.example.org.
+        name: of the policy.
+        token: with the scopes of what is called: `decide`, `reward`, `read`.
+        queue: folder for rewards while the service is away; those of each address wait apart. Default none.
+        timeout: seconds that the service may be silent during an attempt.
+        patience: seconds in which an ask is repeated; a tell too, unless there is a queue.
+        plain_http: whether http to another machine is fine.
+
+    Raises:
+        InvalidParameter: a URL, name or token that cannot be.
+        StateError: others may write to the queue's folder.
+
+    Example:
+        >>> offers = RemotePolicy("http://127.0.0.1:8080", "offers", token="dpb_of_yours")
+        >>> offers
+        RemotePolicy('offers')
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        token: str,
+        queue: str | os.PathLike[str] | None = None,
+        timeout: float = 5.0,
+        patience: float = 30.0,
+        plain_http: bool = False,
+    ) -> None:
+        self._secure, self._host, self._port, self._path = _address(url, plain_http=plain_http)
+        if not _fits(name, _NAME):
+            raise InvalidParameter("name: expected a policy's name, of small letters, digits and . _ -")
+        if not _fits(token, _TOKEN):
+            raise InvalidParameter("token: expected the text that the service showed once")
+        self._timeout = _checks.number(timeout, name="timeout")
+        self._patience = _checks.number(patience, name="patience", minimum=0.0)
+        self._name, self._token, self._local = name, token, threading.local()
+        self._queue: FileOutbox | None = None
+        if queue is not None:
+            whose = f"{self._secure} {self._host} {self._port} {self._path} {name}"
+            self._queue = FileOutbox(Path(queue) / hashlib.sha256(whose.encode()).hexdigest()[:16])
+
+    def __repr__(self) -> str:
+        return f"RemotePolicy({self._name!r})"
+
+    def __reduce__(self) -> Any:
+        raise ProtocolError("a RemotePolicy holds a token: build another one where it is needed")
+
+    def ask(
+        self,
+        brought: Any = None,
+        user: object | None = None,
+        *,
+        available: Any = None,
+        id: str | None = None,  # noqa: A002 - as the service calls it
+        arm: Label | None = None,
+        deferred: bool = False,
+    ) -> RemoteDecision:
+        """Choose an arm, or a row.
+
+        What cannot be written as JSON is sent as missing: the service judges it, and its round is taken.
+
+        Args:
+            brought: a context by column, or candidates (n, d); None for the whole domain.
+            user: a text or an integer.
+            available: labels of arms that can be chosen; default all.
+            id: names the request among those of this token; default a random one.
+            arm: of a policy that only watches, what was chosen.
+            deferred: it is not shown yet: tell its reward, or activate it, when it is.
+
+        Raises:
+            InvalidData: what was brought cannot be answered; the round is taken.
+            ContributionExceeded, HorizonExceeded: no round is left for this user, or at all.
+            ServiceUnavailable: no answer came. Ask again with the same id, if you gave one.
+            ProtocolError: the id was used for another request, or the policy decides for nobody now.
+            InvalidParameter: there is no such policy, or the token may not ask.
+        """
+        body = {
+            "id": secrets.token_hex(16) if id is None else id,
+            "user": user,
+            "available": None if available is None else list(available),
+            "arm": arm,
+            "deferred": deferred or None,
+            "context" if isinstance(brought, Mapping) else "candidates": brought,
+        }
+        sent = {key: value for key, value in body.items() if value is not None}
+        answer = self._made("POST", "/decisions", sent, missing=InvalidParameter)
+        try:
+            return RemoteDecision(
+                id=str(answer["id"]),
+                index=int(answer.get("index", -1)),
+                action=np.array(answer.get("action", []), dtype=np.float64),
+                propensity=answer["propensity"],
+                arm=answer.get("arm"),
+                release=int(answer["release"]),
+                fallback=bool(answer["fallback"]),
+                expires_at=answer.get("expires_at"),
+                would_choose=answer.get("would_choose"),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise _strange() from None
+
+    def tell(self, decision_id: str, reward: float | None) -> Receipt:
+        """Give a decision its reward; None or NaN say that it will not come, and need the scope `decide`.
+
+        Returns:
+            `REFUSED` where it was told before; after a repetition, perhaps by the attempt whose answer was
+            lost. `QUEUED` where it waits in the queue.
+
+        Raises:
+            InvalidData: the reward is no number, or off the range.
+            UnknownDecision: the id is not this policy's.
+            ServiceUnavailable: no answer came, and there is no queue.
+        """
+        value = _number(reward)
+        if self._queue is None:
+            return self._told(decision_id, value, self._patience)
+        key = hashlib.sha256(_text(decision_id).encode()).hexdigest()
+        if self._queue.get(key) is not None:
+            return Receipt.REFUSED
+        try:
+            receipt = self._told(decision_id, value, 0.0)
+        except ServiceUnavailable:
+            self._queue.put(key, json.dumps([decision_id, value]).encode())
+            return Receipt.QUEUED
+        with suppress(DPBanditsError):  # this one is told; `flush` by hand says what is wrong
+            self.flush()
+        return receipt
+
+    def abandon(self, decision_id: str) -> Receipt:
+        """Say that a decision will never have a reward; as `tell` of None."""
+        return self.tell(decision_id, None)
+
+    def flush(self) -> dict[Receipt, int]:
+        """Send what waits in the queue, once; how many of each receipt there were.
+
+        `REFUSED` are those told before, and those that the service will never take: they are deleted.
+
+        Raises:
+            ServiceUnavailable: no answer came; what was not answered waits on.
+            InvalidParameter: the token may not tell rewards; all of them wait on.
+        """
+        made: Counter[Receipt] = Counter()
+        waiting = [] if self._queue is None else [*self._queue.pending().items()]
+        for first in range(0, len(waiting), SENT_TOGETHER):
+            part = [(key, *_kept(stored)) for key, stored in waiting[first : first + SENT_TOGETHER]]
+            for key, receipt in self._sent([one for one in part if one[2] is not None]):
+                made[receipt] += self._done(key)
+            for key, decision, _ in (one for one in part if one[2] is None):
+                try:
+                    receipt = self._told(decision, None, 0.0)
+                except UnknownDecision:
+                    receipt = Receipt.REFUSED
+                made[receipt] += self._done(key)
+        return dict(made)
+
+    @property
+    def queued(self) -> int:
+        """Rewards that wait on this disk."""
+        return 0 if self._queue is None else len(self._queue.pending())
+
+    def activate(self, decision_id: str) -> None:
+        """A deferred decision was shown; see `ask`. Raises as `tell`."""
+        self._made("POST", f"/decisions/{_quoted(decision_id)}:activate", {}, missing=UnknownDecision)
+
+    def publish(self) -> "PublishedFunction":
+        """What the policy decides by now, released: decides anywhere, for ever. Needs the scope `read`."""
+        from dpbandits.central.published_function import PublishedFunction
+
+        answer = self._made("GET", "/policy", None, missing=InvalidParameter)
+        return PublishedFunction.from_files({"policy.json": json.dumps(answer).encode()})
+
+    def statement(self) -> str:
+        """The policy's statement, as prose. Needs the scope `read`."""
+        return str(self._made("GET", "/guarantee", None, missing=InvalidParameter)["statement"])
+
+    def close(self) -> None:
+        """Close this thread's connection; the next call opens another."""
+        vars(self._local).pop("held", None)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _told(self, decision_id: str, value: float | None, patience: float) -> Receipt:
+        path = f"/decisions/{_quoted(decision_id)}"
+        if value is None:
+            answer = self._made("POST", f"{path}:abandon", {}, missing=UnknownDecision, patience=patience)
+            became = str(answer.get("status"))
+            return {"abandoned": Receipt.ABANDONED, "late": Receipt.LATE}.get(became, Receipt.REFUSED)
+        body = {"reward": value}
+        answer = self._made("PUT", f"{path}/reward", body, missing=UnknownDecision, patience=patience)
+        return _receipt(answer)
+
+    def _sent(self, part: list[tuple[str, str, float | None]]) -> list[tuple[str, Receipt]]:
+        """Rewards in one request; of those that were answered for good, key and receipt."""
+        if not part:
+            return []
+        body = {"rewards": [{"decision": decision, "reward": value} for _, decision, value in part]}
+        answer = self._made("POST", "/rewards:batch", body, missing=InvalidParameter, patience=0.0)
+        results = answer.get("results")
+        if not isinstance(results, list) or len(results) != len(part):
+            raise _strange()
+        made = []
+        for (key, _, _), one in zip(part, results, strict=True):
+            problem = one.get("problem") if isinstance(one, dict) else None
+            if problem is None:
+                made.append((key, _receipt(one)))
+            elif isinstance(problem, dict) and problem.get("status") in (404, 409, 410, 422):
+                made.append((key, Receipt.REFUSED))
+        return made
+
+    def _done(self, key: str) -> int:
+        if self._queue is not None:
+            self._queue.remove(key)
+        return 1
+
+    def _made(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        *,
+        missing: type[DPBanditsError],
+        patience: float | None = None,
+    ) -> dict[str, Any]:
+        """A request until it is answered; what the answer holds, or what it refuses with."""
+        data = None if body is None else json.dumps(_plain(body), allow_nan=False).encode()
+        until = time.monotonic() + (self._patience if patience is None else patience)
+        wait = FIRST_WAIT
+        while True:
+            asked_for = 0.0
+            try:
+                answer = self._once(method, f"{self._path}/v1/policies/{self._name}{path}", data)
+                if answer.status == 200:
+                    found = answer.json()
+                    if not isinstance(found, dict):
+                        raise _strange()
+                    return found
+                error, asked_for = _refusal(answer, missing), answer.retry_after
+            except ServiceUnavailable as unreached:
+                error = unreached
+            if not isinstance(error, ServiceUnavailable):
+                raise error
+            pause = max(asked_for, wait * (0.5 + secrets.randbelow(501) / 1000.0))
+            if time.monotonic() + pause > until:
+                raise error from None
+            time.sleep(pause)
+            wait = min(2.0 * wait, LONGEST_WAIT)
+
+    def _once(self, method: str, path: str, data: bytes | None) -> _Answer:
+        """One attempt; where a connection that lay open was closed meanwhile, on a new one."""
+        connection = self._connection()
+        if connection.sock is not None:
+            with suppress(OSError, http.client.HTTPException):
+                return self._on(connection, method, path, data)
+        try:
+            return self._on(connection, method, path, data)
+        except (OSError, http.client.HTTPException) as error:
+            kind = type(error).__name__
+            raise ServiceUnavailable(f"the service did not answer ({kind}): repeat the request") from None
+
+    def _on(
+        self, connection: http.client.HTTPConnection, method: str, path: str, data: bytes | None
+    ) -> _Answer:
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": _JSON}
+        if data is not None:
+            headers["Content-Type"] = _JSON
+        whole = False
+        try:
+            connection.request(method, path, data, headers)
+            reply = connection.getresponse()
+            text = reply.read(LARGEST_ANSWER + 1)
+            whole = len(text) <= LARGEST_ANSWER
+        finally:
+            if not whole:  # whatever comes of this connection now would be another request's answer
+                connection.close()
+        if not whole or (reply.length or 0) > 0:
+            connection.close()
+            raise http.client.IncompleteRead(b"")
+        media = (reply.headers.get("Content-Type") or "").partition(";")[0].strip().lower()
+        asked_for = reply.headers.get("Retry-After") or ""
+        seconds = float(asked_for) if asked_for.isascii() and asked_for.isdigit() else 0.0
+        return _Answer(reply.status, media, text, seconds)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        """This thread's, and this process's: two that share one would get each other's answers."""
+        held: _Held | None = getattr(self._local, "held", None)
+        if held is None or held.process != os.getpid():
+            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+            held = self._local.held = _Held(kind(self._host, self._port, timeout=self._timeout))
+        return held.connection
+
+
+class _Held:
+    """A connection, closed when nobody holds it."""
+
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self.connection, self.process = connection, os.getpid()
+
+    def __del__(self) -> None:
+        self.connection.close()
+
+
+@worded
+class AsyncRemotePolicy(Seen):
+    """`RemotePolicy` whose calls are awaited; each runs in a thread.
+
+    An ask that is cancelled may have taken its round.
+
+    Args:
+        url, name, **options: as of `RemotePolicy`.
+
+    Raises:
+        InvalidParameter, StateError: as `RemotePolicy`.
+    """
+
+    def __init__(self, url: str, name: str, **options: Any) -> None:
+        self._policy = RemotePolicy(url, name, **options)
+
+    def __repr__(self) -> str:
+        return f"Async{self._policy!r}"
+
+    async def ask(self, brought: Any = None, user: object | None = None, **more: Any) -> RemoteDecision:
+        """See `RemotePolicy.ask`."""
+        return await asyncio.to_thread(self._policy.ask, brought, user, **more)
+
+    async def tell(self, decision_id: str, reward: float | None) -> Receipt:
+        """See `RemotePolicy.tell`."""
+        return await asyncio.to_thread(self._policy.tell, decision_id, reward)
+
+    async def abandon(self, decision_id: str) -> Receipt:
+        """See `RemotePolicy.abandon`."""
+        return await asyncio.to_thread(self._policy.abandon, decision_id)
+
+    async def flush(self) -> dict[Receipt, int]:
+        """See `RemotePolicy.flush`."""
+        return await asyncio.to_thread(self._policy.flush)
+
+    async def activate(self, decision_id: str) -> None:
+        """See `RemotePolicy.activate`."""
+        await asyncio.to_thread(self._policy.activate, decision_id)
+
+    async def publish(self) -> "PublishedFunction":
+        """See `RemotePolicy.publish`."""
+        return await asyncio.to_thread(self._policy.publish)
+
+    async def statement(self) -> str:
+        """See `RemotePolicy.statement`."""
+        return await asyncio.to_thread(self._policy.statement)
+
+
+def _address(url: object, *, plain_http: bool) -> tuple[bool, str, int | None, str]:
+    """Whether it is https, host, port and path of a service's URL."""
+    wrong = InvalidParameter("url: expected the service's address, as https://decisions.example.org")
+    if not _fits(url, _URL):
+        raise wrong
+    try:
+        parts = urlsplit(str(url))
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise wrong from None
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        raise wrong
+    if parts.username is not None or parts.password is not None:
+        raise wrong
+    if parts.scheme == "http" and host not in _HERE and not plain_http:
+        raise InvalidParameter(
+            "url: http shows contexts, rewards and the token to the network: use https, or pass "
+            "plain_http=True where the network is private"
+        )
+    return parts.scheme == "https", host, port, parts.path.rstrip("/")
+
+
+def _fits(text: object, pattern: re.Pattern[str]) -> bool:
+    return isinstance(text, str) and pattern.fullmatch(text) is not None
+
+
+def _refusal(answer: _Answer, missing: type[DPBanditsError]) -> DPBanditsError:
+    """What a status other than 200 is raised as; only the service's own words are repeated."""
+    problem: Any = None
+    if answer.media == _PROBLEM:
+        with suppress(ServiceUnavailable):
+            problem = answer.json()
+    if not isinstance(problem, dict):
+        return _strange()
+    slug = str(problem.get("type")).removeprefix("urn:dpbandits:")
+    said = str(problem.get("detail") or problem.get("title"))[:1000]
+    if answer.status in REPEATED:
+        return ServiceUnavailable(said)
+    return (missing if slug == "not-found" else _ERRORS.get(slug, ProtocolError))(said)
+
+
+def _receipt(answer: Any) -> Receipt:
+    outcome = answer.get("outcome") if isinstance(answer, dict) else None
+    if outcome not in _OUTCOMES:
+        raise _strange()
+    return _OUTCOMES[outcome]
+
+
+def _kept(stored: bytes) -> tuple[str, float | None]:
+    """A decision's id and its reward, as they were queued."""
+    try:
+        decision, value = json.loads(stored)
+    except ValueError:
+        raise CorruptState("the queue holds something that is no reward: give every use its folder") from None
+    return _text(decision), value
+
+
+def _number(reward: object) -> float | None:
+    """A reward as JSON has it; None for one that will not come."""
+    if isinstance(reward, np.generic):
+        reward = reward.item()
+    if reward is None or (isinstance(reward, float) and math.isnan(reward)):
+        return None
+    if not isinstance(reward, bool | int | float) or not math.isfinite(reward):
+        raise InvalidData(f"reward: expected a number, True or False, got {_checks.kind_of(reward)}")
+    return float(reward)
+
+
+def _text(decision_id: object) -> str:
+    if not isinstance(decision_id, str):
+        raise InvalidData(f"decision_id: expected a decision's id, got {_checks.kind_of(decision_id)}")
+    return decision_id
+
+
+def _quoted(decision_id: object) -> str:
+    return quote(_text(decision_id)[:200], safe="", errors="replace")
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold; None, which is missing, for what it cannot."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    with suppress(AttributeError, TypeError, ValueError):
+        return str(value.isoformat())
+    return None
