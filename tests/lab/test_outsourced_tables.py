@@ -93,9 +93,7 @@ def test_a_search_counts_what_it_asked(tables, tmp_path, capsys, monkeypatch):
     tables.main(arguments)
     found = json.loads((tmp_path / "out.json").read_text())
     lines = len((tmp_path / "outsourced-tables.jsonl").read_text().splitlines())
-    assert (
-        lines == 3 * 6 * 2
-    )  # the modeler, open and private, and the crude rule; six worlds, two seeds
+    assert lines == 3 * 6 * 2  # the modeler, open and private, and the crude rule; six worlds, two seeds
     assert {row["method"] for row in found["rows"]} == {"modeler", "open modeler", "nearest", "random"}
     for line in found["summary"]:
         own = [r for r in found["rows"] if (r["method"], r["epsilon"]) == (line["method"], line["epsilon"])]

@@ -62,7 +62,7 @@ def test_theorem_3_in_numbers():
     squares = 12.0 + 12.0 * (C_2 + C_1 * math.sqrt(beta)) ** 2 * math.log(2.0)
     squares += 12.0 * beta * 0.7 / math.log(2.0)
     own = {"rows": 100, "steps": 2, "failure": 0.05, "information_gain": 0.7}
-    bound = theory.regret_bound(error=1.0, largest=1.0, **UNIT, **own)
+    bound = theory.simple_regret_bound(error=1.0, largest=1.0, **UNIT, **own)
     assert bound == pytest.approx(math.sqrt(squares))
     # With the nu asked for and nothing inflated, the first term is eps_ucb^2 at most.
     error = theory.covariance_error(nu=found.nu, diameter=1.0, smallest=1.0, threshold=1.0)

@@ -8,7 +8,7 @@ r"""What Kharkovskii2020's theorems say in numbers.
 | Lemma 3 | beta_t | `confidence_weight` |
 | Lemma 5 | C_1, error of variances | `variance_constant`, `variance_error` |
 | Lemma 6 | C_2, error of means | `mean_constant`, `mean_error` |
-| Theorem 3 | nu, mu, r, delta', regret | `Asked`, `asked`, `regret_bound` |
+| Theorem 3 | nu, mu, r, delta', regret | `AskedNumbers`, `asked`, `simple_regret_bound` |
 
 Logarithms are natural; sigma_y^2 and sigma_n^2 are the signal's and the noise's variance, L bounds |y_t|.
 Theorem 1, that the transformation is private, is wrong (`dpbandits.audit.attacks.po_gp_ucb`); these are about
@@ -27,7 +27,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.outsourced.published.kharkovskii2020 import distance_dimension
 
 __all__ = [
-    "Asked",
+    "AskedNumbers",
     "asked",
     "confidence_weight",
     "covariance_error",
@@ -35,7 +35,7 @@ __all__ = [
     "distance_factors",
     "mean_constant",
     "mean_error",
-    "regret_bound",
+    "simple_regret_bound",
     "variance_constant",
     "variance_error",
 ]
@@ -142,7 +142,7 @@ def mean_error(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AskedNumbers:
     """What Theorem 3 asks of the algorithms.
 
     Attributes:
@@ -157,7 +157,7 @@ class Asked:
     failure: float
 
 
-def asked(*, excess: float, failure: float, diameter: float, largest: float, rows: int) -> Asked:
+def asked(*, excess: float, failure: float, diameter: float, largest: float, rows: int) -> AskedNumbers:
     """Theorem 3: mu = delta' = delta_ucb/2, nu = min(eps_ucb/(2 sqrt(3) d^2 L), 2/d^2, 1/2), r by Theorem 2.
 
     Lemma 1 asks for nu below 1/2; the text prints 1/2 itself, which is kept.
@@ -173,7 +173,7 @@ def asked(*, excess: float, failure: float, diameter: float, largest: float, row
     per_excess = 2.0 * math.sqrt(3.0) * d2 * _checks.number(largest, name="largest")
     bound = _checks.number(excess, name="excess") / per_excess
     nu, half = min(bound, 2.0 / d2, 0.5), _share(failure, "failure") / 2.0
-    return Asked(
+    return AskedNumbers(
         nu=nu,
         mu=half,
         dimension=distance_dimension(n=rows, distortion=nu, failure=half),
@@ -181,7 +181,7 @@ def asked(*, excess: float, failure: float, diameter: float, largest: float, row
     )
 
 
-def regret_bound(
+def simple_regret_bound(
     *,
     error: float,
     signal_variance: float,
