@@ -284,20 +284,6 @@ def test_with_a_delta_cells_are_taken_where_they_lose_less_and_nothing_else_was_
     assert chosen(**{"epsilon": 1.0, "delta": 1e-4} | changes).tuning.release == kind
 
 
-def test_the_first_block_is_longer_for_more_rounds_and_more_noise_up_to_a_bound():
-    promises = [(1.0, 1), (10.0, 1), (0.8, 1), (1.6, 2), (0.5, 1), (0.1, 1)]
-    found = [
-        chosen(epsilon=epsilon, delta=0.0, rounds=rounds, horizon=1024, blocks=None).blocks[0]
-        for epsilon, rounds in promises
-    ]
-    assert found == [20, 20, 23, 23, 30, 30]
-    short = [
-        chosen(epsilon=1.0, delta=0.0, horizon=t, blocks=None).blocks[0] for t in (1, 100, 3_000, 10_000)
-    ]
-    assert short == [1, 10, 28, 30]
-    assert chosen(epsilon=1.0, delta=0.0, horizon=None, blocks=None).blocks[0] == 30
-
-
 def test_what_an_account_pays_for_keeps_features_unless_the_promise_is_pure():
     ledger = MemoryLedger()
     open_account(ledger, "people", privacy=JointDP(epsilon=3.0, delta=1e-5))

@@ -48,12 +48,8 @@ __all__ = ["CellDesign", "CellPast", "CellRelease"]
 N_FEATURES = 16
 """Features of candidates, where their number is not said."""
 
-FIRST_BLOCK, LONGEST_FIRST, GROWTH = 20, 30, 1.15
-"""Rounds in the first block at 1,024 rounds and epsilon 1, in it at most, and how much longer each block is
-than the last. The first one is answered at random."""
-
-FIRST_BY_HORIZON, FIRST_BY_NOISE = 0.3, 0.6
-"""Exponents by which the first block grows with the horizon, and with the noise below epsilon 1."""
+FIRST_BLOCK, GROWTH = 30, 1.15
+"""Rounds in the first block, and how much longer each is than the last."""
 
 LAST_SHARE = 0.85
 """No release after this share of the horizon: too few rounds would be left to use it."""
@@ -175,8 +171,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         ends = tuning.blocks
         if ends is None:
             share = 1.0 if setup.horizon is None else LAST_SHARE
-            first = _first_block(setup.longest, setup.privacy)
-            ends = growing_blocks(setup.longest, first=first, growth=GROWTH, last_share=share)
+            ends = growing_blocks(setup.longest, first=FIRST_BLOCK, growth=GROWTH, last_share=share)
         self.blocks = check_boundaries(ends, setup.longest)
         self.tuning = self.filled(tuning, blocks=self.blocks)
         self._setup = setup
@@ -270,13 +265,6 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         if k > len(self.blocks) or not fits or not finite:
             raise CorruptState("the saved releases contradict the saved configuration")
         return CellPast(sums=sums, counts=counts, features=features)
-
-
-def _first_block(horizon: int, privacy: JointDP) -> int:
-    """Rounds that are answered at random before the first release."""
-    noise = max(1.0, privacy.rounds_per_user / privacy.epsilon)
-    rounds = float(FIRST_BLOCK * (horizon / 1024) ** FIRST_BY_HORIZON * noise**FIRST_BY_NOISE)
-    return max(1, round(min(rounds, LONGEST_FIRST)))
 
 
 def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
