@@ -6,7 +6,7 @@ from dpbandits.audit import Guesses, attack_reward
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import FeatureGPUCB, Uniform
-from dpbandits.lab.worlds import dubey2021_figure1
+from dpbandits.lab.worlds import dubey2021_figure1, synthetic_income
 
 WORLD = dubey2021_figure1(seed=5, horizon=40)
 KERNEL = dpb.kernels.SquaredExponential(lengthscale=1.0)
@@ -49,6 +49,30 @@ def test_a_guarantee_holds_against_the_same_attack(epsilon):
 def test_a_weak_promise_is_attacked_with_success():
     attack = attack_reward(private(20.0), WORLD, rounds=10, trials=200)
     assert attack.success > 0.75  # luck would need 50 of 200 heads to spare: below 1e-11
+
+
+def test_the_prediction_for_contexts_and_arms_is_that_of_the_persons_own_arm():
+    """Read off what is published: a date or a category among the contexts is no hindrance."""
+    world, policies = synthetic_income(seed=1, n_rows=200), []
+
+    def make(trial):
+        policies.append(
+            GPBandit(
+                contexts=world.schema, arms=world.arms.labels, reward_range=(0, 1), horizon=200,
+                privacy=dpb.JointDP(epsilon=1, delta=1e-6), noise=dpb.SimulatedNoise(trial),
+                tuning=GPTuning(release="marginals", blocks=[20]),
+            )
+        )  # fmt: skip
+        return policies[-1]
+
+    attack = attack_reward(make, world, rounds=20, trials=20)
+    assert attack.bound < 1.0
+    assert len(policies) == 41
+    # what an attacker compares is what the policy says of the first person's arm, and of no other
+    frame = {"age": [30.0], "education": [12.0], "gender": ["female"], "region": ["South"]}
+    first = policies[1]
+    point = np.append(first.menu.encode(frame)[0], 2.0)
+    assert first.publish().at_points(point[None])[0][0] == pytest.approx(first.predict(frame)[0][0, 2])
 
 
 def test_luck_alone_is_half():

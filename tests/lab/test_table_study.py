@@ -8,8 +8,22 @@ import pytest
 import dpbandits as dpb
 from dpbandits.errors import ContributionExceeded, InvalidParameter
 from dpbandits.lab.evaluation import BANNER, run
-from dpbandits.lab.people.report import headline, percent_up, table_rows, to_json, write_report
-from dpbandits.lab.people.study import NON_PRIVATE, PRIVATE, TableStudy, private_policy
+from dpbandits.lab.people.report import (
+    headline,
+    percent_up,
+    sweep_columns,
+    table_rows,
+    to_json,
+    write_report,
+)
+from dpbandits.lab.people.study import (
+    CRUDE,
+    NON_PRIVATE,
+    PRIVATE,
+    TableConstants,
+    TableStudy,
+    private_policy,
+)
 from dpbandits.lab.worlds import TableBandit, synthetic_income
 from dpbandits.tables import Range, Schema
 
@@ -24,7 +38,7 @@ def result():
         make_environment=small_table,
         epsilons=(1.0, 8.0),
         reps=2,
-        attack_trials=30,
+        attack_trials=20,
         noise="simulated",
     )
     written = []
@@ -64,6 +78,39 @@ def test_every_promised_key_is_in_the_json(result):
     json.dumps(to_json(result), allow_nan=False)
 
 
+def test_crude_private_policies_stand_beside_at_every_epsilon(result):
+    rows = [row for row in to_json(result)["rows"] if row["policy"] in CRUDE]
+    assert [(row["policy"], row["epsilon"]) for row in rows] == [
+        (name, epsilon) for epsilon in (1.0, 8.0) for name in ("private ridge", "private histogram")
+    ]
+    for row in rows:
+        world = small_table(1_000_000)
+        crude = CRUDE[row["policy"]](
+            contexts=world.schema, arms=world.arms.labels, reward_range=world.reward_range,
+            horizon=world.horizon, privacy=dpb.JointDP(epsilon=row["epsilon"], delta=1e-6),
+            noise=dpb.SimulatedNoise(1_000_000), seed=1_000_000,
+        )  # fmt: skip
+        lived = result.crude[row["policy"], row["epsilon"]].run
+        assert run(crude, world).mean_reward == lived.mean_rewards[0]
+    for shown in ("private ridge", "private histogram"):
+        assert shown in sweep_columns(result)
+
+
+def test_the_private_policy_is_the_one_that_people_get_by_default():
+    world, promise = small_table(0), dpb.JointDP(epsilon=1, delta=1e-6)
+    made = private_policy(world, 0, privacy=promise, noise=dpb.SimulatedNoise(0))
+    known = {"contexts": world.schema, "arms": world.arms.labels, "reward_range": (0, 1)}
+    default = dpb.central.GPBandit(
+        **known, horizon=world.horizon, privacy=promise, noise=dpb.SimulatedNoise(0), seed=0
+    )
+    assert made.to_config() == default.to_config()
+    assert made.tuning.release == "marginals"
+    tuned = private_policy(
+        world, 0, privacy=promise, noise=dpb.SimulatedNoise(0), constants=TableConstants(lengthscale=0.4)
+    )
+    assert tuned.tuning.release == "features"
+
+
 def test_simulated_noise_is_never_called_protection(result):
     assert "protects nobody" in headline(result)
     assert result.guarantee.status == "simulated"
@@ -74,7 +121,7 @@ def test_the_same_seeds_give_the_same_numbers(result):
         make_environment=small_table,
         epsilons=(1.0, 8.0),
         reps=2,
-        attack_trials=30,
+        attack_trials=20,
         noise="simulated",
     ).run()
     assert to_json(again) == to_json(result)

@@ -157,7 +157,7 @@ def _command(data: str, policy: PolicyName, study: "TableStudy", horizon: int) -
 
 def _print_screen(result: "TableStudyResult", page: Path, data: str, people: int) -> None:
     from dpbandits.lab.evaluation import BANNER
-    from dpbandits.lab.people.report import headline, percent_up, share_text, table_rows
+    from dpbandits.lab.people.report import headline, percent_up, share_text, sweep_columns, table_rows
 
     out = console()
     out.print(Panel(BANNER, border_style="yellow"))
@@ -172,10 +172,11 @@ def _print_screen(result: "TableStudyResult", page: Path, data: str, people: int
         costs.add_row(name, str(reward), uplift, share_text(share), style=style)
     out.print(costs)
 
-    sweep = Table(title="Share of the non-private uplift kept")
+    sweep = Table("policy", title="Share of the non-private uplift kept")
     for epsilon in result.private:
         sweep.add_column(f"epsilon = {epsilon:g}", justify="right")
-    sweep.add_row(*(share_text(one.share) for one in result.private.values()))
+    for name, ways in sweep_columns(result).items():
+        sweep.add_row(name, *(share_text(one.share) for one in ways.values()))
     out.print(sweep)
 
     title = "A live attack: one person's reward, guessed from what was learned"

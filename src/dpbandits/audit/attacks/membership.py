@@ -8,7 +8,7 @@ by luck; a guarantee bounds how much more often it can be right.
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -127,5 +127,12 @@ def _views(
         rewards[target] = reward
         policy.tell_batch(decisions.ids, rewards)
         policy.ask(one_more, user=rounds if named else None)
-        views[trial] = policy.predict(decisions.actions[target][None])[0][0]
+        views[trial] = _predicted(policy, decisions.actions[target])
     return views
+
+
+def _predicted(policy: Any, action: FloatArray) -> float:
+    """The prediction for an encoded action (d,); for contexts and arms it is read off what is published."""
+    for_arms = getattr(policy, "menu", None) is not None
+    mean, _ = policy.publish().at_points(action[None]) if for_arms else policy.predict(action[None])
+    return float(mean[0])

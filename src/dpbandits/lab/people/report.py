@@ -11,10 +11,27 @@ import numpy as np
 from dpbandits.lab.evaluation import BANNER, Estimate
 from dpbandits.lab.evaluation.summary import Share, mean_and_error
 from dpbandits.lab.page import page
-from dpbandits.lab.people.study import CEILING, CONSTANT, NON_PRIVATE, PRIVATE, RANDOM, TableStudyResult
+from dpbandits.lab.people.study import (
+    CEILING,
+    CONSTANT,
+    NON_PRIVATE,
+    PRIVATE,
+    RANDOM,
+    Compared,
+    TableStudyResult,
+)
 from dpbandits.lab.plot import PALETTE, add_legend, draw_band, label_axes, new_figure, to_data_uri, to_png
 
-__all__ = ["FILES", "headline", "percent_up", "share_text", "table_rows", "to_json_rows", "write_report"]
+__all__ = [
+    "FILES",
+    "headline",
+    "percent_up",
+    "share_text",
+    "sweep_columns",
+    "table_rows",
+    "to_json_rows",
+    "write_report",
+]
 
 _CURVE_POINTS = 200
 
@@ -50,6 +67,14 @@ def share_text(share: Share | None) -> str:
     return f"{100 * share.share:.1f}%{error}"
 
 
+def sweep_columns(result: TableStudyResult) -> dict[str, dict[float, Compared]]:
+    """The private policies by name and epsilon: the one that is studied, and crude ones beside it."""
+    columns = {PRIVATE: result.private}
+    for (name, epsilon), one in result.crude.items():
+        columns.setdefault(name, {})[epsilon] = one
+    return columns
+
+
 def table_rows(result: TableStudyResult) -> list[tuple[str, Estimate, Share | None]]:
     """(name, reward, share) of every row of the screen's first table, from floor to ceiling."""
     shown = [result.policies[key] for key in (RANDOM, CONSTANT, result.epsilon, NON_PRIVATE)]
@@ -78,6 +103,7 @@ def to_json_rows(result: TableStudyResult) -> list[dict[str, Any]]:
     for key, one in result.policies.items():
         name, epsilon = (key, None) if isinstance(key, str) else (PRIVATE, key)
         rows.append(row(name, epsilon, one.reward, one.share))
+    rows += [row(name, epsilon, one.reward, one.share) for (name, epsilon), one in result.crude.items()]
     return [*rows, row(CEILING, None, result.ceiling, None)]
 
 
@@ -135,10 +161,16 @@ def _learning_curves(result: TableStudyResult) -> bytes:
 
 def _shares_over_epsilon(result: TableStudyResult) -> bytes:
     figure, (axes,) = new_figure()
-    epsilons, kept = list(result.private), [one.share for one in result.private.values()]
-    shares = np.array([100 * share.share for share in kept])
-    errors = np.nan_to_num([100 * share.standard_error for share in kept])
-    axes.errorbar(epsilons, shares, yerr=errors, color=PALETTE["orange"], marker="o", capsize=3)
+    looks, lowest = iter((("orange", "o", "-"), ("blue", "s", "--"), ("grey", "^", ":"))), 0.0
+    for name, ways in sweep_columns(result).items():
+        drawn = np.array([100 * one.share.share for one in ways.values()])
+        errors = np.nan_to_num([100 * one.share.standard_error for one in ways.values()])
+        colour, marker, line = next(looks)
+        look: dict[str, Any] = {"color": PALETTE[colour], "marker": marker, "linestyle": line, "capsize": 3}
+        axes.errorbar(list(ways), drawn, yerr=errors, label=name, **look)
+        lowest = min([lowest, *(drawn[np.isfinite(drawn)] - 5)])
+    epsilons = list(result.private)
+    shares = np.array([100 * one.share.share for one in result.private.values()])
     for point in zip(epsilons, shares, strict=True):
         if not np.isfinite(point[1]):  # nothing was learned without privacy either: a share of nothing
             continue
@@ -154,7 +186,8 @@ def _shares_over_epsilon(result: TableStudyResult) -> bytes:
     axes.set_xscale("log")
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
-    axes.set_ylim(min([0.0, *(shares[np.isfinite(shares)] - 5)]), 112)
+    axes.set_ylim(lowest, 112)
+    add_legend(axes)
     title = "What is kept of what learning can earn"
     label_axes(axes, title=title, x=f"epsilon (delta = {result.delta:g})", y="% of the non-private uplift")
     return to_png(figure)
@@ -188,8 +221,11 @@ def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) ->
         _row(name, str(reward), "–" if kept is None else str(kept.uplift), share_text(kept))
         for name, reward, kept in table_rows(result)
     ]
-    private = result.private.items()
-    sweep = [_row(f"{epsilon:g}", str(one.reward), share_text(one.share)) for epsilon, one in private]
+    ways = sweep_columns(result)
+    sweep = [
+        _row(f"{epsilon:g}", str(one.reward), *(share_text(way[epsilon].share) for way in ways.values()))
+        for epsilon, one in result.private.items()
+    ]
     attacks = []
     if not result.attacks:  # so far
         attacks.append(_row("not run", "–", "–", "–"))
@@ -232,7 +268,8 @@ an arm, that saw all rewards of other people; the best constant arm was picked i
 
 <h2>At other epsilons</h2>
 <table>
-<tr><th>epsilon</th><th>reward</th><th>share of the non-private uplift</th></tr>
+<tr><th>epsilon</th><th>reward</th><th>share of the non-private uplift</th><th>of a private ridge</th>
+<th>of a private histogram</th></tr>
 $sweep
 </table>
 <img alt="Share of the non-private uplift that is kept, over epsilon" src="$epsilon">

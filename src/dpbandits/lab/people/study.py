@@ -1,7 +1,7 @@
 """What privacy costs on a table of people: one private policy beside the yardsticks that matter.
 
-Rows: random choice, the best constant arm in hindsight, the non-private policy on the same features,
-the private policy at several epsilons, and a supervised model that saw every label. Then the same
+Rows: random choice, the best constant arm in hindsight, a non-private policy, the private policy at several
+epsilons, two crude private ones at the same, and a supervised model that saw every label. Then the same
 membership attack on the non-private and on the private policy.
 """
 
@@ -14,10 +14,11 @@ from dpbandits import _checks
 from dpbandits._progress import watched
 from dpbandits._typing import Seed
 from dpbandits.audit import Guesses, attack_reward
-from dpbandits.central import GPBandit, GPTuning, default_blocks
+from dpbandits.central import GPBandit, GPTuning
+from dpbandits.central.gp_bandit import MARGINAL_COLUMNS
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines import ConstantArm, FeatureGPUCB, Uniform
+from dpbandits.lab.baselines import CellHistogram, ConstantArm, FeatureGPUCB, PrivateRidge, Uniform
 from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
 from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.summary import Share, share_kept
@@ -89,6 +90,12 @@ UPDATE_GROWTH = 0.02
 RANDOM, CONSTANT, NON_PRIVATE, PRIVATE = "random", "best constant arm", "non-private", "private"
 CEILING = "supervised ceiling"
 
+CRUDE: dict[str, type[PrivateRidge | CellHistogram]] = {
+    "private ridge": PrivateRidge,
+    "private histogram": CellHistogram,
+}
+"""Private yardsticks that an hour or an afternoon gives."""
+
 Maker = Callable[..., Policy]
 """(table, seed, noise_seed=) -> a policy; `noise_seed` is of simulated noise, by default `seed`."""
 
@@ -110,9 +117,26 @@ def private_policy(
     *,
     privacy: JointDP,
     noise: NoiseSource,
-    constants: TableConstants = PRIVATE_CONSTANTS,
+    constants: TableConstants | None = None,
 ) -> GPBandit:
-    """The private policy of this study."""
+    """The private policy of this study.
+
+    Args:
+        constants: of a policy that learns by features. By default it learns by marginal tables wherever
+            `GPBandit` does, of so many columns that the rule takes them, and else by features with
+            `PRIVATE_CONSTANTS`.
+    """
+    if constants is None and table.schema.dim >= MARGINAL_COLUMNS:
+        return GPBandit(
+            contexts=table.schema,
+            arms=table.arms.labels,
+            reward_range=table.reward_range,
+            horizon=table.horizon,
+            privacy=privacy,
+            noise=noise,
+            seed=seed,
+        )
+    constants = PRIVATE_CONSTANTS if constants is None else constants
     return GPBandit(
         features=table_features(table.schema, table.n_arms, constants),
         domain=table.domain,
@@ -132,7 +156,7 @@ def private_policy(
 def non_private_policy(
     table: TableBandit, seed: Seed, *, constants: TableConstants = NON_PRIVATE_CONSTANTS
 ) -> FeatureGPUCB:
-    """Its twin without privacy, on the same kind of features."""
+    """A policy without privacy, on features."""
     return FeatureGPUCB(
         features=table_features(table.schema, table.n_arms, constants),
         domain=table.domain,
@@ -167,6 +191,7 @@ class TableStudyResult:
         horizon, reps, epsilon, delta: of the study.
         rounds_per_user: rows that one person may have.
         policies: yardsticks by name, private ones by their epsilon, increasing.
+        crude: those of `CRUDE` by name and epsilon.
         ceiling: mean reward of the supervised model.
         attacks: on the non-private and on the private policy.
         guarantee: of the private policy.
@@ -179,6 +204,7 @@ class TableStudyResult:
     delta: float
     rounds_per_user: int
     policies: dict[str | float, Compared]
+    crude: dict[tuple[str, float], Compared]
     ceiling: Estimate
     attacks: dict[str, Guesses]
     guarantee: Guarantee
@@ -240,7 +266,8 @@ class TableStudy:
         Raises:
             InvalidParameter: seeds, jobs or the table's horizon are out of range; nothing was run.
         """
-        with watched("study", total=6 + len({self.epsilon, *self.epsilons}), shown=progress) as moved:
+        runs = (1 + len(CRUDE)) * len({self.epsilon, *self.epsilons})
+        with watched("study", total=6 + runs, shown=progress) as moved:
             return self._run(lambda what: moved(doing=what), attacked or (lambda _: None))
 
     def _run(
@@ -248,26 +275,44 @@ class TableStudy:
     ) -> TableStudyResult:
         seeds = report_seeds(self.seed, self.reps, tuning=self.seed < 1_000_000)
         first = self.make_environment(seeds[0])
-        if default_blocks(first.horizon)[0] >= first.horizon:
+        makers: dict[str | float, Maker] = {RANDOM: _uniform, CONSTANT: _constant, NON_PRIVATE: _non_private}
+        crude: dict[tuple[str, float], Maker] = {}
+        for epsilon in sorted({self.epsilon, *self.epsilons}):
+            privacy = JointDP(epsilon=epsilon, delta=self.delta, rounds_per_user=first.rounds_per_user)
+            made = partial(_private, privacy=privacy, secure=self.noise == "secure")
+            makers[epsilon] = partial(made, private_policy)
+            crude |= {(name, epsilon): partial(made, partial(_crude, name)) for name in CRUDE}
+        promise = JointDP(epsilon=self.epsilon, delta=self.delta, rounds_per_user=first.rounds_per_user)
+        policy = private_policy(
+            first, self.seed, privacy=promise, noise=_noise(self.seed, secure=self.noise == "secure")
+        )
+        if policy.batch_boundaries[0] >= first.horizon:
             raise InvalidParameter(
-                f"horizon is {first.horizon}: the attack needs somebody after the first release, take 2 or "
-                "more"
+                f"horizon is {first.horizon}: the attack needs somebody after the first release, take more"
             )
         progress(CEILING)  # first, as it needs scikit-learn
         ceilings = [self.make_environment(seed).supervised_ceiling(seed) for seed in seeds[:1]]
         over_seeds = partial(repeat, make_environment=self.make_environment, seeds=seeds, jobs=self.jobs)
-        makers: dict[str | float, Maker] = {RANDOM: _uniform, CONSTANT: _constant, NON_PRIVATE: _non_private}
-        for epsilon in sorted({self.epsilon, *self.epsilons}):
-            privacy = JointDP(epsilon=epsilon, delta=self.delta, rounds_per_user=first.rounds_per_user)
-            makers[epsilon] = partial(_private, privacy=privacy, secure=self.noise == "secure")
-        runs: dict[str | float, Repetitions] = {}
-        for key, make in makers.items():
-            name = key if isinstance(key, str) else f"{PRIVATE}, epsilon = {key:g}"
+
+        def lived(name: str, make: Maker) -> Repetitions:
             progress(name)
-            runs[key] = over_seeds(make, name=name)
+            return over_seeds(make, name=name)
+
+        runs = {
+            key: lived(key if isinstance(key, str) else f"{PRIVATE}, epsilon = {key:g}", make)
+            for key, make in makers.items()
+        }
+        beside = {
+            (name, epsilon): lived(f"{name}, epsilon = {epsilon:g}", make)
+            for (name, epsilon), make in crude.items()
+        }
         # A table's means are all known: what uniform choice earns is exact.
         reference, exact = runs[NON_PRIVATE].mean_rewards, runs[RANDOM].uniform_rewards
         uniform = runs[RANDOM].mean_rewards if exact is None else exact
+
+        def compared(run: Repetitions) -> Compared:
+            return Compared(run, share_kept(run.mean_rewards, reference, uniform))
+
         result = TableStudyResult(
             table=first.name,
             horizon=first.horizon,
@@ -275,30 +320,28 @@ class TableStudy:
             epsilon=self.epsilon,
             delta=self.delta,
             rounds_per_user=first.rounds_per_user,
-            policies={
-                key: Compared(run, share_kept(run.mean_rewards, reference, uniform))
-                for key, run in runs.items()
-            },
+            policies={key: compared(run) for key, run in runs.items()},
+            crude={key: compared(run) for key, run in beside.items()},
             ceiling=Estimate.of(ceilings),
             attacks={},
-            guarantee=makers[self.epsilon](first, self.seed).guarantee,
+            guarantee=policy.guarantee,
         )
         attacked(result)
         attacks = {}
         for name, key in ((NON_PRIVATE, NON_PRIVATE), (PRIVATE, self.epsilon)):
             progress(f"attack on {name}")
-            attacks[name] = self._attack(makers[key], first)
+            attacks[name] = self._attack(makers[key], first, rounds=policy.batch_boundaries[0])
         return replace(result, attacks=attacks)
 
-    def _attack(self, maker: Maker, environment: TableBandit) -> Guesses:
-        """The first person is the target; the attacker looks after the first release.
+    def _attack(self, maker: Maker, environment: TableBandit, *, rounds: int) -> Guesses:
+        """The first person is the target; the attacker looks after the private policy's first release.
 
         Public coins are the same in every trial, as the attacker knows them; noise is fresh in each.
         """
         return attack_reward(
             partial(_of_trial, maker, environment, self.seed),
             environment,
-            rounds=default_blocks(environment.horizon)[0],
+            rounds=rounds,
             trials=self.attack_trials,
             seed=self.seed,
             run=partial(in_processes, jobs=self.jobs),
@@ -324,8 +367,30 @@ def _non_private(table: TableBandit, seed: Seed, *, noise_seed: Seed | None = No
     return non_private_policy(table, seed)
 
 
+def _crude(name: str, table: TableBandit, seed: Seed, *, privacy: JointDP, noise: NoiseSource) -> Policy:
+    return CRUDE[name](
+        contexts=table.schema,
+        arms=table.arms.labels,
+        reward_range=table.reward_range,
+        horizon=table.horizon,
+        privacy=privacy,
+        noise=noise,
+        seed=seed,
+    )
+
+
 def _private(
-    table: TableBandit, seed: Seed, *, noise_seed: Seed | None = None, privacy: JointDP, secure: bool
+    make: Callable[..., Policy],
+    table: TableBandit,
+    seed: Seed,
+    *,
+    noise_seed: Seed | None = None,
+    privacy: JointDP,
+    secure: bool,
 ) -> Policy:
-    simulated = SimulatedNoise(seed if noise_seed is None else noise_seed)
-    return private_policy(table, seed, privacy=privacy, noise=SecureNoise() if secure else simulated)
+    noise = _noise(seed if noise_seed is None else noise_seed, secure=secure)
+    return make(table, seed, privacy=privacy, noise=noise)
+
+
+def _noise(seed: Seed, *, secure: bool) -> NoiseSource:
+    return SecureNoise() if secure else SimulatedNoise(seed)
