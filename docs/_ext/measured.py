@@ -1071,6 +1071,86 @@ def outsourced_dimensions() -> Markdown:
     )
 
 
+_WAYS = {"mean": 1.0, "regret": -1.0, "top": 1.0}
+_CALLED = {"mean": "mean of the rows asked", "regret": "simple regret", "top": "rows in the top 1%"}
+
+
+def _searches() -> Any:
+    return load("outsourced-tables")
+
+
+def _found(table: str, method: str, epsilon: float | None) -> Row:
+    return next(
+        row
+        for row in _searches()["rows"]
+        if (row["table"], row["method"], row["epsilon"]) == (table, method, epsilon)
+    )
+
+
+def _search_tables() -> list[str]:
+    return list(dict.fromkeys(row["table"] for row in _searches()["rows"]))
+
+
+def _search_epsilons() -> list[float]:
+    return sorted({row["epsilon"] for row in _searches()["rows"] if row["epsilon"] is not None})
+
+
+def outsourced_misses() -> Markdown:
+    """Where random rows, the crude rule or the open modeler do better on average."""
+    lines = []
+    for epsilon in _search_epsilons():
+        for measure, sign in _WAYS.items():
+            for other, own in (("random", None), ("nearest", epsilon), ("open modeler", None)):
+                lost = []
+                for name in _search_tables():
+                    ours, theirs = _found(name, "modeler", epsilon), _found(name, other, own)
+                    if sign * (theirs[measure] - ours[measure]) > 1e-9:
+                        lost.append(f"{name} ({ours[measure]:.2f} against {theirs[measure]:.2f})")
+                said = ", ".join(lost) if lost else "on none"
+                lines.append([f"{epsilon:g}", _CALLED[measure], other, said])
+    return table(["epsilon", "measure", "better on average", "tables (modeler against it)"], lines)
+
+
+def outsourced_summary() -> Markdown:
+    return table(
+        ["method", "epsilon", "tables above random's mean", *_CALLED.values()],
+        [
+            [
+                line["method"],
+                "" if line["epsilon"] is None else f"{line['epsilon']:g}",
+                f"{line['above']} of {line['tables']}",
+                *(f"{line[measure]:.2f}" for measure in _WAYS),
+            ]
+            for line in _searches()["summary"]
+        ],
+    )
+
+
+def outsourced_searches(measure: str) -> Markdown:
+    """One line a table, one column a method and epsilon."""
+    ways = [(line["method"], line["epsilon"]) for line in _searches()["summary"]] + [("random", None)]
+    lines = []
+    for name in _search_tables():
+        cells = []
+        for method, epsilon in ways:
+            row = _found(name, method, epsilon)
+            error = row.get(f"{measure}_se")
+            cells.append(f"{row[measure]:.2f}" + ("" if error is None else f" ± {error:.2f}"))
+        lines.append([name, *cells])
+    heads = [method if epsilon is None else f"{method}, {epsilon:g}" for method, epsilon in ways]
+    return table(["table", *heads], lines)
+
+
+def outsourced_tuning() -> Markdown:
+    found = load("outsourced-tuning")["rows"]
+    lines = []
+    for variant in dict.fromkeys(row["variant"] for row in found):
+        own = {row["worlds"]: row for row in found if row["variant"] == variant}
+        cells = [f"{own[group]['mean']:.2f}, {own[group]['top']:.1f}" for group in ("tables", "made up")]
+        lines.append([variant, *cells, f"{own['paper']['regret']:.3f}"])
+    return table(["constants", "tables: mean, top", "made up: mean, top", "paper: regret"], lines)
+
+
 def outsourced_speed() -> Markdown:
     return table(
         ["rows", "columns", "epsilon", "posterior", "publish", "50 steps", "memory"],

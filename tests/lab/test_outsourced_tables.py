@@ -62,6 +62,20 @@ def test_the_tables_that_are_run_are_apart_too(tables):
     assert max(int(name.partition(":")[2] or 0) for name in tables.tables_of("tuning")) < 1_000_000
 
 
+def test_the_results_shown_are_of_the_reported_tables_and_fresh_seeds(tables, worlds):
+    shown = json.loads(RESULTS.read_text())
+    assert shown["which"] == "report"
+    run = [row for row in shown["rows"] if row["method"] != tables.RANDOM]
+    assert {(row["table"], row["method"], row["epsilon"]) for row in run} == {
+        (cell.table, cell.method, cell.epsilon) for cell in tables.cells_of(worlds.REPORT, tables.EPSILONS)
+    }
+    assert {(row["reps"], row["first_seed"]) for row in run} == {(20, 1_000_000)}
+    assert shown["summary"] == tables.above_random(shown["rows"])
+    above = {(line["method"], line["epsilon"]): line["above"] for line in shown["summary"]}
+    assert above[tables.MODELER, 3.0] >= 7
+    assert above[tables.MODELER, 8.0] == 8
+
+
 def test_random_rows_are_computed_exactly(tables):
     """Against 4,000 draws: within six standard errors, 2e-9 each."""
     values = np.random.default_rng(1).standard_normal(300) ** 3
