@@ -8,12 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from dpbandits.cli.lab import app
-from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.kharkovskii2020 import cells, worlds
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.lab.papers.kharkovskii2020 import cells, preparing, worlds
 from dpbandits.lab.papers.kharkovskii2020 import methods as study
 from dpbandits.lab.papers.kharkovskii2020.items import STUDY
 from dpbandits.lab.study import run_cells
 from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION, Modeler
+from dpbandits.outsourced.published.kharkovskii2020 import PublishedModeler, guideline_dimension
 
 
 def test_the_world_is_a_draw_of_its_kernel():
@@ -106,7 +107,7 @@ def test_every_item_has_its_cells(item):
 def test_figures_draw_every_cell_they_have():
     """One curve a cell with its band, whatever the item."""
     curve = np.linspace(1.0, 0.1, 50)
-    for item in ("figure2", "figure3", "hidden"):
+    for item in ("figure2", "figure3", "hidden", "branin31", "projections"):
         rows = [
             cell.label | {"curve": curve.tolist(), "errors": (0.1 * curve).tolist()}
             for cell in STUDY.cells(item)
@@ -124,7 +125,7 @@ def test_verdicts_say_met_missed_or_not_at_hand():
     assert verdict(cell, 0.06) == "target 0.07 met, within two standard errors of it"
     assert verdict(cell, 0.08) == "target 0.07 missed"
     for other in ({"world": "ames"}, {"method": "random rows"}, {"epsilon": 2.0}):
-        assert verdict(cells.SearchCell(**{**cell.__dict__, **other}), 0.01) == "paper's number not at hand"
+        assert verdict(cells.SearchCell(**{**cell.__dict__, **other}), 0.01) == "no number of the paper"
 
 
 def test_report_seeds_are_fresh_and_names_are_checked():
@@ -145,9 +146,69 @@ def test_the_command_writes_what_it_prints(tmp_path):
     assert "inflated" in CliRunner().invoke(app, ["study", "kharkovskii2020", "attack"]).output
 
 
-def test_the_published_method_needs_a_known_kernel():
-    with pytest.raises(InvalidParameter, match="known kernel"):
-        study.METHODS[study.PUBLISHED](worlds.branin_world(0), 1.0, 5, 0)
+def test_the_published_method_prepares_a_table_whose_kernel_is_unknown():
+    """A function that is twice as wiggly along one column: after the preparation both are alike."""
+    rng = np.random.default_rng(3)
+    points = rng.uniform(-10.0, 10.0, (200, 2))
+    values = np.sin(points[:, 0] / 2) + np.sin(points[:, 1] / 4)
+    lengths = preparing.most_likely_lengthscales(points, values)
+    assert lengths[1] / lengths[0] == pytest.approx(2.0, rel=0.2)
+    prepared = preparing.isotropic(points, lengths)
+    assert np.linalg.norm(prepared.points, axis=1).max() == pytest.approx(25.0)
+    np.testing.assert_allclose(prepared.points.mean(axis=0), 0.0, atol=1e-9)
+    scale = prepared.kernel.lengthscale
+    np.testing.assert_allclose(np.ptp(prepared.points, axis=0), scale * np.ptp(points, axis=0) / lengths)
+    with pytest.raises(InvalidData, match="constant"):
+        preparing.most_likely_lengthscales(points, np.ones(200))
+    world = worlds.branin_world(0, per_side=20)
+    values = study.PRINTED_METHODS[study.PUBLISHED](world, 20.0, 10, 0)
+    assert len(set(values.tolist())) == 10
+
+
+def test_branin_as_printed_has_the_singular_value_that_the_paper_implies():
+    """Its r = 10, 15, 20 inflate nothing and the next ones tried do: sigma_min in [173.7, 205.3)."""
+    world = worlds.branin31_world(0)
+    assert len(world.values) == 961
+    points = world.prepared.points
+    assert np.linalg.norm(points, axis=1).max() == pytest.approx(25.0)
+    smallest = np.linalg.svd(points, compute_uv=False)[-1]
+    assert 173.7 <= smallest < 205.3
+    for power, tried, printed in (
+        (2.3, (3, 6, 8, 10, 15, 20), 10),
+        (2.5, (3, 9, 12, 15, 20, 30), 15),
+        (2.7, (5, 10, 15, 20, 30, 50), 20),
+    ):
+        largest = guideline_dimension(smallest, epsilon=np.exp(power), delta=world.delta)
+        assert max(r for r in tried if r <= largest) == printed
+
+
+@pytest.mark.slow
+def test_the_lengthscales_of_branin_are_its_most_likely_ones():
+    world = worlds.branin31_world(0)
+    found = preparing.most_likely_lengthscales(world.points, world.values)
+    np.testing.assert_allclose(found, world.lengthscales, rtol=0.02)
+
+
+def test_the_papers_numbers_stand_beside_ours_at_its_own_epsilons_only():
+    cell = cells.SearchCell(world="synthetic", method=study.PUBLISHED, epsilon=np.exp(1.1), dimension=10)
+    assert cell.paper == 0.014
+    assert cells.verdict(cell, 0.03, 0.01) == "paper 0.014, within two standard errors of it"
+    assert cells.verdict(cell, 0.05, 0.01) == "paper 0.014"
+    others = ({"epsilon": 3.0}, {"dimension": 11}, {"world": "branin"}, {"method": study.GP_UCB})
+    for other in others:
+        assert cells.SearchCell(**{**cell.__dict__, **other}).paper is None
+    for item in ("branin31", "projections"):
+        printed = [one for one in STUDY.cells(item) if one.paper is not None]
+        assert len(printed) == 18
+
+
+def test_answers_are_noisy_as_printed_and_values_are_not():
+    """The same rows without the noise: the first ones are alike, and every value stands in the table."""
+    world = worlds.synthetic_world(0, per_side=20)
+    values = study.PRINTED_METHODS[study.GP_UCB](world, 1.0, 20, 0)
+    assert np.isin(values, world.values).all()
+    assert len(set(values.tolist())) == 20
+    assert signature(PublishedModeler).parameters["failure"].default == 0.025
 
 
 def test_the_attack_table_recovers_everything():

