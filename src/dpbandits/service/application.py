@@ -16,10 +16,11 @@ from fastapi import Depends, FastAPI, Header, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
 from fastapi.openapi.models import SecurityBase as SecurityModel
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.security.base import SecurityBase
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from dpbandits import __version__
 from dpbandits.errors import DPBanditsError
@@ -64,14 +65,18 @@ _SAID = {
 """What is said of an error of a body, by its type; of all others that the value does not fit."""
 
 
-class Json(Response):
+class Json(JSONResponse):
     """JSON in ASCII; NaN is a defect."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """The bytes."""
         return written_json(content)
+
+
+class Lines(StreamingResponse):
+    """Lines of JSON."""
+
+    media_type = "application/x-ndjson"
 
 
 class Doorkeeper:
@@ -235,7 +240,22 @@ async def _of_http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     slug = next((name for name, (code, _) in PROBLEM_TYPES.items() if code == status), "malformed")
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    if status == 405:
+        headers = {"Allow": ", ".join(sorted(_methods_at(request)))}
     return await _of_problem(request, Problem(slug, headers=headers))
+
+
+def _methods_at(request: Request) -> set[str]:
+    """Methods of all routes of a path; the framework names those of the first."""
+    there = [
+        route
+        for route in request.app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+    ]
+    verb = max((len(route.path.rpartition("}")[2]) for route in there), default=0)  # as `:activate`
+    return {
+        name for route in there if len(route.path.rpartition("}")[2]) == verb for name in route.methods or ()
+    }
 
 
 def _members(*kinds: type[BaseModel]) -> frozenset[str]:
@@ -351,7 +371,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
     @app.post("/v1/policies", status_code=201, tags=tag, summary="Begin a policy")
     async def begin(message: PolicyRequest, token: Admin, response: Response) -> dict[str, Any]:
         """Its population pays for everything that it will ever release; what does not fit is refused."""
-        kept = await _done(service.begin_policy(_asked(message)))
+        kept = await asyncio.to_thread(service.begin_policy, _asked(message))
         response.headers["ETag"] = kept.etag
         return service.read(lambda reads: policies.described(reads, kept))
 
@@ -486,7 +506,12 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
 def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> None:
     tag: list[Any] = ["operators"]
 
-    @app.get("/metrics", tags=tag, summary="Traffic, releases and budgets, for Prometheus")
+    @app.get(
+        "/metrics",
+        tags=tag,
+        summary="Traffic, releases and budgets, for Prometheus",
+        response_class=PlainTextResponse,
+    )
     def measured(token: Reader) -> Response:
         """From an allow-list: nothing by arm, by reward or by status."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -502,7 +527,10 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
         return {"events": [dict(zip(names, row, strict=True)) for row in rows]}
 
     @app.get(
-        "/v1/policies/{policy}/raw", tags=tag, summary="Raw decisions and rewards: not a private release"
+        "/v1/policies/{policy}/raw",
+        tags=tag,
+        summary="Raw decisions and rewards: not a private release",
+        response_class=Lines,
     )
     def raw(policy: PolicyName, token: Admin) -> Response:
         """Lines of JSON, the first of which says what they are."""
@@ -512,9 +540,7 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
             with service.store.reading() as reads:
                 yield from exported(reads, service.keys, kept.id)
 
-        return StreamingResponse(
-            lines(), media_type="application/x-ndjson", headers={"X-Not-A-Private-Release": WARNING}
-        )
+        return Lines(lines(), headers={"X-Not-A-Private-Release": WARNING})
 
     @app.get("/v1/health", tags=tag, summary="Whether it answers")
     def health() -> dict[str, Any]:

@@ -180,9 +180,12 @@ class Service:
 
     # -- policies ----------------------------------------------------------------------------------
 
-    def begin_policy(self, asked: dict[str, Any]) -> "Future[policies.Kept]":
-        """See `policies.begin`."""
-        return self.write(lambda writes: policies.begin(writes, self.engines, self.ledger, asked, self.now()))
+    def begin_policy(self, asked: dict[str, Any]) -> policies.Kept:
+        """See `policies.begin`; what takes long is done before the writer's turn."""
+        new = policies.built(self.ledger, asked)
+        return self.write(
+            lambda writes: policies.begin(writes, self.engines, self.ledger, asked, new, self.now())
+        ).result()
 
     def published(self, name: str) -> tuple[str, str]:
         """What a policy decides by now, as JSON, and its ETag; waits until it is written down."""

@@ -26,7 +26,7 @@ Whole = Annotated[int, Field(ge=1, le=1 << 48)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, strict=True)
 
 
 class PromiseRequest(_Strict):
@@ -47,8 +47,6 @@ class PopulationRequest(_Strict):
     currency: Literal["bare", "zcdp", "gaussian"] = "zcdp"
 
     model_config = ConfigDict(
-        extra="forbid",
-        hide_input_in_errors=True,
         json_schema_extra={
             "examples": [{"name": "customers", "privacy": {"epsilon": 2, "delta": 1e-6}, "currency": "zcdp"}]
         },
@@ -71,7 +69,7 @@ class TuningRequest(_Strict):
     blocks: Annotated[list[Whole], Field(max_length=10_000)] | None = None
     reporting_delay: Annotated[int, Field(ge=0, le=1 << 48)] | None = None
     lag: Annotated[int, Field(ge=0, le=1 << 48)] | None = None
-    n_features: Annotated[int, Field(ge=1, le=2000)] | None = None
+    n_features: Annotated[int, Field(ge=1, le=500)] | None = None
     regression: Literal["blocks", "sums", "prefix"] | None = None
     thompson_scale: Number | None = None
 
@@ -96,8 +94,6 @@ class PolicyRequest(_Strict):
     settings: SettingsRequest = SettingsRequest()
 
     model_config = ConfigDict(
-        extra="forbid",
-        hide_input_in_errors=True,
         json_schema_extra={
             "examples": [
                 {
@@ -137,8 +133,6 @@ class DecisionRequest(_Strict):
     deferred: bool = False
 
     model_config = ConfigDict(
-        extra="forbid",
-        hide_input_in_errors=True,
         json_schema_extra={
             "examples": [{"id": "visit-1", "user": "u-17", "context": {"age": 44, "region": "west"}}]
         },
@@ -156,9 +150,7 @@ class RewardRequest(_Strict):
 
     reward: Number | bool
 
-    model_config = ConfigDict(
-        extra="forbid", hide_input_in_errors=True, json_schema_extra={"examples": [{"reward": 1}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 1}]})
 
 
 class _Told(_Strict):
@@ -183,7 +175,5 @@ class TokenRequest(_Strict):
     seconds: Annotated[float, Field(gt=0, le=10 * 366 * 86400)] | None = None
 
     model_config = ConfigDict(
-        extra="forbid",
-        hide_input_in_errors=True,
         json_schema_extra={"examples": [{"label": "the shop", "scopes": ["decide", "reward"]}]},
     )

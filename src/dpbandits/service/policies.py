@@ -172,8 +172,26 @@ def _balance(ledger: Ledger, population: str) -> dict[str, Any]:
         raise Problem("not-found", "There is no population of this name: open it first.") from None
 
 
-def begin(writes: Writes, engines: Engines, ledger: Ledger, asked: dict[str, Any], now: float) -> Kept:
+def built(ledger: Ledger, asked: dict[str, Any]) -> GPBandit:
+    """The policy that is asked for, before it begins: nothing but public arithmetic.
+
+    Raises:
+        InvalidParameter, Problem: it cannot be, or there is no such population.
+    """
+    _balance(ledger, asked["population"])
+    return _built(asked, ledger, asked["population"])[0]
+
+
+def begin(
+    writes: Writes, engines: Engines, ledger: Ledger, asked: dict[str, Any], new: GPBandit, now: float
+) -> Kept:
     """Begin a policy, whose population pays for all of it now; the same request again gives the same policy.
+
+    Args:
+        writes, engines, ledger: the service's.
+        asked: the request.
+        new: what `built` made of it.
+        now: seconds since 1970.
 
     Raises:
         BudgetExceeded: the population cannot pay; nothing was kept or computed.
@@ -187,9 +205,7 @@ def begin(writes: Writes, engines: Engines, ledger: Ledger, asked: dict[str, Any
         if (row[0], row[1]) == (population, canonical(body)):
             return kept_policy(writes, name)
         raise Problem("conflict", "There is another policy of this name: choose another name.")
-    _balance(ledger, population)
-    policy, _ = _built(body, ledger, population)
-    ledger.after(population, cost=cost_of_guarantee(policy.guarantee))
+    ledger.after(population, cost=cost_of_guarantee(new.guarantee))
     identity = uuid.uuid4().hex
     writes.run(
         "INSERT INTO policies VALUES (?, ?, ?, ?, ?, 'beginning', 1, ?)",
@@ -202,7 +218,7 @@ def begin(writes: Writes, engines: Engines, ledger: Ledger, asked: dict[str, Any
     )
     writes.keep()
     try:
-        _finish(writes, engines, identity, policy)
+        _finish(writes, engines, identity, new)
     except DPBanditsError:
         if ledger.charged(population, identity) is None:
             writes.run("DELETE FROM policies WHERE id = ?", identity)
