@@ -23,7 +23,6 @@ from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import (
     BinLearner,
     Estimates,
-    PosteriorLearner,
     VersionSums,
     grouped_estimate,
 )
@@ -237,8 +236,8 @@ class Crowd:
         self._coins, self.rule = PublicCoins(seed), learner_for(spec) if rule is None else rule
         if (forgers or robust) and floating:
             raise InvalidParameter("forgers, robust: not with floating noise")
-        if robust is not None and isinstance(self.rule, PosteriorLearner | QuestionLearner):
-            self.rule.surprise = robust.surprise
+        if robust is not None:
+            robust.harden(self.rule, spec)
         self._groups = 1 if robust is None else robust.groups
         self._forgers, self._forged = forgers, np.zeros(n_users, dtype=np.bool_)
         if forgers is not None:
@@ -329,7 +328,7 @@ class Crowd:
         """`step` of a version of questions."""
         at = self._nodes[people]
         mean = self._lose(np.asarray(published.arms)[at], people)
-        self._look(people.start, (), cast("QuestionLearner", self.rule).leading)
+        self._look(people.start, (), cast(QuestionLearner, self.rule).leading)
         cells, signs = answers(published, at, self._luck[people, 0] < mean)
         self.rule.count(self.spec, published, self._counted(published, cells, signs, people))
         self.rule.refine()

@@ -15,7 +15,7 @@ from dpbandits._progress import watched
 from dpbandits._typing import Seed
 from dpbandits.audit import Guesses, attack_reward
 from dpbandits.central import GPBandit, GPTuning
-from dpbandits.central.gp_bandit import MARGINAL_COLUMNS
+from dpbandits.central.tuning import MARGINAL_COLUMNS
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import CellHistogram, ConstantArm, FeatureGPUCB, PrivateRidge, Uniform

@@ -357,9 +357,10 @@ class Spec(Contract[PublishedArms]):
     def weight(self) -> float:
         """How many honest people one forged report weighs at most: see `ReportMechanism.weights`.
 
-        With the most bins that may be, and of the class of epsilon that weighs most.
+        With the most bins that may be, or a question's parts, and of the class of epsilon that weighs most.
         """
-        return max(one.weights[1] for one in self.mechanisms_for(self.max_leaves))
+        most = self.n_parts if self.asks else self.max_leaves
+        return max(one.weights[1] for one in self.mechanisms_for(most))
 
     # -- the device's part: from a context to a private payload --------------------------------------
 

@@ -11,6 +11,7 @@ give `posterior()` and `split()`. Learners that drop arms are in `elimination`.
 Privacy: post-processing of reports, each private under its own class's epsilon.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -454,8 +455,6 @@ class PosteriorLearner(BinLearner):
     """
 
     kept: ClassVar[tuple[str, ...]] = ("_data", "masses", "reports", "_masses_at")
-    surprise: float | None = None
-    """Deviations that a version's sums may lie from what is believed, see `raised_variance`; None: any."""
     refresh: ClassVar[float]
     """Masses and beliefs are computed anew when this share of reports has come in since."""
     _posterior: tuple[FloatArray, FloatArray] | None
@@ -463,10 +462,19 @@ class PosteriorLearner(BinLearner):
 
     def _begin(self) -> None:
         nodes = self.partition.n_nodes
-        self._temperature = self.constants.temperature / self.n_arms
+        self._temperature, self._surprise = self.constants.temperature / self.n_arms, math.inf
         self._data, self.masses = NodeData(nodes, self.n_arms), np.ones(nodes)
         self.reports, self._masses_at = 0, 0
         self._forget()
+
+    def resist(self, *, surprise: float, shift: float) -> None:
+        """Expect forged reports; before anything is published. Bins have no use for `shift`.
+
+        Args:
+            surprise: deviations that a version's sums may lie from what is believed, see `raised_variance`.
+            shift: see `QuestionLearner.resist`.
+        """
+        self._surprise = surprise
 
     def posterior(self) -> tuple[FloatArray, FloatArray]:
         """Posterior means and variances of the leaves' arms, (L, K) each."""
@@ -546,9 +554,9 @@ class PosteriorLearner(BinLearner):
         return np.asarray(candidates[well & (best.max(axis=1) < constants.settled)])
 
     def _variance(self, sums: VersionSums, mass: FloatArray) -> FloatArray:
-        """Per report of a version's signed sums, raised where they surprise more than `surprise` allows."""
+        """Per report of a version's signed sums, raised where they surprise more than `resist` allows."""
         variance = sums.moments.signed_variance(sums.shares(mass))
-        if self.surprise is None:
+        if self._surprise == math.inf:
             return variance
         mean, spread = self.posterior()
         at = self.partition.rank[sums.leaves]  # -1 of leaves split since, whose sums only inform the masses
@@ -558,7 +566,7 @@ class PosteriorLearner(BinLearner):
             mean, spread = mean[at], spread[at]
         scale = 2.0 * sums.n * sums.shares(mass)
         told = {"belief": scale**2 * spread, "error": sums.signed - scale * (mean - 0.5)}
-        return raised_variance(sums.n * variance, surprise=self.surprise, **told) / sums.n
+        return raised_variance(sums.n * variance, surprise=self._surprise, **told) / sums.n
 
     def _look_again(self) -> None:
         """Estimates the masses, and whatever rests on them, from all reports."""

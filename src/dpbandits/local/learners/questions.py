@@ -159,8 +159,6 @@ class QuestionLearner:
     """
 
     Constants: ClassVar = QuestionConstants
-    surprise: float | None = None
-    """Deviations that a version's sums may lie from what is believed, see `raised_variance`; None: any."""
 
     def __init__(self, spec: Spec, constants: QuestionConstants) -> None:
         self.constants, self.n_arms, self.n_parts, grid = constants, spec.n_arms, spec.n_parts, spec.grid
@@ -169,6 +167,7 @@ class QuestionLearner:
         self._model = AveragedRegression(features, n_functions=spec.n_arms, constant_sd=constants.constant_sd)
         places = ProductFeatures(self._centres, categories=codes, n_features=_PLACE_FEATURES)
         self._density = GridDensity(places)
+        self._surprise, self._suspects = math.inf, False
         self._rewards, self._places = (_Told(grid.size, spec.n_parts) for _ in range(2))
         self._counts = _Told(grid.size, spec.n_parts)
         self._old = np.zeros_like(self._model.precision), np.zeros_like(self._model.moment)
@@ -181,6 +180,24 @@ class QuestionLearner:
     def of(cls, spec: Spec) -> Self:
         """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
         return cls(spec, QuestionConstants(**spec.constants))
+
+    def resist(self, *, surprise: float, shift: float) -> None:
+        """Expect forged reports; before anything is published.
+
+        Forgers who push one arm move all answers the same way: that of the arm where a version's people who
+        are given it weigh more than the others, the other way where they weigh less. How far they do, for
+        every arm, is learned with the arms, and taken off.
+
+        Args:
+            surprise: deviations that a version's sums may lie from what is believed, see `raised_variance`.
+            shift: standard deviation of how far forgers move the mean of a report; 0: nobody forges.
+        """
+        features, constant_sd = self._model.features, self.constants.constant_sd
+        self._surprise, self._suspects = surprise, shift > 0.0
+        self._model = AveragedRegression(
+            features, n_functions=self.n_arms, constant_sd=constant_sd, nuisance_sd=shift / self.n_parts
+        )
+        self._old = np.zeros_like(self._model.precision), np.zeros_like(self._model.moment)
 
     @property
     def places(self) -> FloatArray:
@@ -219,7 +236,7 @@ class QuestionLearner:
         if self.n_parts > 1:
             self._counts.add(replace(published, version=self._looked), count, n, count_law)
         told = self._places if published.about == "place" else self._rewards
-        if told is self._rewards and self.surprise is not None:
+        if told is self._rewards and self._surprise < math.inf:
             signed_law *= self._raised(published, signed, n, signed_law)
         told.add(published, signed, n, signed_law)
         if told is self._rewards:
@@ -234,8 +251,7 @@ class QuestionLearner:
         functionals, means, variances = self._functionals(one.settle())
         error = means - functionals @ self._model.mean.ravel()
         belief = np.array([row @ self._model.solve(row) for row in functionals])
-        most = math.inf if self.surprise is None else self.surprise
-        raised = raised_variance(variances, belief=belief, error=error, surprise=most)
+        raised = raised_variance(variances, belief=belief, error=error, surprise=self._surprise)
         return float((raised / variances).max())
 
     def refine(self) -> None:
@@ -335,7 +351,12 @@ class QuestionLearner:
         shape = (n_versions * n_parts * self.n_arms, len(p))
         places = (cell * self.n_arms + told.arms).ravel(), np.tile(np.arange(len(p)), n_versions)
         who = sparse.csr_matrix(((2.0 * p * told.signs).ravel(), places), shape=shape)
-        functionals = (who @ self._model.features.values).reshape(n_versions * n_parts, -1)
+        functionals = np.asarray(who @ self._model.features.values)
+        if self._suspects:
+            weights = np.asarray(who.sum(axis=1)).reshape(-1, self.n_arms)
+            others = weights.sum(axis=1, keepdims=True) - weights
+            functionals[:, -1] = np.where(weights < others, -1.0, 1.0).ravel()
+        functionals = functionals.reshape(n_versions * n_parts, -1)
         share = self._shares(told)
         own, others = told.moments.T[:, :, None]
         reports = told.n[:, None]

@@ -21,10 +21,9 @@ from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.keys import ReportKey
 from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT, Records
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import Counted, Learner, PosteriorLearner
+from dpbandits.local.learners.base import Counted, Learner
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums, source_evidence
 from dpbandits.local.learners.explore import ExploreRule
-from dpbandits.local.learners.questions import QuestionLearner
 from dpbandits.local.learners.table import learner_for
 from dpbandits.local.learners.transfer import TransferTree
 from dpbandits.local.server.counting import Absorbed, ReportCounts, Sifted
@@ -114,8 +113,8 @@ class Server(Held, Generic[PublishedT]):
         self._coins = PublicCoins(spec.seed)
         self._counts = ReportCounts(spec, key=key, robust=robust)
         self.robust = robust
-        if robust is not None and isinstance(self._learner, PosteriorLearner | QuestionLearner):
-            self._learner.surprise = robust.surprise
+        if robust is not None:
+            robust.harden(self._learner, spec)
         self._excess = np.zeros((1, 2))
         self._targets: dict[str, Spec] = {}
         self.changes, self._told, self._fresh = 0, False, 0
